@@ -1,0 +1,47 @@
+# `make help` lists the targets. Each uses $(PYTHON); `make venv` makes one with all that is needed.
+PYTHON ?= .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help venv test fast doctest lint types format check quickstart bench wheel clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
+
+venv:  ## make .venv and install xpr with what the tests need
+	python3 -m venv .venv
+	.venv/bin/python -m pip install -e '.[test]'
+
+test:  ## run every test, on all cores
+	$(PYTHON) -m pytest -n auto
+
+fast:  ## run the tests that failed last time, or all of them until one fails
+	$(PYTHON) -m pytest -x --last-failed
+
+doctest:  ## run only the examples in docstrings
+	$(PYTHON) -m pytest xpr
+
+lint:  ## check style and formatting
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+
+types:  ## check types
+	$(PYTHON) -m pyright --pythonpath $(PYTHON)
+
+format:  ## mend style and formatting where it can be done by a program
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+check: lint types test  ## everything that CI checks
+
+quickstart:  ## run the example of the README
+	$(PYTHON) examples/quickstart.py
+
+bench:  ## compare with NumPy, and with JAX where it is installed
+	$(PYTHON) -m benchmarks
+
+wheel:  ## build a wheel in dist/
+	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .
+
+clean:  ## remove what builds and tests left behind
+	rm -rf build dist xpr.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,159 @@
+"""The table: medians, spreads, ratios and their geometric means, as text or as Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+
+from benchmarks.implementations import MODES
+from benchmarks.timing import Measurement, geometric_mean, ratio_of_medians
+
+TITLES = {
+    "calls": "Overhead of a call",
+    "compiling": "Tracing and compiling",
+    "processes": "New processes",
+    "kernels": "Kernels",
+}
+
+_HEADINGS = {
+    "numpy": "NumPy",
+    "xpr eager": "xpr eager",
+    "xpr jit": "xpr jit",
+    "jax eager": "JAX eager",
+    "jax jit": "JAX jit",
+}
+
+_RATIOS = (
+    ("xpr jit", "jax jit"),
+    ("xpr jit", "numpy"),
+    ("xpr eager", "jax eager"),
+    ("xpr eager", "numpy"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of one case; ``remarks`` say what failed or was wrong."""
+
+    name: str
+    group: str
+    measured: dict[str, Measurement]
+    unit: str = "s"
+    remarks: tuple[str, ...] = ()
+
+    def ratio(self, over: str, under: str) -> float | None:
+        return ratio_of_medians(self.measured.get(over), self.measured.get(under))
+
+
+def machine() -> list[str]:
+    """What the figures depend on: processor, system and versions."""
+    versions = [f"Python {platform.python_version()}"]
+    for package in ("xpr", "iree-base-compiler", "numpy"):
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return [f"{_processor()}, {os.cpu_count()} cores, {platform.system()}", ", ".join(versions)]
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.split(":", 1)[1].strip()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return platform.processor() or platform.machine()
+
+
+def render(rows: Sequence[Row], markdown: bool) -> str:
+    """The tables of all groups that have rows."""
+    parts: list[str] = []
+    for group, title in TITLES.items():
+        of_group = [row for row in rows if row.group == group]
+        if of_group:
+            parts.append(f"## {title}\n" if markdown else f"{title}\n")
+            parts.append(_table(of_group, markdown))
+            parts.append("")
+    return "\n".join(parts)
+
+
+def findings(rows: Sequence[Row]) -> list[str]:
+    """What is to be said beside the tables: what went wrong, and what follows from several rows."""
+    found = [f"{row.name}: {remark}" for row in rows for remark in row.remarks]
+    by_name = {row.name: row for row in rows}
+    short, long = (by_name.get(f"trace and lower {n} equations") for n in (1000, 4000))
+    if short is not None and long is not None:
+        for mode in MODES:
+            ratio = ratio_of_medians(long.measured.get(mode), short.measured.get(mode))
+            if ratio is not None:
+                found.append(
+                    f"{_HEADINGS[mode]} takes {ratio:.1f} times as long to trace and lower 4000 "
+                    "equations as 1000 (4 is linear)"
+                )
+    return found
+
+
+def _table(rows: Sequence[Row], markdown: bool) -> str:
+    modes = [mode for mode in MODES if any(mode in row.measured for row in rows)]
+    ratios = [pair for pair in _RATIOS if any(row.ratio(*pair) is not None for row in rows)]
+    header = ["", *(_HEADINGS[mode] for mode in modes)]
+    header += [f"{_HEADINGS[over]} / {_HEADINGS[under]}" for over, under in ratios]
+    lines = [header]
+    for row in rows:
+        cells = [row.name, *(_quantity(row.measured.get(mode), row.unit) for mode in modes)]
+        cells += [_ratio(row.ratio(*pair)) for pair in ratios]
+        lines.append(cells)
+    if len(rows) > 1 and ratios:
+        means = [_ratio(_mean(rows, pair)) for pair in ratios]
+        lines.append(["geometric mean", *[""] * len(modes), *means])
+    return _markdown(lines) if markdown else _text(lines)
+
+
+def _mean(rows: Sequence[Row], pair: tuple[str, str]) -> float | None:
+    # Bytes have no place among ratios of times, nor has what grew by nothing.
+    found = [row.ratio(*pair) for row in rows if row.unit == "s"]
+    return geometric_mean([ratio for ratio in found if ratio is not None and ratio > 0])
+
+
+def _quantity(measurement: Measurement | None, unit: str) -> str:
+    if measurement is None:
+        return ""
+    if unit == "B":
+        return f"{measurement.median / 1e6:.1f} MB"
+    value = measurement.median
+    scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    scale, name = next((pair for pair in scales if value >= pair[0]), scales[-1])
+    return f"{value / scale:.3g} {name} ±{measurement.spread:.0%}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _markdown(lines: list[list[str]]) -> str:
+    header, *body = (f"| {' | '.join(line)} |" for line in lines)
+    columns = len(lines[0])
+    rule = "| --- |" + " ---: |" * (columns - 1)
+    return "\n".join([header, rule, *body])
+
+
+def _text(lines: list[list[str]]) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    out = []
+    for line in lines:
+        cells = [line[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True)]
+        out.append("  ".join(cells).rstrip())
+    out.insert(1, "-" * max(map(len, out)))
+    return "\n".join(out)
+
+
+def progress(text: str) -> None:
+    """Say on standard error what is being measured."""
+    print(text, file=sys.stderr, flush=True)

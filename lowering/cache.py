@@ -1,0 +1,241 @@
+"""The disk cache of compiled modules.
+
+A module is native code that runs unsandboxed, so an entry is used only when it is a regular file
+that belongs to the current user, nobody else may write it, and its digest is right. Several
+processes may share a directory: an entry is written to a temporary file and then renamed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import stat
+import struct
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+DEFAULT_MAX_BYTES = 2 << 30
+
+# magic, format version, key, digest of the payload, size of the payload
+_HEADER = struct.Struct("<8sI32s32sQ")
+_MAGIC = b"xprcache"
+_FORMAT_VERSION = 1
+_SUFFIX = ".vmfb"
+_TEMPORARY_PREFIX = "xpr-"
+_TEMPORARY_SUFFIX = ".tmp"
+# Only files with these names are ever removed: a user may choose a directory that holds others.
+_SHARD_NAME = re.compile(r"[0-9a-f]{2}")
+_ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.vmfb")
+_TEMPORARY_NAME = re.compile(r"xpr-\w+\.tmp")
+
+# A hit renews an entry's time stamp, but not more often than this, to spare the disk.
+_TOUCH_SECONDS = 3600.0
+# A temporary file older than this was left by a process that died.
+_STALE_TEMPORARY_SECONDS = 3600.0
+# The directory is measured at least this often, and each time a process has filled
+# 1/_PRUNE_FRACTION of the limit.
+_PRUNE_SECONDS = 86400.0
+_PRUNE_FRACTION = 16
+# Pruning goes down to this part of the limit, so that it does not run at every write.
+_PRUNE_TO = 0.8
+
+
+@dataclass
+class CompileCache:
+    """A directory of compiled modules, found by a 32-byte key."""
+
+    directory: Path
+    max_bytes: int = DEFAULT_MAX_BYTES
+    _written: int = field(default=0, repr=False)
+    _writable: bool = field(default=True, repr=False)
+
+    def path(self, key: bytes) -> Path:
+        """The file that holds the entry for ``key``."""
+        name = key.hex()
+        return self.directory / name[:2] / (name + _SUFFIX)
+
+    def get(self, key: bytes) -> bytes | None:
+        """The module stored under ``key``, or ``None`` if there is no sound one.
+
+        An entry that is damaged or not ours is removed where possible.
+        """
+        path = self.path(key)
+        content = _read_own_file(path)
+        if content is None:
+            return None
+        payload = _unpack(content, key)
+        if payload is None:
+            _remove(path)
+            return None
+        self._touch(path)
+        return payload
+
+    def put(self, key: bytes, payload: bytes) -> None:
+        """Store ``payload`` under ``key``; a directory that cannot be written gives one warning."""
+        if not self._writable:
+            return
+        content = _pack(key, payload)
+        if len(content) > self.max_bytes:
+            return
+        path = self.path(key)
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _write_atomically(path, content)
+            self._written += len(content)
+            self._prune_if_due()
+        except OSError as error:
+            self._writable = False
+            warnings.warn(
+                f"compiled programs are not cached: cannot write to {self.directory}: "
+                f"{error.strerror or error}. Set XPR_CACHE_DIR to another directory, or "
+                "XPR_CACHE=0 to go without a cache.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def discard(self, key: bytes) -> None:
+        """Remove the entry for ``key``, if there is one."""
+        _remove(self.path(key))
+
+    def prune(self) -> None:
+        """Remove the entries used longest ago until the directory is within its limit."""
+        now = time.time()
+        entries: list[tuple[float, int, str]] = []
+        for entry in _files(self.directory):
+            # Another process may prune at the same time: a file that vanishes is no error.
+            with contextlib.suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                if _ENTRY_NAME.fullmatch(entry.name):
+                    entries.append((status.st_mtime, status.st_size, entry.path))
+                elif _TEMPORARY_NAME.fullmatch(entry.name):
+                    if now - status.st_mtime > _STALE_TEMPORARY_SECONDS:
+                        _remove(Path(entry.path))
+        total = sum(size for _, size, _ in entries)
+        if total > self.max_bytes:
+            goal = int(self.max_bytes * _PRUNE_TO)
+            for _, size, path in sorted(entries):
+                if total <= goal:
+                    break
+                _remove(Path(path))
+                total -= size
+        self._written = 0
+
+    def _prune_if_due(self) -> None:
+        stamp = self.directory / "pruned"
+        try:
+            age = time.time() - stamp.stat().st_mtime
+        except FileNotFoundError:
+            age = _PRUNE_SECONDS
+        if age >= _PRUNE_SECONDS or self._written * _PRUNE_FRACTION > self.max_bytes:
+            stamp.touch(mode=0o600)
+            os.utime(stamp)
+            self.prune()
+
+    def _touch(self, path: Path) -> None:
+        # The time stamp only orders entries for pruning; on a read-only directory there is
+        # nothing to prune.
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+                os.utime(path)
+
+
+def default_cache() -> CompileCache | None:
+    """The cache that the environment asks for, or ``None`` when it is switched off.
+
+    ``XPR_CACHE=0`` switches it off, ``XPR_CACHE_DIR`` gives the directory and
+    ``XPR_CACHE_MAX_BYTES`` its largest size (2 GiB by default).
+    """
+    if os.environ.get("XPR_CACHE", "1").strip().lower() in ("0", "false", "no", "off"):
+        return None
+    return _cache_for(
+        os.environ.get("XPR_CACHE_DIR") or None, os.environ.get("XPR_CACHE_MAX_BYTES") or None
+    )
+
+
+@functools.cache
+def _cache_for(directory: str | None, max_bytes: str | None) -> CompileCache:
+    if directory is None:
+        directory = platformdirs.user_cache_dir("xpr", appauthor=False)
+    limit = DEFAULT_MAX_BYTES
+    if max_bytes is not None:
+        if not max_bytes.strip().isdecimal():
+            raise ValueError(f"XPR_CACHE_MAX_BYTES requires a number of bytes, got {max_bytes!r}")
+        limit = int(max_bytes)
+    return CompileCache(Path(directory).expanduser(), limit)
+
+
+def _pack(key: bytes, payload: bytes) -> bytes:
+    digest = hashlib.sha256(payload).digest()
+    return _HEADER.pack(_MAGIC, _FORMAT_VERSION, key, digest, len(payload)) + payload
+
+
+def _unpack(content: bytes, key: bytes) -> bytes | None:
+    if len(content) < _HEADER.size:
+        return None
+    magic, version, stored_key, digest, size = _HEADER.unpack_from(content)
+    if (magic, version, stored_key) != (_MAGIC, _FORMAT_VERSION, key):
+        return None
+    payload = content[_HEADER.size :]
+    if len(payload) != size or hashlib.sha256(payload).digest() != digest:
+        return None
+    return payload
+
+
+def _read_own_file(path: Path) -> bytes | None:
+    """The content of ``path`` if it is a regular file that only the current user can change."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= getattr(os, "O_BINARY", 0)
+    try:
+        descriptor = os.open(path, flags)
+    except OSError:
+        # Absent, unreadable or a symbolic link: in each case there is no entry to use.
+        return None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or not _only_mine(status):
+        os.close(descriptor)
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read()
+
+
+def _only_mine(status: os.stat_result) -> bool:
+    if os.name != "posix":
+        return True
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _write_atomically(path: Path, content: bytes) -> None:
+    descriptor, temporary = tempfile.mkstemp(_TEMPORARY_SUFFIX, _TEMPORARY_PREFIX, path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    except BaseException:
+        _remove(Path(temporary))
+        raise
+
+
+def _remove(path: Path) -> None:
+    # Someone else may have removed it, or the directory may be read-only: the entry is then
+    # refused again at the next look.
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _files(directory: Path) -> list[os.DirEntry[str]]:
+    found: list[os.DirEntry[str]] = []
+    with os.scandir(directory) as shards:
+        for shard in shards:
+            if _SHARD_NAME.fullmatch(shard.name) and shard.is_dir(follow_symlinks=False):
+                with contextlib.suppress(FileNotFoundError), os.scandir(shard.path) as files:
+                    found.extend(file for file in files if file.is_file(follow_symlinks=False))
+    return found

@@ -1,0 +1,225 @@
+"""StableHLO text to an IREE module, through the disk cache or the in-process compiler."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from xpr.core.config import state
+from xpr.core.errors import CompileError
+from xpr.lowering import iree_api
+from xpr.lowering.cache import default_cache
+from xpr.lowering.flags import FlagSet, ProgramHints
+from xpr.lowering.iree_api import Diagnostic
+from xpr.lowering.targets.base import Target
+
+# The compiler recurses over nested and chained operations; other threads than the main one have
+# only 512 kB on macOS. Only the pages in use cost memory.
+_STACK_BYTES = 64 << 20
+
+# The name that diagnostics give for places in the text itself, which mean nothing to the user.
+_TEXT_NAME = "stablehlo"
+
+# IREE ends the process when it cannot write its intermediate files, so we look first.
+_TEMPORARY_BYTES = 4 << 20
+
+
+DebugText = Callable[[], str]
+"""Makes the text of a program with the user's places in it."""
+
+
+@dataclass(frozen=True)
+class _Failure:
+    text: str
+    diagnostics: list[Diagnostic]
+
+
+_Outcome = bytes | _Failure
+
+# The compiles under way by cache key: threads that ask for the same program share one compile.
+_in_flight: dict[bytes, Future[_Outcome]] = {}
+_lock = threading.Lock()
+
+
+def compile_stablehlo(
+    text: str, target: Target, *, hints: ProgramHints, debug_text: DebugText | None = None
+) -> bytes:
+    """Compile a StableHLO module to the bytes of an IREE module (``.vmfb``) for ``target``.
+
+    ``text`` must be deterministic: it is the cache key, with the flags, the target, the machine
+    and the compiler's version. ``debug_text`` gives the same program with ``loc(...)``; it is only
+    compiled after a failure, so that the error can name the user's line.
+
+    Ctrl-C takes effect at once: the compile then ends in the background and its result is
+    dropped.
+
+    Raises ``CompileError`` if no set of flags compiles the program, ``OSError`` if the directory
+    for temporary files cannot be written, and ``ImportError`` if a compile is needed and the
+    compiler is not installed.
+    """
+    flag_sets = target.flag_sets(hints)
+    # Checking the intermediate forms between passes takes an eighth to a fifth of the time of a
+    # compile. Of 1233 programs it turned one down that compiled without it, to wrong code.
+    verify = state.enable_checks
+    key = _cache_key(text, target, flag_sets, verify)
+    cache = default_cache()
+    module = cache.get(key) if cache is not None else None
+    if module is not None:
+        return module
+    future, started_here = _start(key, text, debug_text, flag_sets, verify)
+    outcome = future.result()
+    if isinstance(outcome, _Failure):
+        raise _compile_error(outcome, target)
+    if cache is not None and started_here:
+        cache.put(key, outcome)
+    return outcome
+
+
+def _cache_key(text: str, target: Target, flag_sets: list[FlagSet], verify: bool) -> bytes:
+    digest = hashlib.sha256()
+    parts = [iree_api.version(), target.name, target.machine_key(), str(verify)]
+    parts += ["\n".join(flags) for flags in flag_sets]
+    for part in (*parts, text):
+        data = part.encode()
+        # The length before each part keeps different splits of the same bytes apart.
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.digest()
+
+
+def _start(
+    key: bytes, text: str, debug_text: DebugText | None, flag_sets: list[FlagSet], verify: bool
+) -> tuple[Future[_Outcome], bool]:
+    """The compile for ``key`` in a thread of its own, and whether this call began it.
+
+    The caller waits for a Python lock, which Ctrl-C interrupts; a call into the compiler from the
+    main thread would hold the interrupt back until it returns.
+    """
+    with _lock:
+        running = _in_flight.get(key)
+        if running is not None:
+            return running, False
+        future: Future[_Outcome] = Future()
+
+        def work() -> None:
+            try:
+                future.set_result(_compile(text, debug_text, flag_sets, verify))
+            except BaseException as error:  # it is raised again where the result is awaited
+                future.set_exception(error)
+            finally:
+                with _lock:
+                    del _in_flight[key]
+
+        _in_flight[key] = future
+        previous = threading.stack_size(_STACK_BYTES)
+        try:
+            threading.Thread(target=work, name="xpr-compile").start()
+        except RuntimeError:
+            # No thread is to be had: the process has too many, or is about to end.
+            here = True
+        else:
+            here = False
+        finally:
+            threading.stack_size(previous)
+    if here:
+        work()
+    return future, True
+
+
+def _after_fork() -> None:
+    """Forget the compiles that other threads of the parent had begun: nobody ends them here."""
+    global _lock
+    _lock = threading.Lock()
+    _in_flight.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _compile(
+    text: str, debug_text: DebugText | None, flag_sets: list[FlagSet], verify: bool
+) -> _Outcome:
+    _check_temporary_directory()
+    diagnostics: list[Diagnostic] = []
+    for flags in flag_sets:
+        module, diagnostics = iree_api.compile_module(text, flags, name=_TEXT_NAME, verify=verify)
+        if module is not None:
+            return module
+    if debug_text is None:
+        return _Failure(text, diagnostics)
+    # The plainest flags leave the program closest to what was written. Should the compile succeed
+    # this time, then an outside cause (Ctrl-C killed the linker, which is a process of its own)
+    # has gone: the module differs from the wanted one in nothing that matters.
+    located = debug_text()
+    module, diagnostics = iree_api.compile_module(
+        located, flag_sets[-1], name=_TEXT_NAME, verify=True
+    )
+    return module if module is not None else _Failure(located, diagnostics)
+
+
+def _check_temporary_directory() -> None:
+    directory = next(
+        (os.environ[name] for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR") if os.environ.get(name)),
+        None,
+    )
+    # The places that LLVM looks at, in its order; Windows and macOS have a default of their own.
+    if directory is None and sys.platform not in ("win32", "darwin"):
+        directory = "/tmp"
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.truncate(_TEMPORARY_BYTES)
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, _TEMPORARY_BYTES)
+    except OSError as error:
+        raise OSError(
+            error.errno,
+            f"compiling requires {_TEMPORARY_BYTES >> 20} MB in the directory for temporary files, "
+            f"but writing there failed ({error.strerror}); set TMPDIR to another directory",
+            directory,
+        ) from error
+
+
+# A diagnostic starts with "file:line:column: "; its notes follow on lines of their own.
+_LOCATION = re.compile(r"^(?P<file>\S.*?):(?P<line>\d+):(?P<column>\d+): ", re.M)
+
+
+def _source_location(diagnostics: list[Diagnostic]) -> tuple[str, int, int] | None:
+    by_severity = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity != "error")
+    for diagnostic in by_severity:
+        for match in _LOCATION.finditer(diagnostic.message):
+            if match["file"] != _TEXT_NAME:
+                return match["file"], int(match["line"]), int(match["column"])
+    return None
+
+
+def _compile_error(failure: _Failure, target: Target) -> CompileError:
+    said = "\n".join(f"{d.severity}: {d.message}" for d in failure.diagnostics)
+    location = _source_location(failure.diagnostics)
+    where = f" (at {location[0]}:{location[1]}:{location[2]})" if location else ""
+    path, saved = _save(failure.text)
+    return CompileError(
+        f"the program{where} cannot be compiled for target {target.name!r}. {saved} "
+        f"The compiler says:\n{said or 'nothing'}",
+        stablehlo_path=path,
+        diagnostics=said,
+        source_location=location,
+    )
+
+
+def _save(text: str) -> tuple[str | None, str]:
+    """Keep a program that failed: the file, and the sentence that names it."""
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="xpr-failed-", suffix=".mlir")
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        return None, f"Its StableHLO could not be saved ({error})."
+    return path, f"Its StableHLO is in {path}."

@@ -1,0 +1,511 @@
+"""The builder that lowering rules write StableHLO with: values in, lines of text out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.types import dense_text, scalar_text, tensor_type
+
+if TYPE_CHECKING:
+    from xpr.lowering.module import ModuleBuilder
+
+Shape = tuple[int, ...]
+I1 = np.dtype(np.bool_)
+_FLOAT64 = np.dtype(np.float64)
+_COMPLEX128 = np.dtype(np.complex128)
+
+
+class Value:
+    """An SSA value: its name, shape and dtype."""
+
+    __slots__ = ("dtype", "name", "shape", "strided", "widened")
+
+    def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        # Whether the elements come straight from a conversion to a wider type (see `one_element`).
+        self.widened = False
+        # Whether they come straight from a slice with strides (see `settled`).
+        self.strided = False
+
+    @property
+    def type(self) -> str:
+        return tensor_type(self.shape, self.dtype)
+
+    @property
+    def aval(self) -> ShapedArray:
+        return ShapedArray(self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name}: {self.type})"
+
+
+Operand = Value | int | float | bool | complex | np.generic
+
+
+class LoweringContext:
+    """Emits the operations of one function (or one region) in order.
+
+    Methods named after StableHLO operations emit them. Elementwise ones take Python numbers too,
+    which become constants of the other operand's type, and broadcast rank-0 operands.
+    """
+
+    def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
+        self.module = module
+        self.target = module.target
+        self.in_avals: list[ShapedArray] = []
+        self.out_avals: list[ShapedArray] = []
+        self.source: SourceInfo = UNKNOWN
+        # Each entry is a whole operation; `sources` runs in step with it.
+        self.lines: list[str] = []
+        self.sources: list[SourceInfo] = []
+        self._prefix = prefix
+        self._indent = indent
+        self._count = 0
+        self._constants: dict[Any, Value] = {}
+
+    @property
+    def in_region(self) -> bool:
+        """Whether the operations go into the region of another one, not into a function."""
+        return bool(self._prefix)
+
+    # ---- the basic forms
+
+    def fresh(self) -> str:
+        """A new SSA name."""
+        name = f"%{self._prefix}{self._count}"
+        self._count += 1
+        return name
+
+    def emit(self, text: str) -> None:
+        """Appends one operation."""
+        self.lines.append(self._indent + text)
+        self.sources.append(self.source)
+
+    def assign(self, text: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
+        """Appends `%n = text` and returns the new value."""
+        name = self.fresh()
+        self.lines.append(f"{self._indent}{name} = {text}")
+        self.sources.append(self.source)
+        return Value(name, shape, dtype)
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[tuple[Shape, np.dtype[Any]]],
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> list[Value]:
+        """An operation in MLIR's generic form, with any number of results and regions.
+
+        `attributes` is the inside of `<{...}>`, such as `dimension = 0 : i64`.
+        """
+        types = ", ".join(v.type for v in operands)
+        outs = [tensor_type(s, d) for s, d in results]
+        out_type = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
+        props = f" <{{{attributes}}}>" if attributes else ""
+        body = f" ({', '.join(regions)})" if regions else ""
+        args = ", ".join(v.name for v in operands)
+        base = self.fresh()
+        left = (
+            ""
+            if not results
+            else f"{base} = "
+            if len(results) == 1
+            else f"{base}:{len(results)} = "
+        )
+        self.emit(f'{left}"{name}"({args}){props}{body} : ({types}) -> {out_type}')
+        if len(results) == 1:
+            return [Value(base, *results[0])]
+        return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]
+
+    def op1(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> Value:
+        """`op` with one result."""
+        return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
+
+    def region(
+        self,
+        arguments: Sequence[tuple[Shape, np.dtype[Any]]],
+        body: Callable[..., Sequence[Value]],
+        terminator: str = "stablehlo.return",
+    ) -> str:
+        """The text of a region whose block has `arguments`; `body(ctx, *values)` emits it."""
+        depth = self._indent + "  "
+        number = self.module.next_region()
+        inner = LoweringContext(self.module, f"r{number}_", depth + "  ")
+        inner.source = self.source
+        values = [Value(f"%a{number}_{i}", s, d) for i, (s, d) in enumerate(arguments)]
+        results = body(inner, *values)
+        header = ", ".join(f"{v.name}: {v.type}" for v in values)
+        names = ", ".join(v.name for v in results)
+        types = ", ".join(v.type for v in results)
+        tail = f"{depth}  {terminator} {names} : {types}" if results else f"{depth}  {terminator}"
+        label = f"{depth}^bb0({header}):\n" if values else ""
+        return "{\n" + label + "\n".join([*inner.lines, tail]) + f"\n{self._indent}}}"
+
+    def inline(self, function: Callable[..., Any], *operands: Value, **params: Any) -> Any:
+        """Traces `function` (written with primitives) on the operands' types and lowers it here.
+
+        Returns a Value, or a list where the function returns a tuple or list.
+        """
+        return self.module.inline(self, function, operands, params)
+
+    # ---- constants
+
+    def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
+        """A tensor filled with one number."""
+        if dtype == _COMPLEX128:
+            z = complex(np.asarray(value, dtype))
+            return self._complex128(
+                self.constant(z.real, _FLOAT64, shape), self.constant(z.imag, _FLOAT64, shape)
+            )
+        text = scalar_text(value, dtype)
+        key = (text, dtype, shape)
+        found = self._constants.get(key)
+        if found is None:
+            dense = "dense<>" if 0 in shape else f"dense<{text}>"
+            found = self.assign(
+                f"stablehlo.constant {dense} : {tensor_type(shape, dtype)}", shape, dtype
+            )
+            self._constants[key] = found
+        return found
+
+    def dense(self, values: np.ndarray[Any, Any]) -> Value:
+        """A small table written into the program."""
+        if values.dtype == _COMPLEX128:
+            return self._complex128(self.dense(values.real.copy()), self.dense(values.imag.copy()))
+        return self.assign(
+            f"stablehlo.constant {dense_text(values)} : {tensor_type(values.shape, values.dtype)}",
+            values.shape,
+            values.dtype,
+        )
+
+    def full_like(self, x: Value, value: Any) -> Value:
+        """A constant of the type of `x`."""
+        return self.constant(value, x.dtype, x.shape)
+
+    def _complex128(self, re: Value, im: Value) -> Value:
+        # IREE has no constants of 128-bit elements: a splat is refused, and a table of several
+        # values ends the process with a division by zero.
+        return self.op1("stablehlo.complex", [re, im], re.shape, _COMPLEX128)
+
+    # ---- elementwise
+
+    def unary(self, op: str, x: Value) -> Value:
+        """`stablehlo.<op>` where the result has the operand's type."""
+        return self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype)
+
+    def match(self, *operands: Operand) -> list[Value]:
+        """Numbers made constants, and rank-0 values broadcast, to go with the widest operand."""
+        values = [v for v in operands if isinstance(v, Value)]
+        shape = max((v.shape for v in values), key=len, default=())
+        if any(v.shape and v.shape != shape for v in values):
+            shape = np.broadcast_shapes(*(v.shape for v in values))
+        dtype = values[0].dtype
+        out = []
+        for x in operands:
+            if not isinstance(x, Value):
+                out.append(self.constant(x, dtype, shape))
+            elif x.shape == shape:
+                out.append(x)
+            else:
+                dims = tuple(range(len(shape))) if x.shape else ()
+                out.append(self.broadcast_in_dim(x, shape, dims))
+        return out
+
+    def binary(self, op: str, x: Operand, y: Operand) -> Value:
+        """`stablehlo.<op>` of two operands of one type."""
+        a, b = self.match(x, y)
+        return self.assign(f"stablehlo.{op} {a.name}, {b.name} : {a.type}", a.shape, a.dtype)
+
+    def add(self, x: Operand, y: Operand) -> Value:
+        return self.binary("add", x, y)
+
+    def sub(self, x: Operand, y: Operand) -> Value:
+        return self.binary("subtract", x, y)
+
+    def mul(self, x: Operand, y: Operand) -> Value:
+        return self.binary("multiply", x, y)
+
+    def div(self, x: Operand, y: Operand) -> Value:
+        return self.binary("divide", x, y)
+
+    def rem(self, x: Operand, y: Operand) -> Value:
+        return self.binary("remainder", x, y)
+
+    def maximum(self, x: Operand, y: Operand) -> Value:
+        return self.binary("maximum", x, y)
+
+    def minimum(self, x: Operand, y: Operand) -> Value:
+        return self.binary("minimum", x, y)
+
+    def and_(self, x: Operand, y: Operand) -> Value:
+        return self.binary("and", x, y)
+
+    def or_(self, x: Operand, y: Operand) -> Value:
+        return self.binary("or", x, y)
+
+    def xor(self, x: Operand, y: Operand) -> Value:
+        return self.binary("xor", x, y)
+
+    def not_(self, x: Value) -> Value:
+        return self.unary("not", x)
+
+    def neg(self, x: Value) -> Value:
+        return self.unary("negate", x)
+
+    def abs(self, x: Value) -> Value:
+        """The absolute value; of complex numbers the modulus, a real tensor."""
+        if not dtypes.is_complex(x.dtype):
+            return self.unary("abs", x)
+        real = np.dtype(np.float32 if x.dtype.itemsize == 8 else np.float64)
+        return self.op1("stablehlo.abs", [x], x.shape, real)
+
+    def compare(self, direction: str, x: Operand, y: Operand, kind: str | None = None) -> Value:
+        """A comparison: EQ, NE, LT, LE, GT or GE; the kind follows the dtype unless given."""
+        a, b = self.match(x, y)
+        if kind is None:
+            kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(a.dtype), "UNSIGNED")
+        out = tensor_type(a.shape, I1)
+        return self.assign(
+            f"stablehlo.compare {direction}, {a.name}, {b.name}, {kind} : ({a.type}, {b.type}) "
+            f"-> {out}",
+            a.shape,
+            I1,
+        )
+
+    def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
+        """`on_true` where `pred`, else `on_false`; one of the two must be a Value."""
+        a, b = self.match(on_true, on_false)
+        if pred.shape and pred.shape != a.shape:
+            a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
+        return self.assign(
+            f"stablehlo.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
+            a.shape,
+            a.dtype,
+        )
+
+    def convert(self, x: Value, dtype: Any) -> Value:
+        """A plain `stablehlo.convert`; out-of-range floats to integers must be clamped before."""
+        d = np.dtype(dtype)
+        if x.dtype == d:
+            return x
+        out = self.assign(
+            f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}", x.shape, d
+        )
+        out.widened = d.itemsize > x.dtype.itemsize or x.dtype == I1
+        return out
+
+    def bitcast(self, x: Value, dtype: Any) -> Value:
+        """The same bits as another type of the same width."""
+        d = np.dtype(dtype)
+        return self.assign(
+            f"stablehlo.bitcast_convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
+            x.shape,
+            d,
+        )
+
+    # ---- shapes
+
+    def broadcast_in_dim(self, x: Value, shape: Shape, dims: Sequence[int]) -> Value:
+        """`x` spread over `shape`, its axis i becoming axis `dims[i]`."""
+        if x.shape == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
+            return x
+        out = tensor_type(tuple(shape), x.dtype)
+        text = ", ".join(map(str, dims))
+        return self.assign(
+            f"stablehlo.broadcast_in_dim {x.name}, dims = [{text}] : ({x.type}) -> {out}",
+            tuple(shape),
+            x.dtype,
+        )
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        """The elements of `x` in another shape."""
+        shape = tuple(shape)
+        if x.shape == shape:
+            return x
+        if math.prod(x.shape) != math.prod(shape):
+            raise AssertionError(f"reshape from {x.shape} to {shape} changes the size")
+        out = self.assign(
+            f"stablehlo.reshape {x.name} : ({x.type}) -> {tensor_type(shape, x.dtype)}",
+            shape,
+            x.dtype,
+        )
+        out.widened, out.strided = x.widened, x.strided
+        return out
+
+    def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
+        """The axes of `x` in another order."""
+        if tuple(permutation) == tuple(range(len(x.shape))):
+            return x
+        shape = tuple(x.shape[i] for i in permutation)
+        text = ", ".join(map(str, permutation))
+        out = self.assign(
+            f"stablehlo.transpose {x.name}, dims = [{text}] : ({x.type}) -> "
+            f"{tensor_type(shape, x.dtype)}",
+            shape,
+            x.dtype,
+        )
+        out.widened, out.strided = x.widened, x.strided
+        return out
+
+    def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:
+        """0, 1, 2, ... along one axis."""
+        d = np.dtype(dtype)
+        return self.assign(f"stablehlo.iota dim = {dimension} : {tensor_type(shape, d)}", shape, d)
+
+    def slice(
+        self,
+        x: Value,
+        start: Sequence[int],
+        limit: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
+        """A static slice."""
+        steps = tuple(strides) if strides is not None else (1,) * len(x.shape)
+        shape = tuple(max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, steps, strict=True))
+        ranges = ", ".join(
+            f"{a}:{b}" + (f":{s}" if s != 1 else "")
+            for a, b, s in zip(start, limit, steps, strict=True)
+        )
+        out = self.assign(
+            f"stablehlo.slice {x.name} [{ranges}] : ({x.type}) -> {tensor_type(shape, x.dtype)}",
+            shape,
+            x.dtype,
+        )
+        out.strided = any(s != 1 for s in steps)
+        return self.one_element(out, x)
+
+    def settled(self, x: Value) -> Value:
+        """`x` behind a barrier if it is a slice with strides: for what reads single elements of it.
+
+        IREE does not compile a gather from such a slice, nor its reversal, when it fuses the two.
+        """
+        if not x.strided:
+            return x
+        return self.barrier(x)
+
+    def barrier(self, x: Value) -> Value:
+        """`x`, which the compiler computes on its own and moves nothing across."""
+        return self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
+
+    def one_element(self, part: Value, x: Value) -> Value:
+        """`part`, a slice of `x`, behind a barrier where IREE would never end compiling.
+
+        That is so for one element of the reshaped result of a widening conversion, when the
+        element is broadcast afterwards: two rewrites of its tiling undo each other for ever.
+        """
+        if x.widened and math.prod(part.shape) == 1:
+            return self.barrier(part)
+        part.widened, part.strided = x.widened, part.strided or x.strided
+        return part
+
+    def concatenate(self, xs: Sequence[Value], dimension: int) -> Value:
+        """The operands joined along one axis."""
+        if len(xs) == 1:
+            return xs[0]
+        shape = list(xs[0].shape)
+        shape[dimension] = sum(x.shape[dimension] for x in xs)
+        names, types = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
+        out = tensor_type(tuple(shape), xs[0].dtype)
+        return self.assign(
+            f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {out}",
+            tuple(shape),
+            xs[0].dtype,
+        )
+
+    def pad(
+        self,
+        x: Value,
+        value: Value,
+        low: Sequence[int],
+        high: Sequence[int],
+        interior: Sequence[int],
+    ) -> Value:
+        """`stablehlo.pad`: edges and gaps filled with the rank-0 `value`."""
+        if x.dtype.kind == "c":
+            # Padding of complex elements ends the compiler's process; the parts are padded alone.
+            part = np.dtype(f"f{x.dtype.itemsize // 2}")
+            re, im = (
+                self.pad(
+                    self.op1(f"stablehlo.{name}", [x], x.shape, part),
+                    self.op1(f"stablehlo.{name}", [value], (), part),
+                    low,
+                    high,
+                    interior,
+                )
+                for name in ("real", "imag")
+            )
+            return self.op1("stablehlo.complex", [re, im], re.shape, x.dtype)
+        shape = tuple(
+            max(0, a + b + s + max(s - 1, 0) * i)
+            for s, a, b, i in zip(x.shape, low, high, interior, strict=True)
+        )
+        edges = ", ".join(
+            f"{key} = [{', '.join(map(str, sizes))}]"
+            for key, sizes in (("low", low), ("high", high), ("interior", interior))
+        )
+        out = tensor_type(shape, x.dtype)
+        return self.assign(
+            f"stablehlo.pad {x.name}, {value.name}, {edges} : ({x.type}, {value.type}) -> {out}",
+            shape,
+            x.dtype,
+        )
+
+    def reduce(
+        self,
+        xs: Sequence[Value],
+        inits: Sequence[Value],
+        axes: Sequence[int],
+        body: Callable[..., Sequence[Value]],
+    ) -> list[Value]:
+        """`stablehlo.reduce`: `body(ctx, *accumulators, *elements)` on rank-0 values."""
+        kept = tuple(s for i, s in enumerate(xs[0].shape) if i not in axes)
+        scalars = [((), x.dtype) for x in xs]
+        region = self.region([*scalars, *scalars], body)
+        return self.op(
+            "stablehlo.reduce",
+            [*xs, *inits],
+            [(kept, x.dtype) for x in xs],
+            f"dimensions = array<i64: {', '.join(map(str, axes))}>"
+            if axes
+            else "dimensions = array<i64>",
+            [region],
+        )
+
+    def call(
+        self, symbol: str, operands: Sequence[Value], results: Sequence[tuple[Shape, np.dtype[Any]]]
+    ) -> list[Value]:
+        """A call of another function of the module."""
+        types = ", ".join(v.type for v in operands)
+        outs = ", ".join(tensor_type(s, d) for s, d in results)
+        args = ", ".join(v.name for v in operands)
+        base = self.fresh()
+        left = (
+            ""
+            if not results
+            else f"{base} = "
+            if len(results) == 1
+            else f"{base}:{len(results)} = "
+        )
+        self.emit(f"{left}func.call @{symbol}({args}) : ({types}) -> ({outs})")
+        if len(results) == 1:
+            return [Value(base, *results[0])]
+        return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]

@@ -1,0 +1,220 @@
+"""The few functions of IREE's compiler library that we use, called through its C interface.
+
+The library is loaded on the first compile. Going to it directly spares the import of the MLIR
+Python bindings (30 ms), and it is the only way to its diagnostics.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+_LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
+_API_MAJOR_VERSION = 1
+_STANDARD_PIPELINE = 0
+_SEVERITIES = {0: "note", 1: "warning", 2: "error", 3: "remark"}
+
+_POINTER = ctypes.c_void_p
+_OUT_POINTER = ctypes.POINTER(ctypes.c_void_p)
+_ON_DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, _POINTER, ctypes.c_size_t, _POINTER)
+
+# name: (result type, argument types), after iree/compiler/embedding_api.h
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "GetAPIVersion": (ctypes.c_int, []),
+    "GlobalInitialize": (None, []),
+    "ErrorGetMessage": (ctypes.c_char_p, [_POINTER]),
+    "ErrorDestroy": (None, [_POINTER]),
+    "SessionCreate": (_POINTER, []),
+    "SessionDestroy": (None, [_POINTER]),
+    "SessionSetFlags": (_POINTER, [_POINTER, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]),
+    "SessionBorrowContext": (_POINTER, [_POINTER]),
+    "SourceWrapBuffer": (
+        _POINTER,
+        [_POINTER, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_bool, _OUT_POINTER],
+    ),
+    "SourceDestroy": (None, [_POINTER]),
+    "InvocationCreate": (_POINTER, [_POINTER]),
+    "InvocationDestroy": (None, [_POINTER]),
+    "InvocationEnableCallbackDiagnostics": (
+        None,
+        [_POINTER, ctypes.c_int, _ON_DIAGNOSTIC, _POINTER],
+    ),
+    "InvocationSetVerifyIR": (None, [_POINTER, ctypes.c_bool]),
+    "InvocationParseSource": (ctypes.c_bool, [_POINTER, _POINTER]),
+    "InvocationPipeline": (ctypes.c_bool, [_POINTER, ctypes.c_int]),
+    "InvocationOutputVMBytecode": (_POINTER, [_POINTER, _POINTER]),
+    "OutputOpenMembuffer": (_POINTER, [_OUT_POINTER]),
+    "OutputMapMemory": (
+        _POINTER,
+        [_POINTER, _OUT_POINTER, ctypes.POINTER(ctypes.c_uint64)],
+    ),
+    "OutputDestroy": (None, [_POINTER]),
+}
+
+
+class Diagnostic(NamedTuple):
+    """One message of the compiler: its severity (``error``, ``warning``...) and its text."""
+
+    severity: str
+    message: str
+
+
+class CompilerNotFoundError(ImportError):
+    """The compiler is not installed, or it is one that this version cannot drive."""
+
+
+class _Library:
+    """The loaded library; its functions are attributes, without their common prefix."""
+
+    def __init__(self, path: Path) -> None:
+        self._dll = ctypes.CDLL(str(path))
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = self._dll[f"ireeCompiler{name}"]
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+        version = self.GetAPIVersion()
+        if version >> 16 != _API_MAJOR_VERSION:
+            raise CompilerNotFoundError(
+                f"iree-base-compiler with interface version {_API_MAJOR_VERSION} is required, got "
+                f"version {version >> 16} in {path}"
+            )
+        self.set_multithreading = self._dll.mlirContextEnableMultithreading
+        self.set_multithreading.restype = None
+        self.set_multithreading.argtypes = [_POINTER, ctypes.c_bool]
+        self.GlobalInitialize()
+        self.process = os.getpid()
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the function ireeCompiler{name} is not declared")
+
+    def check(self, error: int | None) -> None:
+        """Raises ``RuntimeError`` with the library's message if there is an error."""
+        if error:
+            message = self.ErrorGetMessage(error).decode("utf-8", "replace")
+            self.ErrorDestroy(error)
+            raise RuntimeError(message)
+
+
+_load_lock = threading.Lock()
+_loaded: list[_Library] = []
+
+
+def is_loaded() -> bool:
+    """Whether this process has loaded the compiler."""
+    return bool(_loaded)
+
+
+def compile_module(
+    text: str, flags: Sequence[str], *, name: str, verify: bool
+) -> tuple[bytes | None, list[Diagnostic]]:
+    """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
+
+    ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
+    compiler check its intermediate forms between passes. Safe to call from several threads.
+
+    Raises ``RuntimeError`` if a flag is unknown.
+    """
+    library = _load()
+    diagnostics: list[Diagnostic] = []
+
+    @_ON_DIAGNOSTIC
+    def on_diagnostic(severity: int, message: int, size: int, _: object) -> None:
+        said = ctypes.string_at(message, size).decode("utf-8", "replace").rstrip()
+        diagnostics.append(Diagnostic(_SEVERITIES.get(severity, "error"), said))
+
+    session = library.SessionCreate()
+    source, invocation = ctypes.c_void_p(), None
+    try:
+        encoded = [flag.encode() for flag in flags]
+        argv = (ctypes.c_char_p * len(encoded))(*encoded)
+        library.check(library.SessionSetFlags(session, len(encoded), argv))
+        if os.getpid() != library.process:
+            # The compiler's worker threads did not come along when this process was forked.
+            library.set_multithreading(library.SessionBorrowContext(session), False)
+        invocation = library.InvocationCreate(session)
+        library.InvocationEnableCallbackDiagnostics(invocation, 0, on_diagnostic, None)
+        library.InvocationSetVerifyIR(invocation, verify)
+        # The size that a null-terminated buffer is wrapped with counts the terminator.
+        data = text.encode()
+        library.check(
+            library.SourceWrapBuffer(
+                session, name.encode(), data, len(data) + 1, True, ctypes.byref(source)
+            )
+        )
+        module = None
+        if library.InvocationParseSource(invocation, source) and library.InvocationPipeline(
+            invocation, _STANDARD_PIPELINE
+        ):
+            module = _output(library, invocation)
+        return module, diagnostics
+    finally:
+        if invocation is not None:
+            library.InvocationDestroy(invocation)
+        if source:
+            library.SourceDestroy(source)
+        library.SessionDestroy(session)
+
+
+def _output(library: _Library, invocation: int) -> bytes:
+    output = ctypes.c_void_p()
+    library.check(library.OutputOpenMembuffer(ctypes.byref(output)))
+    try:
+        library.check(library.InvocationOutputVMBytecode(invocation, output))
+        start, size = ctypes.c_void_p(), ctypes.c_uint64()
+        library.check(library.OutputMapMemory(output, ctypes.byref(start), ctypes.byref(size)))
+        return ctypes.string_at(start.value or 0, size.value)
+    finally:
+        library.OutputDestroy(output)
+
+
+def _load() -> _Library:
+    with _load_lock:
+        if not _loaded:
+            _loaded.append(_Library(_library_path()))
+        return _loaded[0]
+
+
+def _library_path() -> Path:
+    name = _LIBRARY_NAMES.get(sys.platform, "libIREECompiler.so")
+    package = _package()
+    if package is not None:
+        path = package / "_mlir_libs" / name
+        if path.is_file():
+            return path
+    raise CompilerNotFoundError(
+        "compiling a program requires iree-base-compiler (a program in the compile cache does "
+        "not); install it with: pip install iree-base-compiler"
+    )
+
+
+def _package() -> Path | None:
+    specification = importlib.util.find_spec("iree.compiler")
+    if specification is None or specification.origin is None:
+        return None
+    return Path(specification.origin).parent
+
+
+@functools.cache
+def version() -> str:
+    """What identifies the installed compiler's revision, found without loading it.
+
+    The version file of the package is read (0.1 ms); importing ``importlib.metadata`` to look the
+    version up would take 17 ms.
+    """
+    package = _package()
+    version_file = package / "version.py" if package is not None else None
+    if version_file is not None and version_file.is_file():
+        return version_file.read_text(encoding="utf-8")
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow, rare
+
+    try:
+        return version("iree-base-compiler")
+    except PackageNotFoundError:
+        return "none"

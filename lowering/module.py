@@ -1,0 +1,410 @@
+"""A jaxpr as a StableHLO module: functions, hidden arguments, guards and locations."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+from xpr.core.source_info import SourceInfo
+from xpr.core.trace import trace_to_jaxpr
+from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.registry import find_rule
+from xpr.lowering.targets.base import Target
+from xpr.lowering.types import tensor_type
+from xpr.runtimes.base import HostCall
+
+ENTRY = "main"
+
+
+@dataclass(frozen=True)
+class LoweredModule:
+    """StableHLO text and what the compiler and the runtime must know about it.
+
+    The entry function takes the hidden arguments (`consts`) first, then the program's own.
+    `donations` pairs an argument's index with the result written into its buffer. `debug_text()`
+    is the text with the user's lines, which is needed only when something goes wrong.
+    """
+
+    text: str
+    debug_text: Callable[[], str]
+    name: str
+    consts: tuple[Any, ...]
+    in_avals: tuple[ShapedArray, ...]
+    out_avals: tuple[ShapedArray, ...]
+    donations: tuple[tuple[int, int], ...]
+    host_calls: tuple[HostCall, ...]
+    hints: ProgramHints
+    flops: float
+    bytes_accessed: float
+
+
+@dataclass
+class _Function:
+    header: str
+    context: LoweringContext
+    tail: list[str] = field(default_factory=list)
+
+
+class ModuleBuilder:
+    """Collects the functions of one module."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.hints = ProgramHints()
+        self.flops = 0.0
+        self.bytes_accessed = 0.0
+        self._functions: list[_Function] = []
+        self._declarations: dict[str, str] = {}
+        self._host_calls: dict[str, HostCall] = {}
+        self._symbols: set[str] = set()
+        self._lowered: dict[int, tuple[str, ClosedJaxpr]] = {}
+        self._inlined: dict[Any, ClosedJaxpr] = {}
+        self._regions = 0
+
+    def next_region(self) -> int:
+        self._regions += 1
+        return self._regions
+
+    def symbol(self, wish: str) -> str:
+        """A function name like `wish` that is still free."""
+        base = re.sub(r"[^A-Za-z0-9_]", "_", wish) or "f"
+        name, n = base, 1
+        while name in self._symbols:
+            name, n = f"{base}_{n}", n + 1
+        self._symbols.add(name)
+        return name
+
+    def note_hints(self, **fields: Any) -> None:
+        """Records facts for the choice of compiler flags; sizes are kept when they are greater."""
+        current = self.hints
+        changes: dict[str, Any] = {}
+        for key, value in fields.items():
+            old = getattr(current, key)
+            if isinstance(value, bool):
+                changes[key] = old or value
+            elif isinstance(value, tuple):
+                bigger = old is None or float(np.prod(value, dtype=float)) > float(
+                    np.prod(old, dtype=float)
+                )
+                changes[key] = value if bigger else old
+            else:
+                changes[key] = max(old, value)
+        self.hints = replace(current, **changes)
+
+    def host_call(
+        self,
+        ctx: LoweringContext,
+        wish: str,
+        function: Callable[..., Any],
+        operands: Sequence[Value],
+        results: Sequence[tuple[Shape, np.dtype[Any]]],
+    ) -> list[Value]:
+        """A call of a NumPy function of this process from the compiled program.
+
+        Only for targets with `host_calls`; `function` gets read-only arrays and returns arrays
+        (a tuple for several results) of the promised shapes and dtypes.
+        """
+        if not self.target.host_calls:
+            raise AssertionError(f"target {self.target.name} has no host calls")
+        inputs = tuple((v.shape, v.dtype) for v in operands)
+        short = self.symbol(wish)
+        call = HostCall(short, function, inputs, tuple(results))
+        self._host_calls[short] = call
+        symbol = f"xpr.{short}"
+        ins = ", ".join(tensor_type(*t) for t in inputs)
+        outs = ", ".join(tensor_type(*t) for t in results)
+        self._declarations[symbol] = f"  func.func private @{symbol}({ins}) -> ({outs})"
+        return ctx.call(symbol, operands, results)
+
+    # ---- functions
+
+    def add_main(
+        self, closed: ClosedJaxpr, donate: Sequence[int], *, embed_consts: bool = False
+    ) -> tuple[tuple[int, int], ...]:
+        """Lowers the entry function; returns which argument each donated result overwrites.
+
+        The constants are its first arguments, or parts of the program with `embed_consts`.
+        """
+        jaxpr = closed.jaxpr
+        self._symbols.add(ENTRY)
+        offset = 0 if embed_consts else len(jaxpr.constvars)
+        donations = _pair_donations(jaxpr, donate, offset)
+        targets = dict(donations)
+        ctx = LoweringContext(self)
+        variables = jaxpr.invars if embed_consts else [*jaxpr.constvars, *jaxpr.invars]
+        values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
+        consts = (
+            [ctx.dense(np.asarray(c)) for c in closed.consts] if embed_consts else values[:offset]
+        )
+        in_place = _is_one_elementwise_loop(jaxpr)
+        attribute = [
+            f" {{iree.abi.output = {targets[i]} : index}}" if in_place and i in targets else ""
+            for i in range(len(values))
+        ]
+        outer = [Value(v.name, v.shape, _abi_type(v.dtype)) for v in values]
+        args = ", ".join(f"{v.name}: {v.type}{a}" for v, a in zip(outer, attribute, strict=True))
+        outs = ", ".join(tensor_type(v.aval.shape, _abi_type(v.aval.dtype)) for v in jaxpr.outvars)
+        inner = [
+            ctx.bitcast(o, v.dtype) if o.dtype != v.dtype else v
+            for o, v in zip(outer, values, strict=True)
+        ]
+        consts = consts if embed_consts else inner[:offset]
+        results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:])
+        results = [
+            ctx.bitcast(r, _abi_type(r.dtype)) if _abi_type(r.dtype) != r.dtype else r
+            for r in results
+        ]
+        # IREE writes results into an argument's buffer when the argument has no later use. A use
+        # just before the return makes it copy instead; it costs nothing for arguments that are
+        # only read.
+        for i, v in enumerate(outer):
+            if i not in targets:
+                if v.dtype.kind == "u":
+                    # The barrier is refused for types with a sign; this bit cast costs nothing.
+                    v = ctx.bitcast(v, f"i{v.dtype.itemsize}")
+                ctx.assign(f"util.optimization_barrier {v.name} : {v.type}", v.shape, v.dtype)
+        self._finish(ctx, f"  func.func public @{ENTRY}({args}) -> ({outs}) {{", results)
+        return donations
+
+    def function_for(self, closed: ClosedJaxpr, name: str) -> str:
+        """The symbol of a private function that computes `closed`, lowered once per module.
+
+        Its arguments are the constants of `closed`, then its inputs.
+        """
+        known = self._lowered.get(id(closed))
+        if known is not None:
+            return known[0]
+        jaxpr = closed.jaxpr
+        symbol = self.symbol(name)
+        ctx = LoweringContext(self)
+        variables = [*jaxpr.constvars, *jaxpr.invars]
+        values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
+        args = ", ".join(f"{v.name}: {v.type}" for v in values)
+        outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
+        n = len(jaxpr.constvars)
+        results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
+        self._finish(ctx, f"  func.func private @{symbol}({args}) -> ({outs}) {{", results)
+        self._lowered[id(closed)] = (symbol, closed)
+        return symbol
+
+    def _finish(self, ctx: LoweringContext, header: str, results: Sequence[Value]) -> None:
+        names = ", ".join(v.name for v in results)
+        types = ", ".join(v.type for v in results)
+        end = f"    return {names} : {types}" if results else "    return"
+        self._functions.append(_Function(header, ctx, [end, "  }"]))
+
+    # ---- equations
+
+    def lower_jaxpr(
+        self,
+        ctx: LoweringContext,
+        jaxpr: Jaxpr,
+        consts: Sequence[Value],
+        args: Sequence[Value],
+    ) -> list[Value]:
+        """Emits the equations of `jaxpr` into `ctx` and returns its results."""
+        env: dict[Var, Value] = {}
+        env.update(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(atom: Atom) -> Value:
+            if isinstance(atom, Literal):
+                return ctx.constant(atom.val, atom.aval.dtype, atom.aval.shape)
+            return env[atom]
+
+        dead = last_uses(jaxpr)
+        outer = ctx.source
+        sources: dict[Var, frozenset[Var]] = {}
+        for index, eqn in enumerate(jaxpr.eqns):
+            ctx.source = eqn.source_info
+            operands = [read(a) for a in eqn.invars]
+            ctx.in_avals = [a.aval for a in eqn.invars]
+            ctx.out_avals = [v.aval for v in eqn.outvars]
+            out_avals = ctx.out_avals
+            rule = find_rule(eqn.primitive, self.target)
+            found = rule(ctx, *operands, **eqn.params)
+            results = [found] if isinstance(found, Value) else list(found)
+            for var, value, aval in zip(eqn.outvars, results, out_avals, strict=True):
+                if value.shape != aval.shape or value.dtype != aval.dtype:
+                    raise AssertionError(
+                        f"the lowering of {eqn.primitive.name} gives {value.type}, "
+                        f"its abstract rule {aval.str_short()}"
+                    )
+                env[var] = value
+            self._limit_fusion(ctx, eqn, env, sources)
+            self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
+            self.flops += sum(a.size for a in out_avals)
+            for var in dead.get(index, ()):
+                env.pop(var, None)
+        ctx.source = outer
+        return [read(v) for v in jaxpr.outvars]
+
+    def _limit_fusion(
+        self,
+        ctx: LoweringContext,
+        eqn: JaxprEqn,
+        env: dict[Var, Value],
+        sources: dict[Var, frozenset[Var]],
+    ) -> None:
+        """Puts a barrier where IREE might fuse more operands than one dispatch can take.
+
+        A dispatch has at most 32 bindings; a longer fused sum compiles, and cannot be loaded.
+        """
+        read = frozenset[Var]().union(
+            *(sources.get(a, frozenset((a,))) for a in eqn.invars if isinstance(a, Var))
+        )
+        if len(read) > _MAX_BINDINGS and not ctx.in_region:
+            for v in eqn.outvars:
+                x = env[v]
+                env[v] = ctx.assign(
+                    f"util.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype
+                )
+                sources[v] = frozenset((v,))
+        else:
+            for v in eqn.outvars:
+                sources[v] = read
+
+    def inline(
+        self,
+        ctx: LoweringContext,
+        function: Callable[..., Any],
+        operands: Sequence[Value],
+        params: dict[str, Any],
+    ) -> Any:
+        single: list[bool] = []
+
+        def flat(*args: Any) -> Sequence[Any]:
+            out = function(*args, **params)
+            single.append(not isinstance(out, (tuple, list)))
+            return [out] if single[-1] else out
+
+        closed = trace_to_jaxpr(flat, [v.aval for v in operands])
+        consts = [ctx.dense(np.asarray(c)) for c in closed.consts]
+        saved = ctx.in_avals, ctx.out_avals
+        results = self.lower_jaxpr(ctx, closed.jaxpr, consts, list(operands))
+        ctx.in_avals, ctx.out_avals = saved
+        return results[0] if single[-1] else results
+
+    # ---- text
+
+    def text(self, name: str, *, locations: bool) -> str:
+        """The whole module; `locations` adds the user's line to each operation."""
+        out = [f"module @{re.sub(r'[^A-Za-z0-9_]', '_', name) or 'module'} {{"]
+        out += self._declarations.values()
+        for f in self._functions:
+            out.append(f.header)
+            if locations:
+                out += [
+                    line + _location(source)
+                    for line, source in zip(f.context.lines, f.context.sources, strict=True)
+                ]
+            else:
+                out += f.context.lines
+            out += f.tail
+        out.append("}")
+        return "\n".join(out) + "\n"
+
+    @property
+    def host_calls(self) -> tuple[HostCall, ...]:
+        return tuple(self._host_calls.values())
+
+
+def _location(source: SourceInfo) -> str:
+    if source.code is None:
+        return ""
+    line, column = source.position()
+    escaped = source.filename.replace("\\", "\\\\").replace('"', '\\"')
+    return f' loc("{escaped}":{line}:{column})'
+
+
+def _pair_donations(
+    jaxpr: Jaxpr, donate: Sequence[int], offset: int
+) -> tuple[tuple[int, int], ...]:
+    """Pairs each donated argument with the first free result of its type."""
+    free = {
+        i: v for i, v in enumerate(jaxpr.outvars) if isinstance(v, Var) and v not in jaxpr.invars
+    }
+    taken: set[Var] = set()
+    pairs = []
+    for index in donate:
+        aval = jaxpr.invars[index].aval
+        for i, v in free.items():
+            if v not in taken and v.aval.shape == aval.shape and v.aval.dtype == aval.dtype:
+                pairs.append((offset + index, i))
+                taken.add(v)
+                del free[i]
+                break
+    return tuple(pairs)
+
+
+# IREE takes no arguments of these types: they cross the boundary as bytes.
+_BYTES_AT_BOUNDARY = frozenset(
+    np.dtype(t)
+    for t in (ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3, ml_dtypes.float8_e4m3b11fnuz)
+)
+
+
+def _abi_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that stands for `dtype` in the entry function's signature."""
+    return np.dtype(np.uint8) if dtype in _BYTES_AT_BOUNDARY else dtype
+
+
+_MAX_FUSED = 16
+
+# Some room is left for the results and for operands that a rule adds.
+_MAX_BINDINGS = 20
+
+
+def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:
+    """Whether every element of the one result depends on the same element of the operands only.
+
+    Only then a result may be told to lie in an argument's memory (`iree.abi.output`): IREE does
+    not check that nothing reads the argument after the first write to it. In other programs a
+    donated argument merely lacks the barrier below, so that IREE, which does check there, updates
+    it in place where it can.
+    """
+    if len(jaxpr.outvars) != 1 or len(jaxpr.eqns) > _MAX_FUSED:
+        return False
+    shape = jaxpr.outvars[0].aval.shape
+    return all(
+        e.primitive.family == "elementwise"
+        and all(a.aval.shape in (shape, ()) for a in (*e.invars, *e.outvars))
+        for e in jaxpr.eqns
+    )
+
+
+def lower_jaxpr_to_module(
+    closed: ClosedJaxpr,
+    target: Target,
+    *,
+    name: str,
+    donate: Sequence[int] = (),
+    embed_consts: bool = False,
+) -> LoweredModule:
+    """Lowers a closed jaxpr for `target`; `donate` lists inputs that may be overwritten."""
+    builder = ModuleBuilder(target)
+    donations = builder.add_main(closed, donate, embed_consts=embed_consts)
+    builder.note_hints(num_equations=len(closed.eqns))
+    jaxpr = closed.jaxpr
+    return LoweredModule(
+        text=builder.text(name, locations=False),
+        debug_text=functools.partial(builder.text, name, locations=True),
+        name=name,
+        consts=() if embed_consts else tuple(closed.consts),
+        in_avals=tuple(v.aval for v in (*(() if embed_consts else jaxpr.constvars), *jaxpr.invars)),
+        out_avals=tuple(v.aval for v in jaxpr.outvars),
+        donations=donations,
+        host_calls=builder.host_calls,
+        hints=builder.hints,
+        flops=builder.flops,
+        bytes_accessed=builder.bytes_accessed,
+    )

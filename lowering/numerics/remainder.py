@@ -1,0 +1,64 @@
+"""The exact remainder of floating-point division.
+
+IREE calls a C function for it: a slow one in float32, and one that it does not have in float64.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from xpr.lowering.numerics.exponential import scaled
+from xpr.lowering.numerics.expr import Expr, least_normal, where
+
+_I64, _F64 = np.dtype(np.int64), np.dtype(np.float64)
+
+
+def _reduced_once(r: Expr, m: Expr) -> Expr:
+    return where(r >= m, r - m, r)
+
+
+def _product_modulo(a: Expr, b: Expr, m: Expr, inverse: Expr) -> Expr:
+    """a * b modulo m for int64 0 <= a, b < m < 2**53, where `inverse` is 1 / m as float64.
+
+    The quotient is estimated in floating point, within a few units; wrapping arithmetic then gives
+    the small difference of the two products exactly.
+    """
+    quotient = (a.to(_F64) * b.to(_F64) * inverse).to(_I64)
+    rest = a * b - quotient * m + (m << 3)
+    for shift in (3, 2, 1, 0):
+        rest = _reduced_once(rest, m << shift)
+    return rest
+
+
+def fmod(x: Expr, y: Expr) -> Expr:
+    """x - trunc(x / y) y without rounding, with the sign of x."""
+    if x.dtype == np.float32:
+        # A remainder of float32 numbers is a float32 number, and their exponents differ by less.
+        return _fmod_double(x.to(_F64), y.to(_F64), 4).to(np.float32)
+    return _fmod_double(x, y, 6)
+
+
+def _fmod_double(x: Expr, y: Expr, squarings: int) -> Expr:
+    """`fmod` for float64 whose exponents differ by less than 2**(squarings + 5).
+
+    With x = a 2**n 2**e and y = m 2**e for whole numbers a, m < 2**53 the remainder is
+    (a 2**n modulo m) 2**e; the power of two modulo m comes from repeated squaring.
+    """
+    size, divisor = abs(x), abs(y)
+    defined = (size < np.inf) & (divisor >= least_normal(y))
+    useful = defined & (size >= divisor) & (divisor < np.inf)
+    size, divisor = where(useful, size, 1.0), where(useful, divisor, 1.0)
+    a, m = (v.bits(_I64) for v in (size, divisor))
+    exponent = m >> 52
+    n = (a >> 52) - exponent
+    mask, hidden = (1 << 52) - 1, 1 << 52
+    a, m = (a & mask) | hidden, (m & mask) | hidden
+    inverse = 1.0 / m.to(_F64)
+    power = a.like(1) << (n >> squarings)
+    for bit in reversed(range(squarings)):
+        power = _product_modulo(power, power, m, inverse)
+        doubled = _reduced_once(power << 1, m)
+        power = where(((n >> bit) & 1).ne(0), doubled, power)
+    rest = _product_modulo(_reduced_once(a, m), power, m, inverse)
+    value = scaled(rest.to(_F64), exponent - 1075).copysign(x)
+    return where(useful, value, where(defined & ~y.is_nan(), x, np.nan))

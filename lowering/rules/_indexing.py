@@ -1,0 +1,118 @@
+"""Guards that gather, scatter and dynamic slices share: no index leaves the array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.types import tensor_type
+
+_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+_BOOL = np.dtype(np.bool_)
+
+
+def clamped_index(ctx: LoweringContext, index: Value, limit: int) -> Value:
+    """`index` moved into 0 .. limit, as a signed tensor of 32 bits (64 where limit needs them).
+
+    It is clamped in its own type first: a great unsigned index must not turn negative.
+    """
+    if dtypes.kind(index.dtype) == "i":
+        index = ctx.maximum(index, 0)
+    if limit < np.iinfo(index.dtype).max:
+        index = ctx.minimum(index, limit)
+    return ctx.convert(index, _INT32 if limit <= np.iinfo(_INT32).max else _INT64)
+
+
+def _bounds(ctx: LoweringContext, indices: Value, limits: Sequence[int]) -> Value:
+    """Upper limits of the components of index vectors (their last axis), in the indices' type."""
+    most = np.iinfo(indices.dtype).max
+    row = np.array([min(limit, most) for limit in limits], indices.dtype)
+    if len(set(row.tolist())) == 1:
+        return ctx.constant(row[0], indices.dtype, indices.shape)
+    return ctx.broadcast_in_dim(ctx.dense(row), indices.shape, (len(indices.shape) - 1,))
+
+
+def clamped_starts(ctx: LoweringContext, indices: Value, limits: Sequence[int]) -> Value:
+    """Index vectors (last axis) with component k moved into 0 .. limits[k]."""
+    if not limits:
+        return ctx.constant(0, _INT32, indices.shape)
+    if dtypes.kind(indices.dtype) == "i":
+        indices = ctx.maximum(indices, 0)
+    indices = ctx.minimum(indices, _bounds(ctx, indices, limits))
+    wide = max(limits) > np.iinfo(_INT32).max
+    return ctx.convert(indices, _INT64 if wide else _INT32)
+
+
+def windows_inside(ctx: LoweringContext, indices: Value, limits: Sequence[int]) -> Value:
+    """For each index vector whether 0 <= component k <= limits[k] for all k."""
+    shape = indices.shape[:-1]
+    if not limits:
+        return ctx.constant(True, _BOOL, shape)
+    ok = ctx.compare("LE", indices, _bounds(ctx, indices, limits))
+    if dtypes.kind(indices.dtype) == "i":
+        ok = ctx.and_(ok, ctx.compare("GE", indices, 0))
+    if len(limits) == 1:
+        return ctx.reshape(ok, shape)
+    (every,) = ctx.reduce(
+        [ok], [ctx.constant(True, _BOOL)], [len(shape)], lambda c, a, b: [c.and_(a, b)]
+    )
+    return every
+
+
+def dynamic_slice(
+    ctx: LoweringContext, x: Value, starts: Sequence[Value], sizes: Sequence[int]
+) -> Value:
+    """`stablehlo.dynamic_slice` at starts that lie inside."""
+    sizes = tuple(sizes)
+    if sizes == x.shape:
+        return x
+    found = _same_type(ctx, starts)
+    names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
+    out = ctx.assign(
+        f"stablehlo.dynamic_slice {x.name}, {names}, sizes = [{', '.join(map(str, sizes))}] : "
+        f"({x.type}, {types}) -> {tensor_type(sizes, x.dtype)}",
+        sizes,
+        x.dtype,
+    )
+    return ctx.one_element(out, x)
+
+
+def dynamic_update_slice(
+    ctx: LoweringContext, x: Value, update: Value, starts: Sequence[Value]
+) -> Value:
+    """`stablehlo.dynamic_update_slice` at starts that lie inside."""
+    if update.shape == x.shape:
+        return update
+    # Where the update is a slice of `x`, IREE would copy from one place of a buffer to another that
+    # overlaps it, which fails or gives wrong values.
+    update = ctx.barrier(update)
+    found = _same_type(ctx, starts)
+    names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
+    return ctx.assign(
+        f"stablehlo.dynamic_update_slice {x.name}, {update.name}, {names} : "
+        f"({x.type}, {update.type}, {types}) -> {x.type}",
+        x.shape,
+        x.dtype,
+    )
+
+
+def _same_type(ctx: LoweringContext, starts: Sequence[Value]) -> list[Value]:
+    if len({i.dtype for i in starts}) > 1:
+        return [ctx.convert(i, _INT64) for i in starts]
+    return list(starts)
+
+
+def while_loop(ctx: LoweringContext, n: int, start: Value, step: Callable[..., Value]) -> Value:
+    """`start` after `step(ctx, i, value)` for i = 0 .. n-1."""
+    counter = ((), _INT32)
+    carried = (start.shape, start.dtype)
+    condition = ctx.region([counter, carried], lambda inner, i, v: [inner.compare("LT", i, n)])
+    body = ctx.region([counter, carried], lambda inner, i, v: [inner.add(i, 1), step(inner, i, v)])
+    zero = ctx.constant(0, _INT32)
+    return ctx.op("stablehlo.while", [zero, start], [counter, carried], regions=[condition, body])[
+        1
+    ]

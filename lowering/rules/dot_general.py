@@ -1,0 +1,169 @@
+"""Lowering of contractions."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.registry import register
+from xpr.lowering.rules.reduce import fold_in_blocks
+from xpr.lowering.types import tensor_type
+from xpr.primitives.convert import convert_element_type
+from xpr.primitives.dot_general import DotDims, accumulation_dtype, dot_general_p
+
+_F32 = np.dtype(np.float32)
+
+# Products of at least so many multiplications in these dtypes are BLAS's where there is a host:
+# IREE's float64 products take 2 to 6 times as long.
+_BY_HOST = ("float64", "complex128")
+_HOST_WORK = 1 << 24
+# From so many multiplications on, a product with a vector may become a fold.
+_FOLD_WORK = 1 << 14
+
+
+def emit_dot(
+    ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, dtype: np.dtype[Any]
+) -> Value:
+    """`stablehlo.dot_general` with a result of type `dtype`."""
+    shape = dims.out_shape(lhs.shape, rhs.shape)
+    batching = (
+        f"batching_dims = {_list(dims.lhs_batch)} x {_list(dims.rhs_batch)}, "
+        if dims.lhs_batch
+        else ""
+    )
+    contracting = f"contracting_dims = {_list(dims.lhs_contract)} x {_list(dims.rhs_contract)}"
+    return ctx.assign(
+        f"stablehlo.dot_general {lhs.name}, {rhs.name}, {batching}{contracting} : "
+        f"({lhs.type}, {rhs.type}) -> {tensor_type(shape, dtype)}",
+        shape,
+        dtype,
+    )
+
+
+def _list(axes: Sequence[int]) -> str:
+    return f"[{', '.join(map(str, axes))}]"
+
+
+def _dot_general_lower(
+    ctx: LoweringContext,
+    lhs: Value,
+    rhs: Value,
+    *,
+    dimension_numbers: Any,
+    precision: Any,
+    preferred_element_type: Any,
+    out_sharding: Any = None,
+) -> Value:
+    dims = DotDims.of(dimension_numbers)
+    out = ctx.out_avals[0]
+    if 0 in (*lhs.shape, *rhs.shape):
+        return ctx.constant(0, out.dtype, out.shape)
+    wide = accumulation_dtype(lhs.dtype, rhs.dtype, out.dtype)
+    batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
+    # One flop per result is counted for every equation.
+    ctx.module.flops += (2.0 * k - 1) * batch * m * n
+    if ctx.target.host_calls and wide.name in _BY_HOST and min(m, n, k) >= 64:
+        if batch * m * n * k >= _HOST_WORK:
+            function = functools.partial(
+                dot_general_p.reference,
+                dimension_numbers=dimension_numbers,
+                precision=precision,
+                preferred_element_type=out.dtype,
+            )
+            types = [(out.shape, out.dtype)]
+            return ctx.module.host_call(ctx, "dot_general", function, [lhs, rhs], types)[0]
+    found = contract(ctx, lhs, rhs, dims, wide)
+    return ctx.inline(convert_element_type, found, new_dtype=out.dtype)
+
+
+def contract(
+    ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, wide: np.dtype[Any]
+) -> Value:
+    """The contraction summed in `wide`."""
+    if dtypes.kind(wide) == "b":
+        # The compiler has no product of booleans. The number of true pairs is positive where there
+        # is one, however it is rounded.
+        return ctx.compare("NE", contract(ctx, lhs, rhs, dims, _F32), 0)
+    batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
+    if min(m, n) == 1 and k >= 16 and batch * m * n * k >= _FOLD_WORK:
+        first = _Side(lhs, dims.lhs_contract, dims.lhs_batch)
+        second = _Side(rhs, dims.rhs_contract, dims.rhs_batch)
+        large, small = (first, second) if n == 1 else (second, first)
+        if m == n or large.rank - 1 not in large.contract:
+            found = _fold_products(ctx, large, small, wide)
+            return ctx.reshape(found, dims.out_shape(lhs.shape, rhs.shape))
+    ctx.module.note_hints(has_batched_contraction=batch > 1)
+    if dtypes.is_complex(wide):
+        # IREE has no data tiling of complex products.
+        pass
+    elif m > 1 and n > 1:
+        ctx.module.note_hints(matmul_size=(m, n, k))
+    else:
+        ctx.module.note_hints(matvec_size=(max(m, n), k))
+    reused = min(m, n) >= 16
+    return emit_dot(ctx, widen(ctx, lhs, wide, reused), widen(ctx, rhs, wide, reused), dims, wide)
+
+
+def widen(ctx: LoweringContext, x: Value, wide: np.dtype[Any], reused: bool) -> Value:
+    """`x` in the dtype that is summed in; each element is used many times if `reused`."""
+    found = ctx.convert(x, wide)
+    if x.dtype == wide or not (dtypes.kind(x.dtype) in "bu" or (reused and x.dtype.itemsize == 2)):
+        return found
+    # IREE moves a conversion into the product. One from an integer becomes a signed one there,
+    # which is wrong for unsigned types and booleans; one from a 16-bit float makes the product
+    # take twice to three times as long. The barrier keeps it outside.
+    unsigned = dtypes.kind(wide) == "u"
+    plain = ctx.bitcast(found, f"i{wide.itemsize}") if unsigned else found
+    kept = ctx.assign(
+        f"stablehlo.optimization_barrier {plain.name} : {plain.type}", plain.shape, plain.dtype
+    )
+    return ctx.bitcast(kept, wide) if unsigned else kept
+
+
+@dataclass(frozen=True)
+class _Side:
+    """An operand of a contraction."""
+
+    value: Value
+    contract: tuple[int, ...]
+    batch: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.value.shape)
+
+
+def _fold_products(ctx: LoweringContext, large: _Side, small: _Side, wide: np.dtype[Any]) -> Value:
+    """The contraction of an operand with one of a single free element, as a sum of products.
+
+    IREE's vector-matrix product reads the matrix column by column; the sum over leading axes goes
+    row by row, in blocks, and is several times faster.
+    """
+    shape = large.value.shape
+    places = dict(zip(small.contract, large.contract, strict=True))
+    places |= dict(zip(small.batch, large.batch, strict=True))
+    # Free axes of the small operand have size 1.
+    paired = sorted(places)
+    value = ctx.reshape(small.value, tuple(small.value.shape[i] for i in paired))
+    spread = ctx.op1(
+        "stablehlo.broadcast_in_dim",
+        [ctx.convert(value, wide)],
+        shape,
+        wide,
+        f"broadcast_dimensions = array<i64{': ' if paired else ''}"
+        f"{', '.join(str(places[i]) for i in paired)}>",
+    )
+    products = ctx.mul(ctx.convert(large.value, wide), spread)
+    sums = fold_in_blocks(ctx, products, "add", 0, large.contract)
+    left = [i for i in range(large.rank) if i not in large.contract]
+    free = [i for i in left if i not in large.batch]
+    return ctx.transpose(sums, [left.index(i) for i in (*large.batch, *free)])
+
+
+register(dot_general_p, _dot_general_lower)

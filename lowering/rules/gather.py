@@ -1,0 +1,60 @@
+"""Gather, with start indices that can never reach outside the operand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.registry import register
+from xpr.lowering.rules._indexing import clamped_starts, windows_inside
+from xpr.primitives import gather as p
+
+
+def _gather_lower(
+    ctx: LoweringContext,
+    x: Value,
+    indices: Value,
+    *,
+    dimension_numbers: p.GatherDimensionNumbers,
+    slice_sizes: Shape,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: p.GatherScatterMode,
+    fill_value: Any,
+) -> Value:
+    dims = dimension_numbers
+    (out,) = ctx.out_avals
+    fill = p.gather_fill(x.dtype, fill_value) if mode is p.GatherScatterMode.FILL_OR_DROP else None
+    if out.size == 0:
+        return ctx.constant(0, out.dtype, out.shape)
+    limits = [x.shape[a] - slice_sizes[a] for a in dims.start_index_map]
+    starts = clamped_starts(ctx, indices, limits)
+    numbers = [
+        f"offset_dims = [{_list(dims.offset_dims)}]",
+        f"collapsed_slice_dims = [{_list(dims.collapsed_slice_dims)}]",
+        f"operand_batching_dims = [{_list(dims.operand_batching_dims)}]",
+        f"start_indices_batching_dims = [{_list(dims.start_indices_batching_dims)}]",
+        f"start_index_map = [{_list(dims.start_index_map)}]",
+        f"index_vector_dim = {len(indices.shape) - 1}",
+    ]
+    sizes = _list(slice_sizes)
+    found = ctx.op1(
+        "stablehlo.gather",
+        [ctx.settled(x), starts],
+        out.shape,
+        out.dtype,
+        f"dimension_numbers = #stablehlo.gather<{', '.join(numbers)}>, "
+        f"slice_sizes = array<i64{': ' + sizes if sizes else ''}>, indices_are_sorted = false",
+    )
+    if fill is None:
+        return found
+    ok = windows_inside(ctx, indices, limits)
+    batch = [i for i in range(len(out.shape)) if i not in dims.offset_dims]
+    return ctx.select(ctx.broadcast_in_dim(ok, out.shape, batch), found, fill)
+
+
+def _list(values: Shape) -> str:
+    return ", ".join(map(str, values))
+
+
+register(p.gather_p, _gather_lower)

@@ -1,0 +1,350 @@
+"""Scatter, with updates outside the operand made harmless: no index ever leaves it.
+
+IREE takes few of StableHLO's scatters, so each becomes one of three plain forms: rows of a matrix
+at a vector of row numbers; for one update, a slice that is read, combined and written back; and,
+for combinations that IREE's scatter cannot hold, a loop over the updates.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.primitive import Primitive
+from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.registry import LoweringRule, register
+from xpr.lowering.rules._indexing import (
+    clamped_starts,
+    dynamic_slice,
+    dynamic_update_slice,
+    while_loop,
+    windows_inside,
+)
+from xpr.primitives import scatter as p
+
+_INT8 = np.dtype(np.int8)
+_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+# Up to so many updates a loop over them beats rounds over the whole array.
+_FEW = 16
+_MAX_INT32 = np.iinfo(_INT32).max
+
+Combine = Callable[[LoweringContext, Value, Value], Value]
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """A scatter in a common form: n updates, each a window with all axes of the operand."""
+
+    x: Value
+    updates: Value
+    """Shape (n, *window)."""
+
+    starts: tuple[Value | None, ...]
+    """For each axis of the operand where the n windows start, all inside; None means at 0."""
+
+    ok: Value | None
+    """For each update whether it counts; None when all do."""
+
+    @property
+    def n(self) -> int:
+        return self.updates.shape[0]
+
+    @property
+    def window(self) -> Shape:
+        return self.updates.shape[1:]
+
+
+def _common_form(
+    ctx: LoweringContext,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    dims: p.ScatterDimensionNumbers,
+    mode: p.GatherScatterMode,
+) -> _Problem:
+    sizes = p.window_sizes(x.shape, updates.shape, dims)
+    mapped = dims.scatter_dims_to_operand_dims
+    limits = [x.shape[a] - sizes[a] for a in mapped]
+    batch = indices.shape[:-1]
+    n = math.prod(batch)
+    ok = None
+    if mode is p.GatherScatterMode.FILL_OR_DROP and limits:
+        ok = ctx.reshape(windows_inside(ctx, indices, limits), (n,))
+    given = clamped_starts(ctx, indices, limits)
+    starts: list[Value | None] = [None] * len(x.shape)
+    for k, axis in enumerate(mapped):
+        if limits[k]:
+            low, high = [0] * len(batch) + [k], [*batch, k + 1]
+            starts[axis] = ctx.reshape(ctx.slice(given, low, high), (n,))
+    for axis, index_axis in zip(
+        dims.operand_batching_dims, dims.scatter_indices_batching_dims, strict=True
+    ):
+        starts[axis] = ctx.reshape(ctx.iota(given.dtype, batch, index_axis), (n,))
+    rest = [i for i in range(len(updates.shape)) if i not in dims.update_window_dims]
+    ordered = ctx.transpose(updates, (*rest, *dims.update_window_dims))
+    return _Problem(x, ctx.reshape(ordered, (n, *sizes)), tuple(starts), ok)
+
+
+# ---- combinations
+
+_PLAIN = {
+    "scatter-add": "add",
+    "scatter-sub": "subtract",
+    "scatter-mul": "multiply",
+    "scatter-min": "minimum",
+    "scatter-max": "maximum",
+}
+
+
+def _combination(name: str, dtype: np.dtype[Any], update_jaxpr: ClosedJaxpr | None) -> Combine:
+    """What becomes of an old element and an update; works on tensors of any shape."""
+    if update_jaxpr is None:
+        return lambda ctx, old, new: new
+    op = _PLAIN.get(name)
+    if op is None or (op in ("minimum", "maximum") and dtypes.is_complex(dtype)):
+        closed = update_jaxpr
+
+        def general(old: Any, new: Any) -> Any:
+            return eval_jaxpr(closed.jaxpr, closed.consts, old, new)[0]
+
+        return lambda ctx, old, new: ctx.inline(general, old, new)
+    if dtype == np.bool_:
+        op = {"minimum": "and", "maximum": "or"}[op]
+    chosen = op
+    return lambda ctx, old, new: ctx.binary(chosen, old, new)
+
+
+def _neutral(name: str, dtype: np.dtype[Any]) -> Any:
+    """The update that changes no element, or None where there is none."""
+    kind = dtypes.kind(dtype)
+    if name == "scatter-add":
+        # x + 0.0 would turn -0.0 into 0.0.
+        return {"f": -0.0, "c": complex(-0.0, -0.0)}.get(kind, 0)
+    if name == "scatter-sub":
+        return 0
+    if name == "scatter-mul" and kind != "c":
+        return 1
+    if name in ("scatter-min", "scatter-max") and kind != "c":
+        least = name == "scatter-max"
+        if kind == "f":
+            return -np.inf if least else np.inf
+        if kind == "b":
+            return not least
+        info = np.iinfo(dtype)
+        return int(info.min) if least else int(info.max)
+    return None
+
+
+# ---- the three forms
+
+
+def _one_update(ctx: LoweringContext, problem: _Problem, combine: Combine) -> Value:
+    x, window = problem.x, problem.window
+    starts = [ctx.constant(0, _INT32) if s is None else ctx.reshape(s, ()) for s in problem.starts]
+    old = dynamic_slice(ctx, x, starts, window)
+    new = combine(ctx, old, ctx.reshape(problem.updates, window))
+    if problem.ok is not None:
+        new = ctx.select(ctx.reshape(problem.ok, ()), new, old)
+    return dynamic_update_slice(ctx, x, new, starts)
+
+
+def _loop(ctx: LoweringContext, problem: _Problem, combine: Combine) -> Value:
+    """One update after the other."""
+
+    def step(inner: LoweringContext, i: Value, out: Value) -> Value:
+        def pick(v: Value) -> Value:
+            rest = v.shape[1:]
+            zeros = [inner.constant(0, _INT32)] * len(rest)
+            return inner.reshape(dynamic_slice(inner, v, [i, *zeros], (1, *rest)), (1, *rest))
+
+        now = _Problem(
+            out,
+            pick(problem.updates),
+            tuple(None if s is None else pick(s) for s in problem.starts),
+            None if problem.ok is None else pick(problem.ok),
+        )
+        return _one_update(inner, now, combine)
+
+    return while_loop(ctx, problem.n, problem.x, step)
+
+
+def _counted(ctx: LoweringContext, problem: _Problem, change: Combine) -> Value:
+    """A function of the old element alone, applied as often as the element is indexed.
+
+    The counts come first; then whole-array rounds change every element whose count is not used up.
+    """
+    x = problem.x
+    ones = ctx.constant(1, _INT32, problem.updates.shape)
+    zeros = ctx.constant(0, _INT32, x.shape)
+    counting = _masked(ctx, replace(problem, x=zeros, updates=ones), 0)
+    counts = _rows(ctx, counting, lambda c, old, new: c.add(old, new))
+
+    def more(inner: LoweringContext, left: Value, _: Value) -> list[Value]:
+        (most,) = inner.reduce(
+            [left],
+            [inner.constant(0, _INT32)],
+            range(len(x.shape)),
+            lambda c, a, b: [c.maximum(a, b)],
+        )
+        return [inner.compare("GT", most, 0)]
+
+    def round_(inner: LoweringContext, left: Value, out: Value) -> list[Value]:
+        due = inner.compare("GT", left, 0)
+        return [inner.sub(left, 1), inner.select(due, change(inner, out, out), out)]
+
+    carried = [(x.shape, _INT32), (x.shape, x.dtype)]
+    regions = [ctx.region(carried, more), ctx.region(carried, round_)]
+    return ctx.op("stablehlo.while", [counts, x], carried, regions=regions)[1]
+
+
+def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
+    """Rows of a matrix: axes up to the last indexed one make the row number, the rest the row."""
+    x, window = problem.x, problem.window
+    partial = [
+        a for a, size in enumerate(window) if size < x.shape[a] or problem.starts[a] is not None
+    ]
+    split = partial[-1] + 1 if partial else 0
+    rows, width = math.prod(x.shape[:split]), math.prod(x.shape[split:])
+    spread = (problem.n, *window[:split])
+    number: Value | None = None
+    index = _INT32 if rows <= _MAX_INT32 else _INT64
+    for axis in range(split):
+        stride = math.prod(x.shape[axis + 1 : split])
+        parts = []
+        start = problem.starts[axis]
+        if start is not None:
+            parts.append(ctx.broadcast_in_dim(ctx.convert(start, index), spread, (0,)))
+        if window[axis] > 1:
+            parts.append(ctx.iota(index, spread, axis + 1))
+        for part in parts:
+            term = part if stride == 1 else ctx.mul(part, stride)
+            number = term if number is None else ctx.add(number, term)
+    if number is None:
+        number = ctx.constant(0, index, spread)
+    count = math.prod(spread)
+    row = () if width == 1 else (width,)
+    updates = ctx.reshape(problem.updates, (count, *row))
+    operand = ctx.reshape(x, (rows, *row))
+    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
+    if row:
+        numbers = "update_window_dims = [1], " + numbers
+    scalar = ((), x.dtype)
+    # The order of updates counts, so IREE is never told that the indices are unique.
+    out = ctx.op1(
+        "stablehlo.scatter",
+        [operand, ctx.reshape(number, (count, 1)), updates],
+        operand.shape,
+        x.dtype,
+        f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>, "
+        "indices_are_sorted = false, unique_indices = false",
+        [ctx.region([scalar, scalar], lambda inner, old, new: [op(inner, old, new)])],
+    )
+    return ctx.reshape(out, x.shape)
+
+
+def _masked(ctx: LoweringContext, problem: _Problem, neutral: Any) -> _Problem:
+    """Updates that do not count made neutral ones."""
+    if problem.ok is None:
+        return problem
+    ok = ctx.broadcast_in_dim(problem.ok, problem.updates.shape, (0,))
+    return replace(problem, updates=ctx.select(ok, problem.updates, neutral), ok=None)
+
+
+def _redirected(ctx: LoweringContext, problem: _Problem) -> _Problem:
+    """Updates that do not count made copies of the last one that does.
+
+    Writing that one more often, before or after its turn, changes nothing: whatever it covers is
+    written again by itself, and nothing that counts comes after it. When none counts, all become
+    copies of a window of the operand.
+    """
+    if problem.ok is None:
+        return problem
+    n, window = problem.n, problem.window
+    ordinal = ctx.select(problem.ok, ctx.iota(_INT32, (n,), 0), -1)
+    (last,) = ctx.reduce(
+        [ordinal], [ctx.constant(-1, _INT32)], [0], lambda c, a, b: [c.maximum(a, b)]
+    )
+    some = ctx.compare("GE", last, 0)
+    at = ctx.maximum(last, 0)
+    starts: list[Value | None] = []
+    chosen: list[Value] = []
+    for start in problem.starts:
+        if start is None:
+            starts.append(None)
+            chosen.append(ctx.constant(0, _INT32))
+            continue
+        one = ctx.reshape(dynamic_slice(ctx, start, [at], (1,)), ())
+        chosen.append(one)
+        starts.append(ctx.select(problem.ok, start, one))
+    zeros = [ctx.constant(0, _INT32)] * len(window)
+    update = ctx.reshape(dynamic_slice(ctx, problem.updates, [at, *zeros], (1, *window)), window)
+    update = ctx.select(some, update, dynamic_slice(ctx, problem.x, chosen, window))
+    spread = ctx.broadcast_in_dim(update, (n, *window), range(1, len(window) + 1))
+    ok = ctx.broadcast_in_dim(problem.ok, (n, *window), (0,))
+    return _Problem(problem.x, ctx.select(ok, problem.updates, spread), tuple(starts), None)
+
+
+# ---- the rule
+
+
+def _scatter_lower(
+    ctx: LoweringContext,
+    x: Value,
+    indices: Value,
+    updates: Value,
+    *,
+    name: str,
+    dimension_numbers: p.ScatterDimensionNumbers,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: p.GatherScatterMode,
+    update_jaxpr: ClosedJaxpr | None,
+    update_consts: tuple[Any, ...],
+) -> Value:
+    if 0 in x.shape or 0 in updates.shape:
+        return x
+    ctx.module.note_hints(has_gather_scatter=True)
+    problem = _common_form(ctx, x, indices, updates, dimension_numbers, mode)
+    combine = _combination(name, x.dtype, update_jaxpr)
+    if problem.n == 1:
+        return _one_update(ctx, problem, combine)
+    if update_jaxpr is None:
+        return _rows(ctx, _redirected(ctx, problem), combine)
+    neutral = _neutral(name, x.dtype)
+    if neutral is None:
+        if problem.n > _FEW and not _reads(update_jaxpr, 1):
+            return _counted(ctx, problem, combine)
+        return _loop(ctx, problem, combine)
+    return _rows(ctx, _masked(ctx, problem, neutral), combine)
+
+
+def _reads(closed: ClosedJaxpr, position: int) -> bool:
+    """Whether anything in the program depends on that input."""
+    var = closed.jaxpr.invars[position]
+    return var in closed.jaxpr.outvars or any(var in eqn.invars for eqn in closed.jaxpr.eqns)
+
+
+def _rule(name: str) -> LoweringRule:
+    def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> Value:
+        return _scatter_lower(ctx, *operands, name=name, **params)
+
+    return lower
+
+
+_PRIMITIVES: Sequence[Primitive] = (
+    p.scatter_p,
+    p.scatter_add_p,
+    p.scatter_sub_p,
+    p.scatter_mul_p,
+    p.scatter_min_p,
+    p.scatter_max_p,
+)
+for _primitive in _PRIMITIVES:
+    register(_primitive, _rule(_primitive.name))

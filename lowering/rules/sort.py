@@ -1,0 +1,231 @@
+"""Lowering of sorts: never `stablehlo.sort`, which IREE runs as a serial exchange sort.
+
+Three ways, all stable and with NaN last: a short axis is sorted by counting, for each element,
+those before it; on a target with host calls NumPy sorts; elsewhere a bitonic network runs as a
+loop. They compare integer codes that have the order of the keys.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.registry import register
+from xpr.lowering.rules._sort_network import network_order, repeated_max
+from xpr.primitives._sorting import sort_values, stable_order, top_order
+from xpr.primitives.sort import approx_top_k_p, sort_p, top_k_p
+
+_I32 = np.dtype(np.int32)
+_I64 = np.dtype(np.int64)
+_F32 = np.dtype(np.float32)
+
+# A sort by counting compares all pairs: axes up to this length, and up to this many comparisons.
+_COUNTING_LENGTH = 32
+_COUNTING_WORK = 1 << 22
+# Up to here k rounds of finding the greatest element beat a whole sort.
+_ROUNDS = 8
+
+
+def _sort_lower(
+    ctx: LoweringContext, *operands: Value, dimension: int, is_stable: bool, num_keys: int
+) -> Sequence[Value]:
+    x = operands[0]
+    n, size = x.shape[dimension] if x.shape else 1, x.aval.size
+    if n <= 1 or size == 0:
+        return operands
+    ctx.module.flops += size * math.log2(n)
+    if n <= _COUNTING_LENGTH and size * n <= _COUNTING_WORK:
+        codes = [c for key in operands[:num_keys] for c in _codes(ctx, key)]
+        here = _places(ctx, codes, dimension, n)
+        return [_pick(ctx, v, here, dimension) for v in operands]
+    if ctx.target.host_calls:
+        function = functools.partial(_host_sort, dimension=dimension, num_keys=num_keys)
+        types = [(v.shape, v.dtype) for v in operands]
+        return ctx.module.host_call(ctx, "sort", function, operands, types)
+    # The sorted axis first: the network exchanges whole rows.
+    moved = [_axis_first(ctx, v, dimension) for v in operands]
+    rows = [ctx.reshape(v, (n, size // n)) for v in moved]
+    codes = [c for v in rows[:num_keys] for c in _codes(ctx, v)]
+    order = network_order(ctx, codes)
+    sorted_rows = [_take_rows(ctx, v, order) for v in rows]
+    return [_axis_back(ctx, ctx.reshape(v, moved[0].shape), dimension) for v in sorted_rows]
+
+
+def _host_sort(*arrays: Any, dimension: int, num_keys: int) -> list[Any]:
+    if len(arrays) == 1:
+        return [sort_values(arrays[0], dimension)]
+    order = stable_order(arrays[:num_keys], dimension)
+    return [np.take_along_axis(a, order, dimension) for a in arrays]
+
+
+def _axis_first(ctx: LoweringContext, x: Value, axis: int) -> Value:
+    return ctx.transpose(x, (axis, *(i for i in range(len(x.shape)) if i != axis)))
+
+
+def _axis_back(ctx: LoweringContext, x: Value, axis: int) -> Value:
+    return ctx.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(x.shape))))
+
+
+# ---- codes
+
+
+def _codes(ctx: LoweringContext, x: Value) -> list[Value]:
+    """Signed integers, foremost first, that compare as the values of `x` do; NaN is greatest."""
+    kind = dtypes.kind(x.dtype)
+    if kind == "c":
+        part = np.dtype(f"f{x.dtype.itemsize // 2}")
+        return [
+            c
+            for name in ("real", "imag")
+            for c in _codes(ctx, ctx.op1(f"stablehlo.{name}", [x], x.shape, part))
+        ]
+    if kind == "f":
+        wide = ctx.convert(x, _F32) if x.dtype.itemsize == 2 else x
+        integer = _I32 if wide.dtype == _F32 else _I64
+        greatest = np.iinfo(integer).max
+        bits = ctx.bitcast(wide, integer)
+        # Negative floats have descending bit patterns: flipping all but the sign mends that.
+        flipped = ctx.xor(bits, ctx.full_like(bits, greatest))
+        code = ctx.select(ctx.compare("LT", bits, 0), flipped, bits)
+        code = ctx.select(ctx.compare("EQ", wide, 0), 0, code)
+        return [ctx.select(ctx.compare("NE", wide, wide), greatest, code)]
+    if x.dtype.itemsize < 4:
+        return [ctx.convert(x, _I32)]
+    if kind == "u":
+        signed = ctx.bitcast(x, f"i{x.dtype.itemsize}")
+        return [ctx.xor(signed, np.iinfo(signed.dtype).min)]
+    return [x]
+
+
+# ---- counting
+
+
+def _places(ctx: LoweringContext, codes: Sequence[Value], axis: int, count: int) -> Value:
+    """Whether the element comes at the place that a new last axis of size `count` says.
+
+    Its place is the number of elements that come before it.
+    """
+    shape = codes[0].shape
+    rank, n = len(shape), shape[axis]
+    wide = (*shape, n)
+    own = tuple(range(rank))
+    # The other element runs along a new last axis, in the place of the sorted one.
+    others = tuple(rank if i == axis else i for i in range(rank))
+    before = ctx.compare("LT", ctx.iota(_I32, wide, rank), ctx.iota(_I32, wide, axis))
+    for code in reversed(codes):
+        mine = ctx.broadcast_in_dim(code, wide, own)
+        other = ctx.op1(
+            "stablehlo.broadcast_in_dim",
+            [code],
+            wide,
+            code.dtype,
+            f"broadcast_dimensions = array<i64: {', '.join(map(str, others))}>",
+        )
+        tie = ctx.compare("EQ", other, mine)
+        before = ctx.or_(ctx.compare("LT", other, mine), ctx.and_(tie, before))
+    place = ctx.reduce([ctx.convert(before, _I32)], [ctx.constant(0, _I32)], (rank,), _add_body)[0]
+    found = (*shape, count)
+    return ctx.compare("EQ", ctx.broadcast_in_dim(place, found, own), ctx.iota(_I32, found, rank))
+
+
+def _add_body(inner: LoweringContext, a: Value, b: Value) -> list[Value]:
+    return [inner.add(a, b)]
+
+
+def _or_body(inner: LoweringContext, a: Value, b: Value) -> list[Value]:
+    return [inner.or_(a, b)]
+
+
+def _pick(ctx: LoweringContext, x: Value, here: Value, axis: int) -> Value:
+    """Along `axis`, the element of `x` that `here` puts at each index of its last axis.
+
+    One element of each sum is not nothing: the one at the wanted place.
+    """
+    rank = len(x.shape)
+    kind = dtypes.kind(x.dtype)
+    if kind == "f" and x.dtype.itemsize == 1:
+        bits = np.dtype(np.uint8)
+        return ctx.bitcast(_pick(ctx, ctx.bitcast(x, bits), here, axis), x.dtype)
+    # Adding -0 changes no float, not even -0.
+    nothing = {"b": False, "f": -0.0, "c": complex(-0.0, -0.0)}.get(kind, 0)
+    spread = ctx.broadcast_in_dim(x, here.shape, tuple(range(rank)))
+    chosen = ctx.select(here, spread, nothing)
+    body = _or_body if kind == "b" else _add_body
+    found = ctx.reduce([chosen], [ctx.constant(nothing, x.dtype)], (axis,), body)[0]
+    # The index axis is last; it belongs at `axis`.
+    order = (*range(axis), rank - 1, *range(axis, rank - 1))
+    return ctx.transpose(found, order)
+
+
+# ---- top_k
+
+
+def _top_k_lower(ctx: LoweringContext, x: Value, *, k: int, axis: int) -> Sequence[Value]:
+    values, indices = ctx.out_avals
+    if values.size == 0:
+        return [ctx.constant(0, a.dtype, a.shape) for a in (values, indices)]
+    n = x.shape[axis]
+    if n <= _COUNTING_LENGTH and x.aval.size * n <= _COUNTING_WORK:
+        here = _places(ctx, [ctx.not_(c) for c in _codes(ctx, x)], axis, k)
+        return [_pick(ctx, v, here, axis) for v in (x, ctx.iota(_I32, x.shape, axis))]
+    if ctx.target.host_calls:
+        function = functools.partial(_host_top_k, k=k, axis=axis)
+        types = [(a.shape, a.dtype) for a in (values, indices)]
+        return ctx.module.host_call(ctx, "top_k", function, [x], types)
+    moved = _axis_first(ctx, x, axis)
+    rows = ctx.reshape(moved, (n, x.aval.size // n))
+    # The complement reverses the order of integers without overflow.
+    codes = [ctx.not_(c) for c in _codes(ctx, rows)]
+    order = repeated_max(ctx, codes[0], k) if k <= _ROUNDS else network_order(ctx, codes)
+    order = ctx.slice(order, (0, 0), (k, order.shape[1]))
+    shape = (k, *moved.shape[1:])
+    return [
+        _axis_back(ctx, ctx.reshape(v, shape), axis) for v in (_take_rows(ctx, rows, order), order)
+    ]
+
+
+def _host_top_k(x: Any, *, k: int, axis: int) -> list[Any]:
+    order = top_order(x, k, axis)
+    return [np.take_along_axis(x, order, axis), order.astype(np.int32)]
+
+
+def _approx_top_k_lower(
+    ctx: LoweringContext, x: Value, *, k: int, is_max_k: bool, **params: Any
+) -> Sequence[Value]:
+    axis = params["reduction_dimension"] % len(x.shape)
+    size = k if params["aggregate_to_topk"] else x.shape[axis]
+    values, indices = _top_k_lower(ctx, x if is_max_k else ctx.neg(x), k=size, axis=axis)
+    return [values if is_max_k else ctx.neg(values), indices]
+
+
+def _take_rows(ctx: LoweringContext, x: Value, order: Value) -> Value:
+    """The element of each column of `x` at the row that `order` says; both of rank 2."""
+    n, columns = x.shape
+    rows = order.shape[0]
+    flat = ctx.reshape(x, (n * columns,))
+    wide = _I64 if n * columns > np.iinfo(_I32).max else _I32
+    index = ctx.convert(order, wide)
+    if columns > 1:
+        column = ctx.iota(wide, order.shape, 1)
+        index = ctx.add(ctx.mul(index, columns), column)
+    index = ctx.reshape(index, (rows * columns, 1))
+    found = ctx.op1(
+        "stablehlo.gather",
+        [flat, index],
+        (rows * columns,),
+        x.dtype,
+        "dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], "
+        "index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>",
+    )
+    return ctx.reshape(found, (rows, columns))
+
+
+register(sort_p, _sort_lower)
+register(top_k_p, _top_k_lower)
+register(approx_top_k_p, _approx_top_k_lower)

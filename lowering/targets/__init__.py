@@ -1,0 +1,24 @@
+"""The targets that programs can be compiled for, by name."""
+
+from __future__ import annotations
+
+from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.cpu import cpu
+
+_TARGETS: dict[str, Target] = {target.name: target for target in (cpu,)}
+
+
+def register_target(target: Target) -> None:
+    """Make ``target`` known by its name; raises ``ValueError`` if the name is taken."""
+    if target.name in _TARGETS:
+        raise ValueError(f"a target named {target.name!r} is already registered")
+    _TARGETS[target.name] = target
+
+
+def get_target(name: str) -> Target:
+    """The target called ``name``; raises ``ValueError`` naming the known ones if there is none."""
+    try:
+        return _TARGETS[name]
+    except KeyError:
+        known = ", ".join(sorted(_TARGETS))
+        raise ValueError(f"unknown target {name!r}; the known targets are {known}") from None

@@ -1,0 +1,38 @@
+"""What the compile layer needs to know about a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from xpr.lowering.flags import FlagSet, ProgramHints
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of device that programs are compiled for.
+
+    ``choose_flags`` maps a program's hints to complete variants of the optimisation flags, the
+    best first and the plainest last: the compiler takes the first one that compiles.
+    """
+
+    name: str
+    base_flags: FlagSet
+    choose_flags: Callable[[ProgramHints], list[FlagSet]]
+    host_calls: bool = False
+    """Whether a compiled program may call back into this Python process."""
+
+    overrides: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
+    """Lowering rules by primitive name that replace the common rule on this target."""
+
+    machine: Callable[[], str] | None = field(default=None, compare=False)
+    """Names the machine a module is bound to, for targets that compile for the host only."""
+
+    def flag_sets(self, hints: ProgramHints) -> list[FlagSet]:
+        """Complete flag sets for a program with these hints, from best to plainest."""
+        return [(*self.base_flags, *variant) for variant in self.choose_flags(hints)]
+
+    def machine_key(self) -> str:
+        """The part of a cache key that tells machines apart; empty for portable modules."""
+        return self.machine() if self.machine is not None else ""

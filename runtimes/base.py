@@ -1,0 +1,210 @@
+"""What a runtime offers: devices, buffers, and executables that run on them.
+
+A runtime knows nothing of jaxprs. It takes a compiled program and buffers, and gives buffers.
+Nothing here, nor in the modules that this one imports, loads IREE.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+Shape = tuple[int, ...]
+ArrayType = tuple[Shape, np.dtype[Any]]
+"""The shape and dtype of one input or result."""
+
+
+def type_str(kind: ArrayType) -> str:
+    """An array type as messages show it, such as `float32[2,3]`."""
+    shape, dtype = kind
+    return f"{dtype.name}[{','.join(map(str, shape))}]"
+
+
+@dataclass(frozen=True)
+class HostCall:
+    """A function of this process that a compiled program calls by the name `xpr.<symbol>`.
+
+    `function` gets one read-only array for each of `inputs` and returns one array for each of
+    `outputs`: the array itself when there is one, otherwise a sequence. The arrays it gets hold
+    their values until it returns; afterwards the program may use their memory for something else,
+    so a function that keeps one must copy it.
+    """
+
+    symbol: str
+    function: Callable[..., Any]
+    inputs: tuple[ArrayType, ...]
+    outputs: tuple[ArrayType, ...]
+
+
+@dataclass(frozen=True)
+class ExecutableSignature:
+    """The types of a program and what a runtime needs to know to run it well."""
+
+    entry: str
+    """Name of the entry function, with or without the module's name before a dot."""
+
+    inputs: tuple[ArrayType, ...]
+    outputs: tuple[ArrayType, ...]
+
+    donations: tuple[tuple[int, int], ...] = ()
+    """Pairs (argument, result): the program writes the result into the argument's memory."""
+
+    cost: float = 0.0
+    """Estimated floating-point operations plus bytes moved in one call."""
+
+    host_calls: tuple[HostCall, ...] = ()
+
+    straight_line: bool = False
+    """True promises that no branch or loop decides which memory a result lies in."""
+
+
+class Device:
+    """One device of a runtime; compared by identity."""
+
+    def __init__(self, runtime: Runtime, id: int, device_kind: str, process_index: int = 0) -> None:
+        self.runtime = runtime
+        self.id = id
+        self.platform = runtime.platform
+        self.device_kind = device_kind
+        self.process_index = process_index
+
+    @property
+    def client(self) -> Runtime:
+        """The runtime, under JAX's name for it."""
+        return self.runtime
+
+    @property
+    def local_hardware_id(self) -> int:
+        """The number of the device within its process."""
+        return self.id
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """Bytes in use and similar figures, or None where the runtime cannot tell."""
+        return None
+
+    def __repr__(self) -> str:
+        return f"{self.platform.capitalize()}Device(id={self.id})"
+
+    def __str__(self) -> str:
+        return f"{self.platform}:{self.id}"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Device:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self!r} belongs to this process and cannot be pickled")
+
+
+class Buffer(ABC):
+    """An immutable array in a device's memory."""
+
+    __slots__ = ()
+
+    device: Device
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """The extent of each axis."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> np.dtype[Any]:
+        """The element type, a NumPy dtype or one of ml_dtypes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements together."""
+        count = 1
+        for extent in self.shape:
+            count *= extent
+        return count * self.dtype.itemsize
+
+    @abstractmethod
+    def host_view(self) -> np.ndarray[Any, Any]:
+        """The values as a read-only NumPy array; no copy on host devices.
+
+        Raises RuntimeError when the buffer has been deleted.
+        """
+
+    @abstractmethod
+    def is_deleted(self) -> bool:
+        """Whether the memory has been given up by `delete` or by donation."""
+
+    @abstractmethod
+    def delete(self) -> None:
+        """Gives the memory up; a second call does nothing."""
+
+    @abstractmethod
+    def block_until_ready(self) -> None:
+        """Waits until the values are there.
+
+        Raises RuntimeError when the buffer has been deleted.
+        """
+
+    @abstractmethod
+    def memory_span(self) -> tuple[int, int]:
+        """First address and the one past the last; two equal numbers when nothing is stored."""
+
+
+def deleted_error(kind: ArrayType) -> RuntimeError:
+    """The error for using a deleted buffer of this type."""
+    return RuntimeError(f"Array has been deleted with shape={type_str(kind)}.")
+
+
+class Executable(ABC):
+    """A program loaded on one device."""
+
+    signature: ExecutableSignature
+    device: Device
+
+    @abstractmethod
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        """Runs the program on one buffer for each input and returns one for each output.
+
+        Each result has memory of its own, shared with no operand and no other result. Donated
+        operands are deleted, also when the program fails.
+        """
+
+
+class Runtime(ABC):
+    """A kind of device and the means to use it."""
+
+    name: ClassVar[str]
+    platform: ClassVar[str]
+    target: ClassVar[str]
+    """The lowering target that programs for this runtime are compiled for."""
+
+    is_host: ClassVar[bool] = False
+    """Whether NumPy rules may compute on views of this runtime's buffers."""
+
+    priority: ClassVar[int] = 0
+    """The runtime with the highest priority is the default; a negative one must be asked for."""
+
+    @abstractmethod
+    def devices(self) -> tuple[Device, ...]:
+        """The devices, in the order of their numbers."""
+
+    @abstractmethod
+    def buffer_from_host(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool
+    ) -> Buffer:
+        """A buffer with the values of `array`.
+
+        Without `copy` the buffer may share the array's memory, and the caller promises that
+        nobody writes to it any more.
+        """
+
+    @abstractmethod
+    def load(self, program: Any, signature: ExecutableSignature, device: Device) -> Executable:
+        """Makes a compiled program ready to run on `device`."""
+
+    def synchronize(self, device: Device) -> None:  # noqa: B027  nothing to do by default
+        """Waits until all work given to `device` is done; by default calls wait themselves."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"

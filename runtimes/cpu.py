@@ -1,0 +1,367 @@
+"""The `cpu` runtime: modules compiled for this machine, run by IREE on host memory.
+
+Small programs run on IREE's `local-sync` device, in the calling thread; large ones on
+`local-task`, which spreads them over all cores and costs ten times as much per call. Buffers are
+the same for both.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import platform
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from xpr.runtimes import hal
+from xpr.runtimes.base import (
+    ArrayType,
+    Device,
+    Executable,
+    ExecutableSignature,
+    Runtime,
+    type_str,
+)
+from xpr.runtimes.host import HostBuffer, host_copy
+from xpr.runtimes.hostcalls import HostCallModule, Raised
+
+_PARALLEL_COST = 4e6
+"""Operations plus bytes, about 50 us of work, from which several threads beat one: to hand a
+program over to them costs 10 to 30 us."""
+
+_NO_KEYWORDS: dict[str, Any] = {}
+
+
+class CpuExecutable(Executable):
+    """A compiled module loaded on one CPU device; several threads may call it at once."""
+
+    def __init__(
+        self, vmfb: bytes, signature: ExecutableSignature, device: CpuDevice, parallel: bool
+    ) -> None:
+        self.signature = signature
+        self.device = device
+        self._queue = device
+        self.parallel = parallel
+        self._vmfb = vmfb
+        self._count = len(signature.inputs)
+        self._outputs: tuple[tuple[int, ArrayType], ...] = tuple(enumerate(signature.outputs))
+        self._donated = frozenset(i for i, _ in signature.donations)
+        self._plain = not signature.donations and not signature.host_calls
+        # Whether to look which results share memory with something else. Where no branch decides
+        # about it, what the first call shows holds for all later ones.
+        self._look = True
+        self._checked = False
+        self._aliases: tuple[int, ...] = ()
+        self._bind()
+        _executables.add(self)
+
+    def _bind(self) -> None:
+        """Loads the module into a context of its own."""
+        shared = hal.start()
+        hal_device, hal_module = self._queue.hal_device(self.parallel)
+        modules = [hal_module]
+        self._raised: Raised | None = None
+        if self.signature.host_calls:
+            calls = HostCallModule(self.signature.host_calls, self.device)
+            self._raised = calls.raised
+            modules.append(calls.vm_module)
+        module = shared.rt.VmModule.copy_buffer(shared.instance, self._vmfb)
+        context = shared.rt.VmContext(shared.instance, [*modules, module])
+        entry = self.signature.entry.rpartition(".")[2]
+        function = module.lookup_function(entry)
+        if function is None:
+            raise ValueError(
+                f"the module has no function {entry!r}, only {', '.join(module.function_names)}"
+            )
+        # The parts of a call, ready to hand: a call must cost little more than IREE's own share.
+        self._context = context
+        self._function = function
+        self._invoke: Callable[[Any, Any, Any], None] = context.invoke
+        self._pack = shared.pack
+        self._pack_context = shared.InvokeContext(hal_device)
+        self._list = shared.rt.VmVariantList
+        self._buffer_view = shared.BufferView
+        if _last_thread is not None:
+            self.refuse_other_threads()
+
+    def load_on_next_call(self) -> None:
+        """Replaces the context by a fresh one as soon as the program is called."""
+        hal.keep_forever(self._context)  # to end it means to wait for threads that are no more
+
+        def invoke(function: Any, operands: Any, results: Any) -> None:
+            self._bind()
+            self._invoke(self._function, operands, results)
+
+        self._invoke = invoke
+
+    def refuse_other_threads(self) -> None:
+        """At the end of the process: calls from other threads than this one wait for ever."""
+        go_on = self._invoke
+
+        def invoke(function: Any, operands: Any, results: Any) -> None:
+            thread = threading.get_ident()
+            if thread != _last_thread:
+                _parked.add(thread)
+                _never.wait()
+            go_on(function, operands, results)
+
+        self._invoke = invoke
+
+    def __call__(self, buffers: Sequence[HostBuffer]) -> list[HostBuffer]:
+        if not self._plain:
+            return self._call_with_effects(buffers)
+        return self._run(buffers, [b.view or b.hal_view() for b in buffers])
+
+    def _run(self, buffers: Sequence[HostBuffer], views: list[Any]) -> list[HostBuffer]:
+        if len(views) != self._count:
+            raise TypeError(f"the program takes {self._count} arguments, got {len(views)}")
+        outputs = self._outputs
+        out = self._list(len(outputs))
+        self._invoke(self._function, self._pack(self._pack_context, views, _NO_KEYWORDS), out)
+        get, buffer_view, device = out.get_as_object, self._buffer_view, self.device
+        results = [HostBuffer(None, device, get(i, buffer_view), kind) for i, kind in outputs]
+        aliases = self._aliases
+        if self._look:
+            if not self._checked:
+                _check_results(results)
+                self._checked = True
+            aliases = self._find_aliases(buffers, results)
+            if self.signature.straight_line:
+                self._aliases = aliases
+                self._look = False
+        for k in aliases:
+            results[k] = HostBuffer(None, device, results[k].copied_view(), results[k].kind)
+        return results
+
+    def _call_with_effects(self, buffers: Sequence[HostBuffer]) -> list[HostBuffer]:
+        """A call that donates operands or calls back into this process."""
+        donated = self._donated
+        for i in donated:
+            for k, b in enumerate(buffers):
+                if b is buffers[i] and k != i:
+                    raise RuntimeError(
+                        "Attempt to use a buffer that was previously donated in the same call: "
+                        f"arguments {i} and {k} are the same array, and argument {i} is donated"
+                    )
+        views = [b.private_view() if i in donated else b.hal_view() for i, b in enumerate(buffers)]
+        error = None
+        try:
+            return self._run(buffers, views)
+        except Exception:
+            # What IREE raises carries only the text of a host function's exception.
+            error = None if self._raised is None else self._raised.take()
+            if error is None:
+                raise
+        finally:
+            # Also after a failure: the program may have written some of its results.
+            for i in donated:
+                buffers[i].delete()
+        try:
+            raise error
+        finally:
+            del error  # else it would hold this frame, and the frame the operands
+
+    def _find_aliases(
+        self, buffers: Sequence[HostBuffer], results: Sequence[HostBuffer]
+    ) -> tuple[int, ...]:
+        """The results that lie in the memory of an operand or of an earlier result.
+
+        IREE returns an operand itself for a reshape or for a loop that ran no round, and one
+        buffer for two equal results.
+        """
+        donated = self._donated
+        taken = [b.memory_span() for i, b in enumerate(buffers) if i not in donated]
+        found = []
+        for k, result in enumerate(results):
+            low, high = result.memory_span()
+            if any(low < end and start < high for start, end in taken):
+                found.append(k)
+            elif low < high:
+                taken.append((low, high))
+        return tuple(found)
+
+
+def _check_results(results: Sequence[HostBuffer]) -> None:
+    for k, result in enumerate(results):
+        found = result.view
+        if tuple(found.shape) != result.shape or found.byte_length != result.nbytes:
+            raise TypeError(
+                f"the signature promises {type_str(result.kind)} as result {k}, the module "
+                f"returns shape {tuple(found.shape)} in {found.byte_length} bytes"
+            )
+
+
+class CpuDevice(Device):
+    """A queue of programs on this machine's processor.
+
+    Each one has a `local-sync` device of its own. All share one `local-task` device, because a
+    pool of threads for each would have more threads than cores.
+    """
+
+    def __init__(self, runtime: Runtime, id: int) -> None:
+        super().__init__(runtime, id, "cpu")
+        self._sync: hal.DevicePair | None = None
+
+    def hal_device(self, parallel: bool) -> hal.DevicePair:
+        """The IREE device that runs programs, and the HAL module bound to it."""
+        shared = hal.start()
+        if parallel:
+            return shared.task()
+        pair = self._sync
+        if pair is None:
+            pair = self._sync = shared.sync_device(self.id)
+        return pair
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes that IREE's allocators hold, and the memory of the machine.
+
+        All CPU devices share the host's memory and give the same figures. Arrays that NumPy
+        allocated do not count, even while a program uses them.
+        """
+        used = sum(
+            s["host_bytes_allocated"]
+            - s["host_bytes_freed"]
+            + s["device_bytes_allocated"]
+            - s["device_bytes_freed"]
+            for s in hal.statistics()
+        )
+        stats = {"bytes_in_use": used}
+        if hasattr(os, "sysconf"):
+            stats["bytes_limit"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        return stats
+
+
+_LARGE_BYTES = 1 << 20
+"""A copy of this size is worth loading IREE for, if that has not happened yet."""
+
+
+class CpuRuntime(Runtime):
+    """The processor of this machine, as one or more devices."""
+
+    name = "cpu"
+    platform = "cpu"
+    target = "cpu"
+    is_host = True
+
+    def __init__(self, num_devices: int = 1) -> None:
+        _tune_malloc()
+        self._devices = tuple(CpuDevice(self, i) for i in range(num_devices))
+
+    def devices(self) -> tuple[CpuDevice, ...]:
+        return self._devices
+
+    def buffer_from_host(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool
+    ) -> HostBuffer:
+        if copy and array.nbytes >= _LARGE_BYTES:
+            # In IREE's own memory, so that the buffer can be donated without another copy.
+            kind = (array.shape, array.dtype)
+            return HostBuffer(None, device, hal.start().copied(array), kind)
+        return HostBuffer(host_copy(array) if copy else array, device)
+
+    def load(
+        self,
+        program: bytes,
+        signature: ExecutableSignature,
+        device: Device,
+        *,
+        parallel: bool | None = None,
+    ) -> CpuExecutable:
+        """Loads a `.vmfb`, which is native code and can do whatever this process can.
+
+        `parallel` overrides the choice, by the signature's cost, between one thread and all.
+        """
+        if not isinstance(device, CpuDevice):
+            raise TypeError(f"the cpu runtime needs one of its own devices, got {device!r}")
+        if parallel is None:
+            parallel = signature.cost >= _PARALLEL_COST and _cores() > 1
+        return CpuExecutable(program, signature, device, parallel)
+
+
+def _cores() -> int:
+    """The number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+_M_TRIM_THRESHOLD = -1
+_M_MMAP_THRESHOLD = -3
+
+
+def _tune_malloc() -> None:
+    """Makes glibc keep large blocks that are freed, so that the next result can have them.
+
+    Otherwise each result of a megabyte and more is fresh memory from the kernel, and touching it
+    for the first time costs several times what computing it does. `XPR_TUNE_MALLOC=0` leaves
+    glibc as it is: then memory goes back to the system sooner.
+    """
+    if not sys.platform.startswith("linux") or platform.libc_ver()[0] != "glibc":
+        return
+    if os.environ.get("XPR_TUNE_MALLOC", "1") == "0":
+        return
+    mallopt = ctypes.CDLL(None).mallopt
+    mallopt(_M_MMAP_THRESHOLD, 1 << 30)
+    mallopt(_M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+_executables: weakref.WeakSet[CpuExecutable] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    """In a forked child, which has none of the threads that `local-task` programs run on."""
+    hal.forget_threads()
+    for executable in list(_executables):
+        if executable.parallel:
+            executable.load_on_next_call()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+_EXIT_PATIENCE = 3.0
+"""Seconds that the end of the process waits for programs in daemon threads."""
+
+_last_thread: int | None = None
+_parked: set[int] = set()
+_never = threading.Event()
+
+
+def _at_exit() -> None:
+    """Lets programs in daemon threads finish and starts no other.
+
+    A thread that comes back from IREE to an interpreter that is being finalised is ended by
+    Python in the middle of C++ code, and that aborts the process.
+    """
+    global _last_thread
+    _last_thread = threading.get_ident()
+    for executable in list(_executables):
+        executable.refuse_other_threads()
+    end = time.monotonic() + _EXIT_PATIENCE
+    while time.monotonic() < end:
+        frames = sys._current_frames()
+        waiting = {_last_thread, *_parked}
+        if not any(_runs_program(f) for t, f in frames.items() if t not in waiting):
+            return
+        time.sleep(0.001)
+
+
+def _runs_program(frame: FrameType | None) -> bool:
+    """Whether a thread is inside a program, or inside a host function that one called."""
+    while frame is not None:
+        if frame.f_code is CpuExecutable._run.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+atexit.register(_at_exit)

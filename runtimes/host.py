@@ -1,0 +1,290 @@
+"""Buffers in host memory: NumPy arrays, IREE buffer views, or both over the same memory."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from typing import Any
+
+import numpy as np
+
+from xpr.runtimes import hal
+from xpr.runtimes.base import ArrayType, Buffer, Device, Shape, deleted_error
+
+ALIGNMENT = 64
+"""Compiled code reads and writes memory with instructions that need this alignment."""
+
+_SMALL_BYTES = 4096
+"""Copying up to this many bytes is cheaper than finding out whether they are aligned."""
+
+
+def aligned_empty(shape: Shape, dtype: Any) -> np.ndarray[Any, Any]:
+    """A C-contiguous array without values whose memory starts at a multiple of 64 bytes."""
+    dtype = np.dtype(dtype)
+    nbytes = math.prod(shape) * dtype.itemsize
+    if nbytes == 0:
+        return np.empty(shape, dtype)
+    raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+    start = -_address(raw) % ALIGNMENT
+    return raw[start : start + nbytes].view(dtype).reshape(shape)
+
+
+def aligned_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A C-contiguous copy of `array` in memory that starts at a multiple of 64 bytes."""
+    copy = aligned_empty(array.shape, array.dtype)
+    copy[...] = array
+    return copy
+
+
+def is_importable(array: np.ndarray[Any, Any]) -> bool:
+    """Whether compiled code can use the array's memory as it is."""
+    return array.flags.c_contiguous and _address(array) % ALIGNMENT == 0
+
+
+def host_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A C-contiguous copy of `array`, aligned where that saves another copy later on."""
+    if array.nbytes <= _SMALL_BYTES:
+        return np.array(array, order="C", subok=False)
+    return aligned_copy(array)
+
+
+class HostBuffer(Buffer):
+    """A buffer in the memory of this process.
+
+    It starts as a NumPy array (`host`) or as an IREE buffer view (`view`); the other one is made
+    when it is first asked for. When both lie over the same memory, `_memory` is the array whose
+    references tell who else can see it; otherwise `_memory` is None.
+
+    Neither making one nor reading `host` back costs more than a fraction of a microsecond: an
+    operation outside `jit` makes one of these for each result.
+    """
+
+    __slots__ = ("_frozen", "_memory", "_span", "_type", "device", "host", "view")
+
+    host: np.ndarray[Any, Any] | None
+    view: Any
+
+    def __init__(
+        self,
+        host: np.ndarray[Any, Any] | None,
+        device: Device,
+        view: Any = None,
+        kind: ArrayType | None = None,
+    ) -> None:
+        """A buffer over `host`, or over an IREE `view` whose type is `kind`.
+
+        The caller promises that nobody writes to the memory any more.
+        """
+        self.host = host
+        self.device = device
+        self.view = view
+        self._type = kind
+        self._memory: np.ndarray[Any, Any] | None = None
+        self._frozen = False
+        self._span: tuple[int, int] | None = None
+
+    # ---- what it is
+
+    @property
+    def kind(self) -> ArrayType:
+        """The shape and dtype, also after deletion."""
+        kind = self._type
+        if kind is None:
+            host = self.host
+            if host is None:  # deleted by another thread just now, which has set the type
+                return self.kind
+            kind = self._type = (host.shape, host.dtype)
+        return kind
+
+    @property
+    def shape(self) -> Shape:
+        return self.kind[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.kind[1]
+
+    def __repr__(self) -> str:
+        state = "deleted" if self.is_deleted() else "IREE" if self.host is None else "NumPy"
+        shape, dtype = self.kind
+        return f"HostBuffer({dtype.name}{list(shape)}, {self.device!r}, {state})"
+
+    # ---- the two faces
+
+    def host_view(self) -> np.ndarray[Any, Any]:
+        host = self.host
+        if host is None:
+            return self._map()
+        if not self._frozen:
+            # A view, because `host` itself may be the user's own array, which must stay writable.
+            host = host.view(np.ndarray)
+            host.setflags(write=False)
+            self.host = host
+            self._frozen = True
+        return host
+
+    def _map(self) -> np.ndarray[Any, Any]:
+        view = self.view
+        if view is None:
+            raise deleted_error(self.kind)
+        shape, dtype = self.kind
+        # The mapping holds IREE's memory for as long as the array lives. It is seen through a
+        # read-only memoryview, or a user could ask NumPy to make the array writable.
+        raw = np.asarray(memoryview(view.map()).toreadonly())
+        host = raw[: self.nbytes].view(dtype).reshape(shape)
+        self._frozen = True
+        self._memory = host
+        self.host = host
+        return host
+
+    def hal_view(self) -> Any:
+        """The IREE buffer view, made on first use.
+
+        Small, unaligned and strided arrays are copied into memory of IREE's own. Others are
+        imported: IREE's buffer holds a reference to the array until its last user is gone.
+        """
+        view = self.view
+        if view is not None:
+            return view
+        host = self.host
+        if host is None:
+            raise deleted_error(self.kind)
+        if host.nbytes <= _SMALL_BYTES:
+            view = self.view = hal.start().copied(host)
+        elif is_importable(host):
+            exported = _exportable(host)
+            view = hal.start().imported(exported, host.dtype)
+            self._memory = exported
+            self.view = view
+        else:
+            _ = self.kind
+            view = self.view = hal.start().copied(host)
+            self.host = None  # a view of the copy replaces it, so that the values are there once
+        return view
+
+    # ---- who else sees the memory
+
+    def is_shared(self) -> bool:
+        """Whether somebody else may see the memory that compiled code would write to.
+
+        Counts the references to the arrays over that memory. The answer may be True without
+        need (memory that comes from another library, say), never False when it matters.
+        """
+        if self.view is not None:
+            array = self._memory
+            if array is None:
+                return False  # IREE's own memory, and no array was ever made over it
+        else:
+            array = self.host
+            if array is None:
+                raise deleted_error(self.kind)
+        arrays = _chain(array, self.host)
+        foreign = arrays[-1].base
+        del array
+        if foreign is not None and not hal.is_mapping(foreign):
+            return True
+        for i in range(len(arrays)):
+            # The list, the argument of getrefcount, this buffer's fields, IREE's import, and
+            # the arrays of the chain that are views of this one.
+            a = arrays[i]
+            known = 3 + (a is self.host) + (a is self._memory)
+            if a is self._memory and foreign is None:
+                known += 1
+            known += sum(b.base is a for b in arrays)
+            if sys.getrefcount(a) > known:
+                return True
+        return False
+
+    def _is_imported(self) -> bool:
+        return self._memory is not None and not hal.is_mapping(_chain(self._memory)[-1].base)
+
+    def private_view(self) -> Any:
+        """An IREE view of the values that compiled code may overwrite.
+
+        The buffer's own view if it lies in IREE's memory and nobody else sees it; otherwise one
+        over a copy. Imported arrays are always copied: IREE refuses some kinds of writing to them.
+        """
+        view = self.view
+        if view is not None and not self._is_imported() and not self.is_shared():
+            return view
+        return self.copied_view()
+
+    def copied_view(self) -> Any:
+        """A view of a copy of the values in memory of IREE's own."""
+        return hal.start().copied(self.host_view())
+
+    def memory_span(self) -> tuple[int, int]:
+        span = self._span
+        if span is None:
+            view = self.view
+            if view is None:
+                low, high = np.lib.array_utils.byte_bounds(self.host_view())
+                return (low, high) if self.nbytes else (low, low)
+            low = np.ndarray(view.byte_length, np.uint8, view.map()).__array_interface__["data"][0]
+            span = self._span = (low, low + view.byte_length)
+        return span
+
+    # ---- life and death
+
+    def is_deleted(self) -> bool:
+        return self.host is None and self.view is None
+
+    def delete(self) -> None:
+        if not self.is_deleted():
+            _ = self.kind  # the message that names the type outlives the array
+            self.host = self.view = self._memory = None
+
+    def block_until_ready(self) -> None:
+        if self.is_deleted():
+            raise deleted_error(self.kind)
+
+
+class _Owner:
+    """Lets NumPy make a writable array over read-only memory, which it holds meanwhile."""
+
+    def __init__(self, array: np.ndarray[Any, Any]) -> None:
+        self.array = array
+        self.__array_interface__ = {
+            **array.__array_interface__,
+            "data": (array.__array_interface__["data"][0], False),
+        }
+
+
+def _exportable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """`array`, or an array over the same memory that NumPy is willing to export to IREE.
+
+    NumPy exports no read-only array this way, and none of a type that is not its own. The
+    lowering makes sure that compiled code writes to no argument that was not donated.
+    """
+    carrier = hal.carrier(array.dtype)
+    if carrier is not None:
+        array = array.view(carrier)
+    elif array.flags.writeable:
+        return array
+    else:
+        array = array.view(np.ndarray)
+    try:
+        array.setflags(write=True)
+    except ValueError:  # the memory itself is read-only: a file mapped for reading, say
+        return np.asarray(_Owner(array))
+    return array
+
+
+def _chain(*starts: np.ndarray[Any, Any] | None) -> list[np.ndarray[Any, Any]]:
+    """The distinct arrays among `starts` and their bases, the owner of the memory last."""
+    found: list[np.ndarray[Any, Any]] = []
+    for array in starts:
+        while isinstance(array, np.ndarray):
+            if any(array is f for f in found):
+                break
+            found.append(array)
+            array = array.base
+    found.sort(key=lambda a: isinstance(a.base, np.ndarray), reverse=True)
+    return found
+
+
+def _address(array: np.ndarray[Any, Any]) -> int:
+    if array.flags.writeable and array.flags.c_contiguous and array.dtype.isbuiltin == 1:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array.data))
+    return array.__array_interface__["data"][0]

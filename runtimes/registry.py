@@ -1,0 +1,180 @@
+"""The runtimes of this process: found by name, started on first use, one object each.
+
+Two are built in, `cpu` and `reference`. Others come from installed packages through the
+entry-point group `xpr.runtimes`: the name is the backend's, the object a callable without
+arguments (a class, say) that returns a `Runtime`. One that fails to start is remembered with its
+reason and stands in nobody's way.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import operator
+import os
+import threading
+from collections.abc import Callable
+
+from xpr.runtimes.base import Device, Runtime
+from xpr.runtimes.cpu import CpuRuntime
+from xpr.runtimes.reference import ReferenceRuntime
+
+GROUP = "xpr.runtimes"
+
+_lock = threading.RLock()
+_started: dict[str, Runtime] = {}
+_failed: dict[str, BaseException] = {}
+_factories: dict[str, Callable[[], Runtime]] | None = None
+_num_cpu_devices: int | None = None
+
+
+def num_cpu_devices() -> int:
+    """How many CPU devices there are, or will be: as set, else `XPR_NUM_CPU_DEVICES`, else 1."""
+    if _num_cpu_devices is not None:
+        return _num_cpu_devices
+    text = os.environ.get("XPR_NUM_CPU_DEVICES", "1")
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"XPR_NUM_CPU_DEVICES must be a positive integer, got {text!r}")
+    return int(text)
+
+
+def set_num_cpu_devices(n: int) -> None:
+    """Sets the number of CPU devices, before the first use of one.
+
+    Raises RuntimeError when the cpu runtime has started with another number.
+    """
+    global _num_cpu_devices
+    n = operator.index(n)
+    if n < 1:
+        raise ValueError(f"num_cpu_devices must be a positive integer, got {n}")
+    with _lock:
+        cpu = _started.get("cpu")
+        if cpu is not None and len(cpu.devices()) != n:
+            raise RuntimeError(
+                "num_cpu_devices must be set before the first use of a CPU device: the cpu "
+                f"runtime has started with {len(cpu.devices())}, got {n}"
+            )
+        _num_cpu_devices = n
+
+
+def _find() -> dict[str, Callable[[], Runtime]]:
+    """All runtimes by name, as callables that start them."""
+    global _factories
+    with _lock:
+        if _factories is None:
+            found: dict[str, Callable[[], Runtime]] = {
+                "cpu": lambda: CpuRuntime(num_cpu_devices()),
+                "reference": ReferenceRuntime,
+            }
+            for point in importlib.metadata.entry_points(group=GROUP):
+                found.setdefault(point.name, lambda point=point: point.load()())
+            _factories = found
+        return _factories
+
+
+def known() -> list[str]:
+    """The names of all runtimes, whether they work on this machine or not."""
+    return list(_find())
+
+
+def _start(name: str) -> Runtime | None:
+    """Starts a known runtime; None, with the reason in `failures()`, when it cannot."""
+    with _lock:
+        runtime = _started.get(name)
+        if runtime is None and name not in _failed:
+            try:
+                runtime = _find()[name]()
+                if not isinstance(runtime, Runtime):
+                    raise TypeError(
+                        f"the entry point {name!r} of {GROUP} must give a Runtime, "
+                        f"got {type(runtime).__name__}"
+                    )
+                if not runtime.devices():
+                    raise RuntimeError(f"the {name} runtime found no device")
+            except Exception as error:
+                # Whatever a driver raises must not stop the others; the reason is kept.
+                _failed[name] = error
+                return None
+            _started[name] = runtime
+        return runtime
+
+
+def get_runtime(name: str) -> Runtime:
+    """The runtime called `name`, started if need be.
+
+    Raises RuntimeError for an unknown name and for a runtime that does not work here.
+    """
+    runtime = _started.get(name)
+    if runtime is not None:
+        return runtime
+    if name not in _find():
+        raise RuntimeError(f"Unknown backend {name}. Available backends are {known()}")
+    runtime = _start(name)
+    if runtime is None:
+        reason = _failed[name]
+        raise RuntimeError(
+            f"Unable to initialize backend {name}: {type(reason).__name__}: {reason}"
+        ) from reason
+    return runtime
+
+
+def backends() -> dict[str, Runtime]:
+    """All runtimes that work on this machine, by name; starts each of them."""
+    found = {name: _start(name) for name in _find()}
+    return {name: runtime for name, runtime in found.items() if runtime is not None}
+
+
+def failures() -> dict[str, str]:
+    """Why runtimes that were tried did not start, by name."""
+    with _lock:
+        return {name: f"{type(e).__name__}: {e}" for name, e in _failed.items()}
+
+
+def live() -> dict[str, Runtime]:
+    """The runtimes that have been started so far, by name; starts none."""
+    with _lock:
+        return dict(_started)
+
+
+def default_backend() -> str:
+    """The name of the runtime that is used when none is named.
+
+    `XPR_PLATFORMS`, a list of names with commas between, limits and orders the choice; the first
+    that works is taken. Otherwise it is the working runtime of highest priority.
+    """
+    wished = [p.strip() for p in os.environ.get("XPR_PLATFORMS", "").split(",") if p.strip()]
+    if wished:
+        for name in wished:
+            if name not in _find():
+                raise RuntimeError(
+                    f"Unknown backend {name} in XPR_PLATFORMS. Available backends are {known()}"
+                )
+            if _start(name) is not None:
+                return name
+        reasons = "; ".join(f"{n}: {r}" for n, r in failures().items() if n in wished)
+        raise RuntimeError(f"No backend of XPR_PLATFORMS works: {reasons}")
+    candidates = {n: r for n, r in backends().items() if r.priority >= 0}
+    if not candidates:
+        reasons = "; ".join(f"{n}: {r}" for n, r in failures().items())
+        raise RuntimeError(f"No backend works on this machine: {reasons}")
+    return max(candidates, key=lambda n: candidates[n].priority)
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices of the backend of that name, or of the default one."""
+    return list(get_runtime(default_backend() if backend is None else backend).devices())
+
+
+def local_devices(backend: str | None = None, process_index: int | None = None) -> list[Device]:
+    """The devices that belong to this process, or to process `process_index`."""
+    mine = 0 if process_index is None else process_index
+    return [d for d in devices(backend) if d.process_index == mine]
+
+
+def device_count(backend: str | None = None) -> int:
+    """The number of devices of the backend of that name, or of the default one."""
+    return len(devices(backend))
+
+
+def local_device_count(backend: str | None = None) -> int:
+    """The number of devices that belong to this process."""
+    return len(local_devices(backend))

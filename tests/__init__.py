@@ -1,0 +1,1 @@
+"""Tests; the layout follows the package's."""

@@ -1,0 +1,1 @@
+"""Tests of the runtimes, which need no tracing and no lowering."""

@@ -1,0 +1,179 @@
+"""Layers import one way; every primitive is complete; what `import xpr` must not load."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import xpr  # noqa: F401  registers every primitive
+from tests.op_table import WITHOUT_ROWS, all_rows
+from xpr.core.primitive import registry
+from xpr.lowering import rules
+from xpr.lowering.registry import rules as lowering_rules
+from xpr.primitives import FAMILIES
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = {
+    "xpr": ROOT / "xpr",
+    "xpr.lowering": ROOT / "lowering",
+    "xpr.runtimes": ROOT / "runtimes",
+}
+
+# What a folder may import of xpr, at any level of its code. `xpr.dispatch` reaches the compile path
+# through one module of its own, loaded when a program is first compiled.
+ALLOWED = {
+    "xpr.core": {"xpr.core"},
+    "xpr.runtimes": {"xpr.runtimes"},
+    "xpr.tree_util": {"xpr.tree_util"},
+    "xpr.primitives": {"xpr.core", "xpr.primitives", "xpr.tree_util"},
+    "xpr.sharding": {"xpr.sharding", "xpr.core", "xpr.runtimes"},
+    "xpr.dispatch": {
+        "xpr.core",
+        "xpr.primitives",
+        "xpr.dispatch",
+        "xpr.sharding",
+        "xpr.runtimes",
+        "xpr.lowering",
+        "xpr.tree_util",
+    },
+    "xpr.lowering": {"xpr.core", "xpr.primitives", "xpr.lowering", "xpr.runtimes"},
+    "xpr.transforms": {
+        "xpr.core",
+        "xpr.primitives",
+        "xpr.dispatch",
+        "xpr.sharding",
+        "xpr.runtimes",
+        "xpr.lowering",
+        "xpr.tree_util",
+        "xpr.transforms",
+    },
+}
+
+
+def _modules() -> list[tuple[str, Path]]:
+    found = []
+    for package, folder in PACKAGES.items():
+        for path in sorted(folder.rglob("*.py")):
+            relative = path.relative_to(folder)
+            if package == "xpr" and relative.parts[0] in ("lowering", "runtimes"):
+                continue
+            parts = [p for p in relative.with_suffix("").parts if p != "__init__"]
+            found.append((".".join([package, *parts]), path))
+    return found
+
+
+def _imports(path: Path) -> list[tuple[str, bool]]:
+    """Modules that a file imports, and whether at its top level."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    typing_only = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If)
+        and isinstance(block.test, ast.Name)
+        and block.test.id == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    top = {id(node) for node in tree.body}
+    out = []
+    for node in ast.walk(tree):
+        if id(node) in typing_only:
+            continue
+        if isinstance(node, ast.Import):
+            out += [(alias.name, id(node) in top) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            out += [(f"{node.module}.{alias.name}", id(node) in top) for alias in node.names]
+            assert all(alias.name != "*" for alias in node.names), f"star import in {path}"
+    return out
+
+
+@pytest.mark.parametrize(
+    ("module", "path"), _modules(), ids=lambda v: v if isinstance(v, str) else ""
+)
+def test_layers_import_one_way(module: str, path: Path) -> None:
+    layer = next(
+        (name for name in ALLOWED if module == name or module.startswith(name + ".")), None
+    )
+    if layer is None:
+        return
+    for name, top in _imports(path):
+        if not name.startswith("xpr."):
+            continue
+        assert any(name.startswith(a + ".") or name == a for a in ALLOWED[layer]), (
+            f"{module} imports {name}"
+        )
+        if not module.startswith("xpr.lowering") and module not in (
+            "xpr.dispatch.compiled",
+            "xpr.transforms.stages",
+        ):
+            assert not (top and name.startswith("xpr.lowering")), (
+                f"{module} imports {name} at its top level"
+            )
+
+
+def test_core_needs_numpy_only() -> None:
+    allowed = {"numpy", "ml_dtypes", "xpr", *sys.stdlib_module_names}
+    for module, path in _modules():
+        if module.startswith("xpr.core"):
+            for name, _ in _imports(path):
+                assert name.split(".")[0] in allowed, f"{module} imports {name}"
+
+
+def test_families_have_the_same_files_in_each_layer() -> None:
+    def public(folder: str) -> set[str]:
+        return {p.stem for p in (ROOT / folder).glob("*.py") if not p.stem.startswith("_")}
+
+    helpers = {"families"}
+    assert public("xpr/primitives") - helpers == set(FAMILIES)
+    assert public("lowering/rules") == set(FAMILIES)
+    assert public("tests/op_rows") == set(FAMILIES) - set(WITHOUT_ROWS)
+
+
+def test_every_primitive_is_complete() -> None:
+    rules.load_all()
+    tested = {row.primitive for rows in all_rows().values() for row in rows}
+    families = {p.family for p in registry.values()}
+    assert families == set(FAMILIES)
+    for name, primitive in registry.items():
+        assert primitive.doc, f"{name} has no documentation"
+        assert not primitive.abstract.__qualname__.startswith("_no_rule"), (
+            f"{name} has no abstract rule"
+        )
+        assert not primitive.reference.__qualname__.startswith("_no_rule"), (
+            f"{name} has no reference rule"
+        )
+        assert name in lowering_rules, f"{name} has no lowering rule"
+        if primitive.family not in WITHOUT_ROWS:
+            assert name in tested, f"{name} has no row in the operation table"
+
+
+def test_import_loads_neither_compiler_nor_heavy_scipy() -> None:
+    code = (
+        "import sys, xpr, xpr.numpy, xpr.lax; "
+        "print([m for m in sys.modules if m.split('.')[0] in ('iree', 'jax') "
+        "or m.startswith(('xpr.lowering.', 'scipy.linalg', 'scipy.special', "
+        "'xpr.dispatch.compiled'))])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+def test_eager_work_needs_no_compiler() -> None:
+    code = (
+        "import sys, xpr.numpy as jnp; x = jnp.arange(6.0).reshape(2, 3); "
+        "print(float((x @ x.T).sum()), [m for m in sys.modules if m.startswith('iree')])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "83.0 []"
+
+
+def test_source_files_stay_small() -> None:
+    long = {
+        str(p.relative_to(ROOT)): n
+        for _, p in _modules()
+        if (n := len(p.read_text().splitlines())) > 700
+    }
+    assert not long

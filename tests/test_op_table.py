@@ -1,0 +1,74 @@
+"""Each row of the table: compiled = reference on each runtime, reference = oracle, jaxprs check."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.harness import Case, assert_same, run_compiled, run_reference
+from tests.op_row import OpRow, np_dtype
+from tests.op_table import WITHOUT_ROWS, all_rows
+from xpr.core.config import override
+from xpr.primitives import FAMILIES
+
+_TABLE = all_rows()
+
+
+def _groups() -> list[Any]:
+    return [
+        pytest.param(family, dtype, id=f"{family}-{dtype}")
+        for family, rows in _TABLE.items()
+        for dtype in sorted({d for r in rows for d in r.dtypes})
+    ]
+
+
+def _operands(row: OpRow, dtype: str) -> tuple[np.ndarray[Any, Any], ...]:
+    # A seed of the row's own: adding rows leaves the others' data as they are.
+    seed = zlib.crc32(f"{row.id}/{dtype}".encode())
+    return row.args(np.random.default_rng(seed), np_dtype(dtype))
+
+
+def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An oracle's wider result in the primitive's dtype, where it may overflow."""
+    with np.errstate(all="ignore"):
+        return np.asarray(value).astype(dtype)
+
+
+@pytest.mark.parametrize(("family", "dtype"), _groups())
+def test_compiled_equals_reference(family: str, dtype: str, runtime: str) -> None:
+    rows = [r for r in _TABLE[family] if dtype in r.dtypes and runtime not in r.skip]
+    with override("enable_x64", True):
+        cases: list[Case] = [(r.function, _operands(r, dtype)) for r in rows]
+        compiled, reference = run_compiled(cases, runtime), run_reference(cases)
+    for row, found, expected in zip(rows, compiled, reference, strict=True):
+        for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+            rtol, atol = row.tolerance_for(b.dtype)
+            assert_same(
+                a, b, rtol, atol, signed_zero=row.signed_zero, what=f"{row.id} {dtype} result {i}"
+            )
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f not in WITHOUT_ROWS])
+def test_reference_equals_oracle(family: str) -> None:
+    rows = [r for r in _TABLE[family] if r.oracle is not None]
+    for row in rows:
+        for dtype in row.dtypes:
+            operands = _operands(row, dtype)
+            with override("enable_x64", True):
+                found = run_reference([(row.function, operands)])[0]
+            assert row.oracle is not None
+            with np.errstate(all="ignore"):
+                wanted = row.oracle(*operands)
+            expected = list(wanted) if isinstance(wanted, (tuple, list)) else [wanted]
+            for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+                rtol, atol = row.tolerance_for(a.dtype)
+                assert_same(
+                    a,
+                    _cast(b, a.dtype),
+                    rtol,
+                    atol,
+                    what=f"{row.id} {dtype} result {i}",
+                )

@@ -1,0 +1,207 @@
+"""The files around the library: what they promise is there, and what they show is true."""
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from email.parser import HeaderParser
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+import xpr.version
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+
+# Folders that hold no file of the project, whatever tools left in them.
+_NOT_OURS = {"__pycache__", "build", "dist"}
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, flags=re.MULTILINE | re.DOTALL)
+
+
+def _setup_commands() -> list[str]:
+    lines = [line for block in _blocks("sh") for line in block.splitlines()]
+    return [line for line in lines if "pip install" in line]
+
+
+def _python_files(folder: Path) -> set[str]:
+    """Paths relative to ``folder``, through the links that stand in it."""
+    found = set()
+    for place, folders, files in os.walk(folder, followlinks=True):
+        folders[:] = [name for name in folders if name not in _NOT_OURS]
+        relative = Path(place).relative_to(folder)
+        found |= {(relative / name).as_posix() for name in files if name.endswith(".py")}
+    return found
+
+
+def test_readme_sets_up_with_two_commands() -> None:
+    commands = _setup_commands()
+    assert len(commands) == 2, commands
+    for command in commands:
+        assert command.startswith("python3 -m venv .venv && ")
+    run, test = commands
+    assert run.endswith("python examples/quickstart.py")
+    assert ".[examples]" in run
+    assert "-m pytest" in test
+    assert ".[test]" in test
+
+
+def test_readme_names_only_files_that_exist() -> None:
+    links = [link for link in re.findall(r"\]\(([^)]+)\)", README) if "://" not in link]
+    assert links
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    folders = re.findall(r"`([a-z_/]+/)`", README)
+    assert [folder for folder in folders if not (ROOT / folder).is_dir()] == []
+
+
+def test_readme_examples_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = "\n".join(_blocks("python"))
+    example = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
+    assert len(example.examples) >= 10
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(example, out=report.append)
+    assert runner.failures == 0, "".join(report)
+    assert (tmp_path / "affine.vmfb").stat().st_size > 0
+
+
+def test_every_variable_of_the_readme_is_read_somewhere() -> None:
+    sources = "\n".join(
+        path.read_text(encoding="utf-8")
+        for folder in ("xpr/core", "lowering", "runtimes")
+        for path in (ROOT / folder).rglob("*.py")
+    )
+    variables = re.findall(r"^\| `XPR_(\w+)` \|", README, flags=re.MULTILINE)
+    assert len(variables) >= 6
+    # A setting of xpr.config is named there in lower case, without the prefix.
+    unread = [v for v in variables if f"XPR_{v}" not in sources and f'"{v.lower()}"' not in sources]
+    assert unread == []
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    script = ROOT / ".ci" / "run"
+    text = script.read_text(encoding="utf-8")
+    assert text.startswith("#!/usr/bin/env bash\n")
+    assert os.access(script, os.X_OK)
+    selector = re.search(r"grep -E '([^']+)' README\.md", text)
+    assert selector is not None
+    chosen = [line for line in README.splitlines() if re.search(selector[1], line)]
+    assert chosen == [_setup_commands()[1]]
+    for check in ("ruff check", "ruff format --check", "pyright"):
+        assert f"-m {check}" in text
+
+
+def test_layout_lists_folders_that_exist() -> None:
+    layout = (ROOT / "docs" / "layout.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"`((?:[a-z_]+/)+)`", layout))
+    assert {"xpr/core/", "xpr/dispatch/", "lowering/", "runtimes/"} <= listed
+    assert [folder for folder in sorted(listed) if not (ROOT / folder).is_dir()] == []
+    # The links are listed by what they lead to.
+    ours = {
+        f"xpr/{folder.name}/"
+        for folder in (ROOT / "xpr").iterdir()
+        if folder.is_dir() and not folder.is_symlink() and folder.name not in _NOT_OURS
+    }
+    assert sorted(ours - listed) == []
+
+
+def test_links_lead_to_the_folders_at_the_top() -> None:
+    for name in ("lowering", "runtimes"):
+        link = ROOT / "xpr" / name
+        assert link.is_symlink()
+        assert os.readlink(link) == f"../{name}"
+        assert link.resolve() == ROOT / name
+
+
+def test_the_licence_is_whole_and_named() -> None:
+    licence = (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert "Apache License" in licence
+    assert "Version 2.0, January 2004" in licence
+    assert "END OF TERMS AND CONDITIONS" in licence
+    assert PROJECT["project"]["license"] == "Apache-2.0"
+
+
+def test_jax_is_named_by_the_benchmarks_alone() -> None:
+    project = PROJECT["project"]
+    naming = {
+        extra
+        for extra, requirements in project["optional-dependencies"].items()
+        if any(re.match(r"jax(lib)?\b", requirement) for requirement in requirements)
+    }
+    assert naming == {"bench"}
+    assert not any(re.match(r"jax(lib)?\b", requirement) for requirement in project["dependencies"])
+
+
+def _setuptools_major() -> int:
+    try:
+        return int(version("setuptools").split(".")[0])
+    except PackageNotFoundError:
+        return 0
+
+
+@pytest.mark.skipif(
+    _setuptools_major() < 77,
+    reason="building a wheel without isolation needs setuptools 77 or later in this environment",
+)
+def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
+    # A copy of the sources: building in place would leave a build folder in the work tree.
+    copy = tmp_path / "source"
+    copy.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (copy / name).write_bytes((ROOT / name).read_bytes())
+    for name in ("lowering", "runtimes", "xpr"):
+        _copy_sources(ROOT / name, copy / name)
+
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path), str(copy)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = tmp_path.glob("xpr-*.whl")
+
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        python = {name.removeprefix("xpr/") for name in names if name.endswith(".py")}
+        assert python == _python_files(ROOT / "xpr")
+        assert "lowering/__init__.py" in python
+        assert "xpr/py.typed" in names
+        # Regular files, not links: the upper half of external_attr is the Unix mode.
+        modes = {archive.getinfo(f"xpr/{name}").external_attr >> 28 for name in python}
+        assert modes == {0o10}
+        for name in ("lowering/cache.py", "core/config.py"):
+            assert archive.read(f"xpr/{name}") == (ROOT / "xpr" / name).read_bytes()
+
+        tops = {name.split("/")[0] for name in names}
+        assert {top for top in tops if not top.endswith(".dist-info")} == {"xpr"}
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        headers = HeaderParser().parsestr(archive.read(metadata).decode())
+        assert headers["Version"] == xpr.version.__version__
+        assert headers["License-Expression"] == "Apache-2.0"
+        assert headers["Requires-Python"] == ">=3.11"
+        assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
+
+
+def _copy_sources(source: Path, target: Path) -> None:
+    """Copy a source folder with its links kept as links, without what tools left in it."""
+    target.mkdir()
+    for entry in source.iterdir():
+        if entry.is_symlink():
+            (target / entry.name).symlink_to(os.readlink(entry))
+        elif entry.is_dir():
+            if entry.name not in _NOT_OURS:
+                _copy_sources(entry, target / entry.name)
+        elif entry.suffix in (".py", ".typed"):
+            (target / entry.name).write_bytes(entry.read_bytes())

@@ -1,0 +1,400 @@
+"""`jit`: caching, static arguments, pytrees, nesting, donation, stages and messages."""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+import sys
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import errors
+from xpr.core.config import override
+
+
+class Counter:
+    """Counts how often a function is traced."""
+
+    def __init__(self, fun) -> None:
+        self.fun = fun
+        self.count = 0
+
+    def __call__(self, *args, **kwargs):
+        self.count += 1
+        return self.fun(*args, **kwargs)
+
+
+def test_traces_once_per_type() -> None:
+    body = Counter(lambda x: x + 1)
+    f = xpr.jit(body)
+    for x in (jnp.ones(3), jnp.zeros(3), np.ones(3, "f4")):
+        np.testing.assert_array_equal(np.asarray(f(x)), np.asarray(x) + 1)
+    assert body.count == 1
+    f(jnp.ones(4))
+    f(jnp.ones(3, jnp.int32))
+    f(1.0)
+    f(2.0)
+    assert body.count == 4
+
+
+def test_same_function_shares_its_traces() -> None:
+    body = Counter(lambda x: x * 2)
+    for _ in range(3):
+        assert float(xpr.jit(body)(2.0)) == 4.0
+    assert body.count == 1
+
+
+def test_clear_caches_traces_again() -> None:
+    body = Counter(lambda x: x * 2)
+    f = xpr.jit(body)
+    f(1.0)
+    xpr.clear_caches()
+    f(1.0)
+    assert body.count == 2
+    f.clear_cache()
+    f(1.0)
+    assert body.count == 3
+
+
+def test_pytrees_in_and_out() -> None:
+    f = xpr.jit(lambda p, *, scale: {"out": [p["a"] * scale, (p["b"], None)], "n": 3})
+    out = f({"a": np.ones(2, "f4"), "b": 5}, scale=2.0)
+    assert list(out) == ["n", "out"]
+    np.testing.assert_array_equal(np.asarray(out["out"][0]), [2.0, 2.0])
+    assert int(out["out"][1][0]) == 5
+    assert out["out"][1][1] is None
+    assert int(out["n"]) == 3
+
+
+def test_many_arguments_and_results() -> None:
+    f = xpr.jit(lambda *xs: tuple(x + i for i, x in enumerate(xs)))
+    xs = [jnp.full((4,), float(i)) for i in range(20)]
+    for _ in range(2):
+        out = f(*xs)
+        assert [float(o[0]) for o in out] == [2.0 * i for i in range(20)]
+
+
+def test_decorator_with_partial_and_bare_options() -> None:
+    @functools.partial(xpr.jit, static_argnums=(1,))
+    def f(x, neg):
+        return -x if neg else x
+
+    assert repr(f(1, True)) == "Array(-1, dtype=int32, weak_type=True)"
+    assert repr(f(1, False)) == "Array(1, dtype=int32, weak_type=True)"
+
+    @xpr.jit(static_argnames="n")
+    def power(x, n):
+        return x**n
+
+    assert float(power(3.0, n=2)) == 9.0
+    assert float(power(3.0, 3)) == 27.0
+
+
+def test_static_argument_controls_python_flow() -> None:
+    def f(x):
+        return 3.0 * x**2 if x < 3 else -4 * x
+
+    assert float(xpr.jit(f, static_argnames="x")(2.0)) == 12.0
+
+
+def test_static_values_of_equal_hash_but_other_type_differ() -> None:
+    f = xpr.jit(lambda x, kind: x + (10 if isinstance(kind, bool) else 20), static_argnums=1)
+    assert int(f(1, True)) == 11
+    assert int(f(1, 1)) == 21
+
+
+def test_unhashable_static_argument_is_named() -> None:
+    f = xpr.jit(lambda x, sizes: x, static_argnums=1)
+    with pytest.raises(ValueError, match=r"static argument \(index 1\) of type <class 'list'>"):
+        f(1.0, [1, 2])
+    g = xpr.jit(lambda x, sizes: x, static_argnames="sizes")
+    with pytest.raises(ValueError, match=r"name 'sizes'\) of type <class 'dict'>"):
+        g(1.0, sizes={})
+
+
+def test_bad_options() -> None:
+    def f(x, y):
+        return x
+
+    with pytest.raises(ValueError, match="only 2 positional arguments"):
+        xpr.jit(f, static_argnums=5)
+    with pytest.raises(ValueError, match="invalid argnames"):
+        xpr.jit(f, static_argnames="z")
+    with pytest.raises(TypeError, match="static_argnums must be an int"):
+        xpr.jit(f, static_argnums="x")
+    with pytest.raises(ValueError, match="both static and donated"):
+        xpr.jit(f, static_argnums=0, donate_argnums=0)
+    with pytest.raises(TypeError, match="expects a callable"):
+        xpr.jit(3)
+
+
+def test_negative_argnums() -> None:
+    f = xpr.jit(lambda x, n: x * n, static_argnums=-1)
+    assert float(f(2.0, 4)) == 8.0
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(TypeError, match=r"passed to the function at path name"):
+        xpr.jit(lambda x, name: x)(1.0, "a")
+    with pytest.raises(TypeError, match=r"output component \['bad'\]"):
+        xpr.jit(lambda x: {"ok": x, "bad": "text"})(1.0)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        xpr.jit(lambda x, y: x)(1.0)
+
+
+def test_nested_jit_and_closures() -> None:
+    @xpr.jit
+    def inner(x, y):
+        return x * y + 1
+
+    @xpr.jit
+    def outer(x):
+        scaled = x * 3
+        closure = xpr.jit(lambda z: z + scaled)
+        return inner(closure(x), inner(x, 2.0))
+
+    assert float(outer(2.0)) == (2 + 6) * 5 + 1
+
+
+def test_inline_leaves_no_call() -> None:
+    f = xpr.jit(lambda x: jnp.sin(x) * 2, inline=True)
+    names = [e.primitive.name for e in xpr.make_jaxpr(lambda x: f(x))(1.0).eqns]
+    assert names == ["sin", "mul"]
+
+
+def test_identity_constants_and_repeated_results() -> None:
+    table = jnp.arange(3.0)
+    f = xpr.jit(lambda x, y: (x, y + 1, x, table, 7, y + 1))
+    x = jnp.ones(2)
+    for _ in range(2):
+        a, b, c, d, e, g = f(x, 1.0)
+        np.testing.assert_array_equal(np.asarray(a), np.ones(2))
+        np.testing.assert_array_equal(np.asarray(c), np.ones(2))
+        np.testing.assert_array_equal(np.asarray(d), [0, 1, 2])
+        assert (float(b), int(e), float(g)) == (2.0, 7, 2.0)
+        a.delete()
+        np.testing.assert_array_equal(np.asarray(c), np.ones(2))
+        np.testing.assert_array_equal(np.asarray(x), np.ones(2))
+
+
+def test_no_arguments() -> None:
+    assert float(xpr.jit(lambda: jnp.sum(jnp.arange(4.0)))()) == 6.0
+
+
+def test_results_never_share_memory_with_numpy_arguments() -> None:
+    f = xpr.jit(lambda x: (x, x.reshape(2, 32), x[:32], jnp.where(True, x, x + 1)))
+    source = np.arange(64, dtype="f4")
+    for _ in range(2):
+        out = f(source)
+        expected = [np.array(o) for o in out]
+        source[:] = -1
+        for found, want in zip(out, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(found), want)
+        source[:] = np.arange(64)
+
+
+def test_arguments_are_never_overwritten() -> None:
+    # Updates of an argument that has no later use tempt the compiler to work in place.
+    f = xpr.jit(lambda x: (x.at[0].set(100.0), jnp.sort(x), x.at[jnp.array([1, 2])].add(5.0)))
+    g = xpr.jit(lambda x: x.at[3].set(-1.0))
+    x = jnp.arange(16.0)[::-1] + 0
+    before = np.array(x)
+    for _ in range(2):
+        f(x)
+        g(x)
+        np.testing.assert_array_equal(np.asarray(x), before)
+
+
+def test_keep_unused() -> None:
+    f = xpr.jit(lambda x, unused: x + 1, keep_unused=True)
+    assert float(f(1.0, 2.0)) == 2.0
+    assert f.lower(1.0, 2.0).as_text().count("%arg1") >= 1
+
+
+def test_methods() -> None:
+    class Model:
+        scale = 3.0
+
+        @functools.partial(xpr.jit, static_argnums=0)
+        def apply(self, x):
+            return x * self.scale
+
+    assert float(Model().apply(2.0)) == 6.0
+
+
+def test_disable_jit_runs_python() -> None:
+    seen = []
+    f = xpr.jit(lambda x: seen.append(float(x)) or x + 1)
+    with override("disable_jit", True):
+        assert float(f(2.0)) == 3.0
+    assert seen == [2.0]
+
+
+# ---- donation
+
+
+def test_donated_array_raises_and_result_takes_its_memory() -> None:
+    f = xpr.jit(lambda x, y: x + y, donate_argnums=(1,))
+    x = xpr.device_put(np.ones((64, 64), "f4"))
+    y = xpr.jit(lambda v: v * 1)(x)  # memory of IREE's own; NumPy's would be copied once
+    address = y.unsafe_buffer_pointer()
+    z = f(x, y)
+    assert z.unsafe_buffer_pointer() == address
+    np.testing.assert_array_equal(np.asarray(z), np.full((64, 64), 2.0))
+    assert y.is_deleted()
+    assert not x.is_deleted()
+    with pytest.raises(RuntimeError, match=r"Array has been deleted"):
+        np.asarray(y)
+    with pytest.raises(RuntimeError, match=r"Array has been deleted"):
+        y + 1
+    with pytest.raises(RuntimeError, match=r"Array has been deleted"):
+        f(x, y)
+    assert "deleted" in repr(y)
+
+
+def test_donation_spares_what_others_can_see() -> None:
+    f = xpr.jit(lambda x: x + 1, donate_argnums=0)
+    x = jnp.arange(1024.0) + 0
+    view = np.asarray(x)
+    part = x.reshape(32, 32)
+    f(x)
+    np.testing.assert_array_equal(view, np.arange(1024.0))
+    np.testing.assert_array_equal(np.asarray(part).ravel(), np.arange(1024.0))
+
+
+def test_donation_by_name_and_in_trees() -> None:
+    @functools.partial(xpr.jit, donate_argnames="state")
+    def step(state, grad):
+        return {k: v - grad for k, v in state.items()}
+
+    state = {"a": jnp.ones(100), "b": jnp.zeros(50)}
+    old = list(state.values())
+    for _ in range(3):
+        state = step(state, 0.5)
+    assert [float(state["a"][0]), float(state["b"][0])] == [-0.5, -1.5]
+    assert all(v.is_deleted() for v in old)
+
+
+def test_useless_donation_warns() -> None:
+    f = xpr.jit(lambda x: jnp.sum(x), donate_argnums=0)
+    x = jnp.ones((3, 5))
+    with pytest.warns(UserWarning, match=r"donated buffers were not usable: f32\[3,5\]"):
+        f(x)
+
+
+# ---- stages
+
+
+def test_stages() -> None:
+    f = xpr.jit(lambda x, n: {"y": x * n}, static_argnums=1)
+    traced = f.trace(xpr.ShapeDtypeStruct((4,), "float32"), 3)
+    assert str(traced.jaxpr) == "{ lambda ; a:f32[4]. let b:f32[4] = mul a 3.0:f32[] in (b,) }"
+    lowered = traced.lower()
+    assert "stablehlo.multiply" in lowered.as_text()
+    assert "test_jit.py" in lowered.as_text(debug_info=True)
+    assert lowered.out_info == {"y": xpr.ShapeDtypeStruct((4,), "float32")}
+    assert lowered.cost_analysis()["flops"] >= 4
+    compiled = lowered.compile()
+    np.testing.assert_array_equal(np.asarray(compiled(np.ones(4, "f4"), 3)["y"]), np.full(4, 3.0))
+    assert compiled.memory_analysis()["argument_size_in_bytes"] == 16
+    with pytest.raises(
+        TypeError, match=r"compiled with type f32\[4\] and called with type f32\[5\]"
+    ):
+        compiled(np.ones(5, "f4"), 3)
+
+
+def test_lowered_text_is_deterministic_and_free_of_locations() -> None:
+    def make():
+        return xpr.jit(lambda x: jnp.sin(x) @ x + 1).lower(np.ones((3, 3), "f4")).as_text()
+
+    assert make() == make()
+    assert "loc(" not in make()
+
+
+def test_save_writes_a_module_with_constants(tmp_path) -> None:
+    table = jnp.arange(4.0)
+    path = tmp_path / "f.vmfb"
+    xpr.jit(lambda x: x + table).save(path, np.ones(4, "f4"))
+    run = subprocess.run(
+        [
+            str(__import__("pathlib").Path(sys.executable).with_name("iree-run-module")),
+            f"--module={path}",
+            "--function=main",
+            "--device=local-sync",
+            "--input=4xf32=1 1 1 1",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "4xf32=1 2 3 4" in run.stdout
+
+
+def test_eval_shape_and_make_jaxpr_return_shape() -> None:
+    out = xpr.eval_shape(lambda x: {"a": x @ x.T}, xpr.ShapeDtypeStruct((2, 3), jnp.float32))
+    assert out == {"a": xpr.ShapeDtypeStruct((2, 2), jnp.float32)}
+    closed, shape = xpr.make_jaxpr(lambda x: x + 1, return_shape=True)(np.ones(3))
+    assert shape == xpr.ShapeDtypeStruct((3,), jnp.float32)
+    assert len(closed.eqns) == 1
+
+
+# ---- explanations, threads
+
+
+def test_recompilation_is_explained() -> None:
+    f = xpr.jit(lambda x, n: x * n, static_argnums=1)
+    with override("explain_recompile", True):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            f(np.ones(3, "f4"), 2)
+        with pytest.warns(UserWarning, match=r"argument x changed from f32\[3\] to f32\[4\]"):
+            f(np.ones(4, "f4"), 2)
+        with pytest.warns(UserWarning, match="static argument 1 changed from 2 to 3"):
+            f(np.ones(4, "f4"), 3)
+        with pytest.warns(UserWarning, match=r"f32\[3\] to f32\[\] \(weakly typed\)"):
+            f(1.0, 2)
+
+
+def test_threads_share_a_jitted_function() -> None:
+    f = xpr.jit(lambda x: jnp.sin(x) * 2)
+    results: dict[int, float] = {}
+
+    def work(i: int) -> None:
+        for _ in range(50):
+            results[i] = float(f(jnp.float32(i)))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for i in range(16):
+        assert results[i] == pytest.approx(2 * np.sin(i), abs=1e-5)
+
+
+def test_user_errors_pass_through_and_leave_no_trace() -> None:
+    def broken(x):
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        xpr.jit(broken)(1.0)
+    assert float(xpr.jit(lambda x: x + 1)(1.0)) == 2.0
+    assert float(jnp.sin(0.0)) == 0.0
+
+
+def test_debug_nans() -> None:
+    with override("debug_nans", True):
+        with pytest.raises(FloatingPointError, match="nan"):
+            jnp.log(jnp.float32(-1.0))
+        with pytest.raises(FloatingPointError, match="nan"):
+            xpr.jit(jnp.log)(jnp.float32(-1.0))
+    assert np.isnan(float(jnp.log(jnp.float32(-1.0))))
+
+
+def test_compile_error_is_an_xpr_error() -> None:
+    assert issubclass(errors.CompileError, RuntimeError)

@@ -1,0 +1,59 @@
+"""xpr: NumPy-like array programs that are traced, transformed, compiled by IREE and deployed.
+
+The names and their meanings are JAX's, so that a JAX program runs after `import xpr as jax`.
+
+>>> import xpr, xpr.numpy as jnp
+>>> xpr.jit(lambda x: jnp.sum(x * x))(jnp.arange(3.0))
+Array(5., dtype=float32)
+"""
+
+from __future__ import annotations
+
+from xpr import dtypes as dtypes
+from xpr import errors as errors
+from xpr import lax as lax
+from xpr import numpy as numpy
+from xpr import sharding as sharding
+from xpr import tree as tree
+from xpr import tree_util as tree_util
+from xpr.contexts import debug_infs as debug_infs
+from xpr.contexts import debug_nans as debug_nans
+from xpr.contexts import default_device as default_device
+from xpr.contexts import default_matmul_precision as default_matmul_precision
+from xpr.contexts import disable_jit as disable_jit
+from xpr.contexts import enable_checks as enable_checks
+from xpr.contexts import enable_x64 as enable_x64
+from xpr.contexts import log_compiles as log_compiles
+from xpr.contexts import named_scope as named_scope
+from xpr.contexts import numpy_dtype_promotion as numpy_dtype_promotion
+from xpr.contexts import numpy_rank_promotion as numpy_rank_promotion
+from xpr.core.array import Array as Array
+from xpr.core.config import config as config
+from xpr.core.dtypes import float0 as float0
+from xpr.dispatch.transfer import block_until_ready as block_until_ready
+from xpr.dispatch.transfer import device_get as device_get
+from xpr.dispatch.transfer import device_put as device_put
+from xpr.dispatch.transfer import typeof as typeof
+from xpr.runtimes.base import Device as Device
+from xpr.runtimes.registry import default_backend as default_backend
+from xpr.runtimes.registry import device_count as device_count
+from xpr.runtimes.registry import devices as devices
+from xpr.runtimes.registry import local_device_count as local_device_count
+from xpr.runtimes.registry import local_devices as local_devices
+from xpr.sharding import Shard as Shard
+from xpr.transforms.jit import clear_caches as clear_caches
+from xpr.transforms.jit import jit as jit
+from xpr.transforms.tracing import ShapeDtypeStruct as ShapeDtypeStruct
+from xpr.transforms.tracing import eval_shape as eval_shape
+from xpr.transforms.tracing import make_jaxpr as make_jaxpr
+from xpr.version import __version__ as __version__
+
+
+def process_index() -> int:
+    """The number of this process among those that compute together."""
+    return 0
+
+
+def process_count() -> int:
+    """How many processes compute together."""
+    return 1

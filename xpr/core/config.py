@@ -1,0 +1,223 @@
+"""Process-wide settings, with overrides per thread.
+
+Every setting has a name, a default, an environment variable `XPR_<NAME>` and a line of help.
+`config.update(name, value)` changes it for the process; the context managers change it for the
+current thread. JAX's spelling (`jax_enable_x64`) is understood too.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+
+class _State(threading.local):
+    """Current values: class attributes are the process's, instance attributes a thread's own."""
+
+    enable_x64: bool = False
+    default_device: Any = None
+    default_matmul_precision: str | None = None
+    numpy_dtype_promotion: str = "standard"
+    numpy_rank_promotion: str = "allow"
+    disable_jit: bool = False
+    debug_nans: bool = False
+    debug_infs: bool = False
+    enable_checks: bool = False
+    log_compiles: bool = False
+    explain_recompile: bool = False
+    check_tracer_leaks: bool = False
+    num_cpu_devices: int = 1
+    threefry_partitionable: bool = True
+    default_prng_impl: str = "threefry2x32"
+    # Whatever changes the meaning of a traced program; part of every trace-cache key.
+    trace_key: tuple[Any, ...] = ()
+
+
+state = _State()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting: its name, the allowed values, whether it alters traced programs, and help."""
+
+    name: str
+    parse: Callable[[Any], Any]
+    help: str
+    in_trace_key: bool = False
+    on_update: Callable[[Any], None] | None = None
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ("1", "true", "yes", "on"):
+            return True
+        if text in ("0", "false", "no", "off", ""):
+            return False
+        raise ValueError(f"expected a truth value such as 1 or 0, got {value!r}")
+    return bool(value)
+
+
+def _positive(value: Any) -> int:
+    number = int(value)
+    if number < 1:
+        raise ValueError(f"expected a positive integer, got {value!r}")
+    return number
+
+
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"expected one of {', '.join(allowed)}, got {value!r}")
+        return value
+
+    return parse
+
+
+def _any(value: Any) -> Any:
+    return value
+
+
+_SETTINGS: dict[str, Setting] = {
+    s.name: s
+    for s in (
+        Setting(
+            "enable_x64", _bool, "64-bit types are kept; otherwise 32-bit ones replace them", True
+        ),
+        Setting("default_device", _any, "device (or platform name) of uncommitted work", True),
+        Setting("default_matmul_precision", _any, "precision of matrix products", True),
+        Setting(
+            "numpy_dtype_promotion",
+            _one_of("standard", "strict"),
+            "implicit dtype promotion in xpr.numpy",
+            True,
+        ),
+        Setting(
+            "numpy_rank_promotion",
+            _one_of("allow", "warn", "raise"),
+            "implicit rank promotion in xpr.numpy",
+            True,
+        ),
+        Setting("disable_jit", _bool, "jit runs its function operation by operation", True),
+        Setting("debug_nans", _bool, "a NaN in a result raises FloatingPointError", True),
+        Setting("debug_infs", _bool, "an infinity in a result raises FloatingPointError", True),
+        Setting("enable_checks", _bool, "check every jaxpr after it was made"),
+        Setting("log_compiles", _bool, "log each compilation"),
+        Setting(
+            "explain_recompile", _bool, "warn with the cause when a jitted function recompiles"
+        ),
+        Setting("check_tracer_leaks", _bool, "check that no tracer outlives its trace"),
+        Setting("num_cpu_devices", _positive, "number of CPU devices; set before the first use"),
+        Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
+        Setting("default_prng_impl", _any, "random number generator of new keys", True),
+    )
+}
+
+
+class Config:
+    """The settings of xpr: read them as attributes, change them with `update`.
+
+    >>> import xpr
+    >>> xpr.config.enable_x64
+    False
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(state, _canonical(name, AttributeError))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"use xpr.config.update({name!r}, value) to change a setting")
+
+    def __dir__(self) -> list[str]:
+        return [*_SETTINGS, "read", "update", "describe"]
+
+    def read(self, name: str) -> Any:
+        """The current value of the setting `name`."""
+        return getattr(state, _canonical(name, AttributeError))
+
+    def update(self, name: str, value: Any) -> None:
+        """Sets `name` to `value` for the process.
+
+        Raises AttributeError for an unknown name and ValueError for a value that is not allowed.
+        """
+        setting = _SETTINGS[_canonical(name, AttributeError)]
+        parsed = _parse(setting, value)
+        if setting.on_update is not None:
+            setting.on_update(parsed)
+        setattr(_State, setting.name, parsed)
+        state.__dict__.pop(setting.name, None)
+        if setting.in_trace_key:
+            _refresh_trace_key()
+
+    def describe(self) -> str:
+        """A line for each setting: its name, its value and what it does."""
+        return "\n".join(
+            f"{s.name}={getattr(state, s.name)!r}  {s.help}" for s in _SETTINGS.values()
+        )
+
+
+def _canonical(name: str, error: type[Exception]) -> str:
+    short = name.removeprefix("jax_").removeprefix("xpr_").lower()
+    if short not in _SETTINGS:
+        raise error(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
+    return short
+
+
+def _parse(setting: Setting, value: Any) -> Any:
+    try:
+        return setting.parse(value)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"setting {setting.name}: {error}") from None
+
+
+def on_update(name: str, hook: Callable[[Any], None]) -> None:
+    """Calls `hook(value)` before `name` changes; the hook may refuse by raising."""
+    s = _SETTINGS[name]
+    _SETTINGS[name] = Setting(s.name, s.parse, s.help, s.in_trace_key, hook)
+
+
+def _key_names() -> tuple[str, ...]:
+    return tuple(s.name for s in _SETTINGS.values() if s.in_trace_key)
+
+
+def _refresh_trace_key() -> None:
+    _State.trace_key = tuple(getattr(_State, n) for n in _key_names())
+    # A thread with an override of its own keeps a key of its own.
+    if any(n in state.__dict__ for n in _key_names()):
+        state.trace_key = tuple(getattr(state, n) for n in _key_names())
+    else:
+        state.__dict__.pop("trace_key", None)
+
+
+@contextmanager
+def override(name: str, value: Any) -> Iterator[None]:
+    """Sets `name` for the current thread inside a `with` block."""
+    setting = _SETTINGS[_canonical(name, AttributeError)]
+    parsed = _parse(setting, value)
+    own = state.__dict__
+    had, old = setting.name in own, own.get(setting.name)
+    own[setting.name] = parsed
+    if setting.in_trace_key:
+        _refresh_trace_key()
+    try:
+        yield
+    finally:
+        if had:
+            own[setting.name] = old
+        else:
+            own.pop(setting.name, None)
+        if setting.in_trace_key:
+            _refresh_trace_key()
+
+
+config = Config()
+
+for _name in _SETTINGS:
+    _text = os.environ.get(f"XPR_{_name.upper()}")
+    if _text is not None:
+        config.update(_name, _text)
+_refresh_trace_key()

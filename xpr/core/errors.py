@@ -1,0 +1,112 @@
+"""The exceptions of xpr, under JAX's names and with its meanings.
+
+Each message says what was found, where the user's code stands, and what to write instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class XprError(Exception):
+    """Base of the errors that only xpr raises."""
+
+
+class JAXTypeError(TypeError):
+    """A TypeError about traced values."""
+
+
+class JAXIndexError(IndexError):
+    """An IndexError about traced values."""
+
+
+class TypePromotionError(ValueError):
+    """Dtypes that have no implicit promotion; convert one of them explicitly."""
+
+
+class JaxprTypeError(TypeError):
+    """A jaxpr that breaks the typing rules (found by `check_jaxpr`)."""
+
+
+class ConcretizationTypeError(JAXTypeError):
+    """A concrete value was needed where only a tracer was at hand.
+
+    Typical causes: `float(x)` or a shape computed from `x` inside `jit`. Mark the argument static
+    (`static_argnums`), or compute with `xpr.numpy` instead.
+    """
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """`if`, `while`, `and`, `or` or `bool()` on a traced array.
+
+    Use `xpr.numpy.where`, `xpr.lax.cond` or `xpr.lax.while_loop`, or mark the argument static.
+    """
+
+
+class TracerIntegerConversionError(JAXTypeError):
+    """A traced integer used as a Python integer: `range(x)`, a list index, a shape."""
+
+
+class TracerArrayConversionError(JAXTypeError):
+    """A traced array handed to NumPy; call the function of `xpr.numpy` instead."""
+
+
+class NonConcreteBooleanIndexError(JAXIndexError):
+    """A traced boolean mask as index: the result's shape would depend on values.
+
+    Use `xpr.numpy.where(mask, x, fill)` or `xpr.numpy.nonzero(mask, size=n)`.
+    """
+
+
+class UnexpectedTracerError(XprError):
+    """A tracer outlived the transformation that made it (a leak through a side effect)."""
+
+
+class InconclusiveDimensionOperation(XprError):
+    """A comparison of symbolic dimensions that cannot be decided."""
+
+
+class KeyReuseError(XprError):
+    """A random key was used twice."""
+
+
+class JaxRuntimeError(RuntimeError):
+    """An error raised while a compiled program ran."""
+
+
+class CompileError(XprError, RuntimeError):
+    """The compiler refused a program under every set of flags.
+
+    `stablehlo_path` is the file in which the program was saved (None if it could not be),
+    `diagnostics` the compiler's own words, and `source_location` the user's (file, line, column)
+    if it is known.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        stablehlo_path: str | None,
+        diagnostics: str,
+        source_location: tuple[str, int, int] | None,
+    ) -> None:
+        super().__init__(message)
+        self.stablehlo_path = stablehlo_path
+        self.diagnostics = diagnostics
+        self.source_location = source_location
+
+
+def note_user_line(error: BaseException, where: str) -> None:
+    """Adds `where` (the user's line) to `error` as a note, once."""
+    if not getattr(error, "_xpr_noted", False):
+        error.add_note(where)
+        try:
+            error._xpr_noted = True  # type: ignore[attr-defined]
+        except AttributeError:  # exceptions with __slots__ take a note but no attribute
+            return
+
+
+def shown(value: Any, limit: int = 200) -> str:
+    """`repr(value)`, shortened for use in a message."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

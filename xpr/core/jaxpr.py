@@ -1,0 +1,269 @@
+"""Jaxprs: a first-order, typed program as a list of equations.
+
+A `Jaxpr` has constant variables, input variables, equations in order and outputs; a
+`ClosedJaxpr` pairs it with the values of its constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xpr.core.aval import ShapedArray
+from xpr.core.source_info import UNKNOWN, SourceInfo
+
+if TYPE_CHECKING:
+    from xpr.core.primitive import Primitive
+
+
+class Var:
+    """A variable; two are the same only when they are one object."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Var(id={id(self)}):{self.aval.str_short()}"
+
+
+class DropVar(Var):
+    """An output that nothing reads; printed as `_`."""
+
+    __slots__ = ()
+
+
+class Literal:
+    """A scalar constant written in the equation itself."""
+
+    __slots__ = ("aval", "val")
+
+    def __init__(self, val: Any, aval: ShapedArray) -> None:
+        self.val = val
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"{self.val}:{self.aval.str_short()}"
+
+
+Atom = Var | Literal
+
+
+class JaxprEqn:
+    """One equation: `outvars = primitive[params] invars`, and the user's line."""
+
+    __slots__ = ("effects", "invars", "outvars", "params", "primitive", "source_info")
+
+    def __init__(
+        self,
+        invars: list[Atom],
+        outvars: list[Var],
+        primitive: Primitive,
+        params: dict[str, Any],
+        source_info: SourceInfo = UNKNOWN,
+        effects: frozenset[Any] = frozenset(),
+    ) -> None:
+        self.invars = invars
+        self.outvars = outvars
+        self.primitive = primitive
+        self.params = params
+        self.source_info = source_info
+        self.effects = effects
+
+    def replace(self, **changes: Any) -> JaxprEqn:
+        fields = {name: getattr(self, name) for name in self.__slots__}
+        return JaxprEqn(**(fields | changes))
+
+    def __repr__(self) -> str:
+        from xpr.core.printing import eqn_text  # noqa: PLC0415  printing reads jaxprs
+
+        return eqn_text(self)
+
+
+@dataclass(frozen=True)
+class DebugInfo:
+    """What messages say of a traced function: its name and place, its arguments' names."""
+
+    func_name: str = "<unnamed>"
+    func_src: str = ""
+    traced_for: str = ""
+    arg_names: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        place = f" at {self.func_src}" if self.func_src else ""
+        return f"{self.func_name}{place}"
+
+
+@dataclass
+class Jaxpr:
+    """An open jaxpr: `{ lambda constvars ; invars . let eqns in outvars }`."""
+
+    constvars: list[Var]
+    invars: list[Var]
+    outvars: list[Atom]
+    eqns: list[JaxprEqn]
+    effects: frozenset[Any] = frozenset()
+    debug_info: DebugInfo = field(default_factory=DebugInfo)
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.invars]
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return [v.aval for v in self.outvars]
+
+    def replace(self, **changes: Any) -> Jaxpr:
+        fields = {n: getattr(self, n) for n in self.__dataclass_fields__}
+        return Jaxpr(**(fields | changes))
+
+    def __str__(self) -> str:
+        return self.pretty_print()
+
+    __repr__ = __str__
+
+    def pretty_print(self, *, source_info: bool = False, width: int = 80) -> str:
+        from xpr.core.printing import jaxpr_text  # noqa: PLC0415  printing reads jaxprs
+
+        return jaxpr_text(self, source_info=source_info, width=width)
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class ClosedJaxpr:
+    """A jaxpr together with the values of its constant variables."""
+
+    __slots__ = ("__weakref__", "consts", "jaxpr")
+
+    def __init__(self, jaxpr: Jaxpr, consts: Sequence[Any]) -> None:
+        if len(consts) != len(jaxpr.constvars):
+            raise ValueError(
+                f"a closed jaxpr needs a value for each constant: got {len(consts)} values "
+                f"for {len(jaxpr.constvars)} constant variables"
+            )
+        self.jaxpr = jaxpr
+        self.consts = list(consts)
+
+    @property
+    def in_avals(self) -> list[ShapedArray]:
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self) -> list[ShapedArray]:
+        return self.jaxpr.out_avals
+
+    @property
+    def eqns(self) -> list[JaxprEqn]:
+        return self.jaxpr.eqns
+
+    @property
+    def effects(self) -> frozenset[Any]:
+        return self.jaxpr.effects
+
+    @property
+    def literals(self) -> list[Any]:
+        return self.consts
+
+    def map_jaxpr(self, f: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+        return ClosedJaxpr(f(self.jaxpr), self.consts)
+
+    def replace(
+        self, *, jaxpr: Jaxpr | None = None, consts: Sequence[Any] | None = None
+    ) -> ClosedJaxpr:
+        return ClosedJaxpr(
+            self.jaxpr if jaxpr is None else jaxpr, self.consts if consts is None else consts
+        )
+
+    def pretty_print(self, **options: Any) -> str:
+        return self.jaxpr.pretty_print(**options)
+
+    def __str__(self) -> str:
+        return str(self.jaxpr)
+
+    __repr__ = __str__
+
+
+def sub_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The jaxprs inside an equation's parameters, closed or open, alone or in tuples."""
+    for value in params.values():
+        for item in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(item, ClosedJaxpr):
+                yield item.jaxpr
+            elif isinstance(item, Jaxpr):
+                yield item
+
+
+def count_eqns(jaxpr: Jaxpr) -> int:
+    """The number of equations, those of sub-jaxprs included."""
+    return sum(1 + sum(count_eqns(sub) for sub in sub_jaxprs(e.params)) for e in jaxpr.eqns)
+
+
+def dce_jaxpr(
+    jaxpr: Jaxpr,
+    used_outputs: Sequence[bool] | None = None,
+    instantiate: bool | Sequence[bool] = False,
+) -> tuple[Jaxpr, list[bool]]:
+    """Removes equations whose results are not needed.
+
+    Returns the smaller jaxpr and, for each input, whether it is still used; inputs are dropped
+    unless `instantiate` (one flag, or one for each input) keeps them. Equations with effects stay.
+    A primitive may give a `dce_rule` to shrink the jaxprs inside it.
+    """
+    if used_outputs is None:
+        used_outputs = [True] * len(jaxpr.outvars)
+    if isinstance(instantiate, bool):
+        instantiate = [instantiate] * len(jaxpr.invars)
+    outvars = [v for v, used in zip(jaxpr.outvars, used_outputs, strict=True) if used]
+    live: set[Var] = {v for v in outvars if isinstance(v, Var)}
+    kept: list[JaxprEqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        used = [v in live for v in eqn.outvars]
+        if not any(used) and not eqn.effects:
+            continue
+        rule = eqn.primitive.dce_rule
+        new_eqn = rule(used, eqn) if rule is not None and not all(used) else eqn
+        if new_eqn is None:
+            continue
+        kept.append(new_eqn)
+        live.update(v for v in new_eqn.invars if isinstance(v, Var))
+    kept.reverse()
+    used_inputs = [v in live or keep for v, keep in zip(jaxpr.invars, instantiate, strict=True)]
+    invars = [v for v, used in zip(jaxpr.invars, used_inputs, strict=True) if used]
+    return jaxpr.replace(invars=invars, outvars=outvars, eqns=kept), used_inputs
+
+
+def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
+    """Binds each equation in turn on `args`: the program under whatever trace is current."""
+    env: dict[Var, Any] = {}
+    env.update(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    last_use = last_uses(jaxpr)
+    for index, eqn in enumerate(jaxpr.eqns):
+        operands = [env[v] if isinstance(v, Var) else v.val for v in eqn.invars]
+        results = eqn.primitive.bind(*operands, **eqn.params)
+        if eqn.primitive.multiple_results:
+            env.update(zip(eqn.outvars, results, strict=True))
+        else:
+            env[eqn.outvars[0]] = results
+        for v in last_use.get(index, ()):
+            del env[v]
+    return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
+
+
+def last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:
+    """For each equation's index the variables that nothing reads after it (outputs never die)."""
+    seen: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    dead: dict[int, list[Var]] = {}
+    for index in range(len(jaxpr.eqns) - 1, -1, -1):
+        eqn = jaxpr.eqns[index]
+        ends: list[Var] = []
+        for v in (*eqn.invars, *eqn.outvars):
+            if isinstance(v, Var) and v not in seen:
+                seen.add(v)
+                ends.append(v)
+        if ends:
+            dead[index] = ends
+    return dead

@@ -1,0 +1,95 @@
+"""A small pretty printer after Wadler's "A prettier printer" (2003)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True)
+class Break:
+    """A line break, or `flat` when its group fits on the line."""
+
+    flat: str = " "
+
+
+@dataclass(frozen=True)
+class Concat:
+    parts: tuple[Doc, ...]
+
+
+@dataclass(frozen=True)
+class Nest:
+    indent: int
+    doc: Doc
+
+
+@dataclass(frozen=True)
+class Group:
+    """Printed on one line when it fits, else with every break of its own taken."""
+
+    doc: Doc
+
+
+Doc = Text | Break | Concat | Nest | Group
+
+
+def concat(*parts: Doc | str) -> Doc:
+    return Concat(tuple(Text(p) if isinstance(p, str) else p for p in parts))
+
+
+def join(separator: Doc, parts: Iterable[Doc]) -> Doc:
+    out: list[Doc] = []
+    for part in parts:
+        if out:
+            out.append(separator)
+        out.append(part)
+    return Concat(tuple(out))
+
+
+def _fits(doc: Doc, room: int) -> bool:
+    todo = [doc]
+    while todo:
+        item = todo.pop()
+        match item:
+            case Text(text):
+                if "\n" in text:
+                    return False
+                room -= len(text)
+            case Break(flat):
+                room -= len(flat)
+            case Concat(parts):
+                todo.extend(reversed(parts))
+            case Nest(_, inner) | Group(inner):
+                todo.append(inner)
+        if room < 0:
+            return False
+    return True
+
+
+def render(doc: Doc, width: int = 80) -> str:
+    """The text of `doc` in lines of at most `width` columns where breaks allow it."""
+    out: list[str] = []
+    column = 0
+    todo: list[tuple[int, bool, Doc]] = [(0, False, doc)]
+    while todo:
+        indent, flat, item = todo.pop()
+        match item:
+            case Text(text):
+                out.append(text)
+                column = len(text) - text.rfind("\n") - 1 if "\n" in text else column + len(text)
+            case Break(flat_text):
+                out.append(flat_text if flat else "\n" + " " * indent)
+                column = column + len(flat_text) if flat else indent
+            case Concat(parts):
+                todo.extend((indent, flat, p) for p in reversed(parts))
+            case Nest(more, inner):
+                todo.append((indent + more, flat, inner))
+            case Group(inner):
+                todo.append((indent, flat or _fits(inner, width - column), inner))
+    return "".join(out)

@@ -1,0 +1,147 @@
+"""Primitives: the operations jaxprs are made of, and `define`, which gives one all its rules.
+
+A rule of each kind, by the names used throughout:
+
+    abstract(*avals, **params)          -> aval, or a list of avals (multiple_results)
+    reference(*numpy_arrays, **params)  -> ndarray, or a tuple of them: the meaning, in NumPy
+    jvp(primals, tangents, **params)    -> primal out, tangent out
+    transpose(cotangent, *args, **params) -> cotangents (None for constants)
+    batch(args, dims, **params)         -> result, its batch dimension
+
+The lowering rule lives in `lowering/rules/<family>.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xpr.core import trace
+from xpr.core.errors import note_user_line
+from xpr.core.source_info import current
+
+Rule = Callable[..., Any]
+
+
+class Absent:
+    """A rule that cannot exist, with the reason that the error will give."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.reason!r})"
+
+
+class NotDifferentiable(Absent):
+    """The primitive has no derivative."""
+
+
+class NotLinear(Absent):
+    """The primitive is not linear, so it has no transpose."""
+
+
+class NotBatchable(Absent):
+    """The primitive cannot be vectorised."""
+
+
+class Primitive:
+    """An operation by name; `bind` applies it under the current trace."""
+
+    __slots__ = (
+        "abstract",
+        "batch",
+        "dce_rule",
+        "doc",
+        "eager",
+        "family",
+        "jvp",
+        "multiple_results",
+        "name",
+        "pp_params",
+        "reference",
+        "transpose",
+    )
+
+    def __init__(self, name: str, family: str, multiple_results: bool = False) -> None:
+        self.name = name
+        self.family = family
+        self.multiple_results = multiple_results
+        self.abstract: Rule = _no_rule(name, "abstract")
+        self.reference: Rule = _no_rule(name, "reference")
+        self.jvp: Rule | Absent | None = None
+        self.transpose: Rule | Absent | None = None
+        self.batch: Rule | Absent | None = None
+        self.eager = "reference"
+        self.dce_rule: Rule | None = None
+        self.pp_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None
+        self.doc = ""
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        """The result on `args`: computed now, or recorded when a function is being traced."""
+        try:
+            return trace.context.trace.process_primitive(self, args, params)
+        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+            note_user_line(error, f"in {self.name}, called from {current()}")
+            raise
+
+    def printed_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters that the printed jaxpr shows, in order."""
+        return dict(sorted(params.items())) if self.pp_params is None else self.pp_params(params)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (get_primitive, (self.name,))
+
+
+def _no_rule(name: str, kind: str) -> Rule:
+    def missing(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"primitive {name} has no {kind} rule")
+
+    return missing
+
+
+registry: dict[str, Primitive] = {}
+
+
+def get_primitive(name: str) -> Primitive:
+    """The primitive of that name."""
+    return registry[name]
+
+
+def define(
+    name: str,
+    *,
+    family: str,
+    doc: str,
+    abstract: Rule,
+    reference: Rule,
+    jvp: Rule | Absent | None = None,
+    transpose: Rule | Absent | None = None,
+    batch: Rule | Absent | None = None,
+    multiple_results: bool = False,
+    eager: str = "reference",
+    pp_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    dce: Rule | None = None,
+) -> Primitive:
+    """Makes the primitive `name` with all its rules and registers it.
+
+    `family` is the file name its rules have in `xpr/primitives` and `lowering/rules`; `doc` one
+    line that says what it computes. `eager="compile"` marks a primitive for which the NumPy
+    reference is far too slow: outside `jit` it is compiled instead.
+    """
+    if name in registry:
+        raise ValueError(f"primitive {name!r} is defined twice")
+    if eager not in ("reference", "compile"):
+        raise ValueError(f"eager must be 'reference' or 'compile', got {eager!r}")
+    if not doc:
+        raise ValueError(f"primitive {name!r} needs a line of documentation")
+    primitive = Primitive(name, family, multiple_results)
+    primitive.doc = doc
+    primitive.abstract, primitive.reference = abstract, reference
+    primitive.jvp, primitive.transpose, primitive.batch = jvp, transpose, batch
+    primitive.eager, primitive.pp_params, primitive.dce_rule = eager, pp_params, dce
+    registry[name] = primitive
+    return primitive

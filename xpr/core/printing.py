@@ -1,0 +1,161 @@
+"""The printed form of jaxprs, the one JAX prints."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Any
+
+import numpy as np
+
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    sub_jaxprs,
+)
+from xpr.core.pretty import Break, Doc, Group, Nest, Text, concat, join, render
+
+
+class _Names:
+    """Names of variables in order of first sight: a .. z, ba, bb, ..."""
+
+    def __init__(self, source_info: bool = False) -> None:
+        self.names: dict[Var, str] = {}
+        # Programs that are called more than once are printed once, under these names.
+        self.shared: dict[int, str] = {}
+        self.source_info = source_info
+        self._count = 0
+
+    def __call__(self, var: Var) -> str:
+        name = self.names.get(var)
+        if name is None:
+            name = self.names[var] = _letters(self._count)
+            self._count += 1
+        return name
+
+
+def _letters(n: int) -> str:
+    text = string.ascii_lowercase[n % 26]
+    while n >= 26:
+        n //= 26
+        text = string.ascii_lowercase[n % 26] + text
+    return text
+
+
+def _atom(names: _Names, atom: Atom) -> str:
+    if isinstance(atom, Literal):
+        value = atom.val
+        if isinstance(value, (np.generic, np.ndarray)):
+            value = (
+                value.item()
+                if value.dtype.kind in "biufc"
+                else np.asarray(value).astype("f4").item()
+            )
+        return f"{value}:{atom.aval.str_short()}"
+    return names(atom)
+
+
+def _binder(names: _Names, var: Var) -> str:
+    name = "_" if isinstance(var, DropVar) else names(var)
+    return f"{name}:{var.aval.str_short()}"
+
+
+def _binders(names: _Names, variables: list[Var]) -> Doc:
+    return Nest(2, Group(join(Break(), [Text(_binder(names, v)) for v in variables])))
+
+
+def _value(names: _Names, value: Any) -> Doc:
+    if isinstance(value, ClosedJaxpr):
+        shared = names.shared.get(id(value))
+        return _jaxpr(names, value.jaxpr) if shared is None else Text(shared)
+    if isinstance(value, Jaxpr):
+        return _jaxpr(names, value)
+    if isinstance(value, (tuple, list)) and any(isinstance(v, (ClosedJaxpr, Jaxpr)) for v in value):
+        inner = join(Break(), [_value(names, v) for v in value])
+        return concat("(", Nest(2, concat(Break(""), inner)), Break(""), ")")
+    if isinstance(value, np.dtype):
+        return Text(value.name)
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return Text(np.dtype(value).name)
+    if callable(value) and hasattr(value, "__name__"):
+        return Text(value.__name__)
+    return Text(str(value))
+
+
+def _params(names: _Names, params: dict[str, Any]) -> Doc:
+    if not params:
+        return Text("")
+    pairs = [concat(f"{k}=", _value(names, v)) for k, v in params.items()]
+    return Group(concat("[", Nest(2, concat(Break(""), join(Break(), pairs))), Break(""), "]"))
+
+
+def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
+    out = " ".join(_binder(names, v) for v in eqn.outvars)
+    if eqn.primitive.name == "jit" and id(eqn.params["jaxpr"]) not in names.shared:
+        # The inner program reads as the outer one: its inputs take the operands' names.
+        inner = eqn.params["jaxpr"].jaxpr
+        for outer, var in (
+            *zip(eqn.invars, inner.invars, strict=True),
+            *zip(eqn.outvars, inner.outvars, strict=True),
+        ):
+            if isinstance(var, Var) and isinstance(outer, Var) and not isinstance(outer, DropVar):
+                names.names.setdefault(var, names(outer))
+    shown = eqn.primitive.printed_params(eqn.params)
+    args = "".join(f" {_atom(names, a)}" for a in eqn.invars)
+    head = f"{out} = " if eqn.outvars else ""
+    text = concat(head, eqn.primitive.name, _params(names, shown), args)
+    if names.source_info:
+        text = concat(text, f"  # {eqn.source_info}")
+    return text
+
+
+def _jaxpr(names: _Names, jaxpr: Jaxpr) -> Doc:
+    constvars, invars = _binders(names, jaxpr.constvars), _binders(names, jaxpr.invars)
+    eqns = [_eqn(names, e) for e in jaxpr.eqns]
+    if len(jaxpr.outvars) == 1:
+        outs = f"({_atom(names, jaxpr.outvars[0])},)"
+    else:
+        outs = "(" + ", ".join(_atom(names, v) for v in jaxpr.outvars) + ")"
+    head = concat("{ lambda ", constvars, "; ", invars, ". let")
+    body = concat(Break(), join(Break("; "), eqns))
+    return Group(concat(head, Nest(4, body), Nest(2, concat(Break(), "in ", outs)), " }"))
+
+
+def _calls(jaxpr: Jaxpr, seen: dict[int, list[JaxprEqn]]) -> None:
+    """Collects the calls of each program, inner programs first."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name == "jit":
+            closed = eqn.params["jaxpr"]
+            if id(closed) not in seen:
+                _calls(closed.jaxpr, seen)
+            seen.setdefault(id(closed), []).append(eqn)
+        else:
+            for sub in sub_jaxprs(eqn.params):
+                _calls(sub, seen)
+
+
+def jaxpr_text(jaxpr: Jaxpr, *, source_info: bool = False, width: int = 80) -> str:
+    """The text of a jaxpr in lines of at most `width` columns where possible."""
+    names = _Names(source_info)
+    calls: dict[int, list[JaxprEqn]] = {}
+    _calls(jaxpr, calls)
+    out = []
+    for key, eqns in calls.items():
+        if len(eqns) > 1:
+            base = re.sub(r"\W", "", eqns[0].params["name"]) or "f"
+            name, n = base, 1
+            while name in names.shared.values():
+                name, n = f"{base}{n}", n + 1
+            program = _jaxpr(names, eqns[0].params["jaxpr"].jaxpr)
+            out.append(render(concat(f"let {name} = ", program, " in"), width) + "\n")
+            names.shared[key] = name
+    return "".join(out) + render(_jaxpr(names, jaxpr), width)
+
+
+def eqn_text(eqn: JaxprEqn, width: int = 80) -> str:
+    return render(_eqn(_Names(), eqn), width)

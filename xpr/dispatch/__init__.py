@@ -1,0 +1,1 @@
+"""Concrete arrays: eager evaluation, placement and the call path of compiled programs."""

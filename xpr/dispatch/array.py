@@ -1,0 +1,294 @@
+"""`ArrayImpl`: a concrete array, a list of device buffers with an aval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core.array import Array
+from xpr.core.aval import ShapedArray
+from xpr.core.trace import register_aval
+from xpr.dispatch.printing import array_repr
+from xpr.runtimes.base import Buffer, Device, deleted_error
+from xpr.runtimes.host import HostBuffer
+from xpr.sharding.single_device import Shard, Sharding, SingleDeviceSharding
+
+
+class ArrayImpl(Array):
+    """A concrete array. `_buffers` has one buffer for each device that holds a part of it."""
+
+    __slots__ = ("__weakref__", "_buffers", "_committed", "_sharding", "aval")
+
+    aval: ShapedArray
+
+    def __init__(
+        self,
+        aval: ShapedArray,
+        buffers: tuple[Buffer, ...],
+        committed: bool = False,
+        sharding: Sharding | None = None,
+    ) -> None:
+        self.aval = aval
+        self._buffers = buffers
+        self._committed = committed
+        self._sharding = sharding
+
+    # ---- type and place
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.aval.dtype
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+    @property
+    def committed(self) -> bool:
+        """Whether the user placed the array: work on it stays on its device."""
+        return self._committed
+
+    @property
+    def sharding(self) -> Sharding:
+        """How the array is spread over devices."""
+        if self._sharding is None:
+            self._sharding = SingleDeviceSharding(self._buffers[0].device)
+        return self._sharding
+
+    @property
+    def device(self) -> Device:
+        """The device that holds the array."""
+        return self._buffers[0].device
+
+    def devices(self) -> set[Device]:
+        """The devices that hold the array."""
+        return {b.device for b in self._buffers}
+
+    def platform(self) -> str:
+        """The platform of the array's device."""
+        return self._buffers[0].device.platform
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether this process can reach all of the array."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device holds the whole array."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def addressable_shards(self) -> list[Shard]:
+        """The parts that this process can reach."""
+        whole = (slice(None),) * self.ndim
+        return [Shard(b.device, whole, i, self) for i, b in enumerate(self._buffers)]
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """All parts."""
+        return self.addressable_shards
+
+    def addressable_data(self, index: int) -> ArrayImpl:
+        """The part number `index` of those that this process can reach."""
+        return self.addressable_shards[index].data
+
+    # ---- life time
+
+    @property
+    def _value(self) -> np.ndarray[Any, Any]:
+        """The values on the host, read-only; no copy on host devices."""
+        return self._buffers[0].host_view()
+
+    def block_until_ready(self) -> ArrayImpl:
+        """Waits until the values are there, and returns the array."""
+        for b in self._buffers:
+            b.block_until_ready()
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether the values are there already; calls on host devices wait for them."""
+        self._check_alive()
+        return True
+
+    def copy_to_host_async(self) -> None:
+        """Starts copying the values to the host; on host devices they are there."""
+        self._check_alive()
+
+    def delete(self) -> None:
+        """Frees the memory at once; using the array afterwards raises RuntimeError."""
+        for b in self._buffers:
+            b.delete()
+
+    def is_deleted(self) -> bool:
+        """Whether the memory was freed by `delete` or given away by donation."""
+        return any(b.is_deleted() for b in self._buffers)
+
+    def _check_alive(self) -> None:
+        if self.is_deleted():
+            raise deleted_error((self.shape, self.dtype))
+
+    def on_device_size_in_bytes(self) -> int:
+        """Bytes that the array takes on its devices."""
+        return sum(b.nbytes for b in self._buffers)
+
+    def unsafe_buffer_pointer(self) -> int:
+        """The address of the memory, for foreign functions; it must not be written to."""
+        return self._buffers[0].memory_span()[0]
+
+    # ---- values for Python and NumPy
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self._value
+        if dtype is not None and np.dtype(dtype) != value.dtype:
+            if copy is False:
+                raise ValueError(
+                    f"a view of a {value.dtype} array as {np.dtype(dtype)} needs a copy, but "
+                    "copy=False"
+                )
+            return value.astype(dtype)
+        return np.array(value) if copy else value
+
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[Any, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """A DLPack capsule: shared and read-only for consumers of DLPack 1.0, else a copy."""
+        if stream is not None:
+            raise ValueError(f"__dlpack__ on a CPU array takes stream=None, got {stream!r}")
+        value = self._value
+        if value.dtype.kind not in "biufc":
+            raise BufferError(
+                f"DLPack through NumPy has no type for {value.dtype}; convert it first"
+            )
+        shared = max_version is not None and max_version[0] >= 1 and not copy
+        if not shared and copy is False:
+            raise BufferError(
+                "the consumer's DLPack version has no read-only arrays, so the values must be "
+                "copied, but copy=False"
+            )
+        # A consumer that knows nothing of read-only memory could change the array.
+        source = value if shared else np.array(value)
+        if shared:
+            return source.__dlpack__(max_version=max_version, dl_device=dl_device)
+        return source.__dlpack__(dl_device=dl_device)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        return self._value.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            what = "an empty array" if self.size == 0 else "an array with more than one element"
+            raise ValueError(f"The truth value of {what} is ambiguous. Use a.any() or a.all()")
+        return bool(self._value.reshape(())[()])
+
+    def _scalar(self, what: str) -> Any:
+        if self.ndim:
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; {what} got an array of "
+                f"shape {self.shape}"
+            )
+        return self._value[()]
+
+    def __int__(self) -> int:
+        return int(self._scalar("int()"))
+
+    def __float__(self) -> float:
+        return float(self._scalar("float()"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("complex()"))
+
+    def __index__(self) -> int:
+        if self.ndim or self.dtype.kind not in "iu":
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index, got "
+                f"{self.aval.str_short()}"
+            )
+        return int(self._value[()])
+
+    def item(self, *args: int) -> Any:
+        """The single element, or the one at the index given, as a Python number."""
+        return self._value.item(*args)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return self._value.tolist()
+
+    def tobytes(self, order: str = "C") -> bytes:
+        """The bytes of the elements in C order."""
+        if order != "C":
+            raise NotImplementedError(f"tobytes: order must be 'C', got {order!r}")
+        return self._value.tobytes()
+
+    def __str__(self) -> str:
+        return str(self._value)
+
+    def __repr__(self) -> str:
+        if self.is_deleted():
+            return f"<deleted Array of type {self.aval.str_short()}>"
+        return array_repr(self._value, self.aval.weak_type)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value[()], spec) if not self.shape else format(self._value, spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _unpickle, (np.array(self._value), self.aval.weak_type)
+
+    def __copy__(self) -> ArrayImpl:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> ArrayImpl:
+        # The values cannot change, yet a copy must survive the deletion of the original.
+        return array_from_host(np.array(self._value), self.aval, self.device, self._committed)
+
+    def to_device(self, device: Any, *, stream: Any = None) -> Any:
+        """The array on another device."""
+        from xpr.dispatch.transfer import device_put  # noqa: PLC0415  transfer makes arrays
+
+        if stream is not None:
+            raise NotImplementedError(f"to_device takes stream=None, got {stream!r}")
+        return device_put(self, device)
+
+
+register_aval(ArrayImpl, lambda x: x.aval)
+
+
+def freeze(value: np.ndarray[Any, Any]) -> None:
+    """Makes `value`, and whatever array it is a view of, read-only for good."""
+    value.setflags(write=False)
+    base = value.base
+    while isinstance(base, np.ndarray):
+        base.setflags(write=False)
+        base = base.base
+
+
+def array_from_host(
+    value: np.ndarray[Any, Any], aval: ShapedArray, device: Device, committed: bool = False
+) -> ArrayImpl:
+    """An array on `device` with the values of `value`, which nobody may write to afterwards."""
+    freeze(value)
+    if device.runtime.is_host:
+        return ArrayImpl(aval, (HostBuffer(value, device),), committed)
+    return ArrayImpl(aval, (device.runtime.buffer_from_host(value, device, copy=True),), committed)
+
+
+def _unpickle(value: np.ndarray[Any, Any], weak_type: bool) -> ArrayImpl:
+    from xpr.dispatch.placement import default_device  # noqa: PLC0415  placement makes arrays
+
+    return array_from_host(
+        value, ShapedArray(value.shape, value.dtype, weak_type), default_device()
+    )

@@ -1,0 +1,353 @@
+"""Compiled programs: a closed jaxpr lowered, compiled and loaded on a device, and its calls."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.config import state
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Literal, Var, dce_jaxpr
+from xpr.core.primitive import Primitive
+from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.dispatch.array import ArrayImpl, array_from_host
+from xpr.dispatch.eager import check_finite, host_value
+from xpr.lowering import rules as lowering_rules
+from xpr.lowering.compiler import compile_stablehlo
+from xpr.lowering.module import ENTRY, LoweredModule, lower_jaxpr_to_module
+from xpr.lowering.targets import get_target
+from xpr.lowering.targets.base import Target
+from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
+
+_log = logging.getLogger("xpr.compile")
+
+
+def target_of(device: Device) -> Target:
+    """The lowering target of a device."""
+    return get_target(device.runtime.target)
+
+
+def lower(
+    closed: ClosedJaxpr,
+    target: Target,
+    name: str,
+    donate: Sequence[int] = (),
+    *,
+    embed_consts: bool = False,
+) -> LoweredModule:
+    """Lowers a program for `target`; `embed_consts` writes closed-over arrays into it."""
+    lowering_rules.load_all()
+    return lower_jaxpr_to_module(
+        closed, target, name=name, donate=donate, embed_consts=embed_consts
+    )
+
+
+def compile_module(module: LoweredModule, target: Target) -> bytes:
+    """The `.vmfb` of a lowered module, from the disk cache or the compiler."""
+    start = time.perf_counter()
+    vmfb = compile_stablehlo(module.text, target, hints=module.hints, debug_text=module.debug_text)
+    if state.log_compiles:
+        _log.warning(
+            "Finished compilation of %s for %s in %.3f s",
+            module.name,
+            target.name,
+            time.perf_counter() - start,
+        )
+    return vmfb
+
+
+class CompiledProgram:
+    """A program ready to run on one device.
+
+    Unused inputs are not passed; a result that is an input is handed back without a computation;
+    the rest is one executable.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        name: str,
+        device: Device,
+        donate: Sequence[int] = (),
+        *,
+        keep_unused: bool = False,
+    ) -> None:
+        self.name = name
+        self.device = device
+        self.out_avals = closed.out_avals
+        jaxpr = closed.jaxpr
+        inputs: dict[Var, int] = {v: i for i, v in enumerate(jaxpr.invars)}
+        constants: dict[Var, int] = {v: i for i, v in enumerate(jaxpr.constvars)}
+        # For each result: ("in", i), ("const", i) or ("out", k-th result of the executable).
+        self._routes: list[tuple[str, int]] = []
+        computed: list[Any] = []
+        place: dict[Var, int] = {}
+        for v in jaxpr.outvars:
+            if isinstance(v, Var) and v in inputs:
+                self._routes.append(("in", inputs[v]))
+            elif isinstance(v, Var) and v in constants:
+                self._routes.append(("const", constants[v]))
+            elif isinstance(v, Var) and v in place:
+                self._routes.append(("out", place[v]))
+            else:
+                if isinstance(v, Var):
+                    place[v] = len(computed)
+                self._routes.append(("out", len(computed)))
+                computed.append(v)
+        small = jaxpr.replace(outvars=computed)
+        small, used = dce_jaxpr(small, instantiate=keep_unused)
+        live = _read_vars(small)
+        const_used = [v in live for v in small.constvars]
+        self._const_values = [np.asarray(c) for c in closed.consts]
+        consts = [c for c, u in zip(self._const_values, const_used, strict=True) if u]
+        constvars = [v for v, u in zip(small.constvars, const_used, strict=True) if u]
+        self.closed = ClosedJaxpr(small.replace(constvars=constvars), consts)
+        self.kept = tuple(i for i, u in enumerate(used) if u)
+        self.donate = tuple(donate)
+        self.donated_kept = tuple(k for k, i in enumerate(self.kept) if i in set(donate))
+        self.all_kept = len(self.kept) == len(jaxpr.invars)
+        self._const_buffers: list[Buffer] = [
+            array_from_host(np.array(c), get_aval(c), device)._buffers[0] for c in consts
+        ]
+        self.lowered: LoweredModule | None = None
+        self.executable: Executable | None = None
+        self.vmfb: bytes | None = None
+        if computed:
+            self._load()
+        self.direct = (
+            self._routes == [("out", i) for i in range(len(self._routes))] and not self.donate
+        )
+        self.simple = bool(computed) and self.all_kept and not self._const_buffers and self.direct
+
+    def _load(self) -> None:
+        closed, device = self.closed, self.device
+        runtime = device.runtime
+        if runtime.target == "reference":
+            self.executable = runtime.load(_interpreter(closed), _signature(closed), device)
+            return
+        target = target_of(device)
+        module = lower(closed, target, self.name, self.donated_kept)
+        paired = {i for i, _ in module.donations}
+        offset = len(closed.consts)
+        lost = [i for i in self.donated_kept if offset + i not in paired]
+        if lost:
+            shown = ", ".join(closed.in_avals[i].str_short() for i in lost)
+            warnings.warn(
+                f"Some donated buffers were not usable: {shown}. {self.name} has no result of that "
+                "type, so the arrays stay as they are.",
+                stacklevel=2,
+            )
+        vmfb = compile_module(module, target)
+        signature = _signature(closed, module)
+        self.lowered, self.vmfb = module, vmfb
+        self.executable = runtime.load(vmfb, signature, device)
+
+    # ---- running
+
+    def __call__(self, args: Sequence[Any]) -> list[ArrayImpl]:
+        """Runs the program on flat arguments and returns flat results.
+
+        Arguments are arrays, or NumPy values and Python numbers, which are taken without a copy
+        where nobody can see the difference.
+        """
+        device = self.device
+        committed = False
+        buffers: list[Buffer] = []
+        for a in args:
+            if type(a) is ArrayImpl:
+                buffer = a._buffers[0]
+                if buffer.device is not device:
+                    buffer = array_from_host(buffer.host_view(), a.aval, device)._buffers[0]
+                elif a._committed:
+                    committed = True
+                buffers.append(buffer)
+            else:
+                buffers.append(operand_buffer(a, device))
+        results: list[Buffer] = []
+        if self.executable is not None:
+            kept = buffers if self.all_kept else [buffers[i] for i in self.kept]
+            results = self.executable([*self._const_buffers, *kept])
+        if self.direct:
+            out = [
+                ArrayImpl(aval, (b,), committed)
+                for aval, b in zip(self.out_avals, results, strict=True)
+            ]
+        else:
+            out = self._route(args, buffers, results, committed)
+        if state.debug_nans or state.debug_infs:
+            for a in out:
+                check_finite(a._value)
+        return out
+
+    def _route(
+        self,
+        args: Sequence[Any],
+        buffers: Sequence[Buffer],
+        results: Sequence[Buffer],
+        committed: bool,
+    ) -> list[ArrayImpl]:
+        """Results that are operands, constants or one another, each as an array of its own.
+
+        They may share memory: whoever donates one of them gets a private copy to write to.
+        """
+        out = []
+        taken: set[int] = set()
+        for (kind, index), aval in zip(self._routes, self.out_avals, strict=True):
+            if kind == "out" and index not in taken:
+                taken.add(index)
+                out.append(ArrayImpl(aval, (results[index],), committed))
+                continue
+            if kind == "out":
+                host = results[index].host_view()
+            elif kind == "const":
+                host = self._const_values[index]
+            else:
+                host = buffers[index].host_view()
+                if type(args[index]) is not ArrayImpl:
+                    host = np.array(host)  # the caller may write to the argument later
+            out.append(array_from_host(host, aval, self.device, committed))
+        for i in self.donate:
+            if i not in self.kept or ("in", i) in self._routes:
+                _delete(args[i])
+        return out
+
+
+def operand_buffer(x: Any, device: Device) -> Buffer:
+    """A buffer for an argument that is no array of xpr, used for the length of one call."""
+    _, host = host_value(x)
+    return device.runtime.buffer_from_host(host, device, copy=False)
+
+
+def _delete(x: Any) -> None:
+    if type(x) is ArrayImpl:
+        for b in x._buffers:
+            b.delete()
+
+
+def _read_vars(jaxpr: Any) -> set[Var]:
+    read = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    for eqn in jaxpr.eqns:
+        read.update(v for v in eqn.invars if isinstance(v, Var))
+    return read
+
+
+def _signature(closed: ClosedJaxpr, module: LoweredModule | None = None) -> ExecutableSignature:
+    jaxpr = closed.jaxpr
+    inputs = tuple((v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars))
+    outputs = tuple((v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
+    if module is None:
+        return ExecutableSignature(ENTRY, inputs, outputs)
+    return ExecutableSignature(
+        ENTRY,
+        inputs,
+        outputs,
+        donations=module.donations,
+        cost=module.flops + module.bytes_accessed,
+        host_calls=module.host_calls,
+        straight_line=not module.hints.has_control_flow,
+    )
+
+
+def _interpreter(closed: ClosedJaxpr) -> Any:
+    """The program of the reference runtime: reference rules applied equation by equation."""
+    count = len(closed.consts)
+
+    def program(arrays: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        return interpret(closed, arrays[:count], arrays[count:])
+
+    return program
+
+
+def interpret(
+    closed: ClosedJaxpr, consts: Sequence[Any], args: Sequence[np.ndarray[Any, Any]]
+) -> list[np.ndarray[Any, Any]]:
+    """Evaluates a jaxpr on NumPy arrays by the reference rules."""
+    jaxpr = closed.jaxpr
+    env: dict[Var, np.ndarray[Any, Any]] = {}
+    env.update(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+
+    def read(atom: Any) -> np.ndarray[Any, Any]:
+        if isinstance(atom, Literal):
+            return np.asarray(atom.val, atom.aval.dtype)
+        return env[atom]
+
+    for eqn in jaxpr.eqns:
+        operands = [read(a) for a in eqn.invars]
+        if eqn.primitive.name == "jit":
+            inner = eqn.params["jaxpr"]
+            found: Any = interpret(inner, [np.asarray(c) for c in inner.consts], operands)
+        else:
+            with np.errstate(all="ignore"):
+                found = eqn.primitive.reference(*operands, **eqn.params)
+            found = list(found) if eqn.primitive.multiple_results else [found]
+        for v, r in zip(eqn.outvars, found, strict=True):
+            env[v] = np.asarray(r, dtype=v.aval.dtype)
+    return [read(v) for v in jaxpr.outvars]
+
+
+# ---- operations outside jit that are compiled alone
+
+_single: dict[Any, CompiledProgram] = {}
+_MAX_SINGLE = 4096
+
+
+def apply_primitive(
+    primitive: Primitive,
+    args: Sequence[Any],
+    params: dict[str, Any],
+    device: Device,
+    committed: bool,
+) -> Any:
+    """Compiles `primitive` alone (once per types and parameters) and runs it on `device`."""
+    avals = tuple(get_aval(a) for a in args)
+    key = (
+        primitive,
+        avals,
+        tuple((k, v, type(v)) for k, v in params.items()),
+        device,
+        state.trace_key,
+    )
+    try:
+        program = _single.get(key)
+    except TypeError:  # a parameter that cannot be hashed
+        key, program = None, None
+    if program is None:
+        program = CompiledProgram(
+            _one_equation(primitive, avals, params), _name(primitive, params), device
+        )
+        if key is not None:
+            if len(_single) >= _MAX_SINGLE:
+                _single.clear()
+            _single[key] = program
+    out = program(args)
+    if committed:
+        out = [ArrayImpl(a.aval, a._buffers, True) for a in out]
+    return out if primitive.multiple_results else out[0]
+
+
+def _one_equation(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> ClosedJaxpr:
+    if primitive.name == "jit":
+        return params["jaxpr"]
+
+    def flat(*xs: Any) -> Sequence[Any]:
+        out = primitive.bind(*xs, **params)
+        return out if primitive.multiple_results else [out]
+
+    return trace_to_jaxpr(flat, avals, DebugInfo(func_name=primitive.name))
+
+
+def _name(primitive: Primitive, params: dict[str, Any]) -> str:
+    return params["name"] if primitive.name == "jit" else primitive.name
+
+
+def clear() -> None:
+    """Forgets every operation that was compiled alone."""
+    _single.clear()

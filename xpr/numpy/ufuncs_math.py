@@ -1,0 +1,288 @@
+"""Elementwise mathematical functions: exponentials, logarithms, roots, angles.
+
+Operands are arrays or numbers; integers and booleans become floats first. Floating results have
+the operand's dtype, complex operands give complex results unless a function says otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.primitive import Primitive
+from xpr.core.trace import get_aval
+from xpr.numpy._promote import one_inexact, promote_args_inexact
+from xpr.numpy._select import select_where
+from xpr.numpy._typing import Array, ArrayLike
+from xpr.primitives import compare as cmp
+from xpr.primitives import elementary as fn
+from xpr.primitives import elementwise as el
+from xpr.primitives import integer as bits
+from xpr.primitives import power as pw
+from xpr.primitives.special import bessel_i0e_p
+
+
+def _scaled(x: Any, factor: float) -> Array:
+    """`x` times a constant in the dtype of `x`."""
+    return el.mul_p.bind(x, get_aval(x).dtype.type(factor))
+
+
+# ---- exponentials and logarithms
+
+
+def exp(x: ArrayLike, /) -> Array:
+    """e to the power of `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.exp(jnp.array([0.0, 1.0]))
+    Array([1.      , 2.718282], dtype=float32)
+    """
+    return fn.exp_p.bind(one_inexact("exp", x))
+
+
+def exp2(x: ArrayLike, /) -> Array:
+    """2 to the power of `x`."""
+    return fn.exp2_p.bind(one_inexact("exp2", x))
+
+
+def expm1(x: ArrayLike, /) -> Array:
+    """`exp(x) - 1`, accurate near 0."""
+    return fn.expm1_p.bind(one_inexact("expm1", x))
+
+
+def log(x: ArrayLike, /) -> Array:
+    """The natural logarithm: -inf at 0, NaN for negative real numbers."""
+    return fn.log_p.bind(one_inexact("log", x))
+
+
+def log1p(x: ArrayLike, /) -> Array:
+    """`log(1 + x)`, accurate near 0."""
+    return fn.log1p_p.bind(one_inexact("log1p", x))
+
+
+def log2(x: ArrayLike, /) -> Array:
+    """The logarithm to base 2.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.log2(jnp.array([1.0, 8.0]))
+    Array([0., 3.], dtype=float32)
+    """
+    x = one_inexact("log2", x)
+    return el.div_p.bind(fn.log_p.bind(x), get_aval(x).dtype.type(math.log(2)))
+
+
+def log10(x: ArrayLike, /) -> Array:
+    """The logarithm to base 10."""
+    return _scaled(fn.log_p.bind(one_inexact("log10", x)), 1 / math.log(10))
+
+
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """`log(exp(x1) + exp(x2))`, without overflow on the way.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logaddexp(1000.0, 1000.0)
+    Array(1000.6932, dtype=float32, weak_type=True)
+    """
+    (x, y), dtype = promote_args_inexact("logaddexp", x1, x2)
+    if dtypes.is_complex(dtype):
+        return _complex_logaddexp(x, y)
+    return _add_logarithms(x, y, fn.exp_p, 1.0)
+
+
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """`log2(2**x1 + 2**x2)`, without overflow on the way."""
+    (x, y), dtype = promote_args_inexact("logaddexp2", x1, x2)
+    if dtypes.is_complex(dtype):
+        log_2 = math.log(2)
+        return _scaled(_complex_logaddexp(_scaled(x, log_2), _scaled(y, log_2)), 1 / log_2)
+    return _add_logarithms(x, y, fn.exp2_p, 1 / math.log(2))
+
+
+def _add_logarithms(x: Any, y: Any, power: Primitive, scale: float) -> Array:
+    greater = el.max_p.bind(x, y)
+    difference = el.sub_p.bind(x, y)
+    tail = fn.log1p_p.bind(power.bind(el.neg_p.bind(el.abs_p.bind(difference))))
+    if scale != 1.0:
+        tail = _scaled(tail, scale)
+    # Where both are the same infinity their difference is NaN and their sum is the answer.
+    undefined = cmp.ne_p.bind(difference, difference)
+    return select_where(undefined, el.add_p.bind(x, y), el.add_p.bind(greater, tail))
+
+
+def _complex_logaddexp(x: Any, y: Any) -> Array:
+    first = cmp.gt_p.bind(el.real_p.bind(x), el.real_p.bind(y))
+    greater, lesser = select_where(first, x, y), select_where(first, y, x)
+    tail = fn.log1p_p.bind(fn.exp_p.bind(el.sub_p.bind(lesser, greater)))
+    total = el.add_p.bind(greater, tail)
+    # A logarithm's imaginary part lies between -pi and pi.
+    real, imag = el.real_p.bind(total), el.imag_p.bind(total)
+    turn = get_aval(imag).dtype.type(2 * math.pi)
+    turns = el.round(el.div_p.bind(imag, turn), el.RoundingMethod.TO_NEAREST_EVEN)
+    return el.complex_p.bind(real, el.sub_p.bind(imag, el.mul_p.bind(turns, turn)))
+
+
+# ---- roots and lengths
+
+
+def sqrt(x: ArrayLike, /) -> Array:
+    """The square root, NaN for negative real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sqrt(jnp.array([4, 9]))
+    Array([2., 3.], dtype=float32)
+    """
+    return pw.sqrt_p.bind(one_inexact("sqrt", x))
+
+
+def cbrt(x: ArrayLike, /) -> Array:
+    """The real cube root. Raises TypeError for complex operands."""
+    return pw.cbrt_p.bind(one_inexact("cbrt", x))
+
+
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """`sqrt(x1**2 + x2**2)` without overflow on the way; inf if either is, even beside NaN.
+
+    Raises ValueError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.hypot(3.0, jnp.array([4.0, 0.0]))
+    Array([5., 3.], dtype=float32)
+    """
+    (x, y), dtype = promote_args_inexact("hypot", x1, x2)
+    if dtypes.is_complex(dtype):
+        raise ValueError(
+            "jnp.hypot is not well defined for complex-valued inputs. "
+            f"Please convert to real values first, got {dtype}"
+        )
+    zero, one, inf = dtype.type(0), dtype.type(1), dtype.type(np.inf)
+    x, y = el.abs_p.bind(x), el.abs_p.bind(y)
+    infinite = bits.or_p.bind(cmp.eq_p.bind(x, inf), cmp.eq_p.bind(y, inf))
+    greater, lesser = el.max_p.bind(x, y), el.min_p.bind(x, y)
+    at_zero = cmp.eq_p.bind(greater, zero)
+    ratio = el.div_p.bind(lesser, select_where(at_zero, one, greater))
+    length = pw.sqrt_p.bind(el.add_p.bind(one, pw.square_p.bind(ratio)))
+    length = select_where(at_zero, greater, el.mul_p.bind(greater, length))
+    return select_where(infinite, inf, length)
+
+
+# ---- angles
+
+
+def sin(x: ArrayLike, /) -> Array:
+    """The sine of `x`, in radians."""
+    return fn.sin_p.bind(one_inexact("sin", x))
+
+
+def cos(x: ArrayLike, /) -> Array:
+    """The cosine of `x`, in radians."""
+    return fn.cos_p.bind(one_inexact("cos", x))
+
+
+def tan(x: ArrayLike, /) -> Array:
+    """The tangent of `x`, in radians."""
+    return fn.tan_p.bind(one_inexact("tan", x))
+
+
+def arcsin(x: ArrayLike, /) -> Array:
+    """The angle in radians whose sine is `x`, NaN outside [-1, 1] for real numbers."""
+    return fn.asin_p.bind(one_inexact("arcsin", x))
+
+
+def arccos(x: ArrayLike, /) -> Array:
+    """The angle in radians whose cosine is `x`, NaN outside [-1, 1] for real numbers."""
+    return fn.acos_p.bind(one_inexact("arccos", x))
+
+
+def arctan(x: ArrayLike, /) -> Array:
+    """The angle in radians whose tangent is `x`."""
+    return fn.atan_p.bind(one_inexact("arctan", x))
+
+
+def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle of the point (x2, x1) in (-pi, pi]. Raises TypeError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arctan2(1.0, -1.0)
+    Array(2.3561945, dtype=float32, weak_type=True)
+    """
+    (x, y), _ = promote_args_inexact("arctan2", x1, x2)
+    return fn.atan2_p.bind(x, y)
+
+
+def sinh(x: ArrayLike, /) -> Array:
+    """The hyperbolic sine of `x`."""
+    return fn.sinh_p.bind(one_inexact("sinh", x))
+
+
+def cosh(x: ArrayLike, /) -> Array:
+    """The hyperbolic cosine of `x`."""
+    return fn.cosh_p.bind(one_inexact("cosh", x))
+
+
+def tanh(x: ArrayLike, /) -> Array:
+    """The hyperbolic tangent of `x`."""
+    return fn.tanh_p.bind(one_inexact("tanh", x))
+
+
+def arcsinh(x: ArrayLike, /) -> Array:
+    """The number whose hyperbolic sine is `x`."""
+    return fn.asinh_p.bind(one_inexact("arcsinh", x))
+
+
+def arccosh(x: ArrayLike, /) -> Array:
+    """The number whose hyperbolic cosine is `x`, NaN below 1 for real numbers."""
+    return fn.acosh_p.bind(one_inexact("arccosh", x))
+
+
+def arctanh(x: ArrayLike, /) -> Array:
+    """The number whose hyperbolic tangent is `x`, NaN outside [-1, 1] for real numbers."""
+    return fn.atanh_p.bind(one_inexact("arctanh", x))
+
+
+asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+
+
+def degrees(x: ArrayLike, /) -> Array:
+    """The angle `x`, in radians, in degrees."""
+    return _scaled(one_inexact("degrees", x), 180 / math.pi)
+
+
+def radians(x: ArrayLike, /) -> Array:
+    """The angle `x`, in degrees, in radians."""
+    return _scaled(one_inexact("radians", x), math.pi / 180)
+
+
+rad2deg, deg2rad = degrees, radians
+
+
+def sinc(x: ArrayLike, /) -> Array:
+    """`sin(pi x) / (pi x)`, 1 at 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sinc(jnp.array([0.0, 0.5]))
+    Array([1.       , 0.63661975], dtype=float32)
+    """
+    x = one_inexact("sinc", x)
+    dtype = get_aval(x).dtype
+    angle = _scaled(x, math.pi)
+    at_zero = cmp.eq_p.bind(x, dtype.type(0))
+    safe = select_where(at_zero, dtype.type(1), angle)
+    near = el.sub_p.bind(dtype.type(1), _scaled(pw.square_p.bind(angle), 1 / 6))
+    return select_where(at_zero, near, el.div_p.bind(fn.sin_p.bind(safe), safe))
+
+
+def i0(x: ArrayLike, /) -> Array:
+    """The modified Bessel function of the first kind of order 0, of a real number.
+
+    Raises ValueError for complex operands.
+    """
+    x = one_inexact("i0", x)
+    dtype = get_aval(x).dtype
+    if dtypes.is_complex(dtype):
+        raise ValueError(f"Unsupported input type to jax.numpy.i0: {dtype}")
+    size = el.abs_p.bind(x)
+    return el.mul_p.bind(fn.exp_p.bind(size), bessel_i0e_p.bind(size))

@@ -1,0 +1,181 @@
+"""Arrays from nothing: counting along an axis, one value everywhere, no particular value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import define
+from xpr.core.trace import check_python_int, get_aval
+from xpr.primitives._index_dims import Shape, canonicalize_shape, is_array
+from xpr.primitives.convert import convert_type
+from xpr.primitives.shape import broadcast, require_no_sharding
+
+__all__ = ["broadcasted_iota", "empty", "full", "full_like", "iota"]
+
+_FAMILY = "creation"
+Host = np.ndarray[Any, Any]
+_PYTHON_TYPE: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
+
+
+# ---- iota
+
+
+def _iota_abstract(
+    *, dtype: np.dtype[Any], shape: Shape, dimension: int, sharding: Any
+) -> ShapedArray:
+    if dtypes.kind(dtype) not in "iufc":
+        raise TypeError(
+            f"iota does not accept dtype {dtype}. "
+            "Accepted dtypes are subtypes of integer, floating, complexfloating."
+        )
+    if any(d < 0 for d in shape):
+        raise TypeError(f"iota shape must have every element be nonnegative, got {shape}.")
+    if not 0 <= dimension < len(shape):
+        raise ValueError(
+            f"iota dimension must be between 0 and len(shape), got {dimension=} for {shape=}"
+        )
+    return ShapedArray(shape, dtype)
+
+
+def _iota_reference(*, dtype: np.dtype[Any], shape: Shape, dimension: int, sharding: Any) -> Host:
+    count = np.arange(shape[dimension]).astype(dtype)
+    if len(shape) == 1:
+        return count
+    column = count.reshape((-1, *(1,) * (len(shape) - dimension - 1)))
+    return np.array(np.broadcast_to(column, shape))
+
+
+iota_p = define(
+    "iota",
+    family=_FAMILY,
+    doc="0, 1, 2, ... along one axis.",
+    abstract=_iota_abstract,
+    reference=_iota_reference,
+)
+
+
+def iota(dtype: Any, size: int) -> Any:
+    """The numbers 0, 1, ..., size-1 in the given dtype (integer, floating or complex).
+
+    Values that the dtype cannot hold wrap (integers) or are rounded (floats).
+
+    >>> iota(np.int32, 3)
+    Array([0, 1, 2], dtype=int32)
+    """
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
+    """An array of that shape whose elements are their own index along axis `dimension`.
+
+    >>> broadcasted_iota(np.int32, (2, 3), 1)
+    Array([[0, 1, 2],
+           [0, 1, 2]], dtype=int32)
+    """
+    require_no_sharding("broadcasted_iota", out_sharding)
+    return iota_p.bind(
+        dtype=dtypes.canonicalize(dtype),
+        shape=canonicalize_shape("iota", shape),
+        dimension=int(dimension),
+        sharding=None,
+    )
+
+
+# ---- empty
+
+
+def _empty_abstract(*, dtype: np.dtype[Any], shape: Shape, out_sharding: Any) -> ShapedArray:
+    if any(d < 0 for d in shape):
+        raise TypeError(f"empty shape must have every element be nonnegative, got {shape}.")
+    return ShapedArray(shape, dtype)
+
+
+def _empty_reference(*, dtype: np.dtype[Any], shape: Shape, out_sharding: Any) -> Host:
+    # Zeros rather than whatever memory holds: every program has one answer on every device.
+    return np.zeros(shape, dtype)
+
+
+empty_p = define(
+    "empty",
+    family=_FAMILY,
+    doc="An array whose values nobody should read (they are zeros).",
+    abstract=_empty_abstract,
+    reference=_empty_reference,
+)
+
+
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
+    """An array to be overwritten: its values mean nothing (here they are zeros)."""
+    require_no_sharding("empty", out_sharding)
+    sizes = canonicalize_shape("empty", shape)
+    return empty_p.bind(shape=sizes, dtype=dtypes.canonicalize(dtype), out_sharding=None)
+
+
+# ---- full
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+    """An array of that shape filled with the scalar `fill_value`.
+
+    The dtype is that of `fill_value` (weak for a Python number) unless given. Raises TypeError
+    when `fill_value` is not a scalar.
+
+    >>> full((2,), 7)
+    Array([7, 7], dtype=int32, weak_type=True)
+    """
+    require_no_sharding("full", sharding)
+    sizes = canonicalize_shape("full", shape)
+    aval = get_aval(fill_value)
+    if aval.shape:
+        raise TypeError(
+            f"full must be called with scalar fill_value, got fill_value.shape {aval.shape}."
+        )
+    weak = dtype is None and aval.weak_type
+    target = aval.dtype if dtype is None else dtypes.canonicalize(dtype)
+    return broadcast(_as_scalar(fill_value, aval, target, weak), sizes)
+
+
+def _as_scalar(value: Any, aval: ShapedArray, dtype: np.dtype[Any], weak: bool) -> Any:
+    """`value` in `dtype`; a number stays a number, so that it becomes a literal in a jaxpr."""
+    if aval.dtype == dtype and aval.weak_type == weak:
+        return value
+    if weak and not is_array(value):
+        return _PYTHON_TYPE[dtypes.kind(dtype)](value)
+    if is_array(value) or (dtypes.is_inexact(aval.dtype) and not dtypes.is_inexact(dtype)):
+        return convert_type(value, dtype, weak)
+    if dtypes.is_integer(dtype):
+        check_python_int(value, dtype)
+    return np.asarray(value).astype(dtype)[()]
+
+
+def full_like(
+    x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
+) -> Any:
+    """An array filled with `fill_value`, of the shape and dtype of `x` unless these are given.
+
+    `x` may be anything that has a shape and a dtype.
+
+    >>> import xpr.numpy as jnp
+    >>> full_like(jnp.ones((1, 2)), 3)
+    Array([[3., 3.]], dtype=float32)
+    """
+    require_no_sharding("full_like", sharding)
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        own_shape, own_dtype = tuple(x.shape), dtypes.canonicalize(x.dtype)
+        own_weak = bool(getattr(x, "weak_type", False))
+    else:
+        aval = get_aval(x)
+        own_shape, own_dtype, own_weak = aval.shape, aval.dtype, aval.weak_type
+    target = own_dtype if dtype is None else dtypes.canonicalize(dtype)
+    weak = own_weak and dtype is None
+    sizes = own_shape if shape is None else canonicalize_shape("full_like", shape)
+    aval = get_aval(fill_value)
+    if aval.shape:
+        raise TypeError(
+            f"full_like must be called with scalar fill_value, got fill_value.shape {aval.shape}."
+        )
+    return broadcast(_as_scalar(fill_value, aval, target, weak), sizes)

@@ -1,0 +1,381 @@
+"""Contractions: `dot_general`, and the matrix products that are special cases of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.array import Array
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import define
+from xpr.core.trace import get_aval
+from xpr.primitives._precision import (
+    DotAlgorithm,
+    DotAlgorithmPreset,
+    Precision,
+    canonicalize_precision,
+)
+from xpr.primitives.convert import convert_element_type_p
+
+__all__ = [
+    "DotAlgorithm",
+    "DotAlgorithmPreset",
+    "DotDims",
+    "Precision",
+    "batch_matmul",
+    "dot",
+    "dot_general",
+]
+
+NDArray = np.ndarray[Any, Any]
+Axes = tuple[int, ...]
+# ((lhs contracting, rhs contracting), (lhs batch, rhs batch)): the form in jaxprs.
+DotDimensionNumbers = tuple[
+    tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]
+]
+
+
+@dataclass(frozen=True, slots=True)
+class DotDims:
+    """Which axes of two operands a contraction sums over and which it runs along together.
+
+    Contracting axes are summed over in pairs, batch axes are kept in pairs; all others are free.
+    The result's axes are the batch axes, then lhs's free ones, then rhs's.
+
+    >>> DotDims((1,), (0,)).out_shape((2, 3), (3, 4))
+    (2, 4)
+    """
+
+    lhs_contract: Axes
+    rhs_contract: Axes
+    lhs_batch: Axes = ()
+    rhs_batch: Axes = ()
+
+    def __post_init__(self) -> None:
+        for kind, left, right in (
+            ("contracting", self.lhs_contract, self.rhs_contract),
+            ("batch", self.lhs_batch, self.rhs_batch),
+        ):
+            if len(left) != len(right):
+                raise TypeError(
+                    f"dot_general requires equal numbers of lhs_{kind} and rhs_{kind} dimensions, "
+                    f"got lhs_{kind} {left} and rhs_{kind} {right}."
+                )
+        for side, contract, batch in (
+            ("lhs", self.lhs_contract, self.lhs_batch),
+            ("rhs", self.rhs_contract, self.rhs_batch),
+        ):
+            for kind, axes in (("contracting", contract), ("batch", batch)):
+                if len(set(axes)) != len(axes):
+                    raise TypeError(
+                        f"dot_general requires {side} {kind} dimensions to be distinct, got "
+                        f"{side}_{kind} {axes}."
+                    )
+            if set(contract) & set(batch):
+                raise TypeError(
+                    f"dot_general requires {side} batch dimensions to be disjoint from contracting "
+                    f"dimensions, got {side}_batch {batch} and {side}_contracting {contract}."
+                )
+
+    @staticmethod
+    def of(numbers: DotDimensionNumbers) -> DotDims:
+        """From the nested tuples ((lhs contracting, rhs contracting), (lhs batch, rhs batch))."""
+        return _dot_dims(numbers)
+
+    @property
+    def numbers(self) -> tuple[tuple[Axes, Axes], tuple[Axes, Axes]]:
+        """The nested tuples that jaxprs hold."""
+        return ((self.lhs_contract, self.rhs_contract), (self.lhs_batch, self.rhs_batch))
+
+    def check_shapes(self, lhs: Axes, rhs: Axes) -> None:
+        """Raises TypeError unless the axes exist and paired sizes agree."""
+        for side, shape, contract, batch in (
+            ("lhs", lhs, self.lhs_contract, self.lhs_batch),
+            ("rhs", rhs, self.rhs_contract, self.rhs_batch),
+        ):
+            if not all(0 <= a < len(shape) for a in (*contract, *batch)):
+                raise TypeError(
+                    f"dot_general requires {side} dimension numbers to be nonnegative and less "
+                    f"than the number of axes of the {side} value, got {side}_batch of {batch} and "
+                    f"{side}_contracting of {contract} for {side} of rank {len(shape)}"
+                )
+        for kind, left, right in (
+            ("batch", self.lhs_batch, self.rhs_batch),
+            ("contracting", self.lhs_contract, self.rhs_contract),
+        ):
+            for i, j in zip(left, right, strict=True):
+                if lhs[i] != rhs[j]:
+                    raise TypeError(
+                        f"dot_general requires {kind} dimensions to have the same shape, got "
+                        f"{lhs[i]} (lhs axis {i}) and {rhs[j]} (rhs axis {j}) "
+                        f"for shapes {lhs} and {rhs}."
+                    )
+
+    def free_axes(self, side: int, rank: int) -> Axes:
+        """The axes of operand `side` (0 lhs, 1 rhs) that are neither contracting nor batch."""
+        used = (
+            (*self.lhs_contract, *self.lhs_batch)
+            if side == 0
+            else (*self.rhs_contract, *self.rhs_batch)
+        )
+        return tuple(i for i in range(rank) if i not in used)
+
+    def out_shape(self, lhs: Axes, rhs: Axes) -> Axes:
+        """The shape of the result: batch sizes, lhs's free sizes, rhs's free sizes."""
+        return (
+            *(lhs[i] for i in self.lhs_batch),
+            *(lhs[i] for i in self.free_axes(0, len(lhs))),
+            *(rhs[i] for i in self.free_axes(1, len(rhs))),
+        )
+
+    def sizes(self, lhs: Axes, rhs: Axes) -> tuple[int, int, int, int]:
+        """The sizes (batch, m, n, k) of the equivalent batch of matrix products."""
+        return (
+            math.prod(lhs[i] for i in self.lhs_batch),
+            math.prod(lhs[i] for i in self.free_axes(0, len(lhs))),
+            math.prod(rhs[i] for i in self.free_axes(1, len(rhs))),
+            math.prod(lhs[i] for i in self.lhs_contract),
+        )
+
+    def for_transpose(self, side: int, lhs_rank: int, rhs_rank: int) -> tuple[DotDims, Axes]:
+        """How the cotangent of operand `side` is made from the result's and the other operand.
+
+        Returns the dimensions of dot_general(cotangent, other), and the permutation that brings
+        its result into the operand's order of axes.
+        """
+        if side == 0:
+            mine, rank, my_contract, my_batch = 0, lhs_rank, self.lhs_contract, self.lhs_batch
+            other_rank, contract, batch = rhs_rank, self.rhs_contract, self.rhs_batch
+        else:
+            mine, rank, my_contract, my_batch = 1, rhs_rank, self.rhs_contract, self.rhs_batch
+            other_rank, contract, batch = lhs_rank, self.lhs_contract, self.lhs_batch
+        my_free = self.free_axes(mine, rank)
+        other_free = self.free_axes(1 - mine, other_rank)
+        count = len(batch)
+        # The cotangent's axes: batch, lhs free, rhs free.
+        first = count + (len(my_free) if side == 0 else 0)
+        dims = DotDims(
+            tuple(range(first, first + len(other_free))), other_free, tuple(range(count)), batch
+        )
+        # Its product's axes: batch, my free ones, then the contracting ones in the other's order.
+        order = sorted(range(len(contract)), key=contract.__getitem__)
+        axes = (*my_batch, *my_free, *(my_contract[i] for i in order))
+        return dims, tuple(sorted(range(rank), key=axes.__getitem__))
+
+    def with_batch_dims(self, lhs: int | None, rhs: int | None) -> tuple[DotDims, int | None]:
+        """The dimensions when operands have one more axis each, at `lhs` and `rhs`.
+
+        Where both have it, it becomes the first batch axis. Where one has it, it becomes a free
+        axis, and the caller must find it in the result; hence the second value, the position of
+        the new axis in the result when it is known without the ranks (0), else None.
+        """
+
+        def moved(axes: Axes, new: int | None) -> Axes:
+            return axes if new is None else tuple(a + (a >= new) for a in axes)
+
+        lhs_contract, lhs_batch = moved(self.lhs_contract, lhs), moved(self.lhs_batch, lhs)
+        rhs_contract, rhs_batch = moved(self.rhs_contract, rhs), moved(self.rhs_batch, rhs)
+        if lhs is not None and rhs is not None:
+            return DotDims(lhs_contract, rhs_contract, (lhs, *lhs_batch), (rhs, *rhs_batch)), 0
+        return DotDims(lhs_contract, rhs_contract, lhs_batch, rhs_batch), None
+
+
+@functools.lru_cache(maxsize=4096)
+def _dot_dims(numbers: Any) -> DotDims:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = numbers
+    return DotDims(lhs_contract, rhs_contract, lhs_batch, rhs_batch)
+
+
+def _axes(axes: Sequence[int]) -> Axes:
+    return tuple(operator.index(a) for a in axes)
+
+
+# ---- the primitive
+
+
+def _dot_general_abstract(
+    lhs: ShapedArray,
+    rhs: ShapedArray,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    preferred_element_type: np.dtype[Any] | None,
+    out_sharding: Any = None,
+) -> ShapedArray:
+    dims = DotDims.of(dimension_numbers)
+    dims.check_shapes(lhs.shape, rhs.shape)
+    dtype, weak = dtypes.promote_avals((lhs.dtype, lhs.weak_type), (rhs.dtype, rhs.weak_type))
+    if preferred_element_type is not None:
+        _check_preferred(dtype, preferred_element_type)
+        dtype = preferred_element_type
+    return ShapedArray(dims.out_shape(lhs.shape, rhs.shape), dtype, weak)
+
+
+def _check_preferred(dtype: np.dtype[Any], preferred: np.dtype[Any]) -> None:
+    kinds = dtypes.kind(dtype), dtypes.kind(preferred)
+    if kinds[0] in "iu" and kinds[1] in "iu" and preferred.itemsize < dtype.itemsize:
+        raise TypeError(
+            "`preferred_element_type` must not be narrower than the original type, got "
+            f"preferred_element_type of {preferred} for result type of {dtype}."
+        )
+
+
+def accumulation_dtype(
+    lhs: np.dtype[Any], rhs: np.dtype[Any], result: np.dtype[Any]
+) -> np.dtype[Any]:
+    """The dtype that products are summed in: the result's, at least 32 bits wide for floats."""
+    common = dtypes.promote_types(lhs, rhs)
+    kind, wanted = dtypes.kind(common), dtypes.kind(result)
+    if kind in "iub" and wanted in "iub":
+        return result
+    wide = common if wanted in "iub" else dtypes.promote_types(common, result)
+    if wide.itemsize < 4 and dtypes.is_float(wide):
+        return np.dtype(np.float32)
+    return wide
+
+
+def _dot_general_reference(
+    lhs: NDArray,
+    rhs: NDArray,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    preferred_element_type: np.dtype[Any] | None,
+    out_sharding: Any = None,
+) -> NDArray:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    dtype = preferred_element_type or dtypes.promote_types(lhs.dtype, rhs.dtype)
+    wide = accumulation_dtype(lhs.dtype, rhs.dtype, dtype)
+    # Both operands as stacks of matrices, batch x m x k and batch x k x n, which BLAS multiplies.
+    lhs_free = [i for i in range(lhs.ndim) if i not in lhs_contract and i not in lhs_batch]
+    rhs_free = [i for i in range(rhs.ndim) if i not in rhs_contract and i not in rhs_batch]
+    batch = [lhs.shape[i] for i in lhs_batch]
+    m, n = [lhs.shape[i] for i in lhs_free], [rhs.shape[i] for i in rhs_free]
+    depth = math.prod(lhs.shape[i] for i in lhs_contract)
+    left = lhs.transpose((*lhs_batch, *lhs_free, *lhs_contract))
+    left = left.reshape((*batch, math.prod(m), depth)).astype(wide, copy=False)
+    right = rhs.transpose((*rhs_batch, *rhs_contract, *rhs_free))
+    right = right.reshape((*batch, depth, math.prod(n))).astype(wide, copy=False)
+    found = np.matmul(left, right).reshape((*batch, *m, *n))
+    return convert_element_type_p.reference(found, new_dtype=dtype, weak_type=False)
+
+
+def _dot_general_printed(params: dict[str, Any]) -> dict[str, Any]:
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = params["dimension_numbers"]
+    numbers = ([*lhs_contract], [*rhs_contract]), ([*lhs_batch], [*rhs_batch])
+    rest = {k: v for k, v in params.items() if v is not None and k != "dimension_numbers"}
+    return {"dimension_numbers": numbers, **rest}
+
+
+dot_general_p = define(
+    "dot_general",
+    family="dot_general",
+    doc="Sums products over contracting axes, along shared batch axes.",
+    abstract=_dot_general_abstract,
+    reference=_dot_general_reference,
+    pp_params=_dot_general_printed,
+)
+
+
+# ---- the functions
+
+
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    *,
+    out_sharding: Any = None,
+) -> Array:
+    """The sum of products of `lhs` and `rhs` over contracting axes, along shared batch axes.
+
+    `dimension_numbers` is ((lhs contracting, rhs contracting), (lhs batch, rhs batch)), each a
+    sequence of axes; axes are paired in order. The result has the batch axes, then the free
+    axes of `lhs`, then those of `rhs`.
+
+    Any dtype; the result has the promoted dtype of the two, or `preferred_element_type`. 16-bit
+    floats are summed in float32; integers wrap around; for bool the sum is "or". `precision` is
+    kept for the backends that have several; the CPU always computes in full precision.
+
+    Raises TypeError when the axes do not exist, repeat, or differ in number or size.
+
+    >>> a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    >>> dot_general(a, b, (((1,), (0,)), ((), ()))).shape
+    (2, 4)
+    """
+    (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
+    numbers = (_axes(lhs_contract), _axes(rhs_contract)), (_axes(lhs_batch), _axes(rhs_batch))
+    preferred = (
+        None if preferred_element_type is None else dtypes.canonicalize(preferred_element_type)
+    )
+    return dot_general_p.bind(
+        lhs,
+        rhs,
+        dimension_numbers=numbers,
+        precision=canonicalize_precision(precision),
+        preferred_element_type=preferred,
+        out_sharding=out_sharding,
+    )
+
+
+def dot(
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+    out_sharding: Any = None,
+) -> Array:
+    """The product of two vectors, a matrix and a vector, or two matrices.
+
+    With `dimension_numbers` any contraction, as `dot_general`, which also states the dtypes.
+    Without, raises ValueError unless both have rank 1 or 2 and the inner sizes agree.
+
+    >>> dot(np.array([1.0, 2.0], np.float32), np.array([3.0, 4.0], np.float32))
+    Array(11., dtype=float32)
+    """
+    if dimension_numbers is None:
+        left, right = get_aval(lhs).shape, get_aval(rhs).shape
+        if not (1 <= len(left) <= 2 and 1 <= len(right) <= 2 and left[-1] == right[0]):
+            raise ValueError(
+                "jax.lax.dot: dimension_numbers must be specified when not performing simple "
+                "un-batched matrix-matrix, matrix-vector, or vector-vector products; got "
+                f"lhs_shape={left} rhs_shape={right}"
+            )
+        dimension_numbers = (((len(left) - 1,), (0,)), ((), ()))
+    return dot_general(
+        lhs,
+        rhs,
+        dimension_numbers,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+        out_sharding=out_sharding,
+    )
+
+
+def batch_matmul(lhs: Any, rhs: Any, precision: Any = None) -> Array:
+    """Matrix products over the last two axes, one for each index of the leading axes.
+
+    Shapes (..., m, k) and (..., k, n) with equal leading sizes give (..., m, n). Raises
+    ValueError when ranks differ or are below 2, TypeError when sizes do not go together.
+
+    >>> batch_matmul(np.ones((5, 2, 3), np.float32), np.ones((5, 3, 4), np.float32)).shape
+    (5, 2, 4)
+    """
+    left, right = get_aval(lhs).ndim, get_aval(rhs).ndim
+    if left < 2 or right < 2:
+        raise ValueError(f"Arguments to batch_matmul must be at least 2D, got {left}, {right}")
+    if left != right:
+        raise ValueError(f"Arguments to batch_matmul must have same ndim, got {left}, {right}")
+    batch = tuple(range(left - 2))
+    return dot_general(lhs, rhs, (((left - 1,), (left - 2,)), (batch, batch)), precision=precision)

@@ -1,0 +1,253 @@
+"""Elementary functions: exponentials, logarithms, trigonometric and hyperbolic functions.
+
+They take floating arrays, and complex ones where the docstring says so, and raise TypeError for
+other dtypes; results have the operand's dtype and shape. 16-bit floats are computed in float32 and
+rounded once. Complex functions are the principal branches of ISO C99, Annex G, with its signed
+zeros on the branch cuts. `accuracy` is an `AccuracyMode`, a `Tolerance` or None and changes
+nothing here: every result is within a few ulp.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core.array import Array
+from xpr.core.primitive import Primitive
+from xpr.primitives._accuracy import AccuracyMode, Tolerance, accuracy_param
+from xpr.primitives._complex import from_parts
+from xpr.primitives.families import INEXACT, binary, in_float32, unary
+
+__all__ = [
+    "AccuracyMode",
+    "Tolerance",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "logistic",
+    "sin",
+    "sinh",
+    "tan",
+    "tanh",
+]
+
+_FAMILY = "elementary"
+_NdArray = np.ndarray[Any, Any]
+
+
+def _elementary(name: str, doc: str, reference: Any) -> Primitive:
+    def of_array(x: _NdArray, **_: Any) -> Any:
+        return reference(x)
+
+    return unary(name, family=_FAMILY, kinds=INEXACT, doc=doc, reference=in_float32(of_array))
+
+
+def _logistic_reference(x: _NdArray) -> Any:
+    return np.reciprocal(1 + np.exp(-x))
+
+
+def _expm1_reference(x: _NdArray) -> Any:
+    result: _NdArray = np.asarray(np.expm1(x))
+    if x.dtype.kind != "c":
+        return result
+    # NumPy multiplies an infinite factor by the zero of a real number.
+    on_axis = x.imag == 0
+    real = np.where(on_axis, np.expm1(x.real), np.real(result))
+    return from_parts(real, np.where(on_axis, x.imag, np.imag(result)), x.dtype)
+
+
+def _log1p_reference(x: _NdArray) -> Any:
+    if x.dtype.kind != "c":
+        return np.log1p(x)
+    wide = x.astype(np.complex128)
+    re, im = wide.real, wide.imag
+    size = np.hypot(re, im)
+    # log|1 + z| from |1 + z|**2 - 1, whose terms are added exactly where they cancel.
+    near = 0.5 * np.log1p(_sum_of_squares_less_one(re, im))
+    real = np.where((size < 2.0) & (re > -0.5), near, np.log(np.abs(1 + wide)))
+    return from_parts(real, np.arctan2(im, 1 + re), x.dtype)
+
+
+def _sum_of_squares_less_one(re: _NdArray, im: _NdArray) -> Any:
+    """`(1 + re)**2 + im**2 - 1` in doubled precision (Dekker's products, Knuth's sums)."""
+    square_re, low_re = _exact_square(re)
+    square_im, low_im = _exact_square(im)
+    first = 2 * re
+    total, low = _exact_sum(square_re, square_im)
+    total, lower = _exact_sum(first, total)
+    return total + (lower + low + low_re + low_im)
+
+
+def _exact_square(x: _NdArray) -> tuple[Any, Any]:
+    scaled = x * 134217729.0
+    high = scaled - (scaled - x)
+    low = x - high
+    square = x * x
+    return square, ((high * high - square) + 2 * high * low) + low * low
+
+
+def _exact_sum(a: _NdArray, b: _NdArray) -> tuple[Any, Any]:
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def _atan2_reference(x: _NdArray, y: _NdArray) -> Any:
+    if x.dtype.kind != "c":
+        return in_float32(np.arctan2)(x, y)
+    return -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
+
+
+exp_p = _elementary("exp", "e to the power of x.", np.exp)
+exp2_p = _elementary("exp2", "2 to the power of x.", np.exp2)
+expm1_p = _elementary("expm1", "exp(x) - 1.", _expm1_reference)
+log_p = _elementary("log", "The natural logarithm of x.", np.log)
+log1p_p = _elementary("log1p", "log(1 + x).", _log1p_reference)
+logistic_p = _elementary("logistic", "1 / (1 + exp(-x)).", _logistic_reference)
+sin_p = _elementary("sin", "The sine of x, in radians.", np.sin)
+cos_p = _elementary("cos", "The cosine of x, in radians.", np.cos)
+tan_p = _elementary("tan", "The tangent of x, in radians.", np.tan)
+asin_p = _elementary("asin", "The angle whose sine is x.", np.arcsin)
+acos_p = _elementary("acos", "The angle whose cosine is x.", np.arccos)
+atan_p = _elementary("atan", "The angle whose tangent is x.", np.arctan)
+sinh_p = _elementary("sinh", "The hyperbolic sine of x.", np.sinh)
+cosh_p = _elementary("cosh", "The hyperbolic cosine of x.", np.cosh)
+tanh_p = _elementary("tanh", "The hyperbolic tangent of x.", np.tanh)
+asinh_p = _elementary("asinh", "The number whose hyperbolic sine is x.", np.arcsinh)
+acosh_p = _elementary("acosh", "The number whose hyperbolic cosine is x.", np.arccosh)
+atanh_p = _elementary("atanh", "The number whose hyperbolic tangent is x.", np.arctanh)
+atan2_p = binary(
+    "atan2",
+    family=_FAMILY,
+    kinds=INEXACT,
+    doc="The angle of the point (y, x), whose tangent is x / y.",
+    reference=_atan2_reference,
+)
+
+
+def exp(x: Any, *, accuracy: Any = None) -> Array:
+    """The exponential `e ** x` of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> lax.exp(1.0)
+    Array(2.718282, dtype=float32, weak_type=True)
+    """
+    return exp_p.bind(x, **accuracy_param(accuracy))
+
+
+def exp2(x: Any, *, accuracy: Any = None) -> Array:
+    """The power `2 ** x` of a floating or complex array."""
+    return exp2_p.bind(x, **accuracy_param(accuracy))
+
+
+def expm1(x: Any, *, accuracy: Any = None) -> Array:
+    """`exp(x) - 1` of a floating or complex array, accurate for small `x` too."""
+    return expm1_p.bind(x, **accuracy_param(accuracy))
+
+
+def log(x: Any, *, accuracy: Any = None) -> Array:
+    """The natural logarithm of a floating or complex array.
+
+    Real: -inf at 0, NaN below. Complex: the imaginary part lies in [-pi, pi].
+    """
+    return log_p.bind(x, **accuracy_param(accuracy))
+
+
+def log1p(x: Any, *, accuracy: Any = None) -> Array:
+    """`log(1 + x)` of a floating or complex array, accurate for small `x` too."""
+    return log1p_p.bind(x, **accuracy_param(accuracy))
+
+
+def logistic(x: Any, *, accuracy: Any = None) -> Array:
+    """The logistic function `1 / (1 + exp(-x))` of a floating or complex array."""
+    return logistic_p.bind(x, **accuracy_param(accuracy))
+
+
+def sin(x: Any, *, accuracy: Any = None) -> Array:
+    """The sine of a floating or complex array, in radians; accurate for arguments of any size.
+
+    >>> from xpr import lax
+    >>> lax.sin(0.5)
+    Array(0.47942555, dtype=float32, weak_type=True)
+    """
+    return sin_p.bind(x, **accuracy_param(accuracy))
+
+
+def cos(x: Any, *, accuracy: Any = None) -> Array:
+    """The cosine of a floating or complex array, in radians; accurate for arguments of any size."""
+    return cos_p.bind(x, **accuracy_param(accuracy))
+
+
+def tan(x: Any, *, accuracy: Any = None) -> Array:
+    """The tangent of a floating or complex array, in radians."""
+    return tan_p.bind(x, **accuracy_param(accuracy))
+
+
+def asin(x: Any) -> Array:
+    """The arc sine of a floating or complex array; real results lie in [-pi/2, pi/2]."""
+    return asin_p.bind(x)
+
+
+def acos(x: Any) -> Array:
+    """The arc cosine of a floating or complex array; real results lie in [0, pi]."""
+    return acos_p.bind(x)
+
+
+def atan(x: Any) -> Array:
+    """The arc tangent of a floating or complex array; real results lie in [-pi/2, pi/2]."""
+    return atan_p.bind(x)
+
+
+def atan2(x: Any, y: Any) -> Array:
+    """The angle, in [-pi, pi], of the point with abscissa `y` and ordinate `x`.
+
+    Floating or complex operands of one dtype. Signed zeros and infinities as in C's `atan2`. For
+    complex operands it is `-i log((y + ix) / sqrt(x**2 + y**2))`.
+
+    >>> from xpr import lax
+    >>> lax.atan2(1.0, 0.0)
+    Array(1.5707964, dtype=float32, weak_type=True)
+    """
+    return atan2_p.bind(x, y)
+
+
+def sinh(x: Any) -> Array:
+    """The hyperbolic sine of a floating or complex array."""
+    return sinh_p.bind(x)
+
+
+def cosh(x: Any) -> Array:
+    """The hyperbolic cosine of a floating or complex array."""
+    return cosh_p.bind(x)
+
+
+def tanh(x: Any, *, accuracy: Any = None) -> Array:
+    """The hyperbolic tangent of a floating or complex array."""
+    return tanh_p.bind(x, **accuracy_param(accuracy))
+
+
+def asinh(x: Any) -> Array:
+    """The inverse hyperbolic sine of a floating or complex array."""
+    return asinh_p.bind(x)
+
+
+def acosh(x: Any) -> Array:
+    """The inverse hyperbolic cosine of a floating or complex array; NaN for real `x < 1`."""
+    return acosh_p.bind(x)
+
+
+def atanh(x: Any) -> Array:
+    """The inverse hyperbolic tangent of a floating or complex array; NaN for real `|x| > 1`."""
+    return atanh_p.bind(x)

@@ -1,0 +1,209 @@
+"""Constructors for whole families: an elementwise primitive is one declaration.
+
+Shapes of elementwise operands must be equal; a rank-0 operand goes with any shape. Dtypes must be
+equal; a weakly typed scalar takes the other's dtype only in `xpr.numpy`, never here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import Absent, Primitive, Rule, define
+
+# The kinds that a primitive takes, in the letters of `dtypes.kind`.
+FLOATING = "f"
+INEXACT = "fc"
+NUMERIC = "iufc"
+REAL = "iuf"
+ANY = "biufc"
+INTEGRAL = "iu"
+BITWISE = "biu"
+
+_KIND_NAMES = {
+    "b": "bool",
+    "i": "signed integer",
+    "u": "unsigned integer",
+    "f": "floating",
+    "c": "complex",
+}
+# Types that are only stored: arithmetic wants a conversion first.
+_STORAGE_ONLY = frozenset(dtypes.SMALL_FLOAT_TYPES)
+
+
+def require_kind(name: str, aval: ShapedArray, kinds: str) -> None:
+    """Raises TypeError unless the dtype of `aval` is of one of `kinds`."""
+    if dtypes.kind(aval.dtype) not in kinds:
+        allowed = ", ".join(_KIND_NAMES[k] for k in kinds)
+        raise TypeError(f"{name} does not accept dtype {aval.dtype}; it takes {allowed} types")
+
+
+def require_same_dtypes(name: str, *avals: ShapedArray) -> np.dtype[Any]:
+    """The common dtype of `avals`; TypeError, naming all of them, when they differ."""
+    first = avals[0].dtype
+    for aval in avals[1:]:
+        if aval.dtype != first:
+            found = ", ".join(str(a.dtype) for a in avals)
+            tip = (
+                f" (Tip: jnp.{name} is a similar function that does automatic type promotion on "
+                "inputs)."
+                if name in _PROMOTING
+                else ""
+            )
+            raise TypeError(
+                f"lax.{name} requires arguments to have the same dtypes, got {found}.{tip}"
+            )
+    return first
+
+
+_PROMOTING = frozenset(
+    (
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "rem",
+        "pow",
+        "max",
+        "min",
+        "atan2",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "nextafter",
+    )
+)
+
+
+def elementwise_shape(name: str, *avals: ShapedArray) -> tuple[int, ...]:
+    """The shape of an elementwise result: equal shapes, where rank-0 operands go with any."""
+    shape: tuple[int, ...] | None = None
+    for aval in avals:
+        if not aval.shape or aval.shape is shape:
+            continue
+        if shape is None:
+            shape = aval.shape
+        elif aval.shape != shape:
+            return _broadcast_ones(name, *avals)
+    return shape or ()
+
+
+def _broadcast_ones(name: str, *avals: ShapedArray) -> tuple[int, ...]:
+    shapes = [a.shape for a in avals if a.shape]
+    ranks = sorted({len(s) for s in shapes})
+    if len(ranks) > 1:
+        shown = ", ".join(str(a.shape) for a in avals)
+        raise TypeError(
+            f"{name}: arrays must have the same number of dimensions, got "
+            f"{' and '.join(map(str, ranks))} "
+            f"(shapes {shown})"
+        )
+    result = []
+    for axis, sizes in enumerate(zip(*shapes, strict=True)):
+        wide = {s for s in sizes if s != 1}
+        if len(wide) > 1:
+            shown = ", ".join(str(a.shape) for a in avals)
+            raise TypeError(
+                f"{name} got incompatible shapes for broadcasting: {shown}. "
+                f"Axis {axis} has sizes {' and '.join(str(s) for s in sizes)}."
+            )
+        result.append(wide.pop() if wide else 1)
+    return tuple(result)
+
+
+def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy function made to work on 16-bit floats by computing in float32 and rounding once."""
+
+    def reference(*arrays: Any, **params: Any) -> Any:
+        dtype = arrays[0].dtype
+        if dtype.itemsize <= 2 and dtypes.is_float(dtype):
+            return np.asarray(function(*(a.astype(np.float32) for a in arrays), **params)).astype(
+                dtype
+            )
+        return function(*arrays, **params)
+
+    reference.__name__ = getattr(function, "__name__", "reference")
+    return reference
+
+
+def unary(
+    name: str,
+    *,
+    family: str,
+    kinds: str,
+    doc: str,
+    reference: Callable[..., Any],
+    result: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
+    jvp: Rule | Absent | None = None,
+    transpose: Rule | Absent | None = None,
+) -> Primitive:
+    """An elementwise primitive of one operand; `result` maps its dtype to the result's."""
+
+    def abstract(x: ShapedArray, **_: Any) -> ShapedArray:
+        require_kind(name, x, kinds)
+        if x.dtype in _STORAGE_ONLY:
+            raise TypeError(f"{name} does not compute in {x.dtype}; convert to a wider float first")
+        if result is None:
+            return x
+        return ShapedArray(x.shape, result(x.dtype), x.weak_type)
+
+    return define(
+        name,
+        family=family,
+        doc=doc,
+        abstract=abstract,
+        reference=reference,
+        jvp=jvp,
+        transpose=transpose,
+    )
+
+
+def nary(
+    name: str,
+    arity: int,
+    *,
+    family: str,
+    kinds: str,
+    doc: str,
+    reference: Callable[..., Any],
+    result: np.dtype[Any] | None = None,
+    jvp: Rule | Absent | None = None,
+    transpose: Rule | Absent | None = None,
+) -> Primitive:
+    """An elementwise primitive of `arity` operands of one dtype; `result` fixes another one."""
+
+    def abstract(*avals: ShapedArray, **_: Any) -> ShapedArray:
+        first, rest = avals[0], avals[1:]
+        dtype = first.dtype
+        for aval in rest:
+            if aval.dtype is not dtype and aval.dtype != dtype:
+                require_same_dtypes(name, *avals)
+        require_kind(name, first, kinds)
+        if dtype in _STORAGE_ONLY and result is None:
+            raise TypeError(f"{name} does not compute in {dtype}; convert to a wider float first")
+        shape = elementwise_shape(name, *avals)
+        weak = result is None and all(a.weak_type for a in avals)
+        return ShapedArray(shape, dtype if result is None else result, weak)
+
+    del arity
+    return define(
+        name,
+        family=family,
+        doc=doc,
+        abstract=abstract,
+        reference=reference,
+        jvp=jvp,
+        transpose=transpose,
+    )
+
+
+def binary(name: str, **options: Any) -> Primitive:
+    """An elementwise primitive of two operands; options as in `nary`."""
+    return nary(name, 2, **options)

@@ -1,0 +1,195 @@
+"""Powers and roots.
+
+As for the other elementwise operations, operands have one dtype and equal shapes unless a function
+says otherwise, and TypeError is raised for other dtypes or shapes.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.array import Array
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import define
+from xpr.primitives._accuracy import accuracy_param
+from xpr.primitives._complex import divide
+from xpr.primitives.families import (
+    FLOATING,
+    INEXACT,
+    NUMERIC,
+    elementwise_shape,
+    in_float32,
+    require_kind,
+    unary,
+)
+
+__all__ = [
+    "cbrt",
+    "integer_pow",
+    "pow",
+    "reciprocal",
+    "rsqrt",
+    "sqrt",
+    "square",
+]
+
+_FAMILY = "power"
+_NdArray = np.ndarray[Any, Any]
+
+
+def _power_by_squaring(x: _NdArray, exponent: int) -> Any:
+    result, base = np.ones_like(x), x
+    first = True
+    while exponent:
+        if exponent & 1:
+            # Complex 1 * x would lose the sign of a zero.
+            result, first = base if first else result * base, False
+        exponent >>= 1
+        if exponent:
+            base = base * base
+    return result
+
+
+def _integer_pow_abstract(x: ShapedArray, *, y: int) -> ShapedArray:
+    require_kind("integer_pow", x, NUMERIC)
+    if y < 0 and dtypes.is_integer(x.dtype):
+        raise TypeError(
+            f"Integers cannot be raised to negative powers, got integer_pow({x.str_short()}, {y})"
+        )
+    return x
+
+
+def _integer_pow_reference(x: _NdArray, *, y: int) -> Any:
+    if x.dtype.kind in "iu":
+        return _power_by_squaring(x, y)
+    if x.dtype.kind == "c":
+        power = _power_by_squaring(x, np.abs(y))
+        return divide(np.ones_like(x), power) if y < 0 else power
+    if x.dtype == np.float64:
+        return np.power(x, np.float64(y))
+    return np.power(x.astype(np.float64), np.float64(y)).astype(x.dtype)
+
+
+def _pow_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
+    require_kind("pow", x, INEXACT)
+    require_kind("pow", y, NUMERIC)
+    if dtypes.is_inexact(y.dtype) and x.dtype != y.dtype:
+        raise TypeError(
+            "the first argument to pow must have an inexact dtype (float or complex), and the "
+            "second argument must have an inexact or integer dtype, and two inexact dtypes must "
+            f"match, but got {x.dtype} and {y.dtype} respectively."
+        )
+    return ShapedArray(elementwise_shape("pow", x, y), x.dtype, x.weak_type and y.weak_type)
+
+
+def _pow_reference(x: _NdArray, y: _NdArray) -> Any:
+    if x.dtype.kind == "c":
+        return np.power(x, y).astype(x.dtype)
+    if x.dtype == np.float64:
+        return np.power(x, y.astype(np.float64))
+    return np.power(x.astype(np.float64), y.astype(np.float64)).astype(x.dtype)
+
+
+def _rsqrt_reference(x: _NdArray) -> Any:
+    if x.dtype.kind == "c":
+        return divide(np.ones_like(x), np.sqrt(x))
+    if x.dtype == np.float64:
+        return np.reciprocal(np.sqrt(x))
+    return np.reciprocal(np.sqrt(x.astype(np.float64))).astype(x.dtype)
+
+
+square_p = unary("square", family=_FAMILY, kinds=NUMERIC, doc="x * x.", reference=np.square)
+sqrt_p = unary(
+    "sqrt",
+    family=_FAMILY,
+    kinds=INEXACT,
+    doc="The square root of x.",
+    reference=in_float32(np.sqrt),
+)
+rsqrt_p = unary(
+    "rsqrt",
+    family=_FAMILY,
+    kinds=INEXACT,
+    doc="1 / sqrt(x).",
+    reference=_rsqrt_reference,
+)
+cbrt_p = unary(
+    "cbrt",
+    family=_FAMILY,
+    kinds=FLOATING,
+    doc="The cube root of x.",
+    reference=in_float32(np.cbrt),
+)
+integer_pow_p = define(
+    "integer_pow",
+    family=_FAMILY,
+    doc="x to the power of a Python integer.",
+    abstract=_integer_pow_abstract,
+    reference=_integer_pow_reference,
+)
+pow_p = define(
+    "pow",
+    family=_FAMILY,
+    doc="x to the power of y.",
+    abstract=_pow_abstract,
+    reference=_pow_reference,
+)
+
+
+def square(x: Any) -> Array:
+    """The product `x * x` of an integer, floating or complex array with itself."""
+    return square_p.bind(x)
+
+
+def sqrt(x: Any, *, accuracy: Any = None) -> Array:
+    """The square root of a floating or complex array, with its cut along the negative real axis.
+
+    Negative real numbers give NaN. `accuracy` as in `exp`.
+    """
+    return sqrt_p.bind(x, **accuracy_param(accuracy))
+
+
+def rsqrt(x: Any, *, accuracy: Any = None) -> Array:
+    """The reciprocal square root `1 / sqrt(x)` of a floating or complex array."""
+    return rsqrt_p.bind(x, **accuracy_param(accuracy))
+
+
+def cbrt(x: Any, *, accuracy: Any = None) -> Array:
+    """The real cube root of a floating array; negative numbers have negative roots."""
+    return cbrt_p.bind(x, **accuracy_param(accuracy))
+
+
+def integer_pow(x: Any, y: int) -> Array:
+    """The power `x ** y` of an integer, floating or complex array, for a Python integer `y`.
+
+    `x ** 0` is 1 for every `x`. Raises TypeError for integers with negative `y`.
+
+    >>> from xpr import lax
+    >>> lax.integer_pow(2.0, -2)
+    Array(0.25, dtype=float32, weak_type=True)
+    """
+    return integer_pow_p.bind(x, y=operator.index(y))
+
+
+def reciprocal(x: Any) -> Array:
+    """The reciprocal `1 / x` of a floating or complex array."""
+    return integer_pow(x, -1)
+
+
+def pow(x: Any, y: Any) -> Array:
+    """The power `x ** y` of a floating or complex array.
+
+    `y` has the dtype of `x`, or any integer dtype. Special values are those of IEEE 754 `pow`
+    (which NumPy has too): `pow(x, 0)` and `pow(1, y)` are 1 even where the other operand is NaN, a
+    negative finite `x` gives NaN unless `y` is a whole number, and so on.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.pow(jnp.array([2.0, -2.0]), 3)
+    Array([ 8., -8.], dtype=float32)
+    """
+    return pow_p.bind(x, y)

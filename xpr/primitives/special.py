@@ -1,0 +1,291 @@
+"""Special functions: error functions, gamma and related functions, Bessel functions.
+
+They take floating arrays of one dtype and equal shapes (rank-0 operands go with any), and raise
+TypeError for others. 16-bit floats are computed in float32 and rounded once. Where a function has
+a limit at a border of its domain that limit is its value there, as in SciPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xpr.core.array import Array
+from xpr.core.primitive import Primitive
+from xpr.primitives.families import FLOATING, in_float32, nary
+
+__all__ = [
+    "bessel_i0e",
+    "bessel_i1e",
+    "betainc",
+    "digamma",
+    "erf",
+    "erf_inv",
+    "erfc",
+    "igamma",
+    "igamma_grad_a",
+    "igammac",
+    "lgamma",
+    "polygamma",
+    "random_gamma_grad",
+    "zeta",
+]
+
+_FAMILY = "special"
+_NdArray = np.ndarray[Any, Any]
+
+
+def _special(name: str, arity: int, doc: str, reference: Callable[..., Any]) -> Primitive:
+    return nary(
+        name, arity, family=_FAMILY, kinds=FLOATING, doc=doc, reference=in_float32(reference)
+    )
+
+
+def _scipy(name: str) -> Callable[..., Any]:
+    """The reference `scipy.special.<name>`; SciPy is loaded when it is first needed."""
+
+    def reference(*arrays: _NdArray) -> Any:
+        import scipy.special  # noqa: PLC0415  loading it takes longer than all of xpr
+
+        return getattr(scipy.special, name)(*arrays)
+
+    return reference
+
+
+def _odd(name: str) -> Callable[..., Any]:
+    """As `_scipy`, for an odd function whose value at -0.0 should be -0.0."""
+    function = _scipy(name)
+    return lambda x: np.where(x == 0, x, function(x))
+
+
+# ---- error functions
+
+erf_p = _special("erf", 1, "The error function of x.", _scipy("erf"))
+erfc_p = _special("erfc", 1, "1 - erf(x).", _scipy("erfc"))
+erf_inv_p = _special("erf_inv", 1, "The number whose error function is x.", _odd("erfinv"))
+
+
+def erf(x: Any) -> Array:
+    """The error function `2 / sqrt(pi)` times the integral of `exp(-t**2)` from 0 to `x`.
+
+    >>> from xpr import lax
+    >>> lax.erf(0.5)
+    Array(0.5204999, dtype=float32, weak_type=True)
+    """
+    return erf_p.bind(x)
+
+
+def erfc(x: Any) -> Array:
+    """The complementary error function `1 - erf(x)`, accurate for large `x` too."""
+    return erfc_p.bind(x)
+
+
+def erf_inv(x: Any) -> Array:
+    """The inverse of `erf`: infinite at -1 and 1, NaN beyond."""
+    return erf_inv_p.bind(x)
+
+
+# ---- gamma functions
+
+
+def _lgamma_reference(x: _NdArray) -> Any:
+    return np.where(np.isinf(x), x.dtype.type(np.inf), _scipy("gammaln")(x))
+
+
+def _polygamma_reference(m: _NdArray, x: _NdArray) -> Any:
+    digamma_value = _scipy("psi")(x)
+    m, x = m.astype(np.float64), x.astype(np.float64)
+    sign = np.where(m % 2 == 0, -1.0, 1.0)
+    value = sign * _scipy("gamma")(m + 1) * _zeta_reference(m + 1, x)
+    value = np.where((m >= 1) & (m == np.floor(m)) & np.isfinite(m), value, np.nan)
+    return np.where(m == 0, digamma_value, value).astype(digamma_value.dtype)
+
+
+def _zeta_reference(x: _NdArray, q: _NdArray) -> Any:
+    value = np.where(np.isposinf(x) & (q > 1), x.dtype.type(0), _scipy("zeta")(x, q))
+    return np.where(np.isnan(x) | np.isnan(q), x.dtype.type(np.nan), value)
+
+
+lgamma_p = _special("lgamma", 1, "The logarithm of |gamma(x)|.", _lgamma_reference)
+digamma_p = _special("digamma", 1, "The derivative of lgamma at x.", _scipy("psi"))
+polygamma_p = _special(
+    "polygamma", 2, "The derivative of order m of digamma at x.", _polygamma_reference
+)
+zeta_p = _special("zeta", 2, "The Hurwitz zeta function, sum of (q + k)**-x.", _zeta_reference)
+
+
+def lgamma(x: Any) -> Array:
+    """The natural logarithm of the absolute value of the gamma function; inf at its poles.
+
+    >>> from xpr import lax
+    >>> lax.lgamma(5.0)
+    Array(3.1780539, dtype=float32, weak_type=True)
+    """
+    return lgamma_p.bind(x)
+
+
+def digamma(x: Any) -> Array:
+    """The derivative of `lgamma`: NaN at negative whole numbers, infinite at 0."""
+    return digamma_p.bind(x)
+
+
+def polygamma(m: Any, x: Any) -> Array:
+    """The derivative of order `m` of `digamma` at `x`; NaN unless `m` is a whole number >= 0."""
+    return polygamma_p.bind(m, x)
+
+
+def zeta(x: Any, q: Any) -> Array:
+    """The Hurwitz zeta function: the sum of `(q + k) ** -x` over k = 0, 1, 2, ...
+
+    Infinite for `x == 1` and where a term is; NaN for `x < 1`, and for `q < 0` unless `x` is whole.
+    """
+    return zeta_p.bind(x, q)
+
+
+# ---- incomplete gamma and beta functions
+
+
+def _igamma_reference(a: _NdArray, x: _NdArray) -> Any:
+    value = _scipy("gammainc")(a, x)
+    return np.where((a < 0) | (x < 0) | np.isnan(a) | np.isnan(x), x.dtype.type(np.nan), value)
+
+
+def _igammac_reference(a: _NdArray, x: _NdArray) -> Any:
+    value = _scipy("gammaincc")(a, x)
+    return np.where((a < 0) | (x < 0) | np.isnan(a) | np.isnan(x), x.dtype.type(np.nan), value)
+
+
+def _gamma_series(a: _NdArray, x: _NdArray) -> tuple[_NdArray, _NdArray]:
+    """S = sum of x**n / ((a + 1) ... (a + n)) and its derivative in a."""
+    term, total = np.ones_like(x), np.ones_like(x)
+    slope, slope_total = np.zeros_like(x), np.zeros_like(x)
+    for n in range(1, 100_000):
+        ratio = x / (a + n)
+        slope = slope * ratio - term * ratio / (a + n)
+        term = term * ratio
+        total, slope_total = total + term, slope_total + slope
+        if not np.any((term > 1e-17 * total) | (np.abs(slope) > 1e-17 * np.abs(slope_total))):
+            break
+    return total, slope_total
+
+
+def _gamma_fraction(a: _NdArray, x: _NdArray) -> tuple[_NdArray, _NdArray]:
+    """Legendre's continued fraction of Q(a, x) e**x x**-a gamma(a), and its derivative in a.
+
+    Evaluated from its tail, where its value hardly matters any more.
+    """
+    value, slope = np.zeros_like(x), np.zeros_like(x)
+    for n in range(2000, 0, -1):
+        denominator = x + 2 * n + 1 - a + value
+        value_next = -n * (n - a) / denominator
+        slope = (n - value_next * (slope - 1)) / denominator
+        value = value_next
+    result = 1 / (x + 1 - a + value)
+    return result, -result * result * (slope - 1)
+
+
+def _gamma_derivative_parts(a: _NdArray, x: _NdArray) -> tuple[Any, Any]:
+    """The derivative of igamma in `a` over x**(a-1) e**-x / gamma(a), and that density's log."""
+    import scipy.special  # noqa: PLC0415  loading it takes longer than all of xpr
+
+    a, x = (v.astype(np.float64) for v in np.broadcast_arrays(a, x))
+    valid = (a > 0) & np.isfinite(a) & (x > 0) & np.isfinite(x)
+    a, x = np.where(valid, a, 1.0), np.where(valid, x, 1.0)
+    by_series = (x <= 1) | (x <= a)
+    s, ds = _gamma_series(np.where(by_series, a, 1.0), np.where(by_series, x, 0.5))
+    f, df = _gamma_fraction(np.where(by_series, 1.0, a), np.where(by_series, 2.0, x))
+    series = (x / a) * (ds + s * (np.log(x) - scipy.special.psi(a + 1)))
+    fraction = -x * (df + f * (np.log(x) - scipy.special.psi(a)))
+    ratio = np.where(by_series, series, fraction)
+    return np.where(valid, ratio, np.nan), (a - 1) * np.log(x) - x - scipy.special.gammaln(a)
+
+
+def _igamma_grad_a_reference(a: _NdArray, x: _NdArray) -> Any:
+    ratio, log_density = _gamma_derivative_parts(a, x)
+    limit = (a > 0) & ((x == 0) | (np.isposinf(x) & np.isfinite(a)))
+    return np.where(limit, 0.0, ratio * np.exp(log_density)).astype(x.dtype)
+
+
+def _random_gamma_grad_reference(a: _NdArray, x: _NdArray) -> Any:
+    ratio, _ = _gamma_derivative_parts(a, x)
+    return np.where((a > 0) & (x == 0), 0.0, -ratio).astype(x.dtype)
+
+
+igamma_p = _special(
+    "igamma", 2, "The regularized lower incomplete gamma function.", _igamma_reference
+)
+igammac_p = _special(
+    "igammac", 2, "The regularized upper incomplete gamma function.", _igammac_reference
+)
+igamma_grad_a_p = _special(
+    "igamma_grad_a", 2, "The derivative of igamma in its first argument.", _igamma_grad_a_reference
+)
+random_gamma_grad_p = _special(
+    "random_gamma_grad",
+    2,
+    "The derivative of a gamma-distributed sample in its shape parameter.",
+    _random_gamma_grad_reference,
+)
+regularized_incomplete_beta_p = _special(
+    "regularized_incomplete_beta",
+    3,
+    "The regularized incomplete beta function.",
+    _scipy("betainc"),
+)
+
+
+def igamma(a: Any, x: Any) -> Array:
+    """The regularized lower incomplete gamma function P(a, x), for `a >= 0` and `x >= 0`.
+
+    It is the integral of `t**(a-1) exp(-t) / gamma(a)` from 0 to `x`; NaN outside its domain.
+
+    >>> from xpr import lax
+    >>> lax.igamma(1.0, 1.0)
+    Array(0.63212055, dtype=float32, weak_type=True)
+    """
+    return igamma_p.bind(a, x)
+
+
+def igammac(a: Any, x: Any) -> Array:
+    """The regularized upper incomplete gamma function `1 - igamma(a, x)`, accurate near 0 too."""
+    return igammac_p.bind(a, x)
+
+
+def igamma_grad_a(a: Any, x: Any) -> Array:
+    """The derivative of `igamma(a, x)` with respect to `a`."""
+    return igamma_grad_a_p.bind(a, x)
+
+
+def random_gamma_grad(a: Any, x: Any) -> Array:
+    """The derivative of a sample `x` of the gamma distribution with respect to its shape `a`.
+
+    It is `-igamma_grad_a(a, x)` over the density at `x`, which is how a sample moves when the
+    shape changes and its quantile does not (implicit reparameterization).
+    """
+    return random_gamma_grad_p.bind(a, x)
+
+
+def betainc(a: Any, b: Any, x: Any) -> Array:
+    """The regularized incomplete beta function I_x(a, b), for `a, b >= 0` and `0 <= x <= 1`.
+
+    It is the integral of `t**(a-1) (1-t)**(b-1) / B(a, b)` from 0 to `x`; NaN outside its domain.
+    """
+    return regularized_incomplete_beta_p.bind(a, b, x)
+
+
+# ---- Bessel functions
+
+bessel_i0e_p = _special("bessel_i0e", 1, "exp(-|x|) I0(x).", _scipy("i0e"))
+bessel_i1e_p = _special("bessel_i1e", 1, "exp(-|x|) I1(x).", _odd("i1e"))
+
+
+def bessel_i0e(x: Any) -> Array:
+    """The modified Bessel function of order 0, scaled: `exp(-abs(x)) * I0(x)`."""
+    return bessel_i0e_p.bind(x)
+
+
+def bessel_i1e(x: Any) -> Array:
+    """The modified Bessel function of order 1, scaled: `exp(-abs(x)) * I1(x)`."""
+    return bessel_i1e_p.bind(x)

@@ -1,0 +1,230 @@
+"""From Python functions on pytrees to closed jaxprs: `make_jaxpr` and `eval_shape`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import tree_util
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.errors import shown
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
+from xpr.core.trace import get_aval, is_valid_value, trace_to_jaxpr
+from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
+
+
+class ShapeDtypeStruct:
+    """Shape and dtype of an array that need not exist; accepted by `eval_shape`, `lower`, `trace`.
+
+    >>> import numpy as np
+    >>> ShapeDtypeStruct((2, 3), np.float32)
+    ShapeDtypeStruct(shape=(2, 3), dtype=float32)
+    """
+
+    __slots__ = ("dtype", "shape", "sharding", "weak_type")
+
+    def __init__(
+        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+    ) -> None:
+        if dtype is None:
+            raise ValueError("ShapeDtypeStruct: dtype must be specified")
+        self.shape = tuple(int(d) for d in shape)
+        self.dtype = dtypes.canonicalize(dtype, allow_float0=True)
+        self.sharding = sharding
+        self.weak_type = weak_type
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of unsized object")
+        return self.shape[0]
+
+    def _fields(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.weak_type, self.sharding
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        return hash(self._fields())
+
+    def __repr__(self) -> str:
+        weak = ", weak_type=True" if self.weak_type else ""
+        placed = f", sharding={self.sharding}" if self.sharding is not None else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{placed}{weak})"
+
+
+def abstractify(x: Any) -> ShapedArray:
+    """The aval of a value, or of anything with a shape and a dtype."""
+    if isinstance(x, ShapeDtypeStruct):
+        return ShapedArray(x.shape, x.dtype, x.weak_type, x.sharding)
+    if isinstance(x, ShapedArray):
+        return x
+    if not is_valid_value(x) and hasattr(x, "shape") and hasattr(x, "dtype"):
+        return ShapedArray(
+            tuple(x.shape), dtypes.canonicalize(x.dtype), getattr(x, "weak_type", False)
+        )
+    return get_aval(x)
+
+
+def check_callable(fun: Any, transform: str) -> None:
+    """Raises TypeError unless `fun` can be called."""
+    if not callable(fun):
+        raise TypeError(f"{transform} expects a callable, got {shown(fun)} of type {type(fun)}")
+
+
+class TracedProgram:
+    """A function traced at certain types: its jaxpr and the tree of its results."""
+
+    __slots__ = ("closed", "in_tree", "out_tree")
+
+    def __init__(self, closed: ClosedJaxpr, in_tree: Any, out_tree: Any) -> None:
+        self.closed = closed
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+
+
+def trace_function(
+    fun: Callable[..., Any],
+    in_tree: Any,
+    in_avals: Sequence[ShapedArray],
+    *,
+    static_args: dict[int, Any] | None = None,
+    static_kwargs: dict[str, Any] | None = None,
+    traced_for: str,
+) -> TracedProgram:
+    """Traces `fun` on avals of its flattened dynamic arguments.
+
+    `in_tree` is the tree of (args, kwargs) without the static arguments, which are put back at
+    the positions and under the names given.
+    """
+    statics = static_args or {}
+    named = static_kwargs or {}
+    out_trees: list[Any] = []
+
+    def flat(*leaves: Any) -> Sequence[Any]:
+        args, kwargs = tree_util.tree_unflatten(in_tree, leaves)
+        if statics:
+            args = _interleave(list(args), statics)
+        out = fun(*args, **kwargs, **named)
+        out_leaves, out_tree = tree_util.tree_flatten(out)
+        out_trees.append(out_tree)
+        for i, leaf in enumerate(out_leaves):
+            if not is_valid_value(leaf):
+                raise _invalid_output(fun, out, i, leaf, traced_for)
+        return out_leaves
+
+    closed = trace_to_jaxpr(flat, in_avals, debug_info(fun, in_tree, statics, traced_for))
+    return TracedProgram(closed, in_tree, out_trees[-1])
+
+
+def _interleave(dynamic: list[Any], statics: dict[int, Any]) -> list[Any]:
+    """The whole argument list: static values at their positions, the others in order between."""
+    out: list[Any] = []
+    rest = iter(dynamic)
+    for i in range(len(dynamic) + len(statics)):
+        out.append(statics[i] if i in statics else next(rest))
+    return out
+
+
+def _invalid_output(
+    fun: Callable[..., Any], out: Any, index: int, leaf: Any, traced_for: str
+) -> TypeError:
+    path, _ = tree_util.tree_flatten_with_path(out)[0][index]
+    where = tree_util.keystr(path)
+    place = f" at output component {where}" if where else ""
+    return TypeError(
+        f"function {name_of(fun)} at {source_of(fun)} traced for {traced_for} returned a value of "
+        f"type {type(leaf)}{place}, which is not a valid JAX type: {shown(leaf)}"
+    )
+
+
+def debug_info(
+    fun: Callable[..., Any], in_tree: Any, statics: dict[int, Any], traced_for: str
+) -> DebugInfo:
+    """Names for messages; worked out only while tracing."""
+    dummy = tree_util.tree_unflatten(in_tree, [0] * in_tree.num_leaves)
+    paths = [p for p, _ in tree_util.tree_flatten_with_path(dummy)[0]]
+    count = len(dummy[0]) + len(statics)
+    positions = [i for i in range(count) if i not in statics]
+    return DebugInfo(
+        func_name=name_of(fun),
+        func_src=source_of(fun),
+        traced_for=traced_for,
+        arg_names=argument_names(fun, paths, tree_util.keystr, positions),
+    )
+
+
+def make_jaxpr(
+    fun: Callable[..., Any],
+    static_argnums: int | Iterable[int] = (),
+    axis_env: Any = None,
+    return_shape: bool = False,
+) -> Callable[..., Any]:
+    """A function that gives the jaxpr of `fun` at the types of its arguments.
+
+    With `return_shape` it gives a pair: the jaxpr, and the result's tree of ShapeDtypeStructs.
+
+    >>> import xpr
+    >>> xpr.make_jaxpr(lambda x: x * 2)(1.0)
+    { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }
+    """
+    check_callable(fun, "make_jaxpr")
+    if axis_env:
+        raise NotImplementedError("make_jaxpr: axis_env is not supported; name axes with vmap")
+    roles = argument_roles(fun, static_argnums, None, None, None)
+
+    @functools.wraps(fun)
+    def jaxpr_of(*args: Any, **kwargs: Any) -> Any:
+        statics = {i: args[i] for i in roles.static_argnums if i < len(args)}
+        dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
+        leaves, in_tree = tree_util.tree_flatten((dynamic, kwargs))
+        program = trace_function(
+            fun,
+            in_tree,
+            [abstractify(x) for x in leaves],
+            static_args=statics,
+            traced_for="make_jaxpr",
+        )
+        if return_shape:
+            return program.closed, _structs(program)
+        return program.closed
+
+    return jaxpr_of
+
+
+def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of `fun(*args, **kwargs)` without computing it.
+
+    Arguments may be arrays or anything with a shape and a dtype; the result has the tree of the
+    function's result with ShapeDtypeStructs as leaves.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.eval_shape(lambda x: x @ x.T, xpr.ShapeDtypeStruct((2, 3), jnp.float32))
+    ShapeDtypeStruct(shape=(2, 2), dtype=float32)
+    """
+    check_callable(fun, "eval_shape")
+    leaves, in_tree = tree_util.tree_flatten((args, kwargs))
+    program = trace_function(
+        fun, in_tree, [abstractify(x) for x in leaves], traced_for="eval_shape"
+    )
+    return _structs(program)
+
+
+def _structs(program: TracedProgram) -> Any:
+    leaves = [
+        ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
+        for a in program.closed.out_avals
+    ]
+    return tree_util.tree_unflatten(program.out_tree, leaves)

@@ -1,0 +1,134 @@
+"""Where and how two pytrees, or their structures, differ."""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from ._keys import KeyPath, keystr
+from ._registry import Level, children_with_keys, keys_by_type
+
+_LONGEST_STRUCTURE = 1000
+
+
+class View(NamedTuple):
+    """How to look at a tree: as Python objects, or as nested `Level`s with None for leaves."""
+
+    expand: Callable[[Any], tuple[KeyPath, Level] | None]
+    describe: Callable[[Any], str]
+
+
+def _expand_level(level: Level | None) -> tuple[KeyPath, Level] | None:
+    return None if level is None else (keys_by_type(level), level)
+
+
+OBJECTS = View(children_with_keys, lambda node: str(type(node)))
+STRUCTURE = View(_expand_level, lambda level: "a leaf" if level is None else str(level.type))
+
+
+class Mismatch(NamedTuple):
+    """One place where two trees differ."""
+
+    path: KeyPath
+    kind: str
+    first: str
+    second: str
+    explanation: str
+
+    def text(self, name: str, first: str, second: str) -> str:
+        """The mismatch in words; ``name`` stands before the path, the others name the trees."""
+        return (
+            f"pytree structure error: {self.kind} at key path\n    {name}{keystr(self.path)}\n"
+            f"where {first} has {self.first}, but {second} has {self.second}; {self.explanation}"
+        )
+
+
+def mismatches(
+    first: Any,
+    second: Any,
+    first_view: View = OBJECTS,
+    second_view: View = OBJECTS,
+    *,
+    prefix: bool = False,
+    path: KeyPath = (),
+) -> Iterator[Mismatch]:
+    """All outermost mismatches; with ``prefix``, leaves of ``first`` match any subtree."""
+    one, two = first_view.expand(first), second_view.expand(second)
+    if one is None and (prefix or two is None):
+        return
+    if one is None or two is None or one[1].type is not two[1].type:
+        types = first_view.describe(first), second_view.describe(second)
+        yield Mismatch(path, "different types", *types, "their Python types differ")
+        return
+    _, level = one
+    keys, other = two
+    if (found := _difference(path, level, other)) is not None:
+        yield found
+        return
+    for key, child, other_child in zip(keys, level.children, other.children, strict=True):
+        yield from mismatches(
+            child, other_child, first_view, second_view, prefix=prefix, path=(*path, key)
+        )
+
+
+def _difference(path: KeyPath, first: Level, second: Level) -> Mismatch | None:
+    """How two nodes of one type differ, their children left aside."""
+    name = first.type.__name__
+    counts = len(first.children), len(second.children)
+    one_keys, two_keys = _dict_keys(first), _dict_keys(second)
+    if one_keys is not None and two_keys is not None and set(one_keys) != set(two_keys):
+        same = counts[0] == counts[1]
+        return Mismatch(
+            path,
+            "different pytree metadata" if same else "different numbers of pytree children",
+            f"a {name} with the keys {one_keys}",
+            f"a {name} with the keys {two_keys}",
+            f"the keys that only one of them has: {_only_in_one(one_keys, two_keys)}",
+        )
+    if counts[0] != counts[1]:
+        return Mismatch(
+            path,
+            f"different lengths of {name}",
+            f"a {name} of length {counts[0]}",
+            f"a {name} of length {counts[1]}",
+            "their lengths differ",
+        )
+    if not first.data == second.data:
+        return Mismatch(
+            path,
+            "different pytree metadata",
+            f"{first.type} with metadata {first.data}",
+            f"{second.type} with metadata {second.data}",
+            "their metadata differ",
+        )
+    return None
+
+
+def _dict_keys(level: Level) -> list[Any] | None:
+    if level.type is dict or level.type is OrderedDict:
+        return level.data
+    return level.data[1] if level.type is defaultdict else None
+
+
+def _only_in_one(first: list[Any], second: list[Any]) -> list[Any]:
+    return [k for k in first if k not in second] + [k for k in second if k not in first]
+
+
+def prefix_error(caller: str, prefix: Level | None, tree: Any, structures: list[str]) -> ValueError:
+    """The error for a structure that is not a prefix of ``tree`` though it has to be.
+
+    ``caller`` is the function to blame; ``structures`` are the texts of the two structures.
+    """
+    found = next(mismatches(prefix, tree, STRUCTURE, OBJECTS, prefix=True))
+    names = ("prefix tree", "full tree") if "prefix" in caller else ("first tree", "other tree")
+    lines = (f"The {name}: {shortened(text)}" for name, text in zip(names, structures, strict=True))
+    return ValueError(
+        "\n".join([found.text(f"{caller} tree", f"the {names[0]}", f"the {names[1]}"), *lines])
+    )
+
+
+def shortened(text: str) -> str:
+    """The text, its middle left out where it is longer than a screenful."""
+    if len(text) <= _LONGEST_STRUCTURE:
+        return text
+    half = _LONGEST_STRUCTURE // 2
+    return f"{text[:half]} ... {text[-half:]}"
