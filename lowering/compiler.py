@@ -109,13 +109,18 @@ def _start(
         future: Future[_Outcome] = Future()
 
         def work() -> None:
+            outcome, failure = None, None
             try:
-                future.set_result(_compile(text, debug_text, flag_sets, verify))
+                outcome = _compile(text, debug_text, flag_sets, verify)
             except BaseException as error:  # it is raised again where the result is awaited
-                future.set_exception(error)
-            finally:
-                with _lock:
-                    del _in_flight[key]
+                failure = error
+            # Before the waiting callers go on, so that a new attempt never gets the old failure.
+            with _lock:
+                _in_flight.pop(key, None)
+            if outcome is None:
+                future.set_exception(failure)
+            else:
+                future.set_result(outcome)
 
         _in_flight[key] = future
         previous = threading.stack_size(_STACK_BYTES)

@@ -295,14 +295,16 @@ def test_pruning_leaves_other_files_alone(tmp_path: Path) -> None:
 def test_several_processes_write_and_prune_at_once(tmp_path: Path) -> None:
     """Readers see whole entries only, and nobody fails because another one removes files."""
     script = f"""
-import hashlib, warnings, sys
+import hashlib, random, warnings, sys
 from pathlib import Path
 from xpr.lowering.cache import CompileCache
 warnings.simplefilter("error")
 cache = CompileCache(Path({str(tmp_path)!r}), max_bytes=60_000)
+# A random order: going round in circles, each entry would be removed just before its next use.
+order = random.Random(int(sys.argv[1]))
 hits = 0
-for i in range(400):
-    n = (i * 7 + int(sys.argv[1])) % 40
+for _ in range(400):
+    n = order.randrange(40)
     key = hashlib.sha256(bytes([n])).digest()
     got = cache.get(key)
     assert got is None or got == bytes([n]) * 3000, n

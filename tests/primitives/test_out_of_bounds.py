@@ -62,7 +62,7 @@ def cases(dtype, rng):
         written[inside : inside + 2] = 9
         found.append((lambda a, i: dynamic_slice_p.bind(a, i, slice_sizes=(2,)), [line, start],
                       line[inside : inside + 2]))
-        found.append((lambda a, i: dynamic_update_slice_p.bind(a, jnp.full((2,), 9.0), i),
+        found.append((lambda a, i: dynamic_update_slice_p.bind(a, np.full(2, 9, np.float32), i),
                       [line, start], written))
         at = value + 5 if value < 0 else value
         found.append((lambda a, i: a[i], [line, start], line[min(max(at, 0), 4)]))
