@@ -273,6 +273,7 @@ class JaxprTrace(Trace):
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
         self._const_ids: dict[int, Var] = {}
+        self._kept_alive: list[Any] = []
         self.invars: list[Var] = []
         self.alive = True
         self.debug_info = debug_info or DebugInfo()
@@ -305,10 +306,6 @@ class JaxprTrace(Trace):
                 self.consts.append(x)
         return var
 
-    @property
-    def _kept_alive(self) -> list[Any]:
-        return self.__dict__.setdefault("_alive_list", [])
-
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
@@ -339,6 +336,7 @@ class JaxprTrace(Trace):
         """Ends the trace: its tracers are leaks from now on."""
         self.alive = False
         self._const_ids = {}
+        self._kept_alive = []
 
     def describe_value(self, tracer: JaxprTracer) -> str:
         """Where `tracer` comes from: the arguments it depends on, or the line that made it."""
