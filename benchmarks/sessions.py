@@ -138,7 +138,10 @@ class WorkerSession(Session):
 
 def environment(**extra: str) -> dict[str, str]:
     """What new processes are started with: modules from this tree, CPUs only."""
-    return {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **extra}
+    inherited = dict(os.environ)
+    # An import is timed as installed packages are imported, with their bytecode on disk.
+    inherited.pop("PYTHONDONTWRITEBYTECODE", None)
+    return {**inherited, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu", **extra}
 
 
 def version_in(python: str, package: str) -> str | None:

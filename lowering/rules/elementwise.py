@@ -129,6 +129,7 @@ def _next_after(x: Expr, y: Expr) -> Expr:
 
 _RULES: dict[Primitive, LoweringRule] = {
     p.add_p: _binary("add"),
+    p.add_any_p: _binary("add"),
     p.sub_p: _binary("subtract"),
     p.mul_p: _binary("multiply"),
     p.div_p: divide_values,

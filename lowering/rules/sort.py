@@ -18,6 +18,7 @@ from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._sort_network import network_order, repeated_max
+from xpr.lowering.rules._top_rounds import top_positions
 from xpr.primitives._sorting import sort_values, stable_order, top_order
 from xpr.primitives.sort import approx_top_k_p, sort_p, top_k_p
 
@@ -174,6 +175,8 @@ def _top_k_lower(ctx: LoweringContext, x: Value, *, k: int, axis: int) -> Sequen
     if n <= _COUNTING_LENGTH and x.aval.size * n <= _COUNTING_WORK:
         here = _places(ctx, [ctx.not_(c) for c in _codes(ctx, x)], axis, k)
         return [_pick(ctx, v, here, axis) for v in (x, ctx.iota(_I32, x.shape, axis))]
+    if k <= _ROUNDS and _has_short_codes(x.dtype) and x.aval.size <= np.iinfo(_I32).max:
+        return _top_in_rounds(ctx, x, k, axis)
     if ctx.target.host_calls:
         function = functools.partial(_host_top_k, k=k, axis=axis)
         types = [(a.shape, a.dtype) for a in (values, indices)]
@@ -188,6 +191,26 @@ def _top_k_lower(ctx: LoweringContext, x: Value, *, k: int, axis: int) -> Sequen
     return [
         _axis_back(ctx, ctx.reshape(v, shape), axis) for v in (_take_rows(ctx, rows, order), order)
     ]
+
+
+def _has_short_codes(dtype: np.dtype[Any]) -> bool:
+    """Whether `_codes` gives a single one of 32 bits."""
+    return not dtypes.is_complex(dtype) and dtype.itemsize <= 4
+
+
+def _top_in_rounds(ctx: LoweringContext, x: Value, k: int, axis: int) -> list[Value]:
+    """The `k` greatest elements, for a small `k`."""
+    last = len(x.shape) - 1
+    there = (*(i for i in range(last + 1) if i != axis), axis)
+    back = (*range(axis), last, *range(axis, last))
+    moved = ctx.barrier(ctx.transpose(x, there)) if axis != last else x
+    n = moved.shape[last]
+    rows = ctx.reshape(moved, (x.aval.size // n, n))
+    order = top_positions(ctx, rows, k, lambda part: _codes(ctx, part)[0])
+    row = ctx.mul(ctx.iota(_I32, order.shape, 0), n)
+    values = _take_elements(ctx, rows, ctx.add(row, order))
+    shape = (*moved.shape[:last], k)
+    return [ctx.transpose(ctx.reshape(v, shape), back) for v in (values, order)]
 
 
 def _host_top_k(x: Any, *, k: int, axis: int) -> list[Any]:
@@ -207,23 +230,25 @@ def _approx_top_k_lower(
 def _take_rows(ctx: LoweringContext, x: Value, order: Value) -> Value:
     """The element of each column of `x` at the row that `order` says; both of rank 2."""
     n, columns = x.shape
-    rows = order.shape[0]
-    flat = ctx.reshape(x, (n * columns,))
     wide = _I64 if n * columns > np.iinfo(_I32).max else _I32
     index = ctx.convert(order, wide)
     if columns > 1:
         column = ctx.iota(wide, order.shape, 1)
         index = ctx.add(ctx.mul(index, columns), column)
-    index = ctx.reshape(index, (rows * columns, 1))
+    return _take_elements(ctx, x, index)
+
+
+def _take_elements(ctx: LoweringContext, x: Value, index: Value) -> Value:
+    """The elements of `x` at row-major positions."""
     found = ctx.op1(
         "stablehlo.gather",
-        [flat, index],
-        (rows * columns,),
+        [ctx.reshape(x, (x.aval.size,)), ctx.reshape(index, (index.aval.size, 1))],
+        (index.aval.size,),
         x.dtype,
         "dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], "
         "index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>",
     )
-    return ctx.reshape(found, (rows, columns))
+    return ctx.reshape(found, index.shape)
 
 
 register(sort_p, _sort_lower)

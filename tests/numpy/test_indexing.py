@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import warnings
 from typing import Any
 
 import numpy as np
@@ -432,3 +433,63 @@ def test_wide_unsigned_indices() -> None:
         far = jnp.array([2**64 - 1, 1], jnp.uint64)
         np.testing.assert_array_equal(np.asarray(x[far]), [3.0, 1.0])
         np.testing.assert_array_equal(np.asarray(x.at[far].set(9.0)), [0.0, 9.0, 2.0, 3.0])
+
+
+_AT_METHODS: dict[str, Any] = {
+    "set": lambda a, i, v: a.at[i].set(v, wrap_negative_indices=False),
+    "add": lambda a, i, v: a.at[i].add(v, wrap_negative_indices=False),
+    "max": lambda a, i, v: a.at[i].max(v, wrap_negative_indices=False),
+    "divide": lambda a, i, v: a.at[i].divide(v, wrap_negative_indices=False),
+    "apply": lambda a, i, v: a.at[i].apply(lambda e: e + v, wrap_negative_indices=False),
+}
+
+
+@pytest.mark.parametrize("method", _AT_METHODS)
+def test_negative_indices_that_do_not_wrap_are_out_of_bounds(method: str) -> None:
+    a = jnp.arange(5.0)
+    update = _AT_METHODS[method]
+    plain = {
+        "set": lambda e: 7.0,
+        "add": lambda e: e + 7,
+        "max": lambda e: max(e, 7.0),
+        "divide": lambda e: e / 7,
+        "apply": lambda e: e + 7,
+    }[method]
+    for index in (-1, -5, -9, 2, [-1, -9, 2], [3, -5]):
+        expected = np.arange(5.0, dtype="f4")
+        for i in np.atleast_1d(index):
+            if i >= 0:
+                expected[i] = plain(expected[i])
+        for dtype in ("i1", "i4"):
+            at = index if isinstance(index, int) else np.asarray(index, dtype)
+            np.testing.assert_allclose(update(a, at, 7.0), expected, rtol=1e-6)
+        np.testing.assert_allclose(xpr.jit(update)(a, np.asarray(index), 7.0), expected, rtol=1e-6)
+
+
+def test_reads_at_negative_indices_that_do_not_wrap() -> None:
+    a = jnp.arange(5)
+
+    def get(a: Any, i: Any, **options: Any) -> Any:
+        return a.at[i].get(wrap_negative_indices=False, **options)
+
+    for f in (get, xpr.jit(get, static_argnames=("mode", "fill_value"))):
+        assert int(f(a, -1)) == 0
+        np.testing.assert_array_equal(f(a, np.array([-2, 3])), [0, 3])
+        np.testing.assert_array_equal(
+            f(a, np.array([-2, 3]), mode="fill", fill_value=-7), [-7, 3]
+        )
+        assert int(f(a, -1, mode="fill", fill_value=-7)) == -7
+    # Slices and masks are no integers: they mean what they always do.
+    np.testing.assert_array_equal(get(a, slice(-2, None)), [3, 4])
+    np.testing.assert_array_equal(get(a, np.array([True, False, False, False, True])), [0, 4])
+
+
+@pytest.mark.parametrize(("dtype", "expected"), [("i4", 2), ("f4", 2), ("u1", 2), ("?", True)])
+def test_a_complex_number_set_into_other_types_loses_its_imaginary_part(
+    dtype: str, expected: Any
+) -> None:
+    for value in (2 + 1j, np.complex64(2 + 1j)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = jnp.zeros(3, dtype).at[1].set(value)
+        np.testing.assert_array_equal(found, np.array([0, expected, 0], dtype))

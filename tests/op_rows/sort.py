@@ -150,6 +150,11 @@ ROWS = [
     _top_row("first axis", 2, picks((9, 4)), 0),
     _top_row("one of one", 1, wholes((3, 1))),
     _top_row("no rows", 2, wholes((0, 3))),
+    # Rows that are cut into blocks: evenly, with a rest, along another axis, and of few values.
+    _top_row("blocks", 4, wholes((3, 640))),
+    _top_row("blocks and a rest", 8, ties((3, 1031))),
+    _top_row("special values in blocks", 5, picks((2, 530))),
+    _top_row("blocks of columns", 2, wholes((600, 3)), 0),
     _approximate("greatest", False, False, picks((3, 20))),
     _approximate("least", True, False, picks((3, 20))),
     _approximate("greatest of ties", False, False, ties((3, 20))),

@@ -308,6 +308,27 @@ def test_stages() -> None:
         compiled(np.ones(5, "f4"), 3)
 
 
+def test_a_compiled_program_takes_no_static_arguments() -> None:
+    after = xpr.jit(lambda x, n: x + n, static_argnums=1).lower(jnp.ones(2), 3).compile()
+    before = xpr.jit(lambda n, x: x + n, static_argnums=0).lower(3, jnp.ones(2)).compile()
+    for program in (after, before):
+        np.testing.assert_array_equal(program(jnp.zeros(2)), [3.0, 3.0])
+    # Another value would be ignored in silence.
+    for call in (
+        lambda: after(jnp.zeros(2), 4),
+        lambda: after(jnp.zeros(2), n=4),
+        lambda: before(4, jnp.zeros(2)),
+    ):
+        with pytest.raises(TypeError, match="static arguments left out"):
+            call()
+
+
+def test_a_compiled_program_cannot_be_traced() -> None:
+    program = xpr.jit(lambda x: x + 1).lower(jnp.ones(2)).compile()
+    with pytest.raises(TypeError, match="was compiled for arrays and cannot be traced"):
+        xpr.jit(lambda x: program(x))(jnp.ones(2))
+
+
 def test_lowered_text_is_deterministic_and_free_of_locations() -> None:
     def make():
         return xpr.jit(lambda x: jnp.sin(x) @ x + 1).lower(np.ones((3, 3), "f4")).as_text()

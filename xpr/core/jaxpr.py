@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xpr.core.aval import ShapedArray
+from xpr.core.context import context
 from xpr.core.source_info import UNKNOWN, SourceInfo
 
 if TYPE_CHECKING:
@@ -241,16 +244,29 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     env.update(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
     last_use = last_uses(jaxpr)
-    for index, eqn in enumerate(jaxpr.eqns):
-        operands = [env[v] if isinstance(v, Var) else v.val for v in eqn.invars]
-        results = eqn.primitive.bind(*operands, **eqn.params)
-        if eqn.primitive.multiple_results:
-            env.update(zip(eqn.outvars, results, strict=True))
-        else:
-            env[eqn.outvars[0]] = results
-        for v in last_use.get(index, ()):
-            del env[v]
+    outer_source = context.source
+    try:
+        for index, eqn in enumerate(jaxpr.eqns):
+            operands = [env[v] if isinstance(v, Var) else literal_operand(v) for v in eqn.invars]
+            # What comes of an equation belongs to the same line of the user's program.
+            context.source = eqn.source_info
+            results = eqn.primitive.bind(*operands, **eqn.params)
+            if eqn.primitive.multiple_results:
+                env.update(zip(eqn.outvars, results, strict=True))
+            else:
+                env[eqn.outvars[0]] = results
+            for v in last_use.get(index, ()):
+                del env[v]
+    finally:
+        context.source = outer_source
     return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
+
+
+def literal_operand(literal: Literal) -> Any:
+    """The value of a literal, weakly typed if the literal is."""
+    if literal.aval.weak_type and isinstance(literal.val, np.generic):
+        return literal.val.item()
+    return literal.val
 
 
 def last_uses(jaxpr: Jaxpr) -> dict[int, list[Var]]:

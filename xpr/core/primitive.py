@@ -4,16 +4,22 @@ A rule of each kind, by the names used throughout:
 
     abstract(*avals, **params)          -> aval, or a list of avals (multiple_results)
     reference(*numpy_arrays, **params)  -> ndarray, or a tuple of them: the meaning, in NumPy
-    jvp(primals, tangents, **params)    -> primal out, tangent out
-    transpose(cotangent, *args, **params) -> cotangents (None for constants)
-    batch(args, dims, **params)         -> result, its batch dimension
+    jvp(primals, tangents, **params)    -> result, its tangent (lists of them, multiple_results)
+    transpose(cotangent, *args, **params) -> cotangents of the operands given as `Linear`, else None
+    batch(axis, args, dims, **params)   -> result, its batch dimension (lists, multiple_results)
+
+Tangents and cotangents may be `Zero`s (`xpr.interpreters.zeros`). Programs inside programs need
+two more, for which other primitives have no use:
+
+    linearize(trace, primals, tangents, params) -> results, tangents in the linear program
+    partial_eval(trace, args, params)           -> results, known and unknown ones
 
 The lowering rule lives in `lowering/rules/<family>.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core import trace
@@ -45,19 +51,29 @@ class NotBatchable(Absent):
     """The primitive cannot be vectorised."""
 
 
+class DerivedRule:
+    """A short way to say a rule: `define` asks it for the rule of the primitive it is given to."""
+
+    def rule_for(self, primitive: Primitive) -> Rule:
+        raise NotImplementedError(f"{type(self).__name__} must make a rule")
+
+
 class Primitive:
     """An operation by name; `bind` applies it under the current trace."""
 
     __slots__ = (
         "abstract",
+        "axis_names",
         "batch",
         "dce_rule",
         "doc",
         "eager",
         "family",
         "jvp",
+        "linearize",
         "multiple_results",
         "name",
+        "partial_eval",
         "pp_params",
         "reference",
         "transpose",
@@ -72,6 +88,9 @@ class Primitive:
         self.jvp: Rule | Absent | None = None
         self.transpose: Rule | Absent | None = None
         self.batch: Rule | Absent | None = None
+        self.axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None
+        self.linearize: Rule | None = None
+        self.partial_eval: Rule | None = None
         self.eager = "reference"
         self.dce_rule: Rule | None = None
         self.pp_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None
@@ -82,7 +101,8 @@ class Primitive:
         try:
             return trace.context.trace.process_primitive(self, args, params)
         except (TypeError, ValueError, IndexError, NotImplementedError) as error:
-            note_user_line(error, f"in {self.name}, called from {current()}")
+            place = trace.context.source or current()
+            note_user_line(error, f"in {self.name}, called from {place}")
             raise
 
     def printed_params(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -118,19 +138,26 @@ def define(
     doc: str,
     abstract: Rule,
     reference: Rule,
-    jvp: Rule | Absent | None = None,
+    jvp: Rule | DerivedRule | Absent | None = None,
     transpose: Rule | Absent | None = None,
-    batch: Rule | Absent | None = None,
+    batch: Rule | DerivedRule | Absent | None = None,
     multiple_results: bool = False,
     eager: str = "reference",
     pp_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
     dce: Rule | None = None,
+    linearize: Rule | None = None,
+    partial_eval: Rule | None = None,
+    axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None,
+    kind: type[Primitive] = Primitive,
 ) -> Primitive:
     """Makes the primitive `name` with all its rules and registers it.
 
     `family` is the file name its rules have in `xpr/primitives` and `lowering/rules`; `doc` one
     line that says what it computes. `eager="compile"` marks a primitive for which the NumPy
-    reference is far too slow: outside `jit` it is compiled instead.
+    reference is far too slow: outside `jit` it is compiled instead. `jvp` and `batch` may be
+    marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.
+    `axis_names` says which named axes the parameters of a collective name. `kind` is the class of
+    the primitive, for those whose `bind` is special.
     """
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
@@ -138,10 +165,14 @@ def define(
         raise ValueError(f"eager must be 'reference' or 'compile', got {eager!r}")
     if not doc:
         raise ValueError(f"primitive {name!r} needs a line of documentation")
-    primitive = Primitive(name, family, multiple_results)
+    primitive = kind(name, family, multiple_results)
     primitive.doc = doc
     primitive.abstract, primitive.reference = abstract, reference
-    primitive.jvp, primitive.transpose, primitive.batch = jvp, transpose, batch
+    primitive.jvp = jvp.rule_for(primitive) if isinstance(jvp, DerivedRule) else jvp
+    primitive.transpose = transpose
+    primitive.batch = batch.rule_for(primitive) if isinstance(batch, DerivedRule) else batch
+    primitive.linearize, primitive.partial_eval = linearize, partial_eval
+    primitive.axis_names = axis_names
     primitive.eager, primitive.pp_params, primitive.dce_rule = eager, pp_params, dce
     registry[name] = primitive
     return primitive

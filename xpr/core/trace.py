@@ -7,7 +7,7 @@ by another live trace is a constant to the current one; a value of a finished tr
 
 from __future__ import annotations
 
-import threading
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray, scalar_aval
 from xpr.core.config import state
+from xpr.core.context import Context, context
 from xpr.core.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -43,6 +44,29 @@ class Trace:
     ) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must say what binding a primitive does")
 
+    def process_custom_jvp_call(
+        self,
+        primitive: Any,
+        fun: Callable[..., Sequence[Any]],
+        jvp: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Sequence[Any]:
+        """Calls a function that has a JVP rule of its own."""
+        raise NotImplementedError(f"{type(self).__name__} must say what custom_jvp calls do")
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Any,
+        fun: Callable[..., Sequence[Any]],
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Sequence[Any]:
+        """Calls a function that has a VJP rule of its own."""
+        raise NotImplementedError(f"{type(self).__name__} must say what custom_vjp calls do")
+
 
 class _NoEagerTrace(Trace):
     def process_primitive(
@@ -51,19 +75,13 @@ class _NoEagerTrace(Trace):
         raise RuntimeError("xpr is only half imported: import xpr before using its parts")
 
 
-class _Context(threading.local):
-    trace: Any = _NoEagerTrace()
-    eager: Any = None
-    name_stack: str = ""
-
-
-context = _Context()
+Context.trace = _NoEagerTrace()
 
 
 def install_eager_trace(trace: Trace) -> None:
     """Makes `trace` the one that every thread starts with."""
-    _Context.trace = trace
-    _Context.eager = trace
+    Context.trace = trace
+    Context.eager = trace
 
 
 class set_current_trace:
@@ -170,7 +188,13 @@ class Tracer(Array):
         """Where the tracer comes from, for messages."""
         return ""
 
+    def concrete(self) -> Any:
+        """A value whose Python value may stand for this tracer's; None if there is none."""
+        return None
+
     def __bool__(self) -> bool:
+        if (value := self.concrete()) is not None:
+            return bool(value)
         raise TracerBoolConversionError(
             "Attempted boolean conversion of traced array with shape "
             f"{_shape(self)}.{self._origin()}\n"
@@ -178,6 +202,8 @@ class Tracer(Array):
         )
 
     def __index__(self) -> int:
+        if (value := self.concrete()) is not None:
+            return operator.index(value)
         raise TracerIntegerConversionError(
             "The __index__() method was called on traced array with shape "
             f"{_shape(self)}{self._origin()}"
@@ -197,20 +223,30 @@ class Tracer(Array):
         )
 
     def __int__(self) -> int:
+        if (value := self.concrete()) is not None:
+            return int(value)
         raise self._concretization(_conversion_hint("int"))
 
     def __float__(self) -> float:
+        if (value := self.concrete()) is not None:
+            return float(value)
         raise self._concretization(_conversion_hint("float"))
 
     def __complex__(self) -> complex:
+        if (value := self.concrete()) is not None:
+            return complex(value)
         raise self._concretization(_conversion_hint("complex"))
 
     def item(self, *args: int) -> Any:
+        if (value := self.concrete()) is not None:
+            return value.item(*args)
         raise self._concretization(
             "`item()` needs the value, which exists only when the program runs."
         )
 
     def tolist(self) -> Any:
+        if (value := self.concrete()) is not None:
+            return value.tolist()
         raise self._concretization(
             "`tolist()` needs the values, which exist only when the program runs."
         )
@@ -270,6 +306,7 @@ class JaxprTrace(Trace):
 
     def __init__(self, debug_info: DebugInfo | None = None) -> None:
         self.eqns: list[JaxprEqn] = []
+        self._droppable: set[int] = set()
         self.constvars: list[Var] = []
         self.consts: list[Any] = []
         self._const_ids: dict[int, Var] = {}
@@ -316,7 +353,7 @@ class JaxprTrace(Trace):
             else:
                 invars.append(self.atom(a))
         found = primitive.abstract(*[v.aval for v in invars], **params)
-        source = current_source(context.name_stack)
+        source = context.source or current_source(context.name_stack)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in found]
             self.eqns.append(JaxprEqn(invars, outvars, primitive, params, source))
@@ -325,12 +362,63 @@ class JaxprTrace(Trace):
         self.eqns.append(JaxprEqn(invars, [var], primitive, params, source))
         return JaxprTracer(self, found, var, source)
 
+    def process_custom_jvp_call(
+        self,
+        primitive: Any,
+        fun: Callable[..., Sequence[Any]],
+        jvp: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Sequence[Any]:
+        operands, closed, count = self._trace_call(fun, args)
+        params = params | {"call_jaxpr": closed, "jvp": jvp, "num_consts": count}
+        return self.process_primitive(primitive, operands, params)
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Any,
+        fun: Callable[..., Sequence[Any]],
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Sequence[Any]:
+        operands, closed, count = self._trace_call(fun, args)
+        params = params | {"call_jaxpr": closed, "fwd": fwd, "bwd": bwd, "num_consts": count}
+        return self.process_primitive(primitive, operands, params)
+
+    def _trace_call(
+        self, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
+    ) -> tuple[list[Any], ClosedJaxpr, int]:
+        """Operands, program and the number of operands in front that `fun` closes over."""
+        closed = trace_to_jaxpr(fun, [get_aval(x) for x in args])
+        closed, outer = hoist_consts(closed)
+        return [*outer, *args], closed, len(outer)
+
+    def drop_unused(self, start: int) -> None:
+        """Lets `to_jaxpr` remove the equations from the index `start` on if nothing reads them."""
+        self._droppable.update(id(eqn) for eqn in self.eqns[start:])
+
     def to_jaxpr(self, out: Sequence[Any]) -> ClosedJaxpr:
         """The finished program with `out` as results."""
         outvars = [self.atom(x) for x in out]
+        if self._droppable:
+            self._remove_unused(outvars)
         effects = frozenset().union(*(e.effects for e in self.eqns)) if self.eqns else frozenset()
         jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, effects, self.debug_info)
         return ClosedJaxpr(jaxpr, self.consts)
+
+    def _remove_unused(self, outvars: Sequence[Atom]) -> None:
+        """Removes the equations that may go and whose results nobody reads."""
+        read = {v for v in outvars if isinstance(v, Var)}
+        kept: list[JaxprEqn] = []
+        for eqn in reversed(self.eqns):
+            if id(eqn) in self._droppable and not eqn.effects and read.isdisjoint(eqn.outvars):
+                continue
+            kept.append(eqn)
+            read.update(v for v in eqn.invars if isinstance(v, Var))
+        kept.reverse()
+        self.eqns = kept
 
     def finish(self) -> None:
         """Ends the trace: its tracers are leaks from now on."""
@@ -396,6 +484,20 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
 
 
 register_aval(Tracer, lambda x: x.aval)
+
+
+def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
+    """Makes constants that are tracers of an outer trace inputs, in front of the others."""
+    if not any(isinstance(c, Tracer) for c in closed.consts):
+        return closed, []
+    jaxpr = closed.jaxpr
+    pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
+    outer = [(v, c) for v, c in pairs if isinstance(c, Tracer)]
+    inner = [(v, c) for v, c in pairs if not isinstance(c, Tracer)]
+    hoisted: Jaxpr = jaxpr.replace(
+        constvars=[v for v, _ in inner], invars=[*(v for v, _ in outer), *jaxpr.invars]
+    )
+    return ClosedJaxpr(hoisted, [c for _, c in inner]), [c for _, c in outer]
 
 
 def trace_to_jaxpr(

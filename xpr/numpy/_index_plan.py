@@ -39,7 +39,10 @@ class Window:
 
 @dataclass(frozen=True)
 class Picked:
-    """Elements of an axis by index: a Python int (wrapped, maybe out of bounds) or an array."""
+    """Elements of an axis by index: a Python int (wrapped, maybe out of bounds) or an array.
+
+    Arrays are not wrapped yet.
+    """
 
     axis: int
     index: Any
@@ -69,6 +72,8 @@ class IndexPlan:
     entries: tuple[Entry, ...]
     dots: int | None = None
     """Where an Ellipsis stood; to NumPy it parts two index arrays even if it covers no axis."""
+    wrap: bool = True
+    """Whether negative integers count from the end; otherwise they are out of bounds."""
 
     @property
     def picked(self) -> list[Picked]:
@@ -118,8 +123,8 @@ class IndexPlan:
         return (*rest[:at], *self.batch_shape, *rest[at:])
 
 
-def parse(index: Any, shape: Shape) -> IndexPlan:
-    """Resolves `index` for an operand of `shape`.
+def parse(index: Any, shape: Shape, wrap: bool = True) -> IndexPlan:
+    """Resolves `index` for an operand of `shape`; `wrap` as in `IndexPlan`.
 
     Raises IndexError for too many or ill-shaped indices, TypeError for indices that are neither
     integers nor booleans, and NonConcreteBooleanIndexError for traced masks.
@@ -155,9 +160,9 @@ def parse(index: Any, shape: Shape) -> IndexPlan:
         elif isinstance(item, slice):
             entries.append(_window(item, position, axis, shape[axis]))
         else:
-            entries.append(Picked(axis, _integer(item, position, shape[axis])))
+            entries.append(Picked(axis, _integer(item, position, shape[axis] if wrap else 0)))
         axis += 1
-    plan = IndexPlan(shape, tuple(entries), at if dots else None)
+    plan = IndexPlan(shape, tuple(entries), at if dots else None, wrap)
     _ = plan.batch_shape
     return plan
 
@@ -260,7 +265,7 @@ def _expand_mask(item: Any, position: int) -> list[Any]:
 
 
 def _integer(item: Any, position: int, extent: int) -> Any:
-    """An integer index with negative values wrapped; arrays stay arrays."""
+    """An integer index with `extent` added to a negative value; arrays stay arrays."""
     if isinstance(item, (int, np.integer)):
         value = int(item)
         return value + extent if value < 0 else value

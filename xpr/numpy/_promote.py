@@ -225,6 +225,8 @@ def _scalar_maker(kind: str, dtype: DType, weak: bool) -> Callable[[Any], Any]:
         if target == "c":
             with np.errstate(all="ignore"):
                 return scalar(x)
+        if kind == "c":
+            return np.asarray(x).astype(dtype)[()]
         if -_SAFE_SIZE < x < _SAFE_SIZE:
             return scalar(x)
         with np.errstate(all="ignore"):

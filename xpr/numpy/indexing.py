@@ -42,12 +42,16 @@ def read(
     fill_value: Any = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
+    wrap: bool = True,
 ) -> Any:
-    """`x[index]` with a choice of what out-of-bounds indices mean (see `lax.gather`)."""
+    """`x[index]` with a choice of what out-of-bounds indices mean (see `lax.gather`).
+
+    Negative integers count from the end unless `wrap` is false: then they are out of bounds.
+    """
     index, inserted = lift_scalar_masks(index, len(get_aval(x).shape))
     if inserted:
         x = sh.expand_dims(x, inserted)
-    plan = parse(index, get_aval(x).shape)
+    plan = parse(index, get_aval(x).shape, wrap)
     chosen = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     )
@@ -127,7 +131,7 @@ def _dynamic_window(x: Any, plan: IndexPlan, static: dict[int, int], traced: dic
     sizes = []
     for axis in range(len(shape)):
         if axis in traced:
-            starts.append(_as_start(traced[axis], shape[axis], dtype))
+            starts.append(_as_start(traced[axis], shape[axis] if plan.wrap else 0, dtype))
             sizes.append(1)
         else:
             low, size = boxes[axis] if axis in boxes else (static[axis], 1)
@@ -204,7 +208,8 @@ def index_vectors(plan: IndexPlan, picked: list[Any], axes: list[int]) -> Any:
             host = np.asarray(p)
             if host.dtype.kind == "i":
                 host = host.astype(np.int64)
-                host = np.where(host < 0, host + plan.shape[axis], host)
+                if plan.wrap:
+                    host = np.where(host < 0, host + plan.shape[axis], host)
                 if wide.kind == "u":
                     # Still negative means far out of bounds, and so does the greatest number.
                     host = np.where(host < 0, np.iinfo(wide).max, host.astype(np.uint64))
@@ -213,7 +218,7 @@ def index_vectors(plan: IndexPlan, picked: list[Any], axes: list[int]) -> Any:
                     host = np.clip(host, info.min, info.max)
             column = np.broadcast_to(host.astype(wide), shape)
         else:
-            wrapped = convert_type(wrap_negative(p, plan.shape[axis]), wide)
+            wrapped = convert_type(wrap_negative(p, plan.shape[axis]) if plan.wrap else p, wide)
             own = get_aval(wrapped).shape
             dims = tuple(range(len(shape) - len(own), len(shape)))
             column = wrapped if own == shape else sh.broadcast_in_dim(wrapped, shape, dims)

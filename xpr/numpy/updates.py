@@ -48,8 +48,9 @@ class IndexUpdateRef:
     """`x.at[index]`: its methods return copies of `x` with the indexed elements changed.
 
     All take `mode` (what indices out of bounds mean: "drop"/"fill" skips the update, the default;
-    "clip" moves the index inside; "promise_in_bounds" says there are none) and the promises
-    `indices_are_sorted` and `unique_indices`.
+    "clip" moves the index inside; "promise_in_bounds" says there are none), the promises
+    `indices_are_sorted` and `unique_indices`, and `wrap_negative_indices`: when false, negative
+    integers do not count from the end but are out of bounds.
     """
 
     __slots__ = ("array", "index")
@@ -68,8 +69,11 @@ class IndexUpdateRef:
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
         fill_value: Any = None,
+        out_sharding: None = None,
+        wrap_negative_indices: bool = True,
     ) -> Any:
         """`x[index]`, with "fill" as a mode that gives `fill_value` for indices out of bounds."""
+        _refuse_sharding(out_sharding)
         return read(
             self.array,
             self.index,
@@ -77,6 +81,7 @@ class IndexUpdateRef:
             fill_value=fill_value,
             indices_are_sorted=indices_are_sorted,
             unique_indices=unique_indices,
+            wrap=wrap_negative_indices,
         )
 
     def set(self, values: Any, **options: Any) -> Any:
@@ -122,6 +127,11 @@ class IndexUpdateRef:
     def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
         """`func.at(x, index)` on a copy: an element that occurs twice is changed twice."""
         return _apply(self.array, self.index, func, **options)
+
+
+def _refuse_sharding(out_sharding: Any) -> None:
+    if out_sharding is not None:
+        raise NotImplementedError("at[] does not take out_sharding")
 
 
 def _one(x: Any) -> Any:
@@ -202,16 +212,15 @@ def _update(
     out_sharding: None = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    if out_sharding is not None or not wrap_negative_indices:
-        raise NotImplementedError("at[] takes neither out_sharding nor wrap_negative_indices=False")
+    _refuse_sharding(out_sharding)
     x = as_operand("at", x)
     own = get_aval(x)
     x, values = _common_types(x, _values(values), kind)
     index, inserted = lift_scalar_masks(index, len(own.shape))
     if inserted:
         x = sh.expand_dims(x, inserted)
-    options = (indices_are_sorted, unique_indices, mode)
-    out = _write(x, parse(index, get_aval(x).shape), values, kind, *options)
+    plan = parse(index, get_aval(x).shape, wrap_negative_indices)
+    out = _write(x, plan, values, kind, indices_are_sorted, unique_indices, mode)
     if inserted:
         out = sh.squeeze(out, inserted)
     found = get_aval(out)
@@ -426,12 +435,15 @@ def _apply(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
+    out_sharding: None = None,
+    wrap_negative_indices: bool = True,
 ) -> Any:
+    _refuse_sharding(out_sharding)
     x = as_operand("at", x)
     index, inserted = lift_scalar_masks(index, len(get_aval(x).shape))
     if inserted:
         x = sh.expand_dims(x, inserted)
-    plan = parse(index, get_aval(x).shape)
+    plan = parse(index, get_aval(x).shape, wrap_negative_indices)
     if 0 in plan.result_shape():
         return sh.squeeze(x, inserted) if inserted else x
     dims, vectors, updates_shape, _ = _scatter_form(plan)

@@ -58,11 +58,43 @@ def stable_order(keys: Sequence[NDArray], axis: int) -> NDArray:
 def top_order(x: NDArray, k: int, axis: int) -> NDArray:
     """Positions along `axis` of the `k` greatest, NaN first, equal ones by position."""
     moved = np.moveaxis(x, axis, -1)
+    if 0 < k and moved.shape[-1] >= _LONG * k and x.dtype.itemsize <= 4:
+        found = _top_of_candidates(moved, k)
+        if found is not None:
+            return np.moveaxis(found, -1, axis)
     # The complement reverses the order of integers without overflow.
     code = (~_code(moved) << 32) | np.arange(moved.shape[-1], dtype=np.int64)
     if 0 < k < code.shape[-1] // 8:
         code = np.partition(code, k - 1, axis=-1)[..., :k]
     return np.moveaxis(np.sort(code, axis=-1)[..., :k] & _LOW, -1, axis)
+
+
+# From so many times `k` elements in a row on it pays to look for candidates first.
+_LONG = 64
+_COLUMNS = 8
+
+
+def _top_of_candidates(x: NDArray, k: int) -> NDArray | None:
+    """Positions of the `k` greatest of each row, found among a few candidates.
+
+    The maxima of `k` disjoint sets of elements bound the `k` greatest from below, and finding them
+    takes one quick pass. None if too many elements reach the bound, as when most are equal.
+    """
+    n = x.shape[-1]
+    rows = x.reshape(-1, n)
+    if dtypes.is_float(x.dtype) and x.dtype.itemsize < 4:
+        rows = rows.astype(np.float32)
+    sets = n // _COLUMNS
+    greatest = rows[:, : sets * _COLUMNS].reshape(len(rows), _COLUMNS, sets).max(axis=1)
+    bound = np.partition(greatest, sets - k, axis=-1)[:, sets - k, None]
+    # NaN counts as the greatest value, here as in `max` and `partition`.
+    row, position = np.nonzero(~(rows < bound))
+    if len(row) > rows.size // _COLUMNS:
+        return None
+    order = np.lexsort((position, ~_code(rows[row, position]), row))
+    first = np.searchsorted(row, np.arange(len(rows)))
+    found = position[order[first[:, None] + np.arange(k)]]
+    return found.reshape(*x.shape[:-1], k)
 
 
 def _code(x: NDArray) -> NDArray:

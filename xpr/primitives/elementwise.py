@@ -15,7 +15,9 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import define
+from xpr.core.primitive import NotDifferentiable, define
+from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives._complex import complex_dtype, divide, from_parts, maximum, minimum, real_dtype
 from xpr.primitives.convert import convert_element_type
 from xpr.primitives.families import (
@@ -28,6 +30,17 @@ from xpr.primitives.families import (
     in_float32,
     require_kind,
     unary,
+)
+from xpr.primitives.rules import (
+    ElementwiseBatch,
+    LinearJVP,
+    NoTangent,
+    Partials,
+    broadcast_to,
+    full_like,
+    is_linear,
+    shape_of,
+    unbroadcast,
 )
 
 __all__ = [
@@ -65,9 +78,60 @@ class RoundingMethod(enum.IntEnum):
 
 # ---- sums and products
 
-add_p = binary("add", family=_FAMILY, kinds=NUMERIC, doc="x + y.", reference=np.add)
-sub_p = binary("sub", family=_FAMILY, kinds=NUMERIC, doc="x - y.", reference=np.subtract)
-mul_p = binary("mul", family=_FAMILY, kinds=NUMERIC, doc="x * y.", reference=np.multiply)
+
+def _add_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [unbroadcast(ct, shape_of(z)) if is_linear(z) else None for z in (x, y)]
+
+
+def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [
+        unbroadcast(ct, shape_of(x)) if is_linear(x) else None,
+        unbroadcast(ops.neg(ct), shape_of(y)) if is_linear(y) else None,
+    ]
+
+
+def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    if is_linear(x):
+        return [unbroadcast(ops.mul(ct, y), shape_of(x)), None]
+    return [None, unbroadcast(ops.mul(x, ct), shape_of(y))]
+
+
+add_p = binary(
+    "add",
+    family=_FAMILY,
+    kinds=NUMERIC,
+    doc="x + y.",
+    reference=np.add,
+    jvp=Partials(lambda t, out, x, y: t, lambda t, out, x, y: t),
+    transpose=_add_transpose,
+)
+sub_p = binary(
+    "sub",
+    family=_FAMILY,
+    kinds=NUMERIC,
+    doc="x - y.",
+    reference=np.subtract,
+    jvp=Partials(lambda t, out, x, y: t, lambda t, out, x, y: ops.neg(t)),
+    transpose=_sub_transpose,
+)
+mul_p = binary(
+    "mul",
+    family=_FAMILY,
+    kinds=NUMERIC,
+    doc="x * y.",
+    reference=np.multiply,
+    jvp=Partials(lambda t, out, x, y: ops.mul(t, y), lambda t, out, x, y: ops.mul(x, t)),
+    transpose=_mul_transpose,
+)
+add_any_p = binary(
+    "add_any",
+    family=_FAMILY,
+    kinds=NUMERIC,
+    doc="x + y, the sum of two cotangents of one value.",
+    reference=np.add,
+    jvp=Partials(lambda t, out, x, y: t, lambda t, out, x, y: t),
+    transpose=_add_transpose,
+)
 
 
 def add(x: Any, y: Any) -> Array:
@@ -124,19 +188,37 @@ def _rem_reference(x: _NdArray, y: _NdArray) -> Any:
     return np.where(y == 0, x, result)
 
 
+def _div_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [unbroadcast(ops.div(ct, y), shape_of(x)), None]
+
+
 div_p = binary(
     "div",
     family=_FAMILY,
     kinds=NUMERIC,
     doc="x / y; integer quotients are truncated.",
     reference=_div_reference,
+    jvp=Partials(
+        lambda t, out, x, y: ops.div(t, y),
+        lambda t, out, x, y: ops.mul(ops.neg(t), ops.div(out, y)),
+    ),
+    transpose=_div_transpose,
 )
+
+
+def _rem_by_divisor(t: Any, out: Any, x: Any, y: Any) -> Any:
+    quotient = ops.div(x, y)
+    whole = ops.bind("floor", ops.bind("abs", quotient))
+    return ops.mul(ops.neg(t), ops.mul(ops.bind("sign", quotient), whole))
+
+
 rem_p = binary(
     "rem",
     family=_FAMILY,
     kinds=REAL,
     doc="The remainder of x / y, with the sign of x.",
     reference=_rem_reference,
+    jvp=Partials(lambda t, out, x, y: t, _rem_by_divisor),
 )
 
 
@@ -165,8 +247,20 @@ def rem(x: Any, y: Any) -> Array:
 # ---- extremes
 
 
+def _share(x: Any, out: Any, y: Any) -> Any:
+    """How much of the extreme `out` of x and y is x: 1, 0, or 1/2 where both are equal."""
+    shape = shape_of(out)
+    chosen = ops.select(ops.eq(broadcast_to(x, shape), out), full_like(out, 1), full_like(out, 0))
+    both = ops.eq(broadcast_to(x, shape), broadcast_to(y, shape))
+    return ops.div(chosen, ops.select(both, full_like(out, 2), full_like(out, 1)))
+
+
 max_p = binary(
     "max",
+    jvp=Partials(
+        lambda t, out, x, y: ops.mul(t, _share(x, out, y)),
+        lambda t, out, x, y: ops.mul(t, _share(y, out, x)),
+    ),
     family=_FAMILY,
     kinds="biufc",
     doc="The greater of x and y; NaN if either is.",
@@ -174,6 +268,10 @@ max_p = binary(
 )
 min_p = binary(
     "min",
+    jvp=Partials(
+        lambda t, out, x, y: ops.mul(t, _share(x, out, y)),
+        lambda t, out, x, y: ops.mul(t, _share(y, out, x)),
+    ),
     family=_FAMILY,
     kinds="biufc",
     doc="The lesser of x and y; NaN if either is.",
@@ -241,9 +339,29 @@ def _complex_reference(x: _NdArray, y: _NdArray) -> Any:
     return from_parts(x, y, complex_dtype(x.dtype))
 
 
-neg_p = unary("neg", family=_FAMILY, kinds=NUMERIC, doc="-x.", reference=np.negative)
+def _abs_tangent(t: Any, out: Any, x: Any) -> Any:
+    aval = get_aval(x)
+    if not dtypes.is_complex(aval.dtype):
+        # At 0 this takes the derivative from the right, as JAX does.
+        return ops.select(ops.bind("ge", x, full_like(x, 0)), t, ops.neg(t))
+    size = ops.convert(out, aval.dtype)
+    nonzero = ops.select(ops.eq(size, full_like(size, 0)), full_like(size, 1), size)
+    direction = ops.div(ops.bind("conj", x, input_dtype=aval.dtype), nonzero)
+    return ops.bind("real", ops.mul(t, direction))
+
+
+neg_p = unary(
+    "neg",
+    family=_FAMILY,
+    kinds=NUMERIC,
+    doc="-x.",
+    reference=np.negative,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x: [ops.neg(ct)],
+)
 sign_p = unary(
     "sign",
+    jvp=NoTangent(),
     family=_FAMILY,
     kinds=NUMERIC,
     doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.",
@@ -251,6 +369,7 @@ sign_p = unary(
 )
 abs_p = unary(
     "abs",
+    jvp=Partials(_abs_tangent),
     family=_FAMILY,
     kinds="ifc",
     doc="The absolute value of x.",
@@ -259,6 +378,8 @@ abs_p = unary(
 )
 real_p = unary(
     "real",
+    jvp=LinearJVP(),
+    transpose=lambda ct, x: [ops.bind("complex", ct, full_like(ct, 0))],
     family=_FAMILY,
     kinds="c",
     doc="The real part of x.",
@@ -267,14 +388,34 @@ real_p = unary(
 )
 imag_p = unary(
     "imag",
+    jvp=LinearJVP(),
+    # Transposition does not conjugate: the real-linear map z -> Im z has Im(z) = Re(-i z).
+    transpose=lambda ct, x: [ops.bind("complex", full_like(ct, 0), ops.neg(ct))],
     family=_FAMILY,
     kinds="c",
     doc="The imaginary part of x.",
     reference=np.imag,
     result=real_dtype,
 )
+
+
+def _conj_transpose(ct: Any, x: Any, *, input_dtype: Any) -> list[Any]:
+    whole = ops.bind("conj", ct, input_dtype=get_aval(ct).dtype)
+    return [whole if dtypes.is_complex(np.dtype(input_dtype)) else ops.bind("real", whole)]
+
+
+def _complex_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
+    return [
+        unbroadcast(ops.bind("real", ct), shape_of(x)) if is_linear(x) else None,
+        unbroadcast(ops.neg(ops.bind("imag", ct)), shape_of(y)) if is_linear(y) else None,
+    ]
+
+
 conj_p = define(
     "conj",
+    jvp=LinearJVP(),
+    transpose=_conj_transpose,
+    batch=ElementwiseBatch(),
     family=_FAMILY,
     doc="The complex conjugate of x.",
     abstract=_conj_abstract,
@@ -282,6 +423,9 @@ conj_p = define(
 )
 complex_p = define(
     "complex",
+    jvp=LinearJVP(),
+    transpose=_complex_transpose,
+    batch=ElementwiseBatch(),
     family=_FAMILY,
     doc="x + iy.",
     abstract=_complex_abstract,
@@ -357,6 +501,7 @@ def _round_reference(x: _NdArray, *, rounding_method: RoundingMethod) -> Any:
 
 floor_p = unary(
     "floor",
+    jvp=NoTangent(),
     family=_FAMILY,
     kinds=FLOATING,
     doc="The greatest whole number <= x.",
@@ -364,6 +509,7 @@ floor_p = unary(
 )
 ceil_p = unary(
     "ceil",
+    jvp=NoTangent(),
     family=_FAMILY,
     kinds=FLOATING,
     doc="The least whole number >= x.",
@@ -371,6 +517,7 @@ ceil_p = unary(
 )
 round_p = unary(
     "round",
+    jvp=NoTangent(),
     family=_FAMILY,
     kinds=FLOATING,
     doc="The whole number nearest to x.",
@@ -410,6 +557,7 @@ def _nextafter_reference(x: _NdArray, y: _NdArray) -> Any:
 
 nextafter_p = binary(
     "nextafter",
+    jvp=NotDifferentiable("it maps to the neighbouring number, not continuously"),
     family=_FAMILY,
     kinds=FLOATING,
     doc="The next representable number from x towards y.",

@@ -13,7 +13,8 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import Absent, Primitive, Rule, define
+from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
+from xpr.primitives.rules import ElementwiseBatch
 
 # The kinds that a primitive takes, in the letters of `dtypes.kind`.
 FLOATING = "f"
@@ -141,8 +142,8 @@ def unary(
     doc: str,
     reference: Callable[..., Any],
     result: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
-    jvp: Rule | Absent | None = None,
-    transpose: Rule | Absent | None = None,
+    jvp: Rule | DerivedRule | Absent | None = None,
+    transpose: Rule | Absent = NotLinear("it is not linear"),
 ) -> Primitive:
     """An elementwise primitive of one operand; `result` maps its dtype to the result's."""
 
@@ -162,6 +163,7 @@ def unary(
         reference=reference,
         jvp=jvp,
         transpose=transpose,
+        batch=ElementwiseBatch(),
     )
 
 
@@ -174,8 +176,8 @@ def nary(
     doc: str,
     reference: Callable[..., Any],
     result: np.dtype[Any] | None = None,
-    jvp: Rule | Absent | None = None,
-    transpose: Rule | Absent | None = None,
+    jvp: Rule | DerivedRule | Absent | None = None,
+    transpose: Rule | Absent = NotLinear("it is not linear"),
 ) -> Primitive:
     """An elementwise primitive of `arity` operands of one dtype; `result` fixes another one."""
 
@@ -201,6 +203,7 @@ def nary(
         reference=reference,
         jvp=jvp,
         transpose=transpose,
+        batch=ElementwiseBatch(),
     )
 
 

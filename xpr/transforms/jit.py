@@ -20,8 +20,8 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
-from xpr.core.trace import Tracer, context, get_aval, is_valid_value
+from xpr.core.jaxpr import eval_jaxpr
+from xpr.core.trace import Tracer, context, get_aval, hoist_consts, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
@@ -316,7 +316,7 @@ class JittedFunction:
             tuple((i, type(v), v) for i, v in parts.static_args.items()),
             tuple((k, type(v), v) for k, v in sorted(parts.static_kwargs.items())),
         )
-        key = (state.trace_key, parts.tree, statics, *avals)
+        key = ((state.trace_key, context.axis_env), parts.tree, statics, *avals)
         traced = self._cache.traced.get(key)
         if traced is None:
             if state.explain_recompile and self._cache.traced:
@@ -426,20 +426,6 @@ def _differences(old: tuple[Any, ...], new: tuple[Any, ...], names: Sequence[str
                 f"argument {name} changed from {a.str_short()}{was} to {b.str_short()}{weak}"
             )
     return found
-
-
-def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """Makes constants that are tracers of an outer trace inputs, in front of the others."""
-    if not any(isinstance(c, Tracer) for c in closed.consts):
-        return closed, []
-    jaxpr = closed.jaxpr
-    pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
-    outer = [(v, c) for v, c in pairs if isinstance(c, Tracer)]
-    inner = [(v, c) for v, c in pairs if not isinstance(c, Tracer)]
-    hoisted: Jaxpr = jaxpr.replace(
-        constvars=[v for v, _ in inner], invars=[*(v for v, _ in outer), *jaxpr.invars]
-    )
-    return ClosedJaxpr(hoisted, [c for _, c in inner]), [c for _, c in outer]
 
 
 def jit(

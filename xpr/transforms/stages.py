@@ -8,6 +8,7 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.trace import Tracer
 from xpr.dispatch import compiled
 from xpr.dispatch.placement import default_device
 from xpr.lowering.module import LoweredModule
@@ -132,13 +133,22 @@ class Compiled(_Stage):
         self._program = program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Runs the program; TypeError for arguments of types it was not compiled for."""
-        parts = self._function.take_apart(args, kwargs)
+        """Runs the program; TypeError for arguments of types it was not compiled for.
+
+        Static arguments are left out: their values are part of the program.
+        """
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        parts = CallParts(leaves, tree, self._parts.static_args, {}, self._parts.donated)
         if parts.tree != self._traced.in_tree:
             raise TypeError(
                 f"Function {self.fun_name} was compiled for arguments of structure "
-                f"{self._traced.in_tree}, "
+                f"{self._traced.in_tree}, static arguments left out, "
                 f"called with {parts.tree}"
+            )
+        if any(isinstance(x, Tracer) for x in leaves):
+            raise TypeError(
+                f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
+                "jitted function itself inside a transformation"
             )
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)

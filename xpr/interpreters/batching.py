@@ -1,0 +1,309 @@
+"""Vectorisation: one program run on many examples, with a batch axis added to its operations.
+
+A `BatchTracer` is an array with one axis more than its type says; `dim` is that axis's place. Each
+primitive's batching rule gets the operands with the batch axis and where it is (None for operands
+without one), and gives the result and where its batch axis is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from xpr.core.aval import ShapedArray
+from xpr.core.context import context
+from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.primitive import Absent, Primitive, get_primitive
+from xpr.core.trace import Trace, Tracer, get_aval, set_current_trace, trace_to_jaxpr
+from xpr.interpreters.caching import weak_jaxpr_cache
+from xpr.interpreters.zeros import Zero, full, instantiate, tangent_aval
+
+Dim = int | None
+
+
+class BatchAxis:
+    """The axis that a function is mapped over: its size, and its name if it has one."""
+
+    __slots__ = ("name", "size")
+
+    def __init__(self, size: int, name: Hashable = None) -> None:
+        self.size = size
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, BatchAxis) and self.size == other.size and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash((self.size, self.name))
+
+    def __repr__(self) -> str:
+        return f"BatchAxis(size={self.size}, name={self.name!r})"
+
+
+class mapped_axis:
+    """Makes `axis` known by its name inside a `with` block."""
+
+    __slots__ = ("_axis", "_old")
+
+    def __init__(self, axis: BatchAxis) -> None:
+        self._axis = axis
+
+    def __enter__(self) -> None:
+        self._old = context.axis_env
+        if self._axis.name is not None:
+            context.axis_env = (*self._old, (self._axis.name, self._axis.size))
+
+    def __exit__(self, *_: object) -> None:
+        context.axis_env = self._old
+
+
+def without_axis(aval: ShapedArray, dim: Dim) -> ShapedArray:
+    """The type of one example of a batch."""
+    if dim is None:
+        return aval
+    shape = aval.shape
+    return ShapedArray((*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type)
+
+
+def with_axis(aval: ShapedArray, dim: Dim, size: int) -> ShapedArray:
+    """The type of a batch of `size` examples of type `aval`."""
+    if dim is None:
+        return aval
+    shape = aval.shape
+    return ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type)
+
+
+class BatchTracer(Tracer):
+    """One example of a batch, standing for all of them."""
+
+    __slots__ = ("dim", "val")
+
+    def __init__(self, trace: Trace, val: Any, dim: int) -> None:
+        self._trace = trace
+        self.aval = without_axis(get_aval(val), dim)
+        self.val = val
+        self.dim = dim
+
+    def __repr__(self) -> str:
+        batched = get_aval(self.val)
+        return (
+            f"VmapTracer(aval={self.aval.dtype.name}[{_sizes(self.aval)}], "
+            f"batched={batched.dtype.name}[{_sizes(batched)}])"
+        )
+
+
+def _sizes(aval: ShapedArray) -> str:
+    return ",".join(map(str, aval.shape))
+
+
+class BatchTrace(Trace):
+    """Applies the batching rule of each primitive, under the trace that was current before."""
+
+    def __init__(self, parent: Trace, axis: BatchAxis) -> None:
+        self.parent = parent
+        self.axis = axis
+        self.alive = True
+
+    def pair(self, x: Any) -> tuple[Any, Dim]:
+        if type(x) is BatchTracer and x._trace is self:
+            return x.val, x.dim
+        return x, None
+
+    def wrap(self, val: Any, dim: Dim) -> Any:
+        return val if dim is None else BatchTracer(self, val, dim)
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        vals: list[Any] = []
+        dims: list[Dim] = []
+        batched = False
+        for x in args:
+            if type(x) is BatchTracer and x._trace is self:
+                vals.append(x.val)
+                dims.append(x.dim)
+                batched = True
+            else:
+                vals.append(x)
+                dims.append(None)
+        if not batched and not self._is_named_by(primitive, params):
+            with set_current_trace(self.parent):
+                return primitive.bind(*vals, **params)
+        rule = batching_rule(primitive)
+        with set_current_trace(self.parent):
+            out, out_dims = rule(self.axis, vals, dims, **params)
+        if primitive.multiple_results:
+            return [self.wrap(v, d) for v, d in zip(out, out_dims, strict=True)]
+        return self.wrap(out, out_dims)
+
+    def _is_named_by(self, primitive: Primitive, params: dict[str, Any]) -> bool:
+        """Whether an operation is about this axis, although no operand has it."""
+        if self.axis.name is None or primitive.axis_names is None:
+            return False
+        return self.axis.name in primitive.axis_names(params)
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
+    ) -> Sequence[Any]:
+        vals, dims = self._split(args)
+        batched_fun = batched_at_front(fun, self.axis, dims)
+
+        def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+            n = len(primals)
+            zero = [type(t) is Zero for t in tangents]
+
+            def both(*xs: Any) -> Sequence[Any]:
+                given = iter(xs[n:])
+                inner = [
+                    Zero(tangent_aval(get_aval(x))) if z else next(given)
+                    for x, z in zip(xs[:n], zero, strict=True)
+                ]
+                out, out_tangents = jvp(xs[:n], inner)
+                return [*out, *map(instantiate, out_tangents)]
+
+            dense = [t for t, z in zip(tangents, zero, strict=True) if not z]
+            dense_dims = [d for d, z in zip(dims, zero, strict=True) if not z]
+            found = batched_at_front(both, self.axis, [*dims, *dense_dims])(*primals, *dense)
+            return found[: len(found) // 2], found[len(found) // 2 :]
+
+        with set_current_trace(self.parent):
+            out = self.parent.process_custom_jvp_call(
+                primitive, batched_fun, batched_jvp, vals, params
+            )
+        return [self.wrap(x, 0) for x in out]
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
+    ) -> Sequence[Any]:
+        vals, dims = self._split(args)
+        batched_fun = batched_at_front(fun, self.axis, dims)
+        batched_fwd = primitive.batched_fwd(fwd, self.axis, dims)
+        batched_bwd = primitive.batched_bwd(bwd, self.axis, dims)
+        with set_current_trace(self.parent):
+            out = self.parent.process_custom_vjp_call(
+                primitive, batched_fun, batched_fwd, batched_bwd, vals, params
+            )
+        return [self.wrap(x, 0) for x in out]
+
+    def _split(self, args: Sequence[Any]) -> tuple[list[Any], list[Dim]]:
+        pairs = [self.pair(x) for x in args]
+        return [v for v, _ in pairs], [d for _, d in pairs]
+
+
+def batching_rule(primitive: Primitive) -> Callable[..., Any]:
+    """The batching rule of `primitive`; NotImplementedError, with the reason, when it has none."""
+    rule = primitive.batch
+    if rule is None or isinstance(rule, Absent):
+        reason = f": {rule.reason}" if isinstance(rule, Absent) else ""
+        raise NotImplementedError(f"Batching rule for '{primitive.name}' not implemented{reason}")
+    return rule
+
+
+def batch_flat(
+    fun: Callable[..., Sequence[Any]], axis: BatchAxis, vals: Sequence[Any], dims: Sequence[Dim]
+) -> tuple[list[Any], list[Dim]]:
+    """Results of a function of flat arguments on a batch, and where their batch axes are."""
+    trace = BatchTrace(context.trace, axis)
+    args = [trace.wrap(v, d) for v, d in zip(vals, dims, strict=True)]
+    try:
+        with set_current_trace(trace), mapped_axis(axis):
+            out = fun(*args)
+        pairs = [trace.pair(x) for x in out]
+    finally:
+        trace.alive = False
+    return [v for v, _ in pairs], [d for _, d in pairs]
+
+
+def batched_at_front(
+    fun: Callable[..., Sequence[Any]], axis: BatchAxis, dims: Sequence[Dim]
+) -> Callable[..., list[Any]]:
+    """`fun` on batches whose axes are at `dims`; every result has its batch axis in front."""
+
+    def batched(*vals: Any) -> list[Any]:
+        out, out_dims = batch_flat(fun, axis, vals, dims)
+        return [at_front(axis, x, d) for x, d in zip(out, out_dims, strict=True)]
+
+    return batched
+
+
+# ---- moving and making batch axes: used by the engine and by rules
+
+
+def move_axis(x: Any, source: int, target: int) -> Any:
+    """`x` with its axis `source` moved to the place `target`."""
+    ndim = len(get_aval(x).shape)
+    if source == target:
+        return x
+    order = [i for i in range(ndim) if i != source]
+    order.insert(target, source)
+    return get_primitive("transpose").bind(x, permutation=tuple(order))
+
+
+def broadcast_batch(x: Any, size: int, target: int = 0) -> Any:
+    """`x`, which has no batch axis, with one of that size at the place `target`."""
+    aval = get_aval(x)
+    if not aval.shape and not isinstance(x, Tracer) and not hasattr(x, "addressable_shards"):
+        # A Python or NumPy number stays a literal of the program.
+        return full(ShapedArray((size,), aval.dtype, aval.weak_type), x)
+    shape = (*aval.shape[:target], size, *aval.shape[target:])
+    dims = tuple(i for i in range(len(shape)) if i != target)
+    return get_primitive("broadcast_in_dim").bind(
+        x, shape=shape, broadcast_dimensions=dims, sharding=None
+    )
+
+
+def at_place(axis: BatchAxis, x: Any, dim: Dim, target: int) -> Any:
+    """`x` with its batch axis at the place `target`, broadcast if it has none."""
+    if dim is None:
+        return broadcast_batch(x, axis.size, target)
+    return move_axis(x, dim, target)
+
+
+def at_front(axis: BatchAxis, x: Any, dim: Dim) -> Any:
+    """`x` with its batch axis first, broadcast if it has none."""
+    return at_place(axis, x, dim, 0)
+
+
+def moved_to_front(x: Any, dim: Dim) -> Any:
+    """`x` with its batch axis first; unchanged if it has none."""
+    return x if dim is None else move_axis(x, dim, 0)
+
+
+class BatchedJaxpr:
+    """A program on batches: see `batch_jaxpr`."""
+
+    __slots__ = ("closed", "out_dims")
+
+    def __init__(self, closed: ClosedJaxpr, out_dims: tuple[Dim, ...]) -> None:
+        self.closed = closed
+        self.out_dims = out_dims
+
+
+@weak_jaxpr_cache
+def batch_jaxpr(
+    closed: ClosedJaxpr,
+    axis: BatchAxis,
+    in_dims: tuple[Dim, ...],
+    force: tuple[bool, ...] | None = None,
+) -> BatchedJaxpr:
+    """The program on batches with axes at `in_dims`, and where its results' batch axes are.
+
+    Results that `force` names get a batch axis in any case, at the front, as do all that have one.
+    """
+    avals = [with_axis(a, d, axis.size) for a, d in zip(closed.in_avals, in_dims, strict=True)]
+    forced = force or (False,) * len(closed.out_avals)
+    out_dims: list[Dim] = []
+
+    def flat(*vals: Any) -> Sequence[Any]:
+        out, dims = batch_flat(
+            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, vals, in_dims
+        )
+        out = [
+            at_front(axis, x, d) if want else x
+            for x, d, want in zip(out, dims, forced, strict=True)
+        ]
+        out_dims.extend(0 if want else d for d, want in zip(dims, forced, strict=True))
+        return out
+
+    program = trace_to_jaxpr(flat, avals, closed.jaxpr.debug_info)
+    return BatchedJaxpr(program, tuple(out_dims))

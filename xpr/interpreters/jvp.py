@@ -1,0 +1,166 @@
+"""Forward mode: each value carries its tangent along.
+
+The method is that of dual numbers: R. E. Wengert, "A simple automatic derivative evaluation
+program", Communications of the ACM 7 (1964). A primitive's rule maps primals and tangents to the
+primal result and its tangent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.primitive import Absent, Primitive
+from xpr.core.trace import Trace, Tracer, context, get_aval, set_current_trace, trace_to_jaxpr
+from xpr.interpreters.caching import weak_jaxpr_cache
+from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_tangent
+
+
+class JVPTracer(Tracer):
+    """A value with its tangent."""
+
+    __slots__ = ("primal", "tangent")
+
+    def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
+        self._trace = trace
+        self.aval = get_aval(primal)
+        self.primal = primal
+        self.tangent = tangent
+
+    def concrete(self) -> Any:
+        """The value itself, whose Python value may be known."""
+        return self.primal
+
+    def __repr__(self) -> str:
+        return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
+
+
+class JVPTrace(Trace):
+    """Applies the JVP rule of each primitive, under the trace that was current before."""
+
+    def __init__(self, parent: Trace) -> None:
+        self.parent = parent
+        self.alive = True
+
+    def pair(self, x: Any) -> tuple[Any, Any]:
+        if type(x) is JVPTracer and x._trace is self:
+            return x.primal, x.tangent
+        return x, zero_tangent(x)
+
+    def wrap(self, primal: Any, tangent: Any) -> Any:
+        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        primals, tangents = split_pairs(self.pair(x) for x in args)
+        with set_current_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return primitive.bind(*primals, **params)
+            out, tangent = jvp_rule(primitive)(primals, tangents, **params)
+        if primitive.multiple_results:
+            return [self.wrap(p, t) for p, t in zip(out, tangent, strict=True)]
+        return self.wrap(out, tangent)
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
+    ) -> Sequence[Any]:
+        primals, tangents = split_pairs(self.pair(x) for x in args)
+        with set_current_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
+            if not params["symbolic_zeros"]:
+                tangents = [instantiate(t) for t in tangents]
+            out, out_tangents = jvp(primals, tangents)
+        return [self.wrap(p, t) for p, t in zip(out, out_tangents, strict=True)]
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
+    ) -> Sequence[Any]:
+        primals, tangents = split_pairs(self.pair(x) for x in args)
+        with set_current_trace(self.parent):
+            if all(type(t) is Zero for t in tangents):
+                return self.parent.process_custom_vjp_call(
+                    primitive, fun, fwd, bwd, primals, params
+                )
+            out, out_tangents = primitive.linear_call(fwd, bwd, primals, tangents, params)
+        return [self.wrap(p, t) for p, t in zip(out, out_tangents, strict=True)]
+
+
+def split_pairs(pairs: Any) -> tuple[list[Any], list[Any]]:
+    """Two lists from an iterable of pairs."""
+    first: list[Any] = []
+    second: list[Any] = []
+    for a, b in pairs:
+        first.append(a)
+        second.append(b)
+    return first, second
+
+
+def jvp_rule(primitive: Primitive) -> Callable[..., Any]:
+    """The JVP rule of `primitive`; NotImplementedError, with the reason, when it has none."""
+    rule = primitive.jvp
+    if rule is None or isinstance(rule, Absent):
+        reason = f": {rule.reason}" if isinstance(rule, Absent) else ""
+        raise NotImplementedError(
+            f"Differentiation rule for '{primitive.name}' not implemented{reason}"
+        )
+    return rule
+
+
+def jvp_flat(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Results and tangents of a function of flat arguments; tangents may be `Zero`."""
+    trace = JVPTrace(context.trace)
+    args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
+    try:
+        with set_current_trace(trace):
+            out = fun(*args)
+        return split_pairs(trace.pair(x) for x in out)
+    finally:
+        trace.alive = False
+
+
+@weak_jaxpr_cache
+def jvp_jaxpr(
+    closed: ClosedJaxpr, nonzeros: tuple[bool, ...], instantiated: bool | tuple[bool, ...]
+) -> tuple[ClosedJaxpr, tuple[bool, ...]]:
+    """The program `(*primals, *nonzero tangents) -> (*results, *nonzero tangents)`.
+
+    `nonzeros` tells which inputs have tangents. `instantiated` asks for tangents of results even
+    where they are zero. Returns the program and which results have tangents.
+    """
+    in_avals = closed.in_avals
+    tangent_avals = [tangent_aval(a) for a, nz in zip(in_avals, nonzeros, strict=True) if nz]
+    wanted = _flags(instantiated, len(closed.out_avals))
+    out_nonzeros: list[bool] = []
+
+    def flat(*args: Any) -> Sequence[Any]:
+        primals, given = args[: len(in_avals)], iter(args[len(in_avals) :])
+        tangents = [
+            next(given) if nz else Zero(tangent_aval(a))
+            for a, nz in zip(in_avals, nonzeros, strict=True)
+        ]
+        out, out_tangents = jvp_flat(
+            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), primals, tangents
+        )
+        out_tangents = [
+            instantiate(t) if want else t for t, want in zip(out_tangents, wanted, strict=True)
+        ]
+        out_nonzeros.extend(type(t) is not Zero for t in out_tangents)
+        return [*out, *(t for t in out_tangents if type(t) is not Zero)]
+
+    program = trace_to_jaxpr(flat, [*in_avals, *tangent_avals], closed.jaxpr.debug_info)
+    return program, tuple(out_nonzeros)
+
+
+def _flags(value: bool | Sequence[bool], count: int) -> Sequence[bool]:
+    return [value] * count if isinstance(value, bool) else value
+
+
+def zero_aval(aval: ShapedArray) -> Zero:
+    """The zero tangent of a value of type `aval`."""
+    return Zero(tangent_aval(aval))

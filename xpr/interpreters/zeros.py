@@ -1,0 +1,86 @@
+"""Tangents that are known to be zero, and the types of tangents.
+
+The tangent type of a floating or complex type is the type itself; that of integers and booleans is
+`float0`, which has no values but zero. A `Zero` stands for a zero of any type, so that programs
+never compute with zeros that are known beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import get_primitive
+from xpr.core.trace import get_aval
+
+FLOAT0 = dtypes.float0
+
+
+class Zero:
+    """A tangent or cotangent known to be zero."""
+
+    __slots__ = ("aval",)
+
+    def __init__(self, aval: ShapedArray) -> None:
+        self.aval = aval
+
+    def __repr__(self) -> str:
+        return f"Zero({self.aval})"
+
+
+def tangent_aval(aval: ShapedArray) -> ShapedArray:
+    """The type of tangents of values of type `aval`."""
+    if dtypes.kind(aval.dtype) in "fc":
+        return aval
+    return ShapedArray(aval.shape, FLOAT0)
+
+
+def zero_tangent(x: Any) -> Zero:
+    """The zero tangent of the value `x`."""
+    return Zero(tangent_aval(get_aval(x)))
+
+
+def is_float0(aval: ShapedArray) -> bool:
+    """Whether values of type `aval` are tangents of integers or booleans."""
+    return aval.dtype == FLOAT0
+
+
+def zeros(aval: ShapedArray) -> Any:
+    """An array of zeros of type `aval`, made under the current trace."""
+    if is_float0(aval):
+        return np.zeros(aval.shape, FLOAT0)
+    return full(aval, 0)
+
+
+def ones(aval: ShapedArray) -> Any:
+    """An array of ones of type `aval`, made under the current trace."""
+    return full(aval, 1)
+
+
+def full(aval: ShapedArray, value: float) -> Any:
+    """An array of type `aval` with all elements equal to `value`."""
+    scalar: Any = aval.dtype.type(value)
+    if aval.weak_type:
+        scalar = scalar.item()
+    if not aval.shape:
+        return scalar
+    return get_primitive("broadcast_in_dim").bind(
+        scalar, shape=aval.shape, broadcast_dimensions=(), sharding=None
+    )
+
+
+def instantiate(x: Any) -> Any:
+    """`x`, or an array of zeros where it is a `Zero`."""
+    return zeros(x.aval) if type(x) is Zero else x
+
+
+def add_tangents(x: Any, y: Any) -> Any:
+    """The sum of two tangents (or cotangents) of one value, either of which may be `Zero`."""
+    if type(x) is Zero:
+        return y
+    if type(y) is Zero:
+        return x
+    return get_primitive("add_any").bind(x, y)

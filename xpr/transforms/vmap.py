@@ -1,0 +1,192 @@
+"""`vmap`: a function of single examples made one of batches."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from xpr import tree_util
+from xpr.core.errors import shown
+from xpr.core.trace import get_aval
+from xpr.interpreters.batching import BatchAxis, at_place, batch_flat
+from xpr.transforms.arguments import FlatFunction, check_leaf
+from xpr.transforms.signature import argument_names, name_of
+from xpr.transforms.tracing import check_callable
+
+
+def vmap(
+    fun: Callable[..., Any],
+    in_axes: int | None | Sequence[Any] = 0,
+    out_axes: Any = 0,
+    axis_name: Hashable | None = None,
+    axis_size: int | None = None,
+    spmd_axis_name: Hashable | tuple[Hashable, ...] | None = None,
+) -> Callable[..., Any]:
+    """A function that applies `fun` to every example of a batch at once.
+
+    `in_axes` gives the axis of each positional argument that runs over the examples: an int, None
+    for an argument that is the same for all, or a tuple with an entry for each argument, which may
+    be a pytree of ints and Nones (a prefix of the argument's). Arguments by keyword are mapped
+    along their axis 0. `out_axes` says in the same way where the axis of the results goes.
+    `axis_name` names the axis for collectives such as `lax.psum`; `axis_size` gives its size where
+    no argument does.
+
+    Raises ValueError when sizes differ, when an axis does not exist, or when `out_axes` is None for
+    a result that differs between examples; TypeError for bad axes.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.vmap(jnp.dot, in_axes=(0, None))(jnp.ones((2, 3)), jnp.arange(3.0))
+    Array([3., 3.], dtype=float32)
+    """
+    check_callable(fun, "vmap")
+    del spmd_axis_name  # named for the sharding of the axis, of which a single device has none
+    if isinstance(in_axes, list):
+        in_axes = tuple(in_axes)
+    if not (in_axes is None or isinstance(in_axes, (int, tuple))) or isinstance(in_axes, bool):
+        raise TypeError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+            f"positional arguments passed to the function, but got {shown(in_axes)}."
+        )
+    for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
+        for leaf in tree_util.tree_leaves(axes):
+            if not isinstance(leaf, int) or isinstance(leaf, bool):
+                raise TypeError(
+                    f"vmap {what} must be an int, None, or (nested) container with those types as "
+                    f"leaves, but got {shown(axes)}."
+                )
+
+    @functools.wraps(fun)
+    def vmapped(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+            raise ValueError(
+                "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
+                f"positional arguments passed to the function, but got len(in_axes)="
+                f"{len(in_axes)}, len(args)={len(args)}"
+            )
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        dims = _input_axes(in_axes, args, kwargs, tree)
+        for x in leaves:
+            check_leaf(x, "vmap")
+        dims = [_checked_axis(d, get_aval(x).shape) for x, d in zip(leaves, dims, strict=True)]
+        size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
+        axis = BatchAxis(size, axis_name)
+        flat = FlatFunction(fun, tree)
+        out, found = batch_flat(flat, axis, leaves, dims)
+        wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)
+        results = [
+            _place_result(axis, x, d, w, i)
+            for i, (x, d, w) in enumerate(zip(out, found, wanted, strict=True))
+        ]
+        return flat.result(results)
+
+    return vmapped
+
+
+def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | None]:
+    """The batch axis of every leaf."""
+    found: list[int | None] = []
+    if isinstance(in_axes, tuple):
+        for i, (axes, arg) in enumerate(zip(in_axes, args, strict=True)):
+            structure = tree_util.tree_structure(arg)
+            try:
+                found += tree_util.flatten_axes("vmap in_axes", structure, axes)
+            except ValueError as error:
+                raise ValueError(
+                    "vmap in_axes specification must be a tree prefix of the corresponding value, "
+                    f"got specification {shown(axes)} for positional argument {i} of structure "
+                    f"{structure}: {error}"
+                ) from None
+        found += [0] * tree_util.tree_structure(kwargs).num_leaves
+        return found
+    count = tree_util.tree_structure(args).num_leaves
+    return [in_axes] * count + [0] * (tree.num_leaves - count)
+
+
+def _checked_axis(axis: int | None, shape: tuple[int, ...]) -> int | None:
+    """`axis` counted from the front; ValueError if the array does not have it."""
+    if axis is None:
+        return None
+    rank = len(shape)
+    if not -rank <= axis < rank:
+        least = axis + 1 if axis >= 0 else -axis
+        raise ValueError(
+            f"vmap was requested to map its argument along axis {axis}, which implies that its "
+            f"rank should be at least {least}, but is only {rank} (its shape is {shape})"
+        )
+    return axis + rank if axis < 0 else axis
+
+
+def _common_size(
+    fun: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    leaves: Sequence[Any],
+    dims: Sequence[int | None],
+    axis_size: int | None,
+) -> int:
+    sizes = [None if d is None else get_aval(x).shape[d] for x, d in zip(leaves, dims, strict=True)]
+    known = {s for s in sizes if s is not None}
+    if axis_size is not None:
+        known.add(axis_size)
+    if len(known) == 1:
+        return known.pop()
+    if not known:
+        if not leaves:
+            raise ValueError(
+                f"vmap wrapped function {name_of(fun)} must be passed at least one argument "
+                "containing an array, got empty args and kwargs; or give axis_size"
+            )
+        raise ValueError(
+            f"vmap of {name_of(fun)} must have at least one non-None value in in_axes, or an "
+            "axis_size: all of them are None"
+        )
+    raise ValueError(_size_message(fun, args, kwargs, leaves, dims, axis_size))
+
+
+def _size_message(
+    fun: Callable[..., Any],
+    args: Any,
+    kwargs: Any,
+    leaves: Sequence[Any],
+    dims: Sequence[int | None],
+    axis_size: int | None,
+) -> str:
+    paths = [p for p, _ in tree_util.tree_flatten_with_path((args, kwargs))[0]]
+    names = argument_names(fun, paths, tree_util.keystr, range(len(args)))
+    groups: dict[int, list[str]] = {}
+    for name, x, d in zip(names, leaves, dims, strict=True):
+        if d is not None:
+            aval = get_aval(x)
+            shown_type = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
+            groups.setdefault(aval.shape[d], []).append(
+                f"axis {d} of argument {name} of type {shown_type}"
+            )
+    lines = []
+    for size, places in groups.items():
+        if len(places) == 1:
+            lines.append(f"  * one axis had size {size}: {places[0]};")
+        else:
+            some = ",\n      ".join(places[:5]) + (", ..." if len(places) > 5 else "")
+            lines.append(f"  * some axes ({len(places)} of them) had size {size}: {some};")
+    if axis_size is not None:
+        lines.append(f"  * axis_size was given as {axis_size};")
+    lines[-1] = lines[-1].rstrip(";")
+    return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
+
+
+def _place_result(axis: BatchAxis, x: Any, dim: int | None, wanted: int | None, index: int) -> Any:
+    if wanted is None:
+        if dim is not None:
+            raise ValueError(
+                f"at vmap out_axes, got axis spec None but output was batched on axis {dim} "
+                f"(result {index}); give its axis in out_axes, or reduce it over the batch"
+            )
+        return x
+    rank = len(get_aval(x).shape) + (dim is None)
+    if not -rank <= wanted < rank:
+        raise ValueError(
+            f"vmap out_axes: axis {wanted} does not exist in result {index}, which has {rank} axes "
+            "with the mapped one"
+        )
+    return at_place(axis, x, dim, wanted + rank if wanted < 0 else wanted)
