@@ -53,6 +53,14 @@ class OpRow:
     signed_zero: bool = True
     skip: dict[str, str] = field(default_factory=dict)
     """Reasons, by runtime name, for which the row cannot run there."""
+    smooth: Callable[[np.random.Generator, np.dtype[Any]], Arrays] | None = None
+    """Operands at which to check derivatives; by default those of `args` with random values."""
+    domain: tuple[float, float] = (0.2, 0.9)
+    """Where the default's values (the parts of complex ones) lie."""
+    no_derivative_check: str = ""
+    """The reason for which the row's derivatives are not checked: another row does, say."""
+    no_batching_check: str = ""
+    """The reason for which the row is not checked under vmap."""
 
     @property
     def id(self) -> str:

@@ -440,7 +440,7 @@ _AT_METHODS: dict[str, Any] = {
     "add": lambda a, i, v: a.at[i].add(v, wrap_negative_indices=False),
     "max": lambda a, i, v: a.at[i].max(v, wrap_negative_indices=False),
     "divide": lambda a, i, v: a.at[i].divide(v, wrap_negative_indices=False),
-    "apply": lambda a, i, v: a.at[i].apply(lambda e: e + v, wrap_negative_indices=False),
+    "apply": lambda a, i, v: a.at[i].apply(lambda e: e + 7, wrap_negative_indices=False),
 }
 
 

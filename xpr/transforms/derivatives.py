@@ -1,4 +1,4 @@
-"""Forward and reverse mode for users: `jvp`, `linearize`, `vjp`, `grad` and what is made of them."""
+"""Forward and reverse mode for users: `jvp`, `linearize`, `vjp`, `grad`."""
 
 from __future__ import annotations
 
