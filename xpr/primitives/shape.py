@@ -14,6 +14,7 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives._index_dims import (
     Shape,
     as_ints,
@@ -21,7 +22,21 @@ from xpr.primitives._index_dims import (
     canonicalize_shape,
     is_array,
 )
+from xpr.primitives._shape_rules import (
+    PaddingConfig,
+    broadcast_in_dim_batch,
+    broadcast_in_dim_transpose,
+    inverse,
+    pad_batch,
+    pad_transpose,
+    reshape_batch,
+    reshape_transpose,
+    rev_batch,
+    squeeze_batch,
+    transpose_batch,
+)
 from xpr.primitives.joining import concatenate, split, stack, tile, unstack
+from xpr.primitives.rules import LinearJVP, shape_of
 
 __all__ = [
     "broadcast",
@@ -122,6 +137,9 @@ broadcast_in_dim_p = define(
     doc="Spreads x over a greater shape, its axis i becoming axis broadcast_dimensions[i].",
     abstract=_broadcast_in_dim_abstract,
     reference=_broadcast_in_dim_reference,
+    jvp=LinearJVP(),
+    transpose=broadcast_in_dim_transpose,
+    batch=broadcast_in_dim_batch,
     pp_params=_broadcast_in_dim_printed,
 )
 
@@ -247,6 +265,9 @@ reshape_p = define(
     doc="The elements of x in row-major order (of permuted axes) in another shape.",
     abstract=_reshape_abstract,
     reference=_reshape_reference,
+    jvp=LinearJVP(),
+    transpose=reshape_transpose,
+    batch=reshape_batch,
 )
 
 
@@ -320,6 +341,9 @@ transpose_p = define(
     doc="Permutes the axes: axis i of the result is axis permutation[i] of x.",
     abstract=_transpose_abstract,
     reference=_transpose_reference,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x, *, permutation: [ops.transpose(ct, inverse(permutation))],
+    batch=transpose_batch,
 )
 
 
@@ -359,6 +383,9 @@ squeeze_p = define(
     doc="Removes axes of size 1.",
     abstract=_squeeze_abstract,
     reference=_squeeze_reference,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x, *, dimensions: [ops.reshape(ct, shape_of(x))],
+    batch=squeeze_batch,
 )
 
 
@@ -405,6 +432,9 @@ rev_p = define(
     doc="Reverses the order of the elements along some axes.",
     abstract=_rev_abstract,
     reference=_rev_reference,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x, *, dimensions: [ops.bind("rev", ct, dimensions=dimensions)],
+    batch=rev_batch,
 )
 
 
@@ -419,8 +449,6 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
 
 
 # ---- pad
-
-PaddingConfig = tuple[tuple[int, int, int], ...]
 
 
 def _pad_abstract(
@@ -482,6 +510,9 @@ pad_p = define(
     doc="Adds padding_value at the edges and between elements; a negative edge cuts off.",
     abstract=_pad_abstract,
     reference=_pad_reference,
+    jvp=LinearJVP(),
+    transpose=pad_transpose,
+    batch=pad_batch,
 )
 
 
