@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,26 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import Primitive, define
+from xpr.core.primitive import NotLinear, Primitive, define
+from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives._complex import maximum, minimum
 from xpr.primitives.families import FLOATING, REAL, binary, require_same_dtypes, unary
+from xpr.primitives.rules import (
+    BatchAxis,
+    Dim,
+    NoTangent,
+    Partials,
+    Zero,
+    at_place,
+    broadcast_to,
+    full_like,
+    instantiate,
+    is_linear,
+    shape_of,
+    zero_tangent,
+    zeros,
+)
 
 __all__ = [
     "clamp",
@@ -36,7 +53,13 @@ _NdArray = np.ndarray[Any, Any]
 
 def _comparison(name: str, kinds: str, doc: str, reference: Callable[..., Any]) -> Primitive:
     return binary(
-        name, family=_FAMILY, kinds=kinds, doc=doc, reference=reference, result=dtypes.BOOL
+        name,
+        family=_FAMILY,
+        kinds=kinds,
+        doc=doc,
+        reference=reference,
+        result=dtypes.BOOL,
+        jvp=NoTangent(),
     )
 
 
@@ -71,6 +94,7 @@ is_finite_p = unary(
     doc="Whether x is neither infinite nor NaN.",
     reference=np.isfinite,
     result=lambda dtype: dtypes.BOOL,
+    jvp=NoTangent(),
 )
 
 
@@ -156,6 +180,43 @@ def _select_n_reference(which: _NdArray, *cases: _NdArray) -> Any:
     return result
 
 
+def _select_n_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    which, *cases = primals
+    out = select_n_p.bind(which, *cases)
+    if all(type(t) is Zero for t in tangents[1:]):
+        return out, zero_tangent(out)
+    return out, select_n_p.bind(which, *map(instantiate, tangents[1:]))
+
+
+def _select_n_transpose(ct: Any, which: Any, *cases: Any) -> list[Any]:
+    nothing = zeros(get_aval(ct)) if len(cases) > 1 else None
+    return [
+        None,
+        *(
+            select_n_p.bind(which, *(ct if i == j else nothing for j in range(len(cases))))
+            if is_linear(case)
+            else None
+            for i, case in enumerate(cases)
+        ),
+    ]
+
+
+def _select_n_batch(axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim]) -> tuple[Any, int]:
+    which, *cases = args
+    which_dim, *case_dims = dims
+    rank = len(shape_of(cases[0])) - (case_dims[0] is not None)
+    scalar = len(shape_of(which)) == (which_dim is not None)
+    # The axis goes where an operand of full rank has it already.
+    full_dims = case_dims if scalar and rank else [*case_dims, which_dim]
+    place = next((d for d in full_dims if d is not None), 0)
+    cases = [at_place(axis, x, d, place) for x, d in zip(cases, case_dims, strict=True)]
+    if not scalar:
+        which = at_place(axis, which, which_dim, place)
+    elif rank and which_dim is not None:
+        which = ops.broadcast_in_dim(which, shape_of(cases[0]), (place,))
+    return select_n_p.bind(which, *cases), place
+
+
 def _clamp_abstract(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:
     for aval in (low, x, high):
         if dtypes.kind(aval.dtype) not in "biufc":
@@ -175,12 +236,51 @@ def _clamp_reference(low: _NdArray, x: _NdArray, high: _NdArray) -> Any:
     return minimum(maximum(low, x), high)
 
 
+def _clamped_to(own: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
+    """The tangent of one operand: that of the result where the result is that operand alone.
+
+    Where two operands are equal the result has no derivative; this takes zero, as JAX does.
+    """
+
+    def tangent(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
+        mine = own(low, x, high)
+        chosen = ops.eq(out, mine)
+        for other in others(low, x, high):
+            chosen = ops.bind("and", chosen, ops.bind("ne", mine, other))
+        return ops.select(chosen, broadcast_to(t, shape_of(out)), full_like(out, 0))
+
+    return tangent
+
+
+def _clamp_batch(axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim]) -> tuple[Any, int]:
+    low, x, high = args
+    rank = len(shape_of(x)) - (dims[1] is not None)
+    # The axis goes where an operand of full rank has it already.
+    places = [
+        dims[i] for i in (1, 0, 2) if dims[i] is not None and len(shape_of(args[i])) == rank + 1
+    ]
+    place = places[0] or 0 if places else 0
+    x = at_place(axis, x, dims[1], place)
+
+    def bound(value: Any, dim: Dim) -> Any:
+        if dim is None:
+            return at_place(axis, value, None, place) if shape_of(value) else value
+        if rank and len(shape_of(value)) == 1:
+            return ops.broadcast_in_dim(value, shape_of(x), (place,))
+        return at_place(axis, value, dim, place)
+
+    return clamp_p.bind(bound(low, dims[0]), x, bound(high, dims[2])), place
+
+
 select_n_p = define(
     "select_n",
     family=_FAMILY,
     doc="Takes each element from the case that the first operand numbers.",
     abstract=_select_n_abstract,
     reference=_select_n_reference,
+    jvp=_select_n_jvp,
+    transpose=_select_n_transpose,
+    batch=_select_n_batch,
 )
 clamp_p = define(
     "clamp",
@@ -188,6 +288,13 @@ clamp_p = define(
     doc="min(max(x, low), high).",
     abstract=_clamp_abstract,
     reference=_clamp_reference,
+    jvp=Partials(
+        _clamped_to(lambda low, x, high: low, lambda low, x, high: (x, high)),
+        _clamped_to(lambda low, x, high: x, lambda low, x, high: (low, high)),
+        _clamped_to(lambda low, x, high: high, lambda low, x, high: (low, x)),
+    ),
+    transpose=NotLinear("it is not linear"),
+    batch=_clamp_batch,
 )
 
 

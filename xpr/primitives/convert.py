@@ -13,9 +13,23 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import define
+from xpr.core.primitive import NotLinear, define
 from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives.families import require_kind
+from xpr.primitives.rules import (
+    BatchAxis,
+    Dim,
+    ElementwiseBatch,
+    Linear,
+    LinearJVP,
+    NoTangent,
+    Zero,
+    is_linear,
+    move_axis,
+    shape_of,
+    zero_tangent,
+)
 from xpr.tree_util import tree_flatten, tree_unflatten
 
 __all__ = [
@@ -68,12 +82,31 @@ def _convert_element_type_reference(
     return x.astype(new_dtype)
 
 
+def _convert_element_type_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], **params: Any
+) -> tuple[Any, Any]:
+    (x,), (t,) = primals, tangents
+    out = convert_element_type_p.bind(x, **params)
+    if not dtypes.is_inexact(params["new_dtype"]):
+        return out, zero_tangent(out)
+    return out, convert_element_type_p.bind(t, **params)
+
+
+def _convert_element_type_transpose(ct: Any, x: Linear, **_: Any) -> list[Any]:
+    # Of a complex cotangent for a real operand this takes the real part, and the other way round
+    # it makes the imaginary part zero: both are the transposes of what happens to the operand.
+    return [ops.convert(ct, x.aval.dtype, x.aval.weak_type)]
+
+
 convert_element_type_p = define(
     "convert_element_type",
     family=_FAMILY,
     doc="x as another dtype, value by value.",
     abstract=_convert_element_type_abstract,
     reference=_convert_element_type_reference,
+    jvp=_convert_element_type_jvp,
+    transpose=_convert_element_type_transpose,
+    batch=ElementwiseBatch(),
 )
 
 
@@ -171,12 +204,25 @@ def _bitcast_reference(x: _NdArray, *, new_dtype: np.dtype[Any]) -> _NdArray:
     return np.ascontiguousarray(x).reshape(-1).view(new_dtype).reshape(shape)
 
 
+def _bitcast_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, new_dtype: np.dtype[Any]
+) -> tuple[Any, Dim]:
+    (x,), (dim,) = args, dims
+    if dim is not None and 0 < dim == len(shape_of(x)) - 1:
+        # The last axis holds the parts of the new elements, or the parts come after it.
+        x, dim = move_axis(x, dim, 0), 0
+    return bitcast_convert_type_p.bind(x, new_dtype=new_dtype), dim
+
+
 bitcast_convert_type_p = define(
     "bitcast_convert_type",
     family=_FAMILY,
     doc="The bits of x read as another dtype.",
     abstract=_bitcast_abstract,
     reference=_bitcast_reference,
+    jvp=NoTangent(),
+    transpose=NotLinear("bits are not numbers"),
+    batch=_bitcast_batch,
 )
 
 
@@ -241,6 +287,10 @@ reduce_precision_p = define(
     doc="x rounded to fewer exponent and mantissa bits.",
     abstract=_reduce_precision_abstract,
     reference=_reduce_precision_reference,
+    # Rounding counts as the identity, and tangents are rounded likewise.
+    jvp=LinearJVP(),
+    transpose=lambda ct, x, **params: [reduce_precision_p.bind(ct, **params)],
+    batch=ElementwiseBatch(),
 )
 
 
@@ -281,12 +331,38 @@ def _optimization_barrier_reference(*arrays: _NdArray) -> Sequence[_NdArray]:
     return list(arrays)
 
 
+def _through_barrier(tangents: Sequence[Any]) -> list[Any]:
+    """Tangents or cotangents behind a barrier of their own; zeros need none."""
+    kept = iter(optimization_barrier_p.bind(*(t for t in tangents if type(t) is not Zero)))
+    return [t if type(t) is Zero else next(kept) for t in tangents]
+
+
+def _optimization_barrier_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[Sequence[Any], Sequence[Any]]:
+    return optimization_barrier_p.bind(*primals), _through_barrier(tangents)
+
+
+def _optimization_barrier_transpose(cts: Sequence[Any], *args: Any) -> list[Any]:
+    found = _through_barrier(cts)
+    return [ct if is_linear(x) else None for ct, x in zip(found, args, strict=True)]
+
+
+def _optimization_barrier_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim]
+) -> tuple[Sequence[Any], Sequence[Dim]]:
+    return optimization_barrier_p.bind(*args), dims
+
+
 copy_p = define(
     "copy",
     family=_FAMILY,
     doc="A copy of x.",
     abstract=_copy_abstract,
     reference=_copy_reference,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x: [copy_p.bind(ct)],
+    batch=ElementwiseBatch(),
 )
 optimization_barrier_p = define(
     "optimization_barrier",
@@ -294,6 +370,9 @@ optimization_barrier_p = define(
     doc="Its operands, computed before anything that uses one of the results.",
     abstract=_optimization_barrier_abstract,
     reference=_optimization_barrier_reference,
+    jvp=_optimization_barrier_jvp,
+    transpose=_optimization_barrier_transpose,
+    batch=_optimization_barrier_batch,
     multiple_results=True,
 )
 

@@ -14,7 +14,14 @@ import numpy as np
 
 from xpr.core.primitive import DerivedRule, Primitive, Rule, get_primitive
 from xpr.core.trace import get_aval
-from xpr.interpreters.batching import BatchAxis, Dim, at_front, move_axis, moved_to_front
+from xpr.interpreters.batching import (
+    BatchAxis,
+    Dim,
+    at_front,
+    at_place,
+    move_axis,
+    moved_to_front,
+)
 from xpr.interpreters.transpose import Linear, is_linear
 from xpr.interpreters.zeros import (
     Zero,
@@ -37,6 +44,7 @@ __all__ = [
     "Zero",
     "add_tangents",
     "at_front",
+    "at_place",
     "broadcast_to",
     "const_like",
     "expand_dims",
