@@ -82,6 +82,11 @@ def _bounds(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
     return rng.permutation(values), values, rng.permutation(values)
 
 
+def _scalar_bounds(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+    low, high = np.sort(random_values(rng, dtype, (2,), -1.0, 2.0))
+    return np.asarray(low), random_values(rng, dtype, (3, 2)), np.asarray(high)
+
+
 def _clamped(low: Any, x: Any, high: Any) -> Any:
     """Python's own comparisons, one element at a time; NaN anywhere gives NaN."""
 
@@ -157,6 +162,7 @@ ROWS: list[OpRow] = [
         signed_zero=False,
     ),
     OpRow("clamp", c.clamp, _bounds, COMPLEX, case="complex", exact=True),
+    OpRow("clamp", c.clamp, _scalar_bounds, _REAL, case="scalars", exact=True, signed_zero=False),
     OpRow("eq", over_shapes(lambda x: c.eq(x, x)), of_shapes, ALL, case="shapes", exact=True),
     OpRow("le", over_pairs(c.le), broadcasts, _REAL, case="broadcast", exact=True),
 ]

@@ -8,10 +8,11 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import define
+from xpr.core.primitive import DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.core.trace import check_python_int, get_aval
 from xpr.primitives._index_dims import Shape, canonicalize_shape, is_array
 from xpr.primitives.convert import convert_type
+from xpr.primitives.rules import BatchAxis, NoTangent
 from xpr.primitives.shape import broadcast, require_no_sharding
 
 __all__ = ["broadcasted_iota", "empty", "full", "full_like", "iota"]
@@ -19,6 +20,17 @@ __all__ = ["broadcasted_iota", "empty", "full", "full_like", "iota"]
 _FAMILY = "creation"
 Host = np.ndarray[Any, Any]
 _PYTHON_TYPE: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
+
+
+class _SameForAll(DerivedRule):
+    """Batching without operands: all examples share one result."""
+
+    def rule_for(self, primitive: Primitive) -> Rule:
+        def batch(axis: BatchAxis, args: Any, dims: Any, **params: Any) -> tuple[Any, None]:
+            del axis, args, dims
+            return primitive.bind(**params), None
+
+        return batch
 
 
 # ---- iota
@@ -55,6 +67,9 @@ iota_p = define(
     doc="0, 1, 2, ... along one axis.",
     abstract=_iota_abstract,
     reference=_iota_reference,
+    jvp=NoTangent(),
+    transpose=NotLinear("it has no operands"),
+    batch=_SameForAll(),
 )
 
 
@@ -105,6 +120,9 @@ empty_p = define(
     doc="An array whose values nobody should read (they are zeros).",
     abstract=_empty_abstract,
     reference=_empty_reference,
+    jvp=NoTangent(),
+    transpose=NotLinear("it has no operands"),
+    batch=_SameForAll(),
 )
 
 

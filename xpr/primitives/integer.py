@@ -11,6 +11,7 @@ import numpy as np
 
 from xpr.core.array import Array
 from xpr.primitives.families import BITWISE, INTEGRAL, binary, unary
+from xpr.primitives.rules import NoTangent
 
 __all__ = [
     "bitwise_and",
@@ -36,10 +37,16 @@ def _as_dtype(x: _NdArray, kind: str) -> _NdArray:
 
 # ---- bitwise
 
-and_p = binary("and", family=_FAMILY, kinds=BITWISE, doc="x & y.", reference=np.bitwise_and)
-or_p = binary("or", family=_FAMILY, kinds=BITWISE, doc="x | y.", reference=np.bitwise_or)
-xor_p = binary("xor", family=_FAMILY, kinds=BITWISE, doc="x ^ y.", reference=np.bitwise_xor)
-not_p = unary("not", family=_FAMILY, kinds=BITWISE, doc="~x.", reference=np.invert)
+and_p = binary(
+    "and", family=_FAMILY, kinds=BITWISE, doc="x & y.", reference=np.bitwise_and, jvp=NoTangent()
+)
+or_p = binary(
+    "or", family=_FAMILY, kinds=BITWISE, doc="x | y.", reference=np.bitwise_or, jvp=NoTangent()
+)
+xor_p = binary(
+    "xor", family=_FAMILY, kinds=BITWISE, doc="x ^ y.", reference=np.bitwise_xor, jvp=NoTangent()
+)
+not_p = unary("not", family=_FAMILY, kinds=BITWISE, doc="~x.", reference=np.invert, jvp=NoTangent())
 
 
 def bitwise_and(x: Any, y: Any) -> Array:
@@ -98,6 +105,7 @@ shift_left_p = binary(
     kinds=INTEGRAL,
     doc="x << y.",
     reference=_shift_left_reference,
+    jvp=NoTangent(),
 )
 shift_right_logical_p = binary(
     "shift_right_logical",
@@ -105,6 +113,7 @@ shift_right_logical_p = binary(
     kinds=INTEGRAL,
     doc="x >> y, zeros coming in.",
     reference=_shift_right_logical_reference,
+    jvp=NoTangent(),
 )
 shift_right_arithmetic_p = binary(
     "shift_right_arithmetic",
@@ -112,6 +121,7 @@ shift_right_arithmetic_p = binary(
     kinds=INTEGRAL,
     doc="x >> y, copies of the top bit coming in.",
     reference=_shift_right_arithmetic_reference,
+    jvp=NoTangent(),
 )
 
 
@@ -185,6 +195,7 @@ clz_p = unary(
     kinds=INTEGRAL,
     doc="The number of zero bits above the highest set bit.",
     reference=_clz_reference,
+    jvp=NoTangent(),
 )
 population_count_p = unary(
     "population_count",
@@ -192,6 +203,7 @@ population_count_p = unary(
     kinds=INTEGRAL,
     doc="The number of set bits.",
     reference=_population_count_reference,
+    jvp=NoTangent(),
 )
 mulhi_p = binary(
     "mulhi",
@@ -199,6 +211,7 @@ mulhi_p = binary(
     kinds=INTEGRAL,
     doc="The upper half of the bits of x * y.",
     reference=_mulhi_reference,
+    jvp=NoTangent(),
 )
 
 
