@@ -29,6 +29,19 @@ def shifted(axes: Sequence[int], dim: int) -> Shape:
     return tuple(a + (a >= dim) for a in axes)
 
 
+def static_slice(
+    x: Any, starts: Sequence[int], limits: Sequence[int], strides: Sequence[int] | None = None
+) -> Any:
+    """The part of `x` from `starts` up to `limits`."""
+    return ops.bind(
+        "slice",
+        x,
+        start_indices=tuple(starts),
+        limit_indices=tuple(limits),
+        strides=None if strides is None else tuple(strides),
+    )
+
+
 # ---- broadcast_in_dim
 
 
@@ -146,13 +159,8 @@ def pad_transpose(
         edges = tuple((-low, -high, 0) for low, high, _ in padding_config)
         x_ct = ops.bind("pad", ct, const_like(ct, 0), padding_config=edges)
         if any(interior for _, _, interior in padding_config):
-            x_ct = ops.bind(
-                "slice",
-                x_ct,
-                start_indices=(0,) * len(padding_config),
-                limit_indices=shape_of(x_ct),
-                strides=tuple(interior + 1 for _, _, interior in padding_config),
-            )
+            steps = [interior + 1 for _, _, interior in padding_config]
+            x_ct = static_slice(x_ct, [0] * len(steps), shape_of(x_ct), steps)
     if is_linear(padding_value):
         # Summed over the padding alone: as a difference of sums it would lose digits.
         padded = _is_padding(shape_of(x), padding_config)

@@ -10,8 +10,20 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
+from xpr.interpreters.batching import at_place
+from xpr.primitives import _ops as ops
 from xpr.primitives._index_dims import Shape, as_ints, canonicalize_axis, is_array
+from xpr.primitives._shape_rules import static_slice
 from xpr.primitives.families import require_same_dtypes
+from xpr.primitives.rules import (
+    BatchAxis,
+    Dim,
+    LinearJVP,
+    Zero,
+    instantiate,
+    is_linear,
+    shape_of,
+)
 
 __all__ = ["concatenate", "split", "stack", "tile", "unstack"]
 
@@ -55,12 +67,33 @@ def _concatenate_reference(*xs: Host, dimension: int) -> Host:
     return np.concatenate(xs, axis=dimension)
 
 
+def _concatenate_transpose(ct: Any, *xs: Any, dimension: int) -> list[Any]:
+    limits = list(shape_of(ct))
+    starts, end, found = [0] * len(limits), 0, []
+    for x in xs:
+        starts[dimension], end = end, end + shape_of(x)[dimension]
+        limits[dimension] = end
+        found.append(static_slice(ct, starts, limits) if is_linear(x) else None)
+    return found
+
+
+def _concatenate_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, dimension: int
+) -> tuple[Any, int]:
+    place = next(d for d in dims if d is not None)
+    xs = [at_place(axis, x, d, place) for x, d in zip(args, dims, strict=True)]
+    return concatenate_p.bind(*xs, dimension=dimension + (dimension >= place)), place
+
+
 concatenate_p = define(
     "concatenate",
     family=_FAMILY,
     doc="Joins arrays along one axis.",
     abstract=_concatenate_abstract,
     reference=_concatenate_reference,
+    jvp=LinearJVP(),
+    transpose=_concatenate_transpose,
+    batch=_concatenate_batch,
 )
 
 
@@ -105,12 +138,40 @@ def _stack_reference(*xs: Host, axis: int) -> Host:
     return np.stack(xs, axis=axis)
 
 
+def _stack_transpose(ct: Any, *xs: Any, axis: int) -> list[Any]:
+    if all(map(is_linear, xs)):
+        return list(ops.bind("unstack", ct, axis=axis))
+    whole = shape_of(ct)
+    found: list[Any] = []
+    for i, x in enumerate(xs):
+        part = None
+        if is_linear(x):
+            starts, limits = [0] * len(whole), list(whole)
+            starts[axis], limits[axis] = i, i + 1
+            part = ops.reshape(static_slice(ct, starts, limits), shape_of(x))
+        found.append(part)
+    return found
+
+
+def _stack_batch(
+    batch_axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, axis: int
+) -> tuple[Any, int]:
+    place = next(d for d in dims if d is not None)
+    xs = [at_place(batch_axis, x, d, place) for x, d in zip(args, dims, strict=True)]
+    # The new axis may come before the batch axis: then that one moves along.
+    before = axis <= place
+    return stack_p.bind(*xs, axis=axis if before else axis + 1), place + before
+
+
 stack_p = define(
     "stack",
     family=_FAMILY,
     doc="Joins arrays of one shape along a new axis.",
     abstract=_stack_abstract,
     reference=_stack_reference,
+    jvp=LinearJVP(),
+    transpose=_stack_transpose,
+    batch=_stack_batch,
 )
 
 
@@ -136,12 +197,31 @@ def _unstack_reference(x: Host, *, axis: int) -> tuple[Host, ...]:
     return tuple(np.asarray(part) for part in np.moveaxis(x, axis, 0))
 
 
+def _unstack_transpose(cts: Sequence[Any], x: Any, *, axis: int) -> list[Any]:
+    if all(type(ct) is Zero for ct in cts):
+        return [Zero(x.aval)]
+    return [ops.bind("stack", *map(instantiate, cts), axis=axis)]
+
+
+def _unstack_batch(
+    batch_axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, axis: int
+) -> tuple[list[Any], list[Dim]]:
+    del batch_axis
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    out = unstack_p.bind(x, axis=axis + (axis >= dim))
+    return out, [dim - (axis < dim)] * len(out)
+
+
 unstack_p = define(
     "unstack",
     family=_FAMILY,
     doc="The slices along one axis, each an array of its own.",
     abstract=_unstack_abstract,
     reference=_unstack_reference,
+    jvp=LinearJVP(),
+    transpose=_unstack_transpose,
+    batch=_unstack_batch,
     multiple_results=True,
 )
 
@@ -172,12 +252,32 @@ def _split_reference(x: Host, *, sizes: Shape, axis: int) -> tuple[Host, ...]:
     return tuple(x[(*skip, slice(e - s, e))] for s, e in zip(sizes, ends.tolist(), strict=True))
 
 
+def _split_transpose(cts: Sequence[Any], x: Any, *, sizes: Shape, axis: int) -> list[Any]:
+    del sizes
+    if all(type(ct) is Zero for ct in cts):
+        return [Zero(x.aval)]
+    return [ops.bind("concatenate", *map(instantiate, cts), dimension=axis)]
+
+
+def _split_batch(
+    batch_axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, sizes: Shape, axis: int
+) -> tuple[list[Any], list[Dim]]:
+    del batch_axis
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    out = split_p.bind(x, sizes=sizes, axis=axis + (axis >= dim))
+    return out, [dim] * len(out)
+
+
 split_p = define(
     "split",
     family=_FAMILY,
     doc="Consecutive parts of the given sizes along one axis.",
     abstract=_split_abstract,
     reference=_split_reference,
+    jvp=LinearJVP(),
+    transpose=_split_transpose,
+    batch=_split_batch,
     multiple_results=True,
 )
 
@@ -219,12 +319,31 @@ def _tile_reference(x: Host, *, reps: Shape) -> Host:
     return np.tile(x, reps)
 
 
+def _tile_transpose(ct: Any, x: Any, *, reps: Shape) -> list[Any]:
+    shape = shape_of(x)
+    # Each axis as (copies, one copy); the copies are summed.
+    apart = [n for pair in zip(reps, shape, strict=True) for n in pair]
+    return [ops.reduce_sum(ops.reshape(ct, apart), range(0, 2 * len(shape), 2))]
+
+
+def _tile_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, reps: Shape
+) -> tuple[Any, int]:
+    del axis
+    (x,), (dim,) = args, dims
+    assert dim is not None
+    return tile_p.bind(x, reps=(*reps[:dim], 1, *reps[dim:])), dim
+
+
 tile_p = define(
     "tile",
     family=_FAMILY,
     doc="Repeats the whole array along each axis.",
     abstract=_tile_abstract,
     reference=_tile_reference,
+    jvp=LinearJVP(),
+    transpose=_tile_transpose,
+    batch=_tile_batch,
 )
 
 
