@@ -16,6 +16,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives._precision import (
     DotAlgorithm,
     DotAlgorithmPreset,
@@ -23,6 +24,7 @@ from xpr.primitives._precision import (
     canonicalize_precision,
 )
 from xpr.primitives.convert import convert_element_type_p
+from xpr.primitives.rules import BatchAxis, Dim, Partials, is_linear, shape_of
 
 __all__ = [
     "DotAlgorithm",
@@ -169,12 +171,13 @@ class DotDims:
         axes = (*my_batch, *my_free, *(my_contract[i] for i in order))
         return dims, tuple(sorted(range(rank), key=axes.__getitem__))
 
-    def with_batch_dims(self, lhs: int | None, rhs: int | None) -> tuple[DotDims, int | None]:
-        """The dimensions when operands have one more axis each, at `lhs` and `rhs`.
+    def with_batch_dims(
+        self, lhs: int | None, rhs: int | None, lhs_rank: int, rhs_rank: int
+    ) -> tuple[DotDims, int]:
+        """The dimensions when operands have one more axis, at `lhs` and `rhs`, and its place.
 
-        Where both have it, it becomes the first batch axis. Where one has it, it becomes a free
-        axis, and the caller must find it in the result; hence the second value, the position of
-        the new axis in the result when it is known without the ranks (0), else None.
+        The ranks are those of the operands with it. Where both have it, it becomes the first
+        batch axis; where one has it, a free axis. The second value is its place in the result.
         """
 
         def moved(axes: Axes, new: int | None) -> Axes:
@@ -184,7 +187,13 @@ class DotDims:
         rhs_contract, rhs_batch = moved(self.rhs_contract, rhs), moved(self.rhs_batch, rhs)
         if lhs is not None and rhs is not None:
             return DotDims(lhs_contract, rhs_contract, (lhs, *lhs_batch), (rhs, *rhs_batch)), 0
-        return DotDims(lhs_contract, rhs_contract, lhs_batch, rhs_batch), None
+        dims = DotDims(lhs_contract, rhs_contract, lhs_batch, rhs_batch)
+        lhs_free = dims.free_axes(0, lhs_rank)
+        if lhs is not None:
+            return dims, len(lhs_batch) + lhs_free.index(lhs)
+        assert rhs is not None
+        first = len(lhs_batch) + len(lhs_free)
+        return dims, first + dims.free_axes(1, rhs_rank).index(rhs)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -274,12 +283,66 @@ def _dot_general_printed(params: dict[str, Any]) -> dict[str, Any]:
     return {"dimension_numbers": numbers, **rest}
 
 
+def _dot_general_transpose(
+    ct: Any,
+    lhs: Any,
+    rhs: Any,
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    preferred_element_type: np.dtype[Any] | None,
+    out_sharding: Any = None,
+) -> list[Any]:
+    """The cotangent contracted with the other operand over that operand's free axes."""
+    del preferred_element_type, out_sharding
+    side = 0 if is_linear(lhs) else 1
+    mine, other = (lhs, rhs) if side == 0 else (rhs, lhs)
+    numbers = DotDims.of(dimension_numbers)
+    dims, order = numbers.for_transpose(side, len(shape_of(lhs)), len(shape_of(rhs)))
+    wanted = mine.aval.dtype
+    product = dtypes.promote_types(get_aval(ct).dtype, get_aval(other).dtype)
+    # One product may both sum in the wide type and round to the operand's.
+    narrow = product != wanted and dtypes.is_float(product) and dtypes.is_float(wanted)
+    found = dot_general_p.bind(
+        ct,
+        other,
+        dimension_numbers=dims.numbers,
+        precision=precision,
+        preferred_element_type=wanted if narrow else None,
+        out_sharding=None,
+    )
+    if order != tuple(range(len(order))):
+        found = ops.transpose(found, order)
+    if product != wanted and not narrow:
+        found = ops.convert(found, wanted)
+    return [found, None] if side == 0 else [None, found]
+
+
+def _dot_general_batch(
+    axis: BatchAxis,
+    args: Sequence[Any],
+    dims: Sequence[Dim],
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    **params: Any,
+) -> tuple[Any, int]:
+    lhs, rhs = (len(shape_of(x)) for x in args)
+    numbers, place = DotDims.of(dimension_numbers).with_batch_dims(dims[0], dims[1], lhs, rhs)
+    return dot_general_p.bind(*args, dimension_numbers=numbers.numbers, **params), place
+
+
 dot_general_p = define(
     "dot_general",
     family="dot_general",
     doc="Sums products over contracting axes, along shared batch axes.",
     abstract=_dot_general_abstract,
     reference=_dot_general_reference,
+    jvp=Partials(
+        lambda t, out, lhs, rhs, **params: dot_general_p.bind(t, rhs, **params),
+        lambda t, out, lhs, rhs, **params: dot_general_p.bind(lhs, t, **params),
+    ),
+    transpose=_dot_general_transpose,
+    batch=_dot_general_batch,
     pp_params=_dot_general_printed,
 )
 

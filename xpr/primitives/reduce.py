@@ -17,9 +17,18 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import Primitive, define
+from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.core.trace import Tracer, get_aval
+from xpr.primitives._reduce_rules import (
+    ReductionBatch,
+    extremum_tangent,
+    product_tangent,
+    reduce_batch,
+    reduce_jvp,
+    sum_transpose,
+)
 from xpr.primitives._scalar_jaxpr import evaluate, single_primitive, trace_scalars
+from xpr.primitives.rules import LinearJVP, NoTangent, Partials
 
 __all__ = [
     "argmax",
@@ -38,6 +47,7 @@ NDArray = np.ndarray[Any, Any]
 Axes = tuple[int, ...]
 
 _FAMILY = "reduce"
+_NOT_LINEAR = NotLinear("it is not linear")
 
 
 def _kept_shape(shape: Sequence[int], axes: Sequence[int]) -> tuple[int, ...]:
@@ -75,6 +85,8 @@ def _reduction(
     fold: Callable[[NDArray, Axes], NDArray],
     check: Callable[[ShapedArray], None],
     doc: str,
+    jvp: Rule | DerivedRule,
+    transpose: Rule | Absent = _NOT_LINEAR,
 ) -> Primitive:
     """A primitive that folds `axes`; `fold(x, axes)` is its meaning for non-storage types."""
 
@@ -89,7 +101,16 @@ def _reduction(
             return np.asarray(fold(x.astype(np.float32), axes)).astype(x.dtype)
         return fold(x, axes)
 
-    return define(name, family=_FAMILY, doc=doc, abstract=abstract, reference=reference)
+    return define(
+        name,
+        family=_FAMILY,
+        doc=doc,
+        abstract=abstract,
+        reference=reference,
+        jvp=jvp,
+        transpose=transpose,
+        batch=ReductionBatch(),
+    )
 
 
 def _number_check(name: str) -> Callable[[ShapedArray], None]:
@@ -147,15 +168,44 @@ def _xor(x: NDArray, axes: Axes) -> NDArray:
     return np.bitwise_xor.reduce(x, axis=axes, dtype=x.dtype)
 
 
-reduce_sum_p = _reduction("reduce_sum", _sum, _number_check("reduce_sum"), "The sum along axes.")
-reduce_prod_p = _reduction(
-    "reduce_prod", _prod, _number_check("reduce_prod"), "The product along axes."
+reduce_sum_p = _reduction(
+    "reduce_sum",
+    _sum,
+    _number_check("reduce_sum"),
+    "The sum along axes.",
+    jvp=LinearJVP(),
+    transpose=sum_transpose,
 )
-reduce_max_p = _reduction("reduce_max", _max, _any_check, "The greatest element along axes.")
-reduce_min_p = _reduction("reduce_min", _min, _any_check, "The least element along axes.")
-reduce_and_p = _reduction("reduce_and", _and, _logical_check, "Bitwise and along axes.")
-reduce_or_p = _reduction("reduce_or", _or, _logical_check, "Bitwise or along axes.")
-reduce_xor_p = _reduction("reduce_xor", _xor, _logical_check, "Bitwise xor along axes.")
+reduce_prod_p = _reduction(
+    "reduce_prod",
+    _prod,
+    _number_check("reduce_prod"),
+    "The product along axes.",
+    jvp=Partials(product_tangent),
+)
+reduce_max_p = _reduction(
+    "reduce_max",
+    _max,
+    _any_check,
+    "The greatest element along axes.",
+    jvp=Partials(extremum_tangent),
+)
+reduce_min_p = _reduction(
+    "reduce_min",
+    _min,
+    _any_check,
+    "The least element along axes.",
+    jvp=Partials(extremum_tangent),
+)
+reduce_and_p = _reduction(
+    "reduce_and", _and, _logical_check, "Bitwise and along axes.", jvp=NoTangent()
+)
+reduce_or_p = _reduction(
+    "reduce_or", _or, _logical_check, "Bitwise or along axes.", jvp=NoTangent()
+)
+reduce_xor_p = _reduction(
+    "reduce_xor", _xor, _logical_check, "Bitwise xor along axes.", jvp=NoTangent()
+)
 
 
 def _axes(axes: Sequence[int]) -> Axes:
@@ -268,7 +318,16 @@ def _arg_reduction(name: str, find: Callable[..., NDArray], doc: str) -> Primiti
             x = x.astype(np.float32)
         return find(x, axis=axes[0]).astype(index_dtype)
 
-    return define(name, family=_FAMILY, doc=doc, abstract=abstract, reference=reference)
+    return define(
+        name,
+        family=_FAMILY,
+        doc=doc,
+        abstract=abstract,
+        reference=reference,
+        jvp=NoTangent(),
+        transpose=NotLinear("it gives indices"),
+        batch=ReductionBatch(),
+    )
 
 
 argmin_p = _arg_reduction("argmin", np.argmin, "Index of the first least element along an axis.")
@@ -363,6 +422,9 @@ reduce_p = define(
     doc="Folds axes with an associative function of scalars.",
     abstract=_reduce_abstract,
     reference=_reduce_reference,
+    jvp=reduce_jvp,
+    transpose=NotLinear("its tangents are made by other primitives"),
+    batch=reduce_batch,
     multiple_results=True,
     pp_params=lambda params: {k: v for k, v in params.items() if k != "out_sharding"},
 )
