@@ -153,6 +153,8 @@ def test_dtype_argument_converts() -> None:
         (lambda: jnp.full(2, 300, jnp.uint8), OverflowError, "out of bounds for uint8"),
         (lambda: jnp.array(float("nan"), int), ValueError, "cannot convert float NaN to integer"),
         (lambda: jnp.array(1, order="F"), NotImplementedError, "Only implemented for order='K'"),
+        (lambda: jnp.zeros(3, jnp.ones(2)), ValueError, "zeros requires a dtype, got an array"),
+        (lambda: jnp.ones(3).astype(np.ones(2)), ValueError, "requires a dtype, got an array"),
         (lambda: jnp.zeros((-1,)), TypeError, "nonnegative"),
         (lambda: jnp.zeros((2.5,)), TypeError, "of integer type"),
         (lambda: jnp.zeros("a"), TypeError, "of integer type"),
@@ -415,6 +417,15 @@ def test_dlpack_copies() -> None:
     assert found.tolist() == [0, 1, 2]
     with pytest.raises(ValueError, match="copy=False"):
         jnp.from_dlpack(source, copy=False)
+    with pytest.raises(TypeError, match=r"requires an array with __dlpack__ .* got <class 'int'>"):
+        jnp.from_dlpack(3)
+
+
+def test_dlpack_of_an_array_keeps_its_type() -> None:
+    for source in (jnp.ones(2, jnp.bfloat16), jnp.arange(3)):
+        found = jnp.from_dlpack(source)
+        assert found.dtype == source.dtype
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(source))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64", "bfloat16", "float16"])

@@ -475,9 +475,7 @@ def test_reads_at_negative_indices_that_do_not_wrap() -> None:
     for f in (get, xpr.jit(get, static_argnames=("mode", "fill_value"))):
         assert int(f(a, -1)) == 0
         np.testing.assert_array_equal(f(a, np.array([-2, 3])), [0, 3])
-        np.testing.assert_array_equal(
-            f(a, np.array([-2, 3]), mode="fill", fill_value=-7), [-7, 3]
-        )
+        np.testing.assert_array_equal(f(a, np.array([-2, 3]), mode="fill", fill_value=-7), [-7, 3])
         assert int(f(a, -1, mode="fill", fill_value=-7)) == -7
     # Slices and masks are no integers: they mean what they always do.
     np.testing.assert_array_equal(get(a, slice(-2, None)), [3, 4])
@@ -492,4 +490,26 @@ def test_a_complex_number_set_into_other_types_loses_its_imaginary_part(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found = jnp.zeros(3, dtype).at[1].set(value)
+        np.testing.assert_array_equal(found, np.array([0, expected, 0], dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "expected"),
+    [
+        ("i4", np.nan, 0),
+        ("i4", 1e30, 2**31 - 1),
+        ("i4", -np.inf, -(2**31)),
+        ("u1", -3.5, 0),
+        ("u1", 256.0, 255),
+        ("i1", np.inf, 127),
+        ("?", np.nan, True),
+    ],
+)
+def test_a_float_set_into_integers_saturates(dtype: str, value: float, expected: int) -> None:
+    def update(x: Any) -> Any:
+        return x.at[1].set(value)
+
+    for f in (update, xpr.jit(update)):
+        with pytest.warns(FutureWarning, match="incompatible types"):
+            found = f(jnp.zeros(3, dtype))
         np.testing.assert_array_equal(found, np.array([0, expected, 0], dtype))

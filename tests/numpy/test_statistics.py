@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -375,3 +376,17 @@ def test_empty_quantiles_are_nan() -> None:
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("shape", "ddof"), [((2, 0), None), ((0,), None), ((2, 3), 3), ((2, 3), 5)]
+)
+def test_covariance_without_degrees_of_freedom_is_undefined(
+    shape: tuple[int, ...], ddof: int | None
+) -> None:
+    x = np.ones(shape, "f4")
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = np.cov(x, ddof=ddof)
+    assert np.isnan(expected).all()
+    np.testing.assert_array_equal(jnp.cov(x, ddof=ddof), expected)

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xpr
 from tests.numpy.cases import Case, check, jnp
 from xpr.core.config import override
 
@@ -312,3 +313,31 @@ def test_static_integer_exponents_are_multiplied_out() -> None:
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_fmax_and_fmin_keep_the_dtype(jitted: bool) -> None:
+    z = np.array([1 + 2j, 1 - 2j, np.nan, 2, np.nan], "c8")
+    w = np.array([1 + 1j, 3, 5j, complex(0, np.nan), np.nan], "c8")
+    cases = [
+        (np.array([1, -5, 7], "i4"), np.array([3, -9, 7], "i4")),
+        (np.array([1, 255], "u1"), np.array([2, 254], "u1")),
+        (np.array([True, False]), np.array([False, False])),
+        (z, w),
+    ]
+
+    def both(pairs: Any) -> Any:
+        return [(jnp.fmax(a, b), jnp.fmin(a, b)) for a, b in pairs]
+
+    found = (xpr.jit(both) if jitted else both)(cases)
+    for (a, b), (greatest, least) in zip(cases, found, strict=True):
+        for mine, theirs in ((greatest, np.fmax(a, b)), (least, np.fmin(a, b))):
+            assert mine.dtype == theirs.dtype
+            np.testing.assert_array_equal(mine, theirs)
+    assert jnp.fmax(2**24 + 1, 0) == 2**24 + 1
+
+
+def test_functions_of_one_number_stay_weakly_typed() -> None:
+    for name in ("deg2rad", "rad2deg", "sinc"):
+        assert (getattr(jnp, name)(90.0) * jnp.ones(2, jnp.bfloat16)).dtype == jnp.bfloat16
+    assert all(part.weak_type for part in jnp.modf(2.5))

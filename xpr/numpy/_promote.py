@@ -27,7 +27,7 @@ from xpr.core.trace import (
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import wrap
 from xpr.numpy._typing import DType, Shape
-from xpr.primitives.convert import convert_type
+from xpr.primitives.convert import convert_element_type_p, convert_type
 from xpr.primitives.shape import broadcast_in_dim_p
 
 _PYTHON_TYPES: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
@@ -220,13 +220,13 @@ def _scalar_maker(kind: str, dtype: DType, weak: bool) -> Callable[[Any], Any]:
             return _PYTHON_TYPES[target](x)
         if weak:
             return convert_type(x, dtype, True)
+        if (kind == "c" and target != "c") or (kind == "f" and target in "iub"):
+            return _saturated(np.asarray(x), dtype)
         if target in "iu" and dtype != default:
             return np.asarray(x, default).astype(dtype)[()]
         if target == "c":
             with np.errstate(all="ignore"):
                 return scalar(x)
-        if kind == "c":
-            return np.asarray(x).astype(dtype)[()]
         if -_SAFE_SIZE < x < _SAFE_SIZE:
             return scalar(x)
         with np.errstate(all="ignore"):
@@ -242,6 +242,13 @@ def _scalar_maker(kind: str, dtype: DType, weak: bool) -> Callable[[Any], Any]:
     return lambda x: scalar(x) if -_SAFE_SIZE < x < _SAFE_SIZE else slow(x)
 
 
+def _saturated(host: np.ndarray[Any, Any], dtype: DType) -> Any:
+    """A NumPy value in `dtype` by the rules of arrays: what an integer cannot hold saturates."""
+    with np.errstate(all="ignore"):
+        out = convert_element_type_p.reference(host, new_dtype=dtype, weak_type=False)
+    return np.asarray(out)[()]
+
+
 def convert(x: Any, dtype: DType, weak: bool = False) -> Any:
     """`x` in a canonical dtype: traced for arrays, at once for NumPy values and Python numbers."""
     if isinstance(x, Array):
@@ -252,6 +259,12 @@ def convert(x: Any, dtype: DType, weak: bool = False) -> Any:
         return convert_type(x, dtype, weak)
     with np.errstate(all="ignore"):
         return x.astype(dtype)
+
+
+def with_weak_type_of(x: Any, out: Any) -> Any:
+    """`out`, computed from `x` alone and of its dtype, as weakly typed as `x` is."""
+    aval = get_aval(x)
+    return convert_type(out, aval.dtype, True) if aval.weak_type else out
 
 
 def _fixed(x: Any, fix: _Fix, dtype: DType, weak: bool) -> Any:

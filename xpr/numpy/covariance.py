@@ -86,7 +86,7 @@ def cov(
     spread: Any = None
     if weights is None:
         mean = el.div_p.bind(sum(x, axis=1, keepdims=True), x.dtype.type(count))
-        divisor: Any = part.type(count - freedom)
+        divisor: Any = part.type(max(count - freedom, 0))
     else:
         total = sum(weights)
         spread = convert(broadcast_in_dim(weights, x.shape, (1,)), x.dtype)
@@ -98,7 +98,7 @@ def cov(
         else:
             squares = sum(el.mul_p.bind(weights, convert(aweights, part)))
             lost = el.mul_p.bind(convert(freedom, part), el.div_p.bind(squares, total))
-        divisor = el.sub_p.bind(total, lost)
+        divisor = el.max_p.bind(el.sub_p.bind(total, lost), part.type(0))
     away = el.sub_p.bind(x, mean)
     other = away if spread is None else el.mul_p.bind(away, spread)
     other = transpose(el.conj(other) if dtypes.is_complex(x.dtype) else other)

@@ -322,18 +322,9 @@ def _spread(value: Any, dtype: DType | None, shape: Shape, weak: bool = False) -
 
 
 def _converted(value: Any, dtype: DType) -> Any:
-    if type(value) in (float, complex):
-        return _saturated(np.asarray(value), dtype)
     if type(value) in (bool, int):
         return _host_array(value, dtype)[()]  # raises OverflowError for what does not fit
     return convert(value, dtype)
-
-
-def _saturated(host: np.ndarray[Any, Any], dtype: DType) -> Any:
-    with np.errstate(all="ignore"):
-        return np.asarray(convert_element_type_p.reference(host, new_dtype=dtype, weak_type=False))[
-            ()
-        ]
 
 
 # ---- like another array

@@ -259,10 +259,18 @@ def requested_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     """The canonical dtype for a `dtype=` argument of the function `name`.
 
     Warns when a 64-bit type was asked for by name and 64 bits are off. Raises TypeError for
-    dtypes that xpr has no arrays of.
+    dtypes that xpr has no arrays of, ValueError for an array in the place of a dtype.
     """
     key = (dtype, type(dtype), state.enable_x64)
-    known = _requested.get(key)
+    try:
+        known = _requested.get(key)
+    except TypeError:
+        if not hasattr(dtype, "dtype"):
+            raise
+        raise ValueError(
+            f"{name} requires a dtype, got an array of type {type(dtype).__name__}: instead of "
+            "dtype=arr use dtype=arr.dtype."
+        ) from None
     if known is not None:
         return known
     found = _checked_dtype(dtype, name)

@@ -9,7 +9,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
-from xpr.numpy.creation import asarray, placed
+from xpr.numpy.creation import array, asarray, placed
 from xpr.numpy.dtype_api import as_numpy_dtype
 
 # ---- bytes and other libraries
@@ -63,12 +63,19 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     """A copy of the array of another library, which hands it over by DLPack.
 
     It is always copied, since the other library could change it. Raises ValueError for
-    `copy=False`.
+    `copy=False`, TypeError for what does not speak DLPack. An array of xpr needs no copy.
 
     >>> import numpy as np, xpr.numpy as jnp
     >>> jnp.from_dlpack(np.arange(2, dtype=np.int32))
     Array([0, 1], dtype=int32)
     """
+    if isinstance(x, Array):
+        return placed(array(x, copy=bool(copy)), device)
+    if not (hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__")):
+        raise TypeError(
+            "from_dlpack requires an array with __dlpack__ and __dlpack_device__ methods, got "
+            f"{type(x)}"
+        )
     if copy is False:
         raise ValueError(
             "from_dlpack with copy=False would share memory that its owner may write to, "

@@ -176,7 +176,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """
     x = _inexact("polyint", p)
     order = _order("polyint", m, "integral")
-    constants = _inexact("polyint", 0 if k is None else k, 2)
+    constants = 0.0 if k is None else _inexact("polyint", k, 2)
     x, constants = promote_dtypes(x, constants)
     if get_aval(constants).size == 1:
         constants = broadcast_to(sh.reshape(constants, (1,)), (order,))

@@ -385,13 +385,19 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The greater of `x1` and `x2`, leaving out NaN; NaN only where both are."""
-    (x, y), _ = promote_args_inexact("fmax", x1, x2)
-    take_x = bits.or_p.bind(cmp.gt_p.bind(x, y), cmp.ne_p.bind(y, y))
-    return select_where(take_x, x, y)
+    (x, y), dtype = promote_args("fmax", x1, x2)
+    return _other_than_nan(x, y, el.max_p.bind(x, y), dtype)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The lesser of `x1` and `x2`, leaving out NaN; NaN only where both are."""
-    (x, y), _ = promote_args_inexact("fmin", x1, x2)
-    take_x = bits.or_p.bind(cmp.lt_p.bind(x, y), cmp.ne_p.bind(y, y))
-    return select_where(take_x, x, y)
+    (x, y), dtype = promote_args("fmin", x1, x2)
+    return _other_than_nan(x, y, el.min_p.bind(x, y), dtype)
+
+
+def _other_than_nan(x: Any, y: Any, chosen: Any, dtype: DType) -> Array:
+    """`chosen`, but the other operand where one is NaN."""
+    if not dtypes.is_inexact(dtype):
+        return chosen
+    chosen = select_where(cmp.ne_p.bind(y, y), x, chosen)
+    return select_where(cmp.ne_p.bind(x, x), y, chosen)

@@ -17,6 +17,7 @@ from xpr.numpy._promote import (
     one_operand,
     promote_args_inexact,
     refuse_out,
+    with_weak_type_of,
 )
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType
@@ -265,7 +266,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     x = one_inexact("modf", x)
     whole = trunc(x)
     fraction = select_where(isinf(x), get_aval(x).dtype.type(0), el.sub_p.bind(x, whole))
-    return copysign(fraction, x), whole
+    return with_weak_type_of(x, copysign(fraction, x)), whole
 
 
 # ---- neighbours

@@ -14,7 +14,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
-from xpr.numpy._promote import one_inexact, promote_args_inexact
+from xpr.numpy._promote import one_inexact, promote_args_inexact, with_weak_type_of
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.primitives import compare as cmp
@@ -248,12 +248,14 @@ asinh, acosh, atanh = arcsinh, arccosh, arctanh
 
 def degrees(x: ArrayLike, /) -> Array:
     """The angle `x`, in radians, in degrees."""
-    return _scaled(one_inexact("degrees", x), 180 / math.pi)
+    x = one_inexact("degrees", x)
+    return with_weak_type_of(x, _scaled(x, 180 / math.pi))
 
 
 def radians(x: ArrayLike, /) -> Array:
     """The angle `x`, in degrees, in radians."""
-    return _scaled(one_inexact("radians", x), math.pi / 180)
+    x = one_inexact("radians", x)
+    return with_weak_type_of(x, _scaled(x, math.pi / 180))
 
 
 rad2deg, deg2rad = degrees, radians
@@ -272,7 +274,8 @@ def sinc(x: ArrayLike, /) -> Array:
     at_zero = cmp.eq_p.bind(x, dtype.type(0))
     safe = select_where(at_zero, dtype.type(1), angle)
     near = el.sub_p.bind(dtype.type(1), _scaled(pw.square_p.bind(angle), 1 / 6))
-    return select_where(at_zero, near, el.div_p.bind(fn.sin_p.bind(safe), safe))
+    out = select_where(at_zero, near, el.div_p.bind(fn.sin_p.bind(safe), safe))
+    return with_weak_type_of(x, out)
 
 
 def i0(x: ArrayLike, /) -> Array:
