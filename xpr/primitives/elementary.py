@@ -9,15 +9,18 @@ nothing here: every result is within a few ulp.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from xpr.core.array import Array
-from xpr.core.primitive import Primitive
+from xpr.core.primitive import Primitive, Rule
+from xpr.primitives import _ops as ops
 from xpr.primitives._accuracy import AccuracyMode, Tolerance, accuracy_param
 from xpr.primitives._complex import from_parts
 from xpr.primitives.families import INEXACT, binary, in_float32, unary
+from xpr.primitives.rules import Partials, const_like
 
 __all__ = [
     "AccuracyMode",
@@ -47,11 +50,20 @@ _FAMILY = "elementary"
 _NdArray = np.ndarray[Any, Any]
 
 
-def _elementary(name: str, doc: str, reference: Any) -> Primitive:
+def _elementary(name: str, doc: str, reference: Any, tangent: Rule) -> Primitive:
+    """The primitive, whose tangent is `tangent(t, result, x, **params)`."""
+
     def of_array(x: _NdArray, **_: Any) -> Any:
         return reference(x)
 
-    return unary(name, family=_FAMILY, kinds=INEXACT, doc=doc, reference=in_float32(of_array))
+    return unary(
+        name,
+        family=_FAMILY,
+        kinds=INEXACT,
+        doc=doc,
+        reference=in_float32(of_array),
+        jvp=Partials(tangent),
+    )
 
 
 def _logistic_reference(x: _NdArray) -> Any:
@@ -110,30 +122,151 @@ def _atan2_reference(x: _NdArray, y: _NdArray) -> Any:
     return -1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))
 
 
-exp_p = _elementary("exp", "e to the power of x.", np.exp)
-exp2_p = _elementary("exp2", "2 to the power of x.", np.exp2)
-expm1_p = _elementary("expm1", "exp(x) - 1.", _expm1_reference)
-log_p = _elementary("log", "The natural logarithm of x.", np.log)
-log1p_p = _elementary("log1p", "log(1 + x).", _log1p_reference)
-logistic_p = _elementary("logistic", "1 / (1 + exp(-x)).", _logistic_reference)
-sin_p = _elementary("sin", "The sine of x, in radians.", np.sin)
-cos_p = _elementary("cos", "The cosine of x, in radians.", np.cos)
-tan_p = _elementary("tan", "The tangent of x, in radians.", np.tan)
-asin_p = _elementary("asin", "The angle whose sine is x.", np.arcsin)
-acos_p = _elementary("acos", "The angle whose cosine is x.", np.arccos)
-atan_p = _elementary("atan", "The angle whose tangent is x.", np.arctan)
-sinh_p = _elementary("sinh", "The hyperbolic sine of x.", np.sinh)
-cosh_p = _elementary("cosh", "The hyperbolic cosine of x.", np.cosh)
-tanh_p = _elementary("tanh", "The hyperbolic tangent of x.", np.tanh)
-asinh_p = _elementary("asinh", "The number whose hyperbolic sine is x.", np.arcsinh)
-acosh_p = _elementary("acosh", "The number whose hyperbolic cosine is x.", np.arccosh)
-atanh_p = _elementary("atanh", "The number whose hyperbolic tangent is x.", np.arctanh)
+# ---- derivatives
+
+
+def _one_plus(x: Any) -> Any:
+    return ops.add(x, const_like(x, 1))
+
+
+def _one_minus(x: Any) -> Any:
+    return ops.sub(const_like(x, 1), x)
+
+
+def _square(x: Any) -> Any:
+    return ops.bind("square", x)
+
+
+def _rsqrt(x: Any) -> Any:
+    return ops.bind("rsqrt", x)
+
+
+def _is_highest(params: dict[str, Any]) -> bool:
+    """Whether derivatives should be accurate where the usual formulas cancel, at some cost."""
+    return params.get("accuracy") is AccuracyMode.HIGHEST
+
+
+def _expm1_tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
+    return ops.mul(t, exp_p.bind(x, **params) if _is_highest(params) else _one_plus(out))
+
+
+def _logistic_tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
+    rest = logistic_p.bind(ops.neg(x), **params) if _is_highest(params) else _one_minus(out)
+    return ops.mul(t, ops.mul(out, rest))
+
+
+def _tanh_tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
+    if not _is_highest(params):
+        return ops.mul(ops.add(t, ops.mul(t, out)), _one_minus(out))
+    twice = ops.mul(const_like(x, 2), x)
+    sides = (logistic_p.bind(y, **params) for y in (twice, ops.neg(twice)))
+    return ops.mul(t, ops.mul(const_like(x, 4), ops.mul(*sides)))
+
+
+def _acosh_tangent(t: Any, out: Any, x: Any) -> Any:
+    # Two roots: that of their product lies on the wrong branch where the real part is negative.
+    roots = _rsqrt(ops.sub(x, const_like(x, 1))), _rsqrt(_one_plus(x))
+    return ops.mul(t, ops.mul(*roots))
+
+
+def _squared_radius(x: Any, y: Any) -> Any:
+    return ops.add(_square(x), _square(y))
+
+
+# ---- exponentials and logarithms
+
+exp_p = _elementary("exp", "e to the power of x.", np.exp, lambda t, out, x, **_: ops.mul(t, out))
+exp2_p = _elementary(
+    "exp2",
+    "2 to the power of x.",
+    np.exp2,
+    lambda t, out, x, **_: ops.mul(t, ops.mul(const_like(x, math.log(2)), out)),
+)
+expm1_p = _elementary("expm1", "exp(x) - 1.", _expm1_reference, _expm1_tangent)
+log_p = _elementary(
+    "log", "The natural logarithm of x.", np.log, lambda t, out, x, **_: ops.div(t, x)
+)
+log1p_p = _elementary(
+    "log1p", "log(1 + x).", _log1p_reference, lambda t, out, x, **_: ops.div(t, _one_plus(x))
+)
+logistic_p = _elementary("logistic", "1 / (1 + exp(-x)).", _logistic_reference, _logistic_tangent)
+
+# ---- trigonometric and hyperbolic functions
+
+sin_p = _elementary(
+    "sin",
+    "The sine of x, in radians.",
+    np.sin,
+    lambda t, out, x, **params: ops.mul(t, cos_p.bind(x, **params)),
+)
+cos_p = _elementary(
+    "cos",
+    "The cosine of x, in radians.",
+    np.cos,
+    lambda t, out, x, **params: ops.neg(ops.mul(t, sin_p.bind(x, **params))),
+)
+tan_p = _elementary(
+    "tan",
+    "The tangent of x, in radians.",
+    np.tan,
+    lambda t, out, x, **_: ops.mul(t, _one_plus(_square(out))),
+)
+asin_p = _elementary(
+    "asin",
+    "The angle whose sine is x.",
+    np.arcsin,
+    lambda t, out, x: ops.mul(t, _rsqrt(_one_minus(_square(x)))),
+)
+acos_p = _elementary(
+    "acos",
+    "The angle whose cosine is x.",
+    np.arccos,
+    lambda t, out, x: ops.mul(t, ops.neg(_rsqrt(_one_minus(_square(x))))),
+)
+atan_p = _elementary(
+    "atan",
+    "The angle whose tangent is x.",
+    np.arctan,
+    lambda t, out, x: ops.div(t, _one_plus(_square(x))),
+)
+sinh_p = _elementary(
+    "sinh",
+    "The hyperbolic sine of x.",
+    np.sinh,
+    lambda t, out, x: ops.mul(t, cosh_p.bind(x)),
+)
+cosh_p = _elementary(
+    "cosh",
+    "The hyperbolic cosine of x.",
+    np.cosh,
+    lambda t, out, x: ops.mul(t, sinh_p.bind(x)),
+)
+tanh_p = _elementary("tanh", "The hyperbolic tangent of x.", np.tanh, _tanh_tangent)
+asinh_p = _elementary(
+    "asinh",
+    "The number whose hyperbolic sine is x.",
+    np.arcsinh,
+    lambda t, out, x: ops.mul(t, _rsqrt(_one_plus(_square(x)))),
+)
+acosh_p = _elementary(
+    "acosh", "The number whose hyperbolic cosine is x.", np.arccosh, _acosh_tangent
+)
+atanh_p = _elementary(
+    "atanh",
+    "The number whose hyperbolic tangent is x.",
+    np.arctanh,
+    lambda t, out, x: ops.div(t, ops.mul(_one_plus(x), _one_minus(x))),
+)
 atan2_p = binary(
     "atan2",
     family=_FAMILY,
     kinds=INEXACT,
     doc="The angle of the point (y, x), whose tangent is x / y.",
     reference=_atan2_reference,
+    jvp=Partials(
+        lambda t, out, x, y: ops.mul(t, ops.div(y, _squared_radius(x, y))),
+        lambda t, out, x, y: ops.mul(t, ops.div(ops.neg(x), _squared_radius(x, y))),
+    ),
 )
 
 

@@ -14,7 +14,9 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import define
+from xpr.core.primitive import NotLinear, define
+from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives._accuracy import accuracy_param
 from xpr.primitives._complex import divide
 from xpr.primitives.families import (
@@ -25,6 +27,13 @@ from xpr.primitives.families import (
     in_float32,
     require_kind,
     unary,
+)
+from xpr.primitives.rules import (
+    ElementwiseBatch,
+    Partials,
+    const_like,
+    full_like,
+    zero_tangent,
 )
 
 __all__ = [
@@ -102,13 +111,47 @@ def _rsqrt_reference(x: _NdArray) -> Any:
     return np.reciprocal(np.sqrt(x.astype(np.float64))).astype(x.dtype)
 
 
-square_p = unary("square", family=_FAMILY, kinds=NUMERIC, doc="x * x.", reference=np.square)
+def _integer_pow_tangent(t: Any, out: Any, x: Any, *, y: int) -> Any:
+    if y == 0:
+        return zero_tangent(out)
+    if y == 1:
+        return t
+    lower = x if y == 2 else integer_pow_p.bind(x, y=y - 1)
+    return ops.mul(t, ops.mul(const_like(x, y), lower))
+
+
+def _pow_by_base(t: Any, out: Any, x: Any, y: Any) -> Any:
+    if dtypes.is_inexact(get_aval(y).dtype):
+        return ops.mul(t, ops.mul(y, pow_p.bind(x, ops.sub(y, const_like(y, 1)))))
+    # The exponent stays an integer, and where it is 0 it stays 0, times a factor of 0: so x**0
+    # and x**1 have the derivatives 0 and 1 at 0 too, and so on to any order.
+    one = full_like(y, 1)
+    lower = ops.sub(ops.select(ops.eq(y, full_like(y, 0)), one, y), one)
+    factor = ops.convert(y, get_aval(x).dtype, get_aval(x).weak_type)
+    return ops.mul(t, ops.mul(factor, pow_p.bind(x, lower)))
+
+
+def _pow_by_exponent(t: Any, out: Any, x: Any, y: Any) -> Any:
+    # Powers of 0 do not depend on the exponent while it is positive.
+    base = ops.select(ops.eq(x, full_like(x, 0)), full_like(x, 1), x)
+    return ops.mul(t, ops.mul(ops.bind("log", base), out))
+
+
+square_p = unary(
+    "square",
+    family=_FAMILY,
+    kinds=NUMERIC,
+    doc="x * x.",
+    reference=np.square,
+    jvp=Partials(lambda t, out, x: ops.mul(t, ops.mul(const_like(x, 2), x))),
+)
 sqrt_p = unary(
     "sqrt",
     family=_FAMILY,
     kinds=INEXACT,
     doc="The square root of x.",
     reference=in_float32(np.sqrt),
+    jvp=Partials(lambda t, out, x, **_: ops.mul(t, ops.div(const_like(x, 0.5), out))),
 )
 rsqrt_p = unary(
     "rsqrt",
@@ -116,6 +159,7 @@ rsqrt_p = unary(
     kinds=INEXACT,
     doc="1 / sqrt(x).",
     reference=_rsqrt_reference,
+    jvp=Partials(lambda t, out, x, **_: ops.mul(t, ops.mul(const_like(x, -0.5), ops.div(out, x)))),
 )
 cbrt_p = unary(
     "cbrt",
@@ -123,6 +167,11 @@ cbrt_p = unary(
     kinds=FLOATING,
     doc="The cube root of x.",
     reference=in_float32(np.cbrt),
+    jvp=Partials(
+        lambda t, out, x, **_: ops.mul(
+            t, ops.mul(const_like(x, 1 / 3), integer_pow_p.bind(out, y=-2))
+        )
+    ),
 )
 integer_pow_p = define(
     "integer_pow",
@@ -130,6 +179,9 @@ integer_pow_p = define(
     doc="x to the power of a Python integer.",
     abstract=_integer_pow_abstract,
     reference=_integer_pow_reference,
+    jvp=Partials(_integer_pow_tangent),
+    transpose=NotLinear("it is not linear"),
+    batch=ElementwiseBatch(),
 )
 pow_p = define(
     "pow",
@@ -137,6 +189,9 @@ pow_p = define(
     doc="x to the power of y.",
     abstract=_pow_abstract,
     reference=_pow_reference,
+    jvp=Partials(_pow_by_base, _pow_by_exponent),
+    transpose=NotLinear("it is not linear"),
+    batch=ElementwiseBatch(),
 )
 
 
