@@ -394,12 +394,13 @@ def _reduce_reference(
     operands, inits = args[:half], args[half:]
     kept = [i for i in range(operands[0].ndim) if i not in dimensions]
     shape = tuple(operands[0].shape[i] for i in kept)
+    count = math.prod(operands[0].shape[i] for i in dimensions)
     # The folded elements along axis 0, the initial value first.
     rows = [
         np.concatenate(
             [
                 np.broadcast_to(init, (1, *shape)),
-                x.transpose((*dimensions, *kept)).reshape((-1, *shape)),
+                x.transpose((*dimensions, *kept)).reshape((count, *shape)),
             ]
         )
         for x, init in zip(operands, inits, strict=True)
