@@ -11,18 +11,32 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import Primitive, define
+from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.primitives._complex import maximum, minimum
+from xpr.primitives._cumulative_rules import (
+    CumulativeBatch,
+    cumlogsumexp_tangent,
+    cumprod_tangent,
+    cumsum_transpose,
+    extremum_tangent,
+)
+from xpr.primitives.rules import LinearJVP, Partials
 
 __all__ = ["cumlogsumexp", "cummax", "cummin", "cumprod", "cumsum"]
 
 NDArray = np.ndarray[Any, Any]
 
 _FAMILY = "cumulative"
+_NOT_LINEAR = NotLinear("it is not linear")
 
 
 def _cumulative(
-    name: str, kinds: str, accumulate: Callable[[NDArray], NDArray], doc: str
+    name: str,
+    kinds: str,
+    accumulate: Callable[[NDArray], NDArray],
+    doc: str,
+    jvp: DerivedRule,
+    transpose: Rule | Absent = _NOT_LINEAR,
 ) -> Primitive:
     """A primitive that folds each prefix of an axis; `accumulate` does it along axis 0."""
 
@@ -47,7 +61,16 @@ def _cumulative(
         found = accumulate(moved.astype(_WIDE.get(x.dtype, x.dtype), copy=False))
         return np.moveaxis(found.astype(x.dtype, copy=False)[::step], 0, axis)
 
-    return define(name, family=_FAMILY, doc=doc, abstract=abstract, reference=reference)
+    return define(
+        name,
+        family=_FAMILY,
+        doc=doc,
+        abstract=abstract,
+        reference=reference,
+        jvp=jvp,
+        transpose=transpose,
+        batch=CumulativeBatch(),
+    )
 
 
 # A prefix sum in a float's own precision loses digits with the length of the axis.
@@ -96,16 +119,41 @@ def _complex_logaddexp(x: NDArray, y: NDArray) -> NDArray:
     return np.log(np.exp(x - shift) + np.exp(y - shift)) + shift
 
 
-cumsum_p = _cumulative("cumsum", "iufc", _sum, "The sum of each prefix of an axis.")
-cumprod_p = _cumulative("cumprod", "iufc", _prod, "The product of each prefix of an axis.")
+cumsum_p = _cumulative(
+    "cumsum",
+    "iufc",
+    _sum,
+    "The sum of each prefix of an axis.",
+    jvp=LinearJVP(),
+    transpose=cumsum_transpose,
+)
+cumprod_p = _cumulative(
+    "cumprod",
+    "iufc",
+    _prod,
+    "The product of each prefix of an axis.",
+    jvp=Partials(cumprod_tangent),
+)
 cummax_p = _cumulative(
-    "cummax", "iufc", _extremum(np.maximum, maximum), "The greatest of each prefix of an axis."
+    "cummax",
+    "iufc",
+    _extremum(np.maximum, maximum),
+    "The greatest of each prefix of an axis.",
+    jvp=Partials(extremum_tangent),
 )
 cummin_p = _cumulative(
-    "cummin", "iufc", _extremum(np.minimum, minimum), "The least of each prefix of an axis."
+    "cummin",
+    "iufc",
+    _extremum(np.minimum, minimum),
+    "The least of each prefix of an axis.",
+    jvp=Partials(extremum_tangent),
 )
 cumlogsumexp_p = _cumulative(
-    "cumlogsumexp", "fc", _logsumexp, "log(sum(exp(x))) of each prefix of an axis."
+    "cumlogsumexp",
+    "fc",
+    _logsumexp,
+    "log(sum(exp(x))) of each prefix of an axis.",
+    jvp=Partials(cumlogsumexp_tangent),
 )
 
 
