@@ -21,10 +21,13 @@ from xpr.primitives._index_dims import (
     check_batching,
     require_index_dtype,
 )
+from xpr.primitives._shape_rules import shifted
 from xpr.primitives._windows import in_bounds, picked_indices, window_plan
 from xpr.primitives.compare import lt, select_n
 from xpr.primitives.elementwise import add, rem
 from xpr.primitives.joining import concatenate
+from xpr.primitives.rules import BatchAxis, Dim, move_axis, zeros
+from xpr.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from xpr.primitives.shape import expand_dims
 from xpr.primitives.slicing import detached
 
@@ -170,12 +173,112 @@ def gather_fill(dtype: np.dtype[Any], fill_value: Any) -> Any:
     return int(info.min) if kind == "i" else int(info.max)
 
 
+# ---- rules
+
+
+def _gather_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, fill_value: Any, **params: Any
+) -> tuple[Any, Any]:
+    x, indices = primals
+    out = gather_p.bind(x, indices, fill_value=fill_value, **params)
+    # What a window outside is filled with does not depend on the operand.
+    fill = 0 if params["mode"] is GatherScatterMode.FILL_OR_DROP else None
+    return out, gather_p.bind(tangents[0], indices, fill_value=fill, **params)
+
+
+def _gather_transpose(
+    ct: Any,
+    x: Any,
+    indices: Any,
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Shape,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    mode: GatherScatterMode,
+    fill_value: Any,
+) -> list[Any]:
+    del slice_sizes, fill_value
+    found = scatter_add(
+        zeros(x.aval),
+        indices,
+        ct,
+        ScatterDimensionNumbers(*dimension_numbers),
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        mode=mode,
+    )
+    return [found, None]
+
+
+def _gather_batch(
+    axis: BatchAxis,
+    args: Sequence[Any],
+    dims: Sequence[Dim],
+    *,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Shape,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    **params: Any,
+) -> tuple[Any, int]:
+    (x, indices), (dim, index_dim) = args, dims
+    numbers = dimension_numbers
+    place = 0
+    pairs = list(
+        zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims, strict=True)
+    )
+    if dim is not None:
+        # The operand has an axis more: of the windows, or one that runs in step with the indices.
+        numbers = numbers._replace(
+            collapsed_slice_dims=shifted(numbers.collapsed_slice_dims, dim),
+            start_index_map=shifted(numbers.start_index_map, dim),
+        )
+        pairs = [(a + (a >= dim), b) for a, b in pairs]
+        size = axis.size if index_dim is None else min(axis.size, 1)
+        slice_sizes = (*slice_sizes[:dim], size, *slice_sizes[dim:])
+    if index_dim is not None:
+        indices = move_axis(indices, index_dim, 0)
+        pairs = [(a, b + 1) for a, b in pairs]
+        if dim is not None:
+            pairs = sorted([*pairs, (dim, 0)])
+        # Examples may read the same elements; within each, what was promised still holds.
+        indices_are_sorted = False
+        unique_indices = unique_indices and dim is not None
+        offsets = tuple(d + 1 for d in numbers.offset_dims)
+    else:
+        assert dim is not None
+        left_out = {*numbers.collapsed_slice_dims, *(a for a, _ in pairs)}
+        before = sum(a not in left_out for a in range(dim))
+        offsets = numbers.offset_dims
+        place = offsets[before - 1] + 1 if before else 0
+        offsets = (*offsets[:before], place, *(d + 1 for d in offsets[before:]))
+    numbers = numbers._replace(
+        offset_dims=offsets,
+        operand_batching_dims=tuple(a for a, _ in pairs),
+        start_indices_batching_dims=tuple(b for _, b in pairs),
+    )
+    out = gather_p.bind(
+        x,
+        indices,
+        dimension_numbers=numbers,
+        slice_sizes=slice_sizes,
+        indices_are_sorted=indices_are_sorted,
+        unique_indices=unique_indices,
+        **params,
+    )
+    return out, place
+
+
 gather_p = define(
     "gather",
     family=_FAMILY,
     doc="Windows of an array at the places that index vectors name.",
     abstract=_gather_abstract,
     reference=_gather_reference,
+    jvp=_gather_jvp,
+    transpose=_gather_transpose,
+    batch=_gather_batch,
 )
 
 

@@ -19,10 +19,21 @@ from xpr.primitives._index_dims import (
     canonicalize_axis,
     canonicalize_shape,
 )
+from xpr.primitives._slicing_rules import (
+    dynamic_slice_batch,
+    dynamic_slice_jvp,
+    dynamic_slice_transpose,
+    dynamic_update_slice_batch,
+    dynamic_update_slice_jvp,
+    dynamic_update_slice_transpose,
+    slice_batch,
+    slice_transpose,
+)
 from xpr.primitives.compare import lt, select_n
 from xpr.primitives.convert import convert_type
 from xpr.primitives.elementwise import add
 from xpr.primitives.families import require_same_dtypes
+from xpr.primitives.rules import LinearJVP
 from xpr.primitives.shape import expand_dims, squeeze
 
 __all__ = [
@@ -111,6 +122,9 @@ slice_p = define(
     doc="The part from start_indices up to limit_indices, in steps of strides.",
     abstract=_slice_abstract,
     reference=_slice_reference,
+    jvp=LinearJVP(),
+    transpose=slice_transpose,
+    batch=slice_batch,
 )
 
 
@@ -245,6 +259,9 @@ dynamic_slice_p = define(
     doc="The window of slice_sizes at run-time start indices, moved inside if need be.",
     abstract=_dynamic_slice_abstract,
     reference=_dynamic_slice_reference,
+    jvp=dynamic_slice_jvp,
+    transpose=dynamic_slice_transpose,
+    batch=dynamic_slice_batch,
 )
 
 
@@ -443,6 +460,9 @@ dynamic_update_slice_p = define(
     doc="The operand with a window at run-time start indices replaced by the update.",
     abstract=_dynamic_update_slice_abstract,
     reference=_dynamic_update_slice_reference,
+    jvp=dynamic_update_slice_jvp,
+    transpose=dynamic_update_slice_transpose,
+    batch=dynamic_update_slice_batch,
 )
 
 
