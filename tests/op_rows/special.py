@@ -48,6 +48,7 @@ def _pairs(first: Sequence[float], second: Sequence[float], *ranges: Any) -> Arg
     return args
 
 
+_LAST_ONLY = "not every operand has a second derivative; a row of the last one checks that"
 _INF, _NAN = float("inf"), float("nan")
 _SHAPE_VALUES = (0.0, -1.0, 0.5, 1.0, 2.5, 20.5, _INF, -_INF, _NAN)
 
@@ -73,7 +74,29 @@ def _one(name: str, *ranges: tuple[float, float], tolerance: Any = None) -> OpRo
 
 
 def _two(name: str, args: Args, tolerance: Any) -> OpRow:
-    return OpRow(name, getattr(s, name), args, FLOATS, tolerance=tolerance, signed_zero=False)
+    return OpRow(
+        name,
+        getattr(s, name),
+        args,
+        FLOATS,
+        tolerance=tolerance,
+        signed_zero=False,
+        no_derivative_check=_LAST_ONLY,
+    )
+
+
+def _in_last(name: str, case: str, *first: float, domain: tuple[float, float]) -> OpRow:
+    """The function of its last operand, in which it has derivatives of every order."""
+    function = getattr(s, name)
+    return OpRow(
+        "regularized_incomplete_beta" if name == "betainc" else name,
+        lambda x: function(*(np.asarray(v, x.dtype) for v in first), x),
+        lambda rng, dtype: (rng.uniform(*domain, (40,)).astype(dtype),),
+        FLOATS,
+        case=case,
+        tolerance=_LOOPS,
+        domain=domain,
+    )
 
 
 def _zeta_args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
@@ -111,7 +134,15 @@ ROWS: list[OpRow] = [
         FLOATS,
         tolerance=_LOOPS,
         signed_zero=False,
+        no_derivative_check=_LAST_ONLY,
     ),
+    _in_last("zeta", "offset", 2.5, domain=(0.5, 3.0)),
+    _in_last("polygamma", "value", 1.0, domain=(0.5, 3.0)),
+    _in_last("igamma", "value", 1.7, domain=(0.5, 3.0)),
+    _in_last("igammac", "value", 1.7, domain=(0.5, 3.0)),
+    _in_last("igamma_grad_a", "value", 1.7, domain=(0.5, 3.0)),
+    _in_last("random_gamma_grad", "sample", 1.7, domain=(0.5, 3.0)),
+    _in_last("betainc", "value", 1.7, 2.3, domain=(0.2, 0.8)),
     OpRow("erf", over_shapes(s.erf), of_shapes, FLOATS, case="shapes", tolerance=_TOLERANCE),
     OpRow(
         "lgamma", over_shapes(s.lgamma), of_shapes, FLOATS, case="shapes", tolerance=_AROUND_ZEROS

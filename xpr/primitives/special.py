@@ -7,14 +7,19 @@ a limit at a border of its domain that limit is its value there, as in SciPy.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.array import Array
-from xpr.core.primitive import Primitive
+from xpr.core.primitive import Primitive, Rule
+from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives.families import FLOATING, in_float32, nary
+from xpr.primitives.rules import Partials, const_like, full_like
 
 __all__ = [
     "bessel_i0e",
@@ -37,10 +42,28 @@ _FAMILY = "special"
 _NdArray = np.ndarray[Any, Any]
 
 
-def _special(name: str, arity: int, doc: str, reference: Callable[..., Any]) -> Primitive:
+def _special(name: str, doc: str, reference: Callable[..., Any], *tangents: Rule) -> Primitive:
+    """The primitive, to whose tangent each operand adds `tangent(t, result, *operands)`."""
     return nary(
-        name, arity, family=_FAMILY, kinds=FLOATING, doc=doc, reference=in_float32(reference)
+        name,
+        len(tangents),
+        family=_FAMILY,
+        kinds=FLOATING,
+        doc=doc,
+        reference=in_float32(reference),
+        jvp=Partials(*tangents),
     )
+
+
+def _no_derivative(name: str, operand: str, reason: str) -> Rule:
+    """The term of an operand in which the function cannot be differentiated."""
+
+    def term(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"Differentiation rule for '{name}' with respect to {operand} not implemented: {reason}"
+        )
+
+    return term
 
 
 def _scipy(name: str) -> Callable[..., Any]:
@@ -62,9 +85,25 @@ def _odd(name: str) -> Callable[..., Any]:
 
 # ---- error functions
 
-erf_p = _special("erf", 1, "The error function of x.", _scipy("erf"))
-erfc_p = _special("erfc", 1, "1 - erf(x).", _scipy("erfc"))
-erf_inv_p = _special("erf_inv", 1, "The number whose error function is x.", _odd("erfinv"))
+
+def _erf_tangent(sign: float) -> Rule:
+    def tangent(t: Any, out: Any, x: Any) -> Any:
+        bell = ops.bind("exp", ops.neg(ops.bind("square", x)))
+        return ops.mul(t, ops.mul(const_like(x, sign * 2 / math.sqrt(math.pi)), bell))
+
+    return tangent
+
+
+def _erf_inv_tangent(t: Any, out: Any, x: Any) -> Any:
+    slope = ops.bind("exp", ops.bind("square", out))
+    return ops.mul(t, ops.mul(const_like(x, math.sqrt(math.pi) / 2), slope))
+
+
+erf_p = _special("erf", "The error function of x.", _scipy("erf"), _erf_tangent(1.0))
+erfc_p = _special("erfc", "1 - erf(x).", _scipy("erfc"), _erf_tangent(-1.0))
+erf_inv_p = _special(
+    "erf_inv", "The number whose error function is x.", _odd("erfinv"), _erf_inv_tangent
+)
 
 
 def erf(x: Any) -> Array:
@@ -108,12 +147,36 @@ def _zeta_reference(x: _NdArray, q: _NdArray) -> Any:
     return np.where(np.isnan(x) | np.isnan(q), x.dtype.type(np.nan), value)
 
 
-lgamma_p = _special("lgamma", 1, "The logarithm of |gamma(x)|.", _lgamma_reference)
-digamma_p = _special("digamma", 1, "The derivative of lgamma at x.", _scipy("psi"))
-polygamma_p = _special(
-    "polygamma", 2, "The derivative of order m of digamma at x.", _polygamma_reference
+def _zeta_by_offset(t: Any, out: Any, x: Any, q: Any) -> Any:
+    return ops.mul(t, ops.mul(ops.neg(x), zeta_p.bind(ops.add(x, const_like(x, 1)), q)))
+
+
+lgamma_p = _special(
+    "lgamma",
+    "The logarithm of |gamma(x)|.",
+    _lgamma_reference,
+    lambda t, out, x: ops.mul(t, digamma_p.bind(x)),
 )
-zeta_p = _special("zeta", 2, "The Hurwitz zeta function, sum of (q + k)**-x.", _zeta_reference)
+digamma_p = _special(
+    "digamma",
+    "The derivative of lgamma at x.",
+    _scipy("psi"),
+    lambda t, out, x: ops.mul(t, polygamma_p.bind(const_like(x, 1), x)),
+)
+polygamma_p = _special(
+    "polygamma",
+    "The derivative of order m of digamma at x.",
+    _polygamma_reference,
+    _no_derivative("polygamma", "m", "m counts derivatives and is whole"),
+    lambda t, out, m, x: ops.mul(t, polygamma_p.bind(ops.add(m, const_like(m, 1)), x)),
+)
+zeta_p = _special(
+    "zeta",
+    "The Hurwitz zeta function, sum of (q + k)**-x.",
+    _zeta_reference,
+    _no_derivative("zeta", "x", "no primitive computes it"),
+    _zeta_by_offset,
+)
 
 
 def lgamma(x: Any) -> Array:
@@ -213,26 +276,70 @@ def _random_gamma_grad_reference(a: _NdArray, x: _NdArray) -> Any:
     return np.where((a > 0) & (x == 0), 0.0, -ratio).astype(x.dtype)
 
 
+def _gamma_density(a: Any, x: Any) -> Any:
+    """The derivative of igamma in `x`, which is the density of the gamma distribution."""
+    power = ops.mul(ops.sub(a, const_like(a, 1)), ops.bind("log", x))
+    return ops.bind("exp", ops.sub(ops.sub(power, x), lgamma_p.bind(a)))
+
+
+def _log_less_digamma(a: Any, x: Any) -> Any:
+    """The derivative in `a` of the logarithm of that density."""
+    return ops.sub(ops.bind("log", x), digamma_p.bind(a))
+
+
+def _random_gamma_grad_by_sample(t: Any, out: Any, a: Any, x: Any) -> Any:
+    # With p the density and G the derivative of igamma in a, the result is r = -G/p; since G' is
+    # p (log x - digamma(a)), r' = -(log x - digamma(a)) - r p'/p.
+    log_slope = ops.sub(ops.div(ops.sub(a, const_like(a, 1)), x), const_like(x, 1))
+    return ops.neg(ops.mul(t, ops.add(_log_less_digamma(a, x), ops.mul(out, log_slope))))
+
+
+def _beta_density(a: Any, b: Any, x: Any) -> Any:
+    """The derivative of the regularized incomplete beta function in `x`."""
+    log_beta = ops.sub(ops.add(lgamma_p.bind(a), lgamma_p.bind(b)), lgamma_p.bind(ops.add(a, b)))
+    upper = ops.mul(ops.sub(b, const_like(b, 1)), ops.bind("log1p", ops.neg(x)))
+    lower = ops.mul(ops.sub(a, const_like(a, 1)), ops.bind("log", x))
+    return ops.bind("exp", ops.sub(ops.add(upper, lower), log_beta))
+
+
+_NO_SECOND = "no primitive computes the second derivative of igamma in a"
+_NO_BETA_SHAPE = "no primitive computes it"
+
 igamma_p = _special(
-    "igamma", 2, "The regularized lower incomplete gamma function.", _igamma_reference
+    "igamma",
+    "The regularized lower incomplete gamma function.",
+    _igamma_reference,
+    lambda t, out, a, x: ops.mul(t, igamma_grad_a_p.bind(a, x)),
+    lambda t, out, a, x: ops.mul(t, _gamma_density(a, x)),
 )
 igammac_p = _special(
-    "igammac", 2, "The regularized upper incomplete gamma function.", _igammac_reference
+    "igammac",
+    "The regularized upper incomplete gamma function.",
+    _igammac_reference,
+    lambda t, out, a, x: ops.neg(ops.mul(t, igamma_grad_a_p.bind(a, x))),
+    lambda t, out, a, x: ops.neg(ops.mul(t, _gamma_density(a, x))),
 )
 igamma_grad_a_p = _special(
-    "igamma_grad_a", 2, "The derivative of igamma in its first argument.", _igamma_grad_a_reference
+    "igamma_grad_a",
+    "The derivative of igamma in its first argument.",
+    _igamma_grad_a_reference,
+    _no_derivative("igamma_grad_a", "a", _NO_SECOND),
+    lambda t, out, a, x: ops.mul(t, ops.mul(_gamma_density(a, x), _log_less_digamma(a, x))),
 )
 random_gamma_grad_p = _special(
     "random_gamma_grad",
-    2,
     "The derivative of a gamma-distributed sample in its shape parameter.",
     _random_gamma_grad_reference,
+    _no_derivative("random_gamma_grad", "a", _NO_SECOND),
+    _random_gamma_grad_by_sample,
 )
 regularized_incomplete_beta_p = _special(
     "regularized_incomplete_beta",
-    3,
     "The regularized incomplete beta function.",
     _scipy("betainc"),
+    _no_derivative("regularized_incomplete_beta", "a", _NO_BETA_SHAPE),
+    _no_derivative("regularized_incomplete_beta", "b", _NO_BETA_SHAPE),
+    lambda t, out, a, b, x: ops.mul(t, _beta_density(a, b, x)),
 )
 
 
@@ -277,8 +384,24 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
 
 # ---- Bessel functions
 
-bessel_i0e_p = _special("bessel_i0e", 1, "exp(-|x|) I0(x).", _scipy("i0e"))
-bessel_i1e_p = _special("bessel_i1e", 1, "exp(-|x|) I1(x).", _odd("i1e"))
+
+def _i0e_tangent(t: Any, out: Any, x: Any) -> Any:
+    return ops.mul(t, ops.sub(bessel_i1e_p.bind(x), ops.mul(ops.bind("sign", x), out)))
+
+
+def _i1e_tangent(t: Any, out: Any, x: Any) -> Any:
+    # I1(x)/x tends to 1/2 at 0, where the quotient would not.
+    eps = float(dtypes.finfo(get_aval(x).dtype).eps)
+    tiny = ops.lt(ops.bind("abs", x), full_like(x, eps))
+    divisor = ops.select(tiny, full_like(x, 1), x)
+    slope = ops.sub(
+        ops.sub(bessel_i0e_p.bind(x), ops.mul(ops.bind("sign", x), out)), ops.div(out, divisor)
+    )
+    return ops.mul(t, ops.select(tiny, full_like(x, 0.5), slope))
+
+
+bessel_i0e_p = _special("bessel_i0e", "exp(-|x|) I0(x).", _scipy("i0e"), _i0e_tangent)
+bessel_i1e_p = _special("bessel_i1e", "exp(-|x|) I1(x).", _odd("i1e"), _i1e_tangent)
 
 
 def bessel_i0e(x: Any) -> Array:
