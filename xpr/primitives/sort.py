@@ -10,8 +10,15 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import define
+from xpr.core.primitive import NotLinear, define
 from xpr.core.trace import get_aval
+from xpr.primitives._sort_rules import (
+    approx_top_k_batch,
+    selection_jvp,
+    sort_batch,
+    sort_jvp,
+    top_k_batch,
+)
 from xpr.primitives._sorting import sort_values, stable_order, top_order
 
 __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
@@ -19,6 +26,7 @@ __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
 NDArray = np.ndarray[Any, Any]
 
 _FAMILY = "sort"
+_NOT_LINEAR = NotLinear("which element goes where depends on the elements")
 
 
 def _normalized_axis(axis: int, rank: int) -> int:
@@ -58,6 +66,9 @@ sort_p = define(
     doc="Sorts operands together along an axis, by the first of them as keys.",
     abstract=_sort_abstract,
     reference=_sort_reference,
+    jvp=sort_jvp,
+    transpose=_NOT_LINEAR,
+    batch=sort_batch,
     multiple_results=True,
 )
 
@@ -135,6 +146,9 @@ top_k_p = define(
     doc="The k greatest elements along an axis, in descending order, and their indices.",
     abstract=_top_k_abstract,
     reference=_top_k_reference,
+    jvp=selection_jvp("top_k"),
+    transpose=_NOT_LINEAR,
+    batch=top_k_batch,
     multiple_results=True,
 )
 
@@ -196,6 +210,9 @@ approx_top_k_p = define(
     doc="The k greatest or least elements along an axis and their indices, computed exactly.",
     abstract=_approx_top_k_abstract,
     reference=_approx_top_k_reference,
+    jvp=selection_jvp("approx_top_k"),
+    transpose=_NOT_LINEAR,
+    batch=approx_top_k_batch,
     multiple_results=True,
 )
 
