@@ -41,6 +41,7 @@ from xpr.primitives.rules import (
     is_linear,
     shape_of,
     unbroadcast,
+    zero_tangent,
 )
 
 __all__ = [
@@ -350,6 +351,19 @@ def _abs_tangent(t: Any, out: Any, x: Any) -> Any:
     return ops.bind("real", ops.mul(t, direction))
 
 
+def _sign_tangent(t: Any, out: Any, x: Any) -> Any:
+    dtype = get_aval(x).dtype
+    if not dtypes.is_complex(dtype):
+        return zero_tangent(out)
+    # A number moves its direction by the part of the tangent across it.
+    along = ops.bind("real", ops.mul(t, ops.bind("conj", out, input_dtype=dtype)))
+    across = ops.sub(t, ops.mul(out, ops.convert(along, dtype)))
+    size = ops.convert(ops.bind("abs", x), dtype)
+    origin = ops.eq(size, full_like(size, 0))
+    moved = ops.div(across, ops.select(origin, full_like(size, 1), size))
+    return ops.select(origin, full_like(moved, 0), moved)
+
+
 neg_p = unary(
     "neg",
     family=_FAMILY,
@@ -361,7 +375,7 @@ neg_p = unary(
 )
 sign_p = unary(
     "sign",
-    jvp=NoTangent(),
+    jvp=Partials(_sign_tangent),
     family=_FAMILY,
     kinds=NUMERIC,
     doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.",
