@@ -20,7 +20,9 @@ from xpr.primitives.dot_general import DotDims, accumulation_dtype, dot_general_
 _F32 = np.dtype(np.float32)
 
 # Products of at least so many multiplications in these dtypes are BLAS's where there is a host:
-# IREE's float64 products take 2 to 6 times as long.
+# IREE's float64 products take 2 to 6 times as long. Its float32 products take 1.4 times as long on
+# two idle cores, and stay: beside another busy process BLAS's threads, which wait by spinning, made
+# an MLP take 5 times as long as IREE did, and they slow down the rest of a program for 0.1 s.
 _BY_HOST = ("float64", "complex128")
 _HOST_WORK = 1 << 24
 # From so many multiplications on, a product with a vector may become a fold.
