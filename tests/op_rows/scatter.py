@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,13 +89,52 @@ def _row(name: str, case: str, mode: str, values: str | None, index: str | None)
     if values is None:
         bools = BOOL if name in ("scatter-min", "scatter-max") else ()
         dtypes = STORED if name == "scatter" else (*bools, *NUMERIC)
-    return row(
+    whole = row(
         name,
         f"{mode}-{case}",
         lambda x, i, u: function(x, i, u, dims, mode=mode),
         _args(case, values, index),
         lambda x, i, u: scatter_oracle(x, i, u, dims, mode, combine),
         dtypes=dtypes,
+    )
+    products = "products of updates that may meet have no derivative here"
+    return replace(whole, no_derivative_check=products if name == "scatter-mul" else "")
+
+
+_ROWS_OF = sc.ScatterDimensionNumbers((1,), (0,), (0,))
+
+
+def _unique_args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+    """Rows of a matrix, the last of them beyond its end."""
+    x, u = (np.round(random_values(rng, dtype, (n, 2), -3.0, 3.0)) for n in (5, 3))
+    return x, np.array([[3], [0], [9]], np.int32), u
+
+
+def _unique_row(name: str, mode: str) -> OpRow:
+    function, combine = _FUNCTIONS[name], _COMBINE[name]
+    return row(
+        name,
+        f"{mode}-unique",
+        lambda x, i, u: function(x, i, u, _ROWS_OF, mode=mode, unique_indices=True),
+        _unique_args,
+        lambda x, i, u: scatter_oracle(x, i, u, _ROWS_OF, mode, combine),
+        dtypes=("float32", "float64", "complex128"),
+    )
+
+
+def _unique_apply_row(mode: str) -> OpRow:
+    def function(e: Any) -> Any:
+        return mul(mul(e, e), e)
+
+    return row(
+        "scatter",
+        f"apply-{mode}-unique",
+        lambda x, i, u: sc.scatter_apply(
+            x, i, function, _ROWS_OF, update_shape=u.shape, mode=mode, unique_indices=True
+        ),
+        _unique_args,
+        lambda x, i, u: scatter_oracle(x, i, u, _ROWS_OF, mode, lambda a, b: a * a * a),
+        dtypes=("float32", "float64", "complex128"),
     )
 
 
@@ -126,5 +166,7 @@ ROWS: list[OpRow] = [
     *(_row("scatter", f"indices{i}", mode, "float32", None) for i in range(5) for mode in MODES),
     *(_row("scatter-add", f"add{i}", mode, "float32", None) for i in range(3) for mode in MODES),
     *(_row("scatter", "set-empty", mode, "float32", None) for mode in MODES),
+    *(_unique_row(name, mode) for name in _FUNCTIONS for mode in ("clip", "drop")),
+    *(_unique_apply_row(mode) for mode in ("clip", "drop")),
     *(_apply_row(f"apply{i}", mode) for i in range(3) for mode in MODES),
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import Primitive, define
+from xpr.core.primitive import Absent, NotLinear, Primitive, Rule, define
 from xpr.core.trace import get_aval
 from xpr.primitives._index_dims import (
     GatherScatterMode,
@@ -23,9 +22,21 @@ from xpr.primitives._index_dims import (
     require_index_dtype,
 )
 from xpr.primitives._scalar_jaxpr import evaluate, trace_scalars
+from xpr.primitives._scatter_rules import (
+    batch_rule,
+    combiner,
+    extreme_jvp,
+    linear_jvp,
+    linear_transpose,
+    mul_jvp,
+    mul_transpose,
+    scatter_jvp,
+    scatter_transpose,
+    window_axes,
+    window_sizes,
+)
 from xpr.primitives._windows import WindowPlan, in_bounds, picked_indices, window_plan
 from xpr.primitives.creation import full
-from xpr.primitives.elementwise import add, max, min, mul, sub
 from xpr.primitives.families import require_same_dtypes
 
 __all__ = [
@@ -37,6 +48,7 @@ __all__ = [
     "scatter_min",
     "scatter_mul",
     "scatter_sub",
+    "window_sizes",
 ]
 
 _FAMILY = "scatter"
@@ -81,7 +93,7 @@ def _scatter_abstract(
     if updates.ndim != rank:
         raise TypeError(f"Updates tensor must be of rank {rank}; got {updates.ndim}.")
     check_axes("scatter", "update_window_dims", dims.update_window_dims, rank, ordered=True)
-    kept = _window_axes(x.ndim, dims)
+    kept = window_axes(x.ndim, dims)
     if len(kept) != len(dims.update_window_dims):
         rank_found = len(dims.update_window_dims) + x.ndim - len(kept)
         raise TypeError(
@@ -103,22 +115,6 @@ def _scatter_abstract(
                 f"updates bound is {updates.shape[axis]}, indices bound is {size}."
             )
     return ShapedArray(x.shape, dtype, x.weak_type and updates.weak_type)
-
-
-def _window_axes(ndim: int, dims: ScatterDimensionNumbers) -> list[int]:
-    """Axes of the operand that the update windows have."""
-    left_out = {*dims.inserted_window_dims, *dims.operand_batching_dims}
-    return [a for a in range(ndim) if a not in left_out]
-
-
-def window_sizes(shape: Shape, updates: Shape, dims: ScatterDimensionNumbers) -> Shape:
-    """The extent of an update window along each axis of an operand of that shape."""
-    sizes = [1] * len(shape)
-    for axis, update_axis in zip(
-        _window_axes(len(shape), dims), dims.update_window_dims, strict=True
-    ):
-        sizes[axis] = updates[update_axis]
-    return tuple(sizes)
 
 
 # ---- reference
@@ -238,44 +234,71 @@ def _reference(ufunc: np.ufunc | None) -> Callable[..., Host]:
     return reference
 
 
-def _scatter_primitive(name: str, doc: str, ufunc: np.ufunc | None = None) -> Primitive:
+_NOT_LINEAR = NotLinear("it is not linear")
+
+
+def _scatter_primitive(
+    name: str,
+    doc: str,
+    ufunc: np.ufunc | None = None,
+    *,
+    jvp: Rule,
+    transpose: Rule | Absent = _NOT_LINEAR,
+) -> Primitive:
     return define(
-        name, family=_FAMILY, doc=doc, abstract=_scatter_abstract, reference=_reference(ufunc)
+        name,
+        family=_FAMILY,
+        doc=doc,
+        abstract=_scatter_abstract,
+        reference=_reference(ufunc),
+        jvp=jvp,
+        transpose=transpose,
+        batch=batch_rule(name),
     )
 
 
 scatter_p = _scatter_primitive(
-    "scatter", "Windows replaced by updates (or changed by a function) at indexed places."
+    "scatter",
+    "Windows replaced by updates (or changed by a function) at indexed places.",
+    jvp=scatter_jvp,
+    transpose=scatter_transpose,
 )
-scatter_add_p = _scatter_primitive("scatter-add", "Updates added at indexed places.", np.add)
+scatter_add_p = _scatter_primitive(
+    "scatter-add",
+    "Updates added at indexed places.",
+    np.add,
+    jvp=linear_jvp("scatter-add"),
+    transpose=linear_transpose("scatter-add"),
+)
 scatter_sub_p = _scatter_primitive(
-    "scatter-sub", "Updates subtracted at indexed places.", np.subtract
+    "scatter-sub",
+    "Updates subtracted at indexed places.",
+    np.subtract,
+    jvp=linear_jvp("scatter-sub"),
+    transpose=linear_transpose("scatter-sub"),
 )
-scatter_mul_p = _scatter_primitive("scatter-mul", "Updates multiplied in.", np.multiply)
+scatter_mul_p = _scatter_primitive(
+    "scatter-mul",
+    "Updates multiplied in.",
+    np.multiply,
+    jvp=mul_jvp,
+    transpose=mul_transpose,
+)
 scatter_min_p = _scatter_primitive(
-    "scatter-min", "The lesser of elements and updates at indexed places.", np.minimum
+    "scatter-min",
+    "The lesser of elements and updates at indexed places.",
+    np.minimum,
+    jvp=extreme_jvp("scatter-min"),
 )
 scatter_max_p = _scatter_primitive(
-    "scatter-max", "The greater of elements and updates at indexed places.", np.maximum
+    "scatter-max",
+    "The greater of elements and updates at indexed places.",
+    np.maximum,
+    jvp=extreme_jvp("scatter-max"),
 )
 
 
 # ---- public
-
-_COMBINERS: dict[Primitive, Callable[[Any, Any], Any]] = {
-    scatter_add_p: add,
-    scatter_sub_p: sub,
-    scatter_mul_p: mul,
-    scatter_min_p: min,
-    scatter_max_p: max,
-}
-
-
-@functools.lru_cache(maxsize=512)
-def _combiner(primitive: Primitive, dtype: np.dtype[Any]) -> ClosedJaxpr:
-    function = _COMBINERS[primitive]
-    scalar = ShapedArray((), dtype)
-    return trace_scalars(primitive.name, lambda x, y: [function(x, y)], [scalar])
 
 
 def _bind(
@@ -289,8 +312,8 @@ def _bind(
     mode: str | GatherScatterMode | None,
     update_jaxpr: ClosedJaxpr | None = None,
 ) -> Any:
-    if primitive in _COMBINERS:
-        update_jaxpr = _combiner(primitive, get_aval(operand).dtype)
+    if update_jaxpr is None:
+        update_jaxpr = combiner(primitive.name, get_aval(operand).dtype)
     return primitive.bind(
         operand,
         scatter_indices,
