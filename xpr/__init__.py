@@ -9,6 +9,9 @@ Array(5., dtype=float32)
 
 from __future__ import annotations
 
+from xpr import ad_checkpoint as ad_checkpoint
+from xpr import custom_batching as custom_batching
+from xpr import custom_derivatives as custom_derivatives
 from xpr import dtypes as dtypes
 from xpr import errors as errors
 from xpr import lax as lax
@@ -41,11 +44,29 @@ from xpr.runtimes.registry import devices as devices
 from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
 from xpr.sharding import Shard as Shard
+from xpr.transforms.checkpoint import checkpoint as checkpoint
+from xpr.transforms.checkpoint import checkpoint as remat  # noqa: F401
+from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
+from xpr.transforms.custom_jvp import custom_jvp as custom_jvp
+from xpr.transforms.custom_vjp import closure_convert as closure_convert
+from xpr.transforms.custom_vjp import custom_gradient as custom_gradient
+from xpr.transforms.custom_vjp import custom_vjp as custom_vjp
+from xpr.transforms.derivatives import grad as grad
+from xpr.transforms.derivatives import jvp as jvp
+from xpr.transforms.derivatives import linear_transpose as linear_transpose
+from xpr.transforms.derivatives import linearize as linearize
+from xpr.transforms.derivatives import value_and_grad as value_and_grad
+from xpr.transforms.derivatives import vjp as vjp
+from xpr.transforms.jacobians import hessian as hessian
+from xpr.transforms.jacobians import jacfwd as jacfwd
+from xpr.transforms.jacobians import jacobian as jacobian
+from xpr.transforms.jacobians import jacrev as jacrev
 from xpr.transforms.jit import clear_caches as clear_caches
 from xpr.transforms.jit import jit as jit
 from xpr.transforms.tracing import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.transforms.tracing import eval_shape as eval_shape
 from xpr.transforms.tracing import make_jaxpr as make_jaxpr
+from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
 

@@ -47,6 +47,9 @@ class NotLinear(Absent):
     """The primitive is not linear, so it has no transpose."""
 
 
+NOT_LINEAR = NotLinear("it is not linear")
+
+
 class NotBatchable(Absent):
     """The primitive cannot be vectorised."""
 
@@ -154,15 +157,16 @@ def define(
 
     `family` is the file name its rules have in `xpr/primitives` and `lowering/rules`; `doc` one
     line that says what it computes. `eager="compile"` marks a primitive for which the NumPy
-    reference is far too slow: outside `jit` it is compiled instead. `jvp` and `batch` may be
+    reference is far too slow: outside `jit` it is compiled instead. `eager="inline"` marks one
+    whose reference binds other primitives and takes arrays as they are. `jvp` and `batch` may be
     marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.
     `axis_names` says which named axes the parameters of a collective name. `kind` is the class of
     the primitive, for those whose `bind` is special.
     """
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
-    if eager not in ("reference", "compile"):
-        raise ValueError(f"eager must be 'reference' or 'compile', got {eager!r}")
+    if eager not in ("reference", "compile", "inline"):
+        raise ValueError(f"eager must be 'reference', 'compile' or 'inline', got {eager!r}")
     if not doc:
         raise ValueError(f"primitive {name!r} needs a line of documentation")
     primitive = kind(name, family, multiple_results)

@@ -12,7 +12,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Literal, Var, dce_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval, trace_to_jaxpr
 from xpr.dispatch.array import ArrayImpl, array_from_host
@@ -279,8 +279,8 @@ def interpret(
 
     for eqn in jaxpr.eqns:
         operands = [read(a) for a in eqn.invars]
-        if eqn.primitive.name == "jit":
-            inner = eqn.params["jaxpr"]
+        inner = _inner_program(eqn)
+        if inner is not None:
             found: Any = interpret(inner, [np.asarray(c) for c in inner.consts], operands)
         else:
             with np.errstate(all="ignore"):
@@ -289,6 +289,14 @@ def interpret(
         for v, r in zip(eqn.outvars, found, strict=True):
             env[v] = np.asarray(r, dtype=v.aval.dtype)
     return [read(v) for v in jaxpr.outvars]
+
+
+def _inner_program(eqn: JaxprEqn) -> ClosedJaxpr | None:
+    """The program that an equation calls and does nothing else with."""
+    if eqn.primitive.family not in ("call", "custom", "checkpoint"):
+        return None
+    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
+    return inner if isinstance(inner, ClosedJaxpr) else None
 
 
 # ---- operations outside jit that are compiled alone

@@ -50,6 +50,8 @@ class EagerTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        if primitive.eager == "inline":
+            return primitive.reference(*args, **params)
         avals: list[ShapedArray] = []
         hosts: list[np.ndarray[Any, Any]] = []
         device: Device | None = None
@@ -84,6 +86,16 @@ class EagerTrace(Trace):
         if foreign:
             result = own(result, args)
         return wrap(result, found, device, committed)
+
+    def process_custom_jvp_call(
+        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
+    ) -> Sequence[Any]:
+        return fun(*args)
+
+    def process_custom_vjp_call(
+        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
+    ) -> Sequence[Any]:
+        return fun(*args)
 
 
 def own(result: Any, args: Sequence[Any]) -> Any:

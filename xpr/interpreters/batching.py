@@ -177,8 +177,7 @@ class BatchTrace(Trace):
     ) -> Sequence[Any]:
         vals, dims = self._split(args)
         batched_fun = batched_at_front(fun, self.axis, dims)
-        batched_fwd = primitive.batched_fwd(fwd, self.axis, dims)
-        batched_bwd = primitive.batched_bwd(bwd, self.axis, dims)
+        batched_fwd, batched_bwd = primitive.batched_rules(fwd, bwd, self.axis, dims)
         with set_current_trace(self.parent):
             out = self.parent.process_custom_vjp_call(
                 primitive, batched_fun, batched_fwd, batched_bwd, vals, params

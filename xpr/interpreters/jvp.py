@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Absent, Primitive
 from xpr.core.trace import Trace, Tracer, context, get_aval, set_current_trace, trace_to_jaxpr
@@ -159,8 +158,3 @@ def jvp_jaxpr(
 
 def _flags(value: bool | Sequence[bool], count: int) -> Sequence[bool]:
     return [value] * count if isinstance(value, bool) else value
-
-
-def zero_aval(aval: ShapedArray) -> Zero:
-    """The zero tangent of a value of type `aval`."""
-    return Zero(tangent_aval(aval))

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import JaxprTrace, Trace, Tracer, context, get_aval, set_current_trace
@@ -112,12 +111,6 @@ class LinearizeTrace(Trace):
         return [self.wrap(p, t) for p, t in zip(out, out_tangents, strict=True)]
 
 
-def as_tangent(tangent: Any, tangents: JaxprTrace) -> Any:
-    """A tangent result as what the linear program returns: a rule may have made a known value."""
-    del tangents
-    return tangent
-
-
 def linearize_flat(
     fun: Callable[..., Sequence[Any]],
     primals: Sequence[Any],
@@ -190,8 +183,3 @@ def linearize_jaxpr(closed: ClosedJaxpr, nonzeros: tuple[bool, ...]) -> Lineariz
         primal_trace.finish()
         tangents.finish()
     return LinearizedJaxpr(split, nonzeros_out)
-
-
-def zero_of(aval: ShapedArray) -> Zero:
-    """The zero tangent of a value of type `aval`."""
-    return Zero(tangent_aval(aval))

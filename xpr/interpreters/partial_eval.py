@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal, Var, dce_jaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce_jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import (
     JaxprTrace,
     JaxprTracer,
     Trace,
     Tracer,
-    get_aval,
     set_current_trace,
 )
 from xpr.interpreters.caching import weak_jaxpr_cache
@@ -90,7 +89,7 @@ class Split:
         self.forwarded = forwarded
 
     def residuals(self, known_args: Sequence[Any], returned: Sequence[Any]) -> list[Any]:
-        """All residuals in order, from the known inputs and what `known` returned beside results."""
+        """All residuals in order, from the known inputs and what else `known` returned."""
         rest = iter(returned)
         return [next(rest) if i is None else known_args[i] for i in self.forwarded]
 
@@ -122,7 +121,7 @@ def split_programs(
     rest: ClosedJaxpr,
     out_unknown: tuple[bool, ...],
 ) -> Split:
-    """The two parts, where `rest` was recorded beside `known_trace` and has its values as constants."""
+    """The two parts; `rest` was recorded beside `known_trace` and has its values as constants."""
     smaller, _ = dce_jaxpr(rest.jaxpr, instantiate=True)
     used = variables_read(smaller)
     pairs = [(v, c) for v, c in zip(smaller.constvars, rest.consts, strict=True) if v in used]
@@ -165,22 +164,3 @@ def without_dead_code(closed: ClosedJaxpr) -> ClosedJaxpr:
     used = variables_read(jaxpr)
     pairs = [(v, c) for v, c in zip(jaxpr.constvars, closed.consts, strict=True) if v in used]
     return ClosedJaxpr(jaxpr.replace(constvars=[v for v, _ in pairs]), [c for _, c in pairs])
-
-
-def known_outputs(jaxpr: Jaxpr, in_unknown: Sequence[bool]) -> list[bool]:
-    """Which results of `jaxpr` depend on none of the unknown inputs, seen from outside."""
-    unknown = {v for v, u in zip(jaxpr.invars, in_unknown, strict=True) if u}
-    for eqn in jaxpr.eqns:
-        if any(isinstance(v, Var) and v in unknown for v in eqn.invars):
-            unknown.update(eqn.outvars)
-    return [isinstance(v, Literal) or v not in unknown for v in jaxpr.outvars]
-
-
-def residual_avals(split: Split) -> list[Any]:
-    """The types of the residuals that `split.unknown` takes first."""
-    return [v.aval for v in split.unknown.jaxpr.invars[: len(split.forwarded)]]
-
-
-def types_of(values: Sequence[Any]) -> list[Any]:
-    """The avals of some values."""
-    return [get_aval(x) for x in values]

@@ -16,7 +16,7 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, lit
 from xpr.core.primitive import Absent
 from xpr.core.trace import trace_to_jaxpr
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.zeros import Zero, add_tangents, instantiate, tangent_aval
+from xpr.interpreters.zeros import Zero, add_tangents, tangent_aval
 
 
 class Linear:
@@ -144,8 +144,3 @@ def transpose_jaxpr(
 
     program = trace_to_jaxpr(flat, [*known_avals, *ct_avals], closed.jaxpr.debug_info)
     return program, tuple(nonzero)
-
-
-def instantiated(cts: Sequence[Any]) -> list[Any]:
-    """Cotangents with zeros written out."""
-    return [instantiate(ct) for ct in cts]

@@ -12,6 +12,18 @@ Array([1, 2, 3], dtype=int32)
 from __future__ import annotations
 
 from xpr.primitives._precision import PrecisionLike as PrecisionLike
+from xpr.primitives.collectives import all_gather as all_gather
+from xpr.primitives.collectives import all_to_all as all_to_all
+from xpr.primitives.collectives import axis_index as axis_index
+from xpr.primitives.collectives import axis_size as axis_size
+from xpr.primitives.collectives import pmax as pmax
+from xpr.primitives.collectives import pmean as pmean
+from xpr.primitives.collectives import pmin as pmin
+from xpr.primitives.collectives import ppermute as ppermute
+from xpr.primitives.collectives import pshuffle as pshuffle
+from xpr.primitives.collectives import psum as psum
+from xpr.primitives.collectives import psum_scatter as psum_scatter
+from xpr.primitives.collectives import pswapaxes as pswapaxes
 from xpr.primitives.compare import clamp as clamp
 from xpr.primitives.compare import eq as eq
 from xpr.primitives.compare import ge as ge
@@ -46,6 +58,7 @@ from xpr.primitives.cumulative import cummax as cummax
 from xpr.primitives.cumulative import cummin as cummin
 from xpr.primitives.cumulative import cumprod as cumprod
 from xpr.primitives.cumulative import cumsum as cumsum
+from xpr.primitives.custom import stop_gradient as stop_gradient
 from xpr.primitives.dot_general import DotAlgorithm as DotAlgorithm
 from xpr.primitives.dot_general import DotAlgorithmPreset as DotAlgorithmPreset
 from xpr.primitives.dot_general import DotDimensionNumbers as DotDimensionNumbers

@@ -29,6 +29,9 @@ FAMILIES: tuple[str, ...] = (
     "conv",
     "sort",
     "call",
+    "custom",
+    "checkpoint",
+    "collectives",
 )
 
 

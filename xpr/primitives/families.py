@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
+from xpr.core.primitive import NOT_LINEAR, Absent, DerivedRule, Primitive, Rule, define
 from xpr.primitives.rules import ElementwiseBatch
 
 # The kinds that a primitive takes, in the letters of `dtypes.kind`.
@@ -143,7 +143,7 @@ def unary(
     reference: Callable[..., Any],
     result: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
     jvp: Rule | DerivedRule | Absent | None = None,
-    transpose: Rule | Absent = NotLinear("it is not linear"),
+    transpose: Rule | Absent = NOT_LINEAR,
 ) -> Primitive:
     """An elementwise primitive of one operand; `result` maps its dtype to the result's."""
 
@@ -177,7 +177,7 @@ def nary(
     reference: Callable[..., Any],
     result: np.dtype[Any] | None = None,
     jvp: Rule | DerivedRule | Absent | None = None,
-    transpose: Rule | Absent = NotLinear("it is not linear"),
+    transpose: Rule | Absent = NOT_LINEAR,
 ) -> Primitive:
     """An elementwise primitive of `arity` operands of one dtype; `result` fixes another one."""
 

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
@@ -428,8 +426,3 @@ def grad(
         return (gradient, value[1]) if has_aux else gradient
 
     return grad_f
-
-
-def float0_zeros(shape: Sequence[int]) -> np.ndarray[Any, Any]:
-    """The only array of dtype float0 of that shape."""
-    return np.zeros(tuple(shape), tangent_aval(ShapedArray((), np.dtype(bool))).dtype)

@@ -1,0 +1,237 @@
+"""The call primitive of `checkpoint`: intermediate values are computed again, not kept.
+
+Linearizing such a call keeps its operands (and what its policy names) instead of residuals; the
+derivative's equation holds the program that computes the residuals from them. This is the
+recomputation scheme of A. Griewank and A. Walther, "Algorithm 799: Revolve", ACM TOMS 26 (2000),
+with one checkpoint: the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    dce_jaxpr,
+    eval_jaxpr,
+)
+from xpr.core.primitive import define
+from xpr.core.trace import JaxprTrace, set_current_trace, trace_to_jaxpr
+from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
+from xpr.interpreters.jvp import jvp_jaxpr
+from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
+from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
+from xpr.interpreters.transpose import is_linear, transpose_jaxpr
+from xpr.interpreters.zeros import Zero, tangent_aval, zero_tangent
+
+# Says of an operation, by its primitive, operand types and parameters, whether to keep its results.
+Policy = Callable[..., bool]
+
+
+def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
+    if len(avals) != len(jaxpr.in_avals):
+        raise TypeError(f"checkpoint takes {len(jaxpr.in_avals)} operands, got {len(avals)}")
+    return list(jaxpr.out_avals)
+
+
+def _evaluate(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    program, out_nonzero = jvp_jaxpr(params["jaxpr"], nonzero, False)
+    given = [t for t in tangents if type(t) is not Zero]
+    found = remat_p.bind(*primals, *given, **params | {"jaxpr": program})
+    count = len(out_nonzero)
+    out, rest = found[:count], iter(found[count:])
+    return out, [
+        next(rest) if nz else zero_tangent(x) for x, nz in zip(out, out_nonzero, strict=True)
+    ]
+
+
+# ---- what is kept and what is computed again
+
+
+def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with its calls of jitted functions written out, for policies to see inside."""
+    if not any(eqn.primitive.name == "jit" for eqn in closed.eqns):
+        return closed
+
+    def flat(*args: Any) -> list[Any]:
+        return _eval_inlined(closed.jaxpr, closed.consts, args)
+
+    return trace_to_jaxpr(flat, closed.in_avals, closed.jaxpr.debug_info)
+
+
+def _eval_inlined(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        operands = [env[v] if isinstance(v, Var) else v.val for v in eqn.invars]
+        if eqn.primitive.name == "jit":
+            inner: ClosedJaxpr = eqn.params["jaxpr"]
+            found = _eval_inlined(inner.jaxpr, inner.consts, operands)
+        else:
+            found = eqn.primitive.bind(*operands, **eqn.params)
+        results = found if isinstance(found, list) else [found]
+        env.update(zip(eqn.outvars, results, strict=True))
+    return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
+
+
+class _Recomputation:
+    """The two programs of a linearized checkpoint.
+
+    `forward` maps the operands to the results and the kept values; `backward` maps operands, kept
+    values and tangents to the nonzero tangents of the results.
+    """
+
+    def __init__(self, split: Split, count: int, policy: Policy | None) -> None:
+        known, unknown = split.known.jaxpr, split.unknown.jaxpr
+        kept = _kept_variables(known, policy)
+        self.forward = ClosedJaxpr(
+            dce_jaxpr(known.replace(outvars=[*known.outvars[:count], *kept]), instantiate=True)[0],
+            split.known.consts,
+        )
+        renamed = _residual_atoms(split, known, count)
+        n = len(split.forwarded)
+        rename = dict(zip(unknown.invars[:n], renamed, strict=True))
+
+        def new(atom: Atom) -> Atom:
+            return rename.get(atom, atom) if isinstance(atom, Var) else atom
+
+        again = [e for e in known.eqns if not any(v in kept for v in e.outvars)]
+        linear = [e.replace(invars=[new(v) for v in e.invars]) for e in unknown.eqns]
+        whole = Jaxpr(
+            [*known.constvars, *unknown.constvars],
+            [*known.invars, *kept, *unknown.invars[n:]],
+            [new(v) for v in unknown.outvars],
+            [*again, *linear],
+            debug_info=known.debug_info,
+        )
+        smaller, self.used = dce_jaxpr(whole)
+        consts = dict(
+            zip(whole.constvars, [*split.known.consts, *split.unknown.consts], strict=True)
+        )
+        self.backward = ClosedJaxpr(smaller, [consts[v] for v in smaller.constvars])
+
+
+def _kept_variables(known: Jaxpr, policy: Policy | None) -> list[Var]:
+    if policy is None:
+        return []
+    return [
+        v
+        for eqn in known.eqns
+        if policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params)
+        for v in eqn.outvars
+        if not isinstance(v, DropVar)
+    ]
+
+
+def _residual_atoms(split: Split, known: Jaxpr, count: int) -> list[Atom]:
+    """What each residual is in the known program."""
+    returned = iter(known.outvars[count:])
+    return [next(returned) if i is None else known.invars[i] for i in split.forwarded]
+
+
+def _linearize(
+    trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    nonzero = tuple(type(t) is not Zero for t in tangents)
+    policy = params["policy"]
+    closed = params["jaxpr"] if policy is None else _inlined(params["jaxpr"])
+    linearized = linearize_jaxpr(closed, nonzero)
+    out_nonzero = linearized.nonzeros_out
+    programs = _Recomputation(linearized.split, len(out_nonzero), policy)
+    forward, backward = programs.forward, programs.backward
+    with set_current_trace(trace.parent):
+        found = eval_jaxpr(forward.jaxpr, forward.consts, *primals)
+    count = len(out_nonzero)
+    out, kept = found[:count], found[count:]
+    given = [t for t in tangents if type(t) is not Zero]
+    operands = [x for x, u in zip([*primals, *kept, *given], programs.used, strict=True) if u]
+    moved = iter(_record(trace.tangents, backward, operands, params))
+    return out, [
+        next(moved) if nz else zero_tangent(x) for x, nz in zip(out, out_nonzero, strict=True)
+    ]
+
+
+def _record(
+    trace: JaxprTrace, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    params = params | {"jaxpr": closed, "differentiated": True}
+    return list(trace.process_primitive(remat_p, operands, params))
+
+
+def _partial_eval(
+    trace: PartialEvalTrace, args: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    unknown = tuple(trace.is_unknown(x) for x in args)
+    split = partial_eval_jaxpr(params["jaxpr"], unknown)
+    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
+    with set_current_trace(trace.parent):
+        found = eval_jaxpr(split.known.jaxpr, split.known.consts, *known_args)
+    count = len(split.out_unknown) - sum(split.out_unknown)
+    results, residuals = iter(found[:count]), split.residuals(known_args, found[count:])
+    rest = [x for x, u in zip(args, unknown, strict=True) if u]
+    recorded = iter(_record(trace.unknown, split.unknown, [*residuals, *rest], params))
+    return [next(recorded) if u else next(results) for u in split.out_unknown]
+
+
+def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    linear = tuple(is_linear(x) for x in args)
+    nonzero = tuple(type(ct) is not Zero for ct in cts)
+    program, out_nonzero = transpose_jaxpr(params["jaxpr"], linear, nonzero)
+    operands = [
+        *(x for x, lin in zip(args, linear, strict=True) if not lin),
+        *(ct for ct, nz in zip(cts, nonzero, strict=True) if nz),
+    ]
+    found = iter(remat_p.bind(*operands, **params | {"jaxpr": program, "differentiated": True}))
+    kinds = iter(out_nonzero)
+    return [
+        (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
+        for x, lin in zip(args, linear, strict=True)
+    ]
+
+
+def _batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], **params: Any
+) -> tuple[list[Any], tuple[Dim, ...]]:
+    batched = batch_jaxpr(params["jaxpr"], axis, tuple(dims))
+    return list(remat_p.bind(*args, **params | {"jaxpr": batched.closed})), batched.out_dims
+
+
+def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+    """Drops the results nobody reads, and the operands only they needed."""
+    closed: ClosedJaxpr = eqn.params["jaxpr"]
+    smaller, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
+    outvars = [v for v, used in zip(eqn.outvars, used_outputs, strict=True) if used]
+    invars = [a for a, used in zip(eqn.invars, used_inputs, strict=True) if used]
+    if not outvars and not eqn.effects:
+        return None
+    params = eqn.params | {"jaxpr": ClosedJaxpr(smaller, closed.consts)}
+    return eqn.replace(invars=invars, outvars=outvars, params=params)
+
+
+remat_p = define(
+    "remat2",
+    family="checkpoint",
+    doc="Calls a program whose intermediate values reverse mode computes again.",
+    abstract=_abstract,
+    reference=_evaluate,
+    jvp=_jvp,
+    linearize=_linearize,
+    partial_eval=_partial_eval,
+    transpose=_transpose,
+    batch=_batch,
+    multiple_results=True,
+    eager="inline",
+    dce=_dce,
+)

@@ -1,0 +1,388 @@
+"""Functions that have derivative or batching rules of their own, and barriers to differentiation.
+
+A call of such a function is an equation that holds its program and its rules. Transformations use
+the rules; lowering and evaluation use the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.core.aval import ShapedArray
+from xpr.core.context import context
+from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.primitive import NotBatchable, NotLinear, Primitive, define
+from xpr.core.trace import get_aval
+from xpr.interpreters.batching import (
+    BatchAxis,
+    Dim,
+    at_front,
+    at_place,
+    batch_flat,
+)
+from xpr.interpreters.jvp import jvp_flat
+from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
+from xpr.primitives import _ops as ops
+from xpr.primitives.rules import ElementwiseBatch, LinearJVP, NoTangent
+
+__all__ = ["stop_gradient"]
+
+_FAMILY = "custom"
+
+# Flat forms of a user's rules:
+#   jvp(primals, tangents) -> results, tangents
+#   fwd(primals, perturbed) -> residuals, results
+#   bwd(residuals, cotangents) -> cotangents of the operands (None or Zero for none)
+JvpRule = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
+FwdRule = Callable[[Sequence[Any], Sequence[bool]], tuple[Sequence[Any], Sequence[Any]]]
+BwdRule = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
+def _program(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    return lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def _call_abstract(*avals: ShapedArray, call_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
+    if len(avals) != len(call_jaxpr.in_avals):
+        raise TypeError(
+            f"a custom call takes {len(call_jaxpr.in_avals)} operands, got {len(avals)}"
+        )
+    return list(call_jaxpr.out_avals)
+
+
+def _call_reference(*args: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    return eval_jaxpr(call_jaxpr.jaxpr, call_jaxpr.consts, *args)
+
+
+def _by_the_trace(*_: Any, **__: Any) -> Any:
+    raise AssertionError("traces apply the rules of custom calls themselves")
+
+
+# ---- functions with a JVP rule
+
+
+class CustomJVPCall(Primitive):
+    """Its `bind` hands the function and its rule to the current trace."""
+
+    __slots__ = ()
+
+    def bind(
+        self, *args: Any, call_jaxpr: ClosedJaxpr, jvp: JvpRule, num_consts: int, **params: Any
+    ) -> Any:
+        def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+            return jvp(primals[num_consts:], tangents[num_consts:])
+
+        return context.trace.process_custom_jvp_call(self, _program(call_jaxpr), rule, args, params)
+
+
+custom_jvp_call_p = define(
+    "custom_jvp_call",
+    family=_FAMILY,
+    doc="Calls a function that has a JVP rule of its own.",
+    abstract=_call_abstract,
+    reference=_call_reference,
+    jvp=_by_the_trace,
+    transpose=NotLinear("differentiation puts its rule in its place"),
+    batch=_by_the_trace,
+    multiple_results=True,
+    pp_params=lambda params: {
+        "name": params["name"],
+        "call_jaxpr": params["call_jaxpr"],
+        "jvp": _rule_name(params["jvp"]),
+        "symbolic_zeros": params["symbolic_zeros"],
+    },
+    kind=CustomJVPCall,
+)
+
+
+def _rule_name(rule: Any) -> str:
+    return getattr(rule, "__name__", type(rule).__name__)
+
+
+# ---- functions with a VJP rule
+
+
+class CustomVJPCall(Primitive):
+    """Its `bind` hands the function and its rules to the current trace."""
+
+    __slots__ = ()
+
+    def bind(
+        self,
+        *args: Any,
+        call_jaxpr: ClosedJaxpr,
+        fwd: FwdRule,
+        bwd: BwdRule,
+        num_consts: int,
+        **params: Any,
+    ) -> Any:
+        def inner_fwd(primals: Sequence[Any], perturbed: Sequence[bool]) -> Any:
+            return fwd(primals[num_consts:], perturbed[num_consts:])
+
+        def inner_bwd(residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
+            return [*[None] * num_consts, *bwd(residuals, cts)]
+
+        return context.trace.process_custom_vjp_call(
+            self, _program(call_jaxpr), inner_fwd, inner_bwd, args, params
+        )
+
+    def linear_call(
+        self,
+        fwd: FwdRule,
+        bwd: BwdRule,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        params: dict[str, Any],
+    ) -> tuple[list[Any], list[Any]]:
+        """Results by `fwd`, and their tangents as a linear call that is transposed to `bwd`."""
+        perturbed = tuple(type(t) is not Zero for t in tangents)
+        residuals, out = fwd(primals, perturbed)
+        given = [t for t in tangents if type(t) is not Zero]
+        inexact = [not is_float0(tangent_aval(get_aval(x))) for x in out]
+        moved = iter(
+            custom_lin_p.bind(
+                *residuals,
+                *given,
+                num_res=len(residuals),
+                bwd=bwd,
+                perturbed=perturbed,
+                inexact=tuple(inexact),
+                out_avals=tuple(tangent_aval(get_aval(x)).strip_weak_type() for x in out),
+                symbolic_zeros=params["symbolic_zeros"],
+            )
+        )
+        return list(out), [
+            next(moved) if wide else zero_tangent(x) for x, wide in zip(out, inexact, strict=True)
+        ]
+
+    def batched_rules(
+        self, fwd: FwdRule, bwd: BwdRule, axis: BatchAxis, dims: Sequence[Dim]
+    ) -> tuple[FwdRule, BwdRule]:
+        """The rules of the function on batches with axes at `dims`, its results' in front."""
+        # Where the residuals have their batch axes: known when `fwd` has run, as it has before
+        # `bwd` does.
+        residual_dims: list[Dim] = []
+
+        def batched_fwd(primals: Sequence[Any], perturbed: Sequence[bool]) -> Any:
+            counts: list[int] = []
+
+            def flat(*args: Any) -> Sequence[Any]:
+                residuals, out = fwd(args, perturbed)
+                counts.append(len(residuals))
+                return [*residuals, *out]
+
+            found, places = batch_flat(flat, axis, primals, dims)
+            count = counts[-1]
+            residual_dims[:] = places[:count]
+            out = [at_front(axis, x, d) for x, d in zip(found[count:], places[count:], strict=True)]
+            return found[:count], out
+
+        def batched_bwd(residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
+            zero = [type(ct) is Zero for ct in cts]
+            kinds: list[Any] = []
+
+            def flat(*args: Any) -> Sequence[Any]:
+                given = iter(args[len(residuals) :])
+                some = [_example(ct) if z else next(given) for ct, z in zip(cts, zero, strict=True)]
+                found = bwd(args[: len(residuals)], some)
+                kinds[:] = [None if ct is None or type(ct) is Zero else True for ct in found]
+                return [ct for ct in found if ct is not None and type(ct) is not Zero]
+
+            given = [ct for ct, z in zip(cts, zero, strict=True) if not z]
+            places = [*residual_dims, *(0 for _ in given)]
+            found, out_dims = batch_flat(flat, axis, [*residuals, *given], places)
+            results = iter(zip(found, out_dims, strict=True))
+            return [
+                None if kind is None else _cotangent_for(axis, *next(results), dim)
+                for kind, dim in zip(kinds, dims, strict=True)
+            ]
+
+        return batched_fwd, batched_bwd
+
+
+def _example(ct: Zero) -> Zero:
+    aval = ct.aval
+    return Zero(ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type))
+
+
+def _cotangent_for(axis: BatchAxis, ct: Any, found: Dim, wanted: Dim) -> Any:
+    """A cotangent placed like the operand; summed over the batch if the operand has no axis."""
+    if wanted is not None:
+        return at_place(axis, ct, found, wanted)
+    if found is not None:
+        return ops.reduce_sum(ct, [found])
+    size = get_aval(ct).dtype.type(axis.size)
+    return ops.mul(ct, size)
+
+
+custom_vjp_call_p = define(
+    "custom_vjp_call",
+    family=_FAMILY,
+    doc="Calls a function that has a VJP rule of its own.",
+    abstract=_call_abstract,
+    reference=_call_reference,
+    jvp=_by_the_trace,
+    transpose=NotLinear("differentiation puts its rule in its place"),
+    batch=_by_the_trace,
+    multiple_results=True,
+    pp_params=lambda params: {
+        "name": params["name"],
+        "bwd": _rule_name(params["bwd"]),
+        "call_jaxpr": params["call_jaxpr"],
+        "fwd": _rule_name(params["fwd"]),
+        "symbolic_zeros": params["symbolic_zeros"],
+    },
+    kind=CustomVJPCall,
+)
+
+
+# ---- the linear part of a function with a VJP rule
+
+_FORWARD_ERROR = "can't apply forward-mode autodiff (jvp) to a custom_vjp function."
+
+
+def _lin_abstract(
+    *_: ShapedArray, out_avals: Sequence[ShapedArray], inexact: Sequence[bool], **__: Any
+) -> list[ShapedArray]:
+    return [a for a, wide in zip(out_avals, inexact, strict=True) if wide]
+
+
+def _refuse_forward_mode(*_: Any, **__: Any) -> Any:
+    raise TypeError(_FORWARD_ERROR)
+
+
+def _lin_transpose(
+    cts: Sequence[Any],
+    *args: Any,
+    num_res: int,
+    bwd: BwdRule,
+    perturbed: Sequence[bool],
+    inexact: Sequence[bool],
+    out_avals: Sequence[ShapedArray],
+    symbolic_zeros: bool,
+) -> list[Any]:
+    given = iter(cts)
+    whole = [next(given) if wide else Zero(a) for a, wide in zip(out_avals, inexact, strict=True)]
+    if not symbolic_zeros:
+        whole = [instantiate(ct) for ct in whole]
+    found = bwd(args[:num_res], whole)
+    wanted = [ct for ct, p in zip(found, perturbed, strict=True) if p]
+    return [*[None] * num_res, *wanted]
+
+
+custom_lin_p = define(
+    "custom_lin",
+    family=_FAMILY,
+    doc="The derivative of a function that has a VJP rule: it can only be transposed.",
+    abstract=_lin_abstract,
+    reference=_refuse_forward_mode,
+    eager="inline",
+    jvp=_refuse_forward_mode,
+    transpose=_lin_transpose,
+    batch=NotBatchable(_FORWARD_ERROR),
+    multiple_results=True,
+)
+
+
+# ---- functions with a batching rule
+
+
+def _vmap_call_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: ClosedJaxpr, **_: Any
+) -> Any:
+    return jvp_flat(_program(call_jaxpr), primals, tangents)
+
+
+def _vmap_call_batch(
+    axis: BatchAxis,
+    args: Sequence[Any],
+    dims: Sequence[Dim],
+    *,
+    rule: Callable[..., tuple[Sequence[Any], Sequence[bool]]],
+    num_consts: int,
+    **_: Any,
+) -> tuple[list[Any], list[Dim]]:
+    if any(d is not None for d in dims[:num_consts]):
+        raise NotImplementedError(
+            "custom_vmap: a value that the function closes over is mapped; pass it as an argument"
+        )
+    moved = [x if d is None else at_front(axis, x, d) for x, d in zip(args, dims, strict=True)]
+    batched = [d is not None for d in dims]
+    out, out_batched = rule(axis.size, batched[num_consts:], moved[num_consts:])
+    return list(out), [0 if b else None for b in out_batched]
+
+
+def _inline(trace: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    del trace
+    return _call_reference(*args, **params)
+
+
+def _inline_linearize(
+    trace: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    del trace
+    return _vmap_call_jvp(primals, tangents, **params)
+
+
+custom_vmap_call_p = define(
+    "custom_vmap_call",
+    family=_FAMILY,
+    doc="Calls a function that has a batching rule of its own.",
+    abstract=_call_abstract,
+    reference=_call_reference,
+    jvp=_vmap_call_jvp,
+    transpose=NotLinear("its program is differentiated in its place"),
+    batch=_vmap_call_batch,
+    multiple_results=True,
+    eager="inline",
+    linearize=_inline_linearize,
+    partial_eval=_inline,
+)
+
+
+# ---- barriers and names
+
+
+def _same(x: Any, **_: Any) -> Any:
+    return x
+
+
+stop_gradient_p = define(
+    "stop_gradient",
+    family=_FAMILY,
+    doc="x, as a constant to differentiation.",
+    abstract=_same,
+    reference=_same,
+    jvp=NoTangent(),
+    transpose=NotLinear("its derivative is zero"),
+    batch=ElementwiseBatch(),
+)
+
+name_p = define(
+    "name",
+    family=_FAMILY,
+    doc="x, under a name that the policies of checkpoint know.",
+    abstract=_same,
+    reference=_same,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x, *, name: [ct],
+    batch=ElementwiseBatch(),
+)
+
+
+def stop_gradient(x: Any) -> Any:
+    """The array `x` (or each array of a pytree) as a constant: derivatives do not pass it.
+
+    >>> import xpr
+    >>> xpr.grad(lambda x: x * xpr.lax.stop_gradient(x))(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    from xpr.tree_util import tree_map  # noqa: PLC0415
+
+    return tree_map(_stop, x)
+
+
+def _stop(x: Any) -> Any:
+    aval = get_aval(x)
+    return x if is_float0(tangent_aval(aval)) else stop_gradient_p.bind(x)

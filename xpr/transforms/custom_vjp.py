@@ -1,0 +1,285 @@
+"""`custom_vjp`: functions whose reverse-mode rule the user gives; and `custom_gradient`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree_util
+from xpr.core.aval import ShapedArray
+from xpr.core.context import context
+from xpr.core.jaxpr import eval_jaxpr
+from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
+from xpr.interpreters.zeros import Zero, is_float0, tangent_aval
+from xpr.primitives.custom import custom_vjp_call_p
+from xpr.transforms.arguments import FlatFunction, check_leaf
+from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
+from xpr.transforms.custom_jvp import SymbolicZero
+from xpr.transforms.signature import name_of
+from xpr.transforms.tracing import abstractify, check_callable
+
+
+class CustomVJPPrimal:
+    """An argument as a forward rule with `symbolic_zeros` sees it: its value, and whether it is
+    differentiated."""
+
+    __slots__ = ("perturbed", "value")
+
+    def __init__(self, value: Any, perturbed: bool) -> None:
+        self.value = value
+        self.perturbed = perturbed
+
+
+class custom_vjp:
+    """A function with a rule for reverse mode: `@custom_vjp`, then `f.defvjp(fwd, bwd)`.
+
+    `fwd(*args)` returns the value and residuals, any pytree of arrays. `bwd(residuals, cotangent)`
+    returns a tuple with a cotangent for each argument; None stands for zeros. Arguments at
+    `nondiff_argnums` are no arrays to differentiate: `fwd` gets them in their places, `bwd` in
+    front. Forward mode raises TypeError.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.custom_vjp
+    ... def clip_gradient(x):
+    ...     return x
+    >>> clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (jnp.clip(ct, -1.0, 1.0),))
+    >>> xpr.grad(lambda x: 10.0 * clip_gradient(x))(2.0)
+    Array(1., dtype=float32, weak_type=True)
+    """
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        nondiff_argnums: Sequence[int] = (),
+        nondiff_argnames: Sequence[str] = (),
+    ) -> None:
+        check_callable(fun, "custom_vjp")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.nondiff = NondiffArguments(fun, nondiff_argnums, nondiff_argnames)
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        self.symbolic_zeros = False
+
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Sets the two rules.
+
+        With `symbolic_zeros`, `fwd` gets objects with `.value` and `.perturbed` in place of arrays,
+        and `bwd` gets `SymbolicZero`s for cotangents known to be zero.
+        """
+        check_callable(fwd, "custom_vjp.defvjp")
+        check_callable(bwd, "custom_vjp.defvjp")
+        del optimize_remat  # nothing here runs fwd where the function would do
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = name_of(self.fun)
+        if self.fwd is None or self.bwd is None:
+            raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
+        args = bound_arguments(self.fun, args, kwargs)
+        fixed, dynamic, rebuild = self.nondiff.split(args, name)
+        self.nondiff.check_no_tracers(fixed, name)
+        leaves, tree = tree_util.tree_flatten(dynamic)
+        for x in leaves:
+            check_leaf(x, f"the custom_vjp function {name}")
+        out_tree = OutTree()
+
+        def flat_fun(*flat: Any) -> list[Any]:
+            return out_tree.flatten(self.fun(*rebuild(tree_util.tree_unflatten(tree, flat))))
+
+        rules = _FlatRules(self, name, tree, fixed, rebuild, out_tree)
+        out = context.trace.process_custom_vjp_call(
+            custom_vjp_call_p,
+            flat_fun,
+            rules.forward,
+            rules.backward,
+            leaves,
+            {"name": name, "symbolic_zeros": self.symbolic_zeros},
+        )
+        return out_tree.unflatten(out)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """Works as a method: `self` is the first argument."""
+        return self if instance is None else functools.partial(self, instance)
+
+
+class _FlatRules:
+    """The user's rules for one call, on flat lists, with their results checked."""
+
+    def __init__(
+        self,
+        function: custom_vjp,
+        name: str,
+        tree: Any,
+        fixed: Sequence[Any],
+        rebuild: Callable[[Sequence[Any]], list[Any]],
+        out_tree: OutTree,
+    ) -> None:
+        self.function = function
+        self.name = name
+        self.tree = tree
+        self.fixed = list(fixed)
+        self.rebuild = rebuild
+        self.out_tree = out_tree
+        self.residual_tree: Any = None
+        self.in_avals: list[ShapedArray] = []
+
+    def forward(
+        self, primals: Sequence[Any], perturbed: Sequence[bool]
+    ) -> tuple[list[Any], list[Any]]:
+        fwd = self.function.fwd
+        assert fwd is not None
+        self.in_avals = [get_aval(x) for x in primals]
+        if self.function.symbolic_zeros:
+            primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
+        args = self.rebuild(tree_util.tree_unflatten(self.tree, primals))
+        pair = fwd(*args)
+        who = f"Custom VJP fwd rule {name_of(fwd)} for function {self.name}"
+        if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
+            raise TypeError(
+                f"{who} must produce a pair (list or tuple of length two) where the first element "
+                "represents the primal output (equal to those of the custom_vjp-decorated function "
+                f"{self.name}) and the second element represents residuals (i.e. values stored "
+                "from the forward pass for use on the backward pass), but instead of a pair the "
+                f"fwd rule produced {pair!r}."
+            )
+        out, residuals = pair
+        leaves, out_tree = tree_util.tree_flatten(out)
+        self.out_tree.remember(out_tree, who)
+        kept, self.residual_tree = tree_util.tree_flatten(residuals)
+        for x in (*leaves, *kept):
+            if not is_valid_value(x):
+                raise TypeError(f"{who} returned a value of type {type(x)}, which is no array")
+        return kept, leaves
+
+    def backward(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        bwd = self.function.bwd
+        assert bwd is not None
+        if self.function.symbolic_zeros:
+            cts = [SymbolicZero.of(ct) for ct in cts]
+        found = bwd(
+            *self.fixed,
+            tree_util.tree_unflatten(self.residual_tree, residuals),
+            self.out_tree.unflatten(cts),
+        )
+        return self._checked(found)
+
+    def _checked(self, found: Any) -> list[Any]:
+        """One cotangent for each leaf of the arguments, `Zero` where the user gave None."""
+        dummy = tree_util.tree_unflatten(self.tree, [0] * self.tree.num_leaves)
+        if isinstance(found, list):
+            found = tuple(found)
+        if not isinstance(found, tuple) or len(found) != len(dummy):
+            raise TypeError(_structure_message(found, self.tree))
+        flat: list[Any] = []
+        for given, argument in zip(found, dummy, strict=True):
+            wanted = tree_util.tree_structure(argument)
+            if given is None:
+                flat += [None] * wanted.num_leaves
+                continue
+            try:
+                flat += tree_util.flatten_axes("custom_vjp bwd", wanted, given)
+            except ValueError:
+                raise TypeError(_structure_message(found, self.tree)) from None
+            if tree_util.tree_structure(given) != wanted and None not in flat:
+                raise TypeError(_structure_message(found, self.tree))
+        return [
+            self._cotangent(i, ct, a)
+            for i, (ct, a) in enumerate(zip(flat, self.in_avals, strict=True))
+        ]
+
+    def _cotangent(self, index: int, ct: Any, aval: ShapedArray) -> Any:
+        expected = tangent_aval(aval)
+        if ct is None or isinstance(ct, SymbolicZero) or is_float0(expected):
+            return Zero(expected)
+        found = get_aval(ct)
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            what = "shapes" if found.shape != expected.shape else "dtypes"
+            raise ValueError(
+                "Custom VJP bwd rule must produce an output with the same type as the args tuple "
+                f"of the primal function, but at output[{index}] the bwd rule of {self.name} "
+                f"produced an output of type {found.str_short()} corresponding to an input of "
+                f"type {aval.str_short()}, so the {what} do not match"
+            )
+        return ct
+
+
+def _structure_message(found: Any, tree: Any) -> str:
+    return (
+        "Custom VJP bwd rule must produce an output with the same container (pytree) structure as "
+        "the args tuple of the primal function, and in particular must produce a tuple of length "
+        "equal to the number of arguments to the primal function, but got bwd output structure "
+        f"{tree_util.tree_structure(found)} for primal input structure {tree}."
+    )
+
+
+def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that returns its value and, beside it, the function that pulls cotangents back.
+
+    `fun(*args)` returns `(out, pull)`; `pull(cotangent)` returns the cotangent of the argument, or
+    a tuple of them for several.
+
+    >>> import xpr
+    >>> @xpr.custom_gradient
+    ... def f(x):
+    ...     return x ** 2, lambda ct: (ct * x,)
+    >>> xpr.grad(f)(3.0)
+    Array(3., dtype=float32, weak_type=True)
+    """
+    check_callable(fun, "custom_gradient")
+
+    @functools.wraps(fun)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        pulls: list[Any] = []
+
+        def value(*xs: Any) -> Any:
+            return fun(*xs, **kwargs)[0]
+
+        def fwd(*xs: Any) -> Any:
+            out, pull = fun(*xs, **kwargs)
+            closed, consts = closure_convert(pull, out)
+            pulls.append(closed)
+            return out, consts
+
+        def bwd(consts: Any, ct: Any) -> Any:
+            found = pulls[-1](ct, *consts)
+            return found if isinstance(found, (tuple, list)) else (found,)
+
+        function = custom_vjp(value)
+        function.defvjp(fwd, bwd)
+        return function(*args)
+
+    return wrapped
+
+
+def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, list[Any]]:
+    """`fun` with the arrays it closes over made arguments.
+
+    Returns `(converted, consts)`: `converted(*args, *consts)` computes `fun(*args)` for arguments
+    of the types of `example_args`. Only values that may be differentiated, the tracers that `fun`
+    closes over, become arguments.
+    """
+    leaves, tree = tree_util.tree_flatten((example_args, {}))
+    flat = FlatFunction(fun, tree)
+    closed, consts = hoist_consts(trace_to_jaxpr(flat, [abstractify(x) for x in leaves]))
+    count = len(consts)
+
+    def converted(*args: Any) -> Any:
+        own, outer = (args[: len(args) - count], args[len(args) - count :]) if count else (args, ())
+        given, given_tree = tree_util.tree_flatten((own, {}))
+        if given_tree != tree:
+            raise TypeError(
+                f"a function from closure_convert was made for arguments of structure {tree}, but "
+                f"got {given_tree}"
+            )
+        out = eval_jaxpr(closed.jaxpr, closed.consts, *outer, *given)
+        return flat.result(out)
+
+    return converted, consts

@@ -1,0 +1,135 @@
+"""`custom_vmap`: functions whose batching rule the user gives; `sequential_vmap`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree_util
+from xpr.core.trace import get_aval, hoist_consts, trace_to_jaxpr
+from xpr.primitives import _ops as ops
+from xpr.primitives.custom import custom_vmap_call_p
+from xpr.transforms.arguments import FlatFunction, check_leaf
+from xpr.transforms.signature import name_of
+from xpr.transforms.tracing import check_callable, debug_info
+
+
+class custom_vmap:
+    """A function with a rule for `vmap`: `@custom_vmap`, then `f.def_vmap(rule)`.
+
+    The rule takes `(axis_size, in_batched, *args)`: `in_batched` says of each array of the
+    arguments whether it has a batch axis, which is then its first. It returns the result and,
+    in the same structure, which of its arrays have one.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.custom_batching.custom_vmap
+    ... def f(x):
+    ...     return x + 1
+    >>> @f.def_vmap
+    ... def f_vmap(axis_size, in_batched, x):
+    ...     return x + 10, in_batched[0]
+    >>> xpr.vmap(f)(jnp.arange(3))
+    Array([10, 11, 12], dtype=int32)
+    """
+
+    def __init__(self, fun: Callable[..., Any]) -> None:
+        check_callable(fun, "custom_vmap")
+        functools.update_wrapper(self, fun)
+        self.fun = fun
+        self.vmap_rule: Callable[..., Any] | None = None
+
+    def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets the rule and returns it, so that it can be a decorator."""
+        self.vmap_rule = vmap_rule
+        return vmap_rule
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = name_of(self.fun)
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        for x in leaves:
+            check_leaf(x, f"the custom_vmap function {name}")
+        if self.vmap_rule is None:
+            raise AttributeError(
+                f"No batching rule defined for custom_vmap function {name} using def_vmap."
+            )
+        flat = FlatFunction(self.fun, tree)
+        info = debug_info(self.fun, tree, {}, "custom_vmap")
+        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info)
+        closed, outer = hoist_consts(closed)
+        rule = _flat_rule(self.vmap_rule, name, tree, flat)
+        out = custom_vmap_call_p.bind(
+            *outer, *leaves, call_jaxpr=closed, rule=rule, num_consts=len(outer), name=name
+        )
+        return flat.result(out)
+
+
+def _flat_rule(
+    rule: Callable[..., Any], name: str, in_tree: Any, flat: FlatFunction
+) -> Callable[..., tuple[list[Any], list[bool]]]:
+    out_tree = flat.out_tree
+
+    def on_leaves(
+        size: int, batched: Sequence[bool], leaves: Sequence[Any]
+    ) -> tuple[list[Any], list[bool]]:
+        args, kwargs = tree_util.tree_unflatten(in_tree, leaves)
+        flags, named_flags = tree_util.tree_unflatten(in_tree, batched)
+        who = f"the batching rule {name_of(rule)} of the custom_vmap function {name}"
+        if kwargs:
+            raise TypeError(f"{who} takes positional arguments only, got {sorted(named_flags)}")
+        pair = rule(size, list(flags), *args)
+        if not (isinstance(pair, tuple) and len(pair) == 2):
+            raise TypeError(f"{who} must return a pair (result, which are batched), got {pair!r}")
+        found, tree = tree_util.tree_flatten(pair[0])
+        marks, mark_tree = tree_util.tree_flatten(pair[1])
+        if tree != out_tree or mark_tree != out_tree:
+            raise ValueError(
+                f"{who} must return results and flags with the structure {out_tree} of the "
+                f"function's result, got {tree} and {mark_tree}"
+            )
+        return found, [bool(mark) for mark in marks]
+
+    return on_leaves
+
+
+def sequential_vmap(fun: Callable[..., Any]) -> custom_vmap:
+    """`fun` with a batching rule that applies it to one example after the other.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> f = xpr.custom_batching.sequential_vmap(lambda x: x + 1)
+    >>> xpr.vmap(f)(jnp.arange(3))
+    Array([1, 2, 3], dtype=int32)
+    """
+    function = custom_vmap(fun)
+
+    def rule(axis_size: int, in_batched: Sequence[Any], *args: Any) -> tuple[Any, Any]:
+        if axis_size == 0:
+            raise NotImplementedError("sequential_vmap needs at least one example, got none")
+        examples = [fun(*_example(args, in_batched, i)) for i in range(axis_size)]
+        stacked = tree_util.tree_map(_stack, examples[0], *examples[1:])
+        return stacked, tree_util.tree_map(lambda _: True, stacked)
+
+    function.def_vmap(rule)
+    return function
+
+
+def _example(args: Any, batched: Any, index: int) -> Any:
+    def pick(x: Any, has_axis: bool) -> Any:
+        if not has_axis:
+            return x
+        shape = get_aval(x).shape
+        row = ops.bind(
+            "slice",
+            x,
+            start_indices=(index, *(0 for _ in shape[1:])),
+            limit_indices=(index + 1, *shape[1:]),
+            strides=None,
+        )
+        return ops.reshape(row, shape[1:])
+
+    return tree_util.tree_map(pick, list(args), list(batched))
+
+
+def _stack(*xs: Any) -> Any:
+    rows = [ops.reshape(x, (1, *get_aval(x).shape)) for x in xs]
+    return ops.bind("concatenate", *rows, dimension=0) if len(rows) > 1 else rows[0]
