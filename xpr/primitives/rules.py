@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core import dtypes
 from xpr.core.primitive import DerivedRule, Primitive, Rule, get_primitive
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import (
@@ -72,13 +71,13 @@ def shape_of(x: Any) -> tuple[int, ...]:
 
 
 def const_like(x: Any, value: complex) -> Any:
-    """`value` as a rank-0 constant of the dtype of `x`, weakly typed where that is the same."""
+    """`value` as a rank-0 constant of the dtype of `x`, weakly typed if that is."""
     aval = x.aval if isinstance(x, (Linear, Zero)) else get_aval(x)
-    if dtypes.is_complex(aval.dtype):
-        value = complex(value)
-    if get_aval(value).dtype == aval.dtype:
-        return value
-    return np.asarray(value).astype(aval.dtype)[()]
+    scalar = np.asarray(value).astype(aval.dtype)[()]
+    if not aval.weak_type:
+        return scalar
+    number = scalar.item()
+    return number if get_aval(number).dtype == aval.dtype else scalar
 
 
 def full_like(x: Any, value: float) -> Any:

@@ -19,7 +19,7 @@ from xpr.core.primitive import Primitive, Rule
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.families import FLOATING, in_float32, nary
-from xpr.primitives.rules import Partials, const_like, full_like
+from xpr.primitives.rules import Partials, broadcast_to, const_like, full_like, shape_of
 
 __all__ = [
     "bessel_i0e",
@@ -276,9 +276,16 @@ def _random_gamma_grad_reference(a: _NdArray, x: _NdArray) -> Any:
     return np.where((a > 0) & (x == 0), 0.0, -ratio).astype(x.dtype)
 
 
+def _times_log(factor: Any, log: str, x: Any, pole: float) -> Any:
+    """`factor` times the logarithm of `x`; 0 where the factor is 0 and the logarithm infinite."""
+    nothing = ops.bind("and", ops.eq(factor, const_like(x, 0)), ops.eq(x, const_like(x, pole)))
+    x = broadcast_to(x, shape_of(nothing))
+    return ops.mul(factor, ops.bind(log, ops.select(nothing, full_like(x, 0.5), x)))
+
+
 def _gamma_density(a: Any, x: Any) -> Any:
     """The derivative of igamma in `x`, which is the density of the gamma distribution."""
-    power = ops.mul(ops.sub(a, const_like(a, 1)), ops.bind("log", x))
+    power = _times_log(ops.sub(a, const_like(a, 1)), "log", x, 0)
     return ops.bind("exp", ops.sub(ops.sub(power, x), lgamma_p.bind(a)))
 
 
@@ -297,8 +304,8 @@ def _random_gamma_grad_by_sample(t: Any, out: Any, a: Any, x: Any) -> Any:
 def _beta_density(a: Any, b: Any, x: Any) -> Any:
     """The derivative of the regularized incomplete beta function in `x`."""
     log_beta = ops.sub(ops.add(lgamma_p.bind(a), lgamma_p.bind(b)), lgamma_p.bind(ops.add(a, b)))
-    upper = ops.mul(ops.sub(b, const_like(b, 1)), ops.bind("log1p", ops.neg(x)))
-    lower = ops.mul(ops.sub(a, const_like(a, 1)), ops.bind("log", x))
+    upper = _times_log(ops.sub(b, const_like(b, 1)), "log1p", ops.neg(x), -1)
+    lower = _times_log(ops.sub(a, const_like(a, 1)), "log", x, 0)
     return ops.bind("exp", ops.sub(ops.add(upper, lower), log_beta))
 
 
