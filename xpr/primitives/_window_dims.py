@@ -136,6 +136,20 @@ class WindowDims:
         )
 
 
+def window_dims(
+    window_dimensions: Shape,
+    window_strides: Shape,
+    padding: Pads,
+    base_dilation: Shape | None = None,
+    window_dilation: Shape | None = None,
+) -> WindowDims:
+    """`WindowDims` from an equation's parameters."""
+    ones = (1,) * len(window_dimensions)
+    return WindowDims(
+        window_dimensions, window_strides, padding, base_dilation or ones, window_dilation or ones
+    )
+
+
 def pad_array(x: NDArray, value: Any, padding: Pads, dilation: Sequence[int]) -> NDArray:
     """`x` with its elements spread `dilation` apart and padded, gaps and edges filled."""
     if all(d == 1 for d in dilation) and all(p == (0, 0) for p in padding):

@@ -12,12 +12,11 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import Primitive, define
+from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.core.trace import Tracer, get_aval
 from xpr.primitives._complex import maximum, minimum
 from xpr.primitives._scalar_jaxpr import evaluate, single_primitive, trace_scalars
 from xpr.primitives._window_dims import (
-    Pads,
     Shape,
     WindowDims,
     dilated,
@@ -25,28 +24,26 @@ from xpr.primitives._window_dims import (
     pad_array,
     pad_pairs,
     padtype_to_pads,
+    window_dims,
+)
+from xpr.primitives._window_rules import (
+    WindowBatch,
+    gather_transpose,
+    reduce_window_batch,
+    reduce_window_jvp,
+    scatter_transpose,
+    selected_tangent,
+    window_sum_transpose,
 )
 from xpr.primitives.reduce import limits
+from xpr.primitives.rules import LinearJVP, Partials
 
 __all__ = ["padtype_to_pads", "reduce_window", "reduce_window_shape_tuple"]
 
 NDArray = np.ndarray[Any, Any]
 
 _FAMILY = "window"
-
-
-def window_dims(
-    window_dimensions: Shape,
-    window_strides: Shape,
-    padding: Pads,
-    base_dilation: Shape | None = None,
-    window_dilation: Shape | None = None,
-) -> WindowDims:
-    """`WindowDims` from an equation's parameters."""
-    ones = (1,) * len(window_dimensions)
-    return WindowDims(
-        window_dimensions, window_strides, padding, base_dilation or ones, window_dilation or ones
-    )
+_NOT_LINEAR = NotLinear("it is not linear")
 
 
 # ---- folds of windows
@@ -93,6 +90,8 @@ def _named_window(
     combine: Callable[[NDArray, NDArray], Any],
     identity: Callable[[np.dtype[Any]], Any],
     doc: str,
+    jvp: DerivedRule,
+    transpose: Rule | Absent = _NOT_LINEAR,
 ) -> Primitive:
     def abstract(x: ShapedArray, **params: Any) -> ShapedArray:
         if dtypes.kind(x.dtype) not in kinds or x.dtype in dtypes.SMALL_FLOAT_TYPES:
@@ -110,11 +109,26 @@ def _named_window(
         padded = pad_array(wide, identity(x.dtype), dims.padding, dims.base_dilation)
         return _fold_windows([padded], lambda a, b: [combine(a, b)], dims)[0].astype(x.dtype)
 
-    return define(name, family=_FAMILY, doc=doc, abstract=abstract, reference=reference)
+    return define(
+        name,
+        family=_FAMILY,
+        doc=doc,
+        abstract=abstract,
+        reference=reference,
+        jvp=jvp,
+        transpose=transpose,
+        batch=WindowBatch(),
+    )
 
 
 reduce_window_sum_p = _named_window(
-    "reduce_window_sum", "iufc", np.add, lambda d: 0, "The sum of each window."
+    "reduce_window_sum",
+    "iufc",
+    np.add,
+    lambda d: 0,
+    "The sum of each window.",
+    jvp=LinearJVP(),
+    transpose=window_sum_transpose,
 )
 reduce_window_max_p = _named_window(
     "reduce_window_max",
@@ -122,6 +136,7 @@ reduce_window_max_p = _named_window(
     maximum,
     lambda d: limits(d)[0],
     "The greatest element of each window.",
+    jvp=Partials(selected_tangent("ge")),
 )
 reduce_window_min_p = _named_window(
     "reduce_window_min",
@@ -129,6 +144,7 @@ reduce_window_min_p = _named_window(
     minimum,
     lambda d: limits(d)[1],
     "The least element of each window.",
+    jvp=Partials(selected_tangent("le")),
 )
 
 
@@ -186,6 +202,9 @@ reduce_window_p = define(
     doc="Folds each window with an associative function of scalars.",
     abstract=_reduce_window_abstract,
     reference=_reduce_window_reference,
+    jvp=reduce_window_jvp,
+    transpose=_NOT_LINEAR,
+    batch=reduce_window_batch,
     multiple_results=True,
 )
 
@@ -289,6 +308,12 @@ select_and_scatter_add_p = define(
     doc="Adds each source element where its window has its selected element.",
     abstract=_select_and_scatter_add_abstract,
     reference=_select_and_scatter_add_reference,
+    jvp=Partials(
+        lambda t, out, x, operand, **params: select_and_scatter_add_p.bind(t, operand, **params),
+        None,
+    ),
+    transpose=scatter_transpose,
+    batch=WindowBatch(),
     pp_params=_without_unit_dilations,
 )
 
@@ -328,6 +353,12 @@ select_and_gather_add_p = define(
     doc="For each window, the tangent at its selected element of the operand.",
     abstract=_select_and_gather_add_abstract,
     reference=_select_and_gather_add_reference,
+    jvp=Partials(
+        lambda t, out, x, operand, **params: select_and_gather_add_p.bind(t, operand, **params),
+        None,
+    ),
+    transpose=gather_transpose,
+    batch=WindowBatch(),
 )
 
 
