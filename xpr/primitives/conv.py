@@ -14,6 +14,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
+from xpr.primitives import _conv_rules
 from xpr.primitives._conv_dims import (
     ConvDimensionNumbers,
     check_groups,
@@ -29,6 +30,7 @@ from xpr.primitives._window_dims import Shape, dilated, int_tuple, pad_array
 from xpr.primitives.convert import convert_element_type_p
 from xpr.primitives.dot_general import accumulation_dtype
 from xpr.primitives.families import require_same_dtypes
+from xpr.primitives.rules import Partials
 from xpr.primitives.shape import rev, transpose
 
 __all__ = [
@@ -196,6 +198,12 @@ conv_general_dilated_p = define(
     doc="A convolution over spatial axes, with strides, padding, dilations and groups.",
     abstract=_conv_general_dilated_abstract,
     reference=_conv_general_dilated_reference,
+    jvp=Partials(
+        lambda t, out, lhs, rhs, **params: conv_general_dilated_p.bind(t, rhs, **params),
+        lambda t, out, lhs, rhs, **params: conv_general_dilated_p.bind(lhs, t, **params),
+    ),
+    transpose=_conv_rules.conv_transpose,
+    batch=_conv_rules.conv_batch,
 )
 
 
