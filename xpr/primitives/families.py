@@ -142,7 +142,7 @@ def unary(
     doc: str,
     reference: Callable[..., Any],
     result: Callable[[np.dtype[Any]], np.dtype[Any]] | None = None,
-    jvp: Rule | DerivedRule | Absent | None = None,
+    jvp: Rule | DerivedRule | Absent,
     transpose: Rule | Absent = NOT_LINEAR,
 ) -> Primitive:
     """An elementwise primitive of one operand; `result` maps its dtype to the result's."""
@@ -176,7 +176,7 @@ def nary(
     doc: str,
     reference: Callable[..., Any],
     result: np.dtype[Any] | None = None,
-    jvp: Rule | DerivedRule | Absent | None = None,
+    jvp: Rule | DerivedRule | Absent,
     transpose: Rule | Absent = NOT_LINEAR,
 ) -> Primitive:
     """An elementwise primitive of `arity` operands of one dtype; `result` fixes another one."""
