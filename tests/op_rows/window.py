@@ -107,6 +107,21 @@ def _general(x: Any) -> Any:
     return p.reduce_window(x, x.dtype.type(1), el.add, (2, 2), (1, 1), "VALID")
 
 
+def _general_with_everything(x: Any) -> Any:
+    case = _CASES["dilations"]
+    return p.reduce_window(x, x.dtype.type(1), lambda a, b: a * b, *case[1:])
+
+
+def _two_at_once(x: Any, y: Any, start: Any) -> Any:
+    """Sums from a traced start, with sums of squares that belong to them."""
+
+    def fold(a: Any, b: Any) -> Any:
+        return a[0] + b[0], a[1] + b[1] + a[0] * b[0]
+
+    zero = x.dtype.type(0)
+    return p.reduce_window((x, y), (start, zero), fold, (3, 2), (2, 1), ((1, 0), (0, -1)))
+
+
 _POOL = {
     "window_dimensions": (2, 2),
     "window_strides": (2, 2),
@@ -149,6 +164,22 @@ def _gathered(tangents: Any, operand: Any) -> Any:
     return out
 
 
+# Overlapping windows in a padded operand with gaps.
+_OVERLAP = {
+    "window_dimensions": (2, 2),
+    "window_strides": (1, 2),
+    "padding": ((1, 0), (-1, 2)),
+    "base_dilation": (2, 1),
+    "window_dilation": (1, 3),
+}
+
+
+def _overlapping(name: str, comparison: str) -> Callable[..., Any]:
+    return lambda x, operand: get_primitive(name).bind(
+        x, operand, select_prim=get_primitive(comparison), **_OVERLAP
+    )
+
+
 ROWS = [
     *(_row(name, case) for name in _NAMED for case in _CASES),
     OpRow(
@@ -176,5 +207,33 @@ ROWS = [
         ("float32", "float64"),
         "pool",
         _gathered,
+    ),
+    OpRow(
+        "reduce_window",
+        _general_with_everything,
+        _args((6, 5)),
+        ("float32", "float64"),
+        "products with dilations",
+        _oracle(np.prod, lambda d: 1, *_CASES["dilations"][1:]),
+        _TOLERANCE,
+    ),
+    OpRow(
+        "reduce_window",
+        _two_at_once,
+        _args((6, 4), (6, 4), ()),
+        ("float32", "float64"),
+        "two operands",
+        tolerance=_TOLERANCE,
+    ),
+    *(
+        OpRow(
+            name,
+            _overlapping(name, comparison),
+            _args((5, 2) if "scatter" in name else (3, 6), (3, 6)),
+            ("float32", "float64"),
+            f"{comparison} overlapping",
+        )
+        for name in ("select_and_scatter_add", "select_and_gather_add")
+        for comparison in ("ge", "le")
     ),
 ]
