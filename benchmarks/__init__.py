@@ -8,3 +8,11 @@ The modules, in the order a run passes through them:
 - `processes` and `child` measure what needs new processes: imports, warm starts, peak memory.
 - `report` and `__main__` print the table.
 """
+
+from __future__ import annotations
+
+import os
+
+# OpenBLAS's threads spin for a tenth of a second after a product, longer than a sample lasts, and
+# so slow down whatever is measured next in this process. It reads this when NumPy is imported.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")

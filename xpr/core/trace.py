@@ -413,8 +413,13 @@ class JaxprTrace(Trace):
         read = {v for v in outvars if isinstance(v, Var)}
         kept: list[JaxprEqn] = []
         for eqn in reversed(self.eqns):
-            if id(eqn) in self._droppable and not eqn.effects and read.isdisjoint(eqn.outvars):
-                continue
+            if id(eqn) in self._droppable and not eqn.effects:
+                used = [v in read for v in eqn.outvars]
+                if not any(used):
+                    continue
+                shrink = eqn.primitive.dce_rule
+                if shrink is not None and not all(used):
+                    eqn = shrink(used, eqn)
             kept.append(eqn)
             read.update(v for v in eqn.invars if isinstance(v, Var))
         kept.reverse()

@@ -7,6 +7,7 @@ without one), and gives the result and where its batch axis is.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -148,6 +149,7 @@ class BatchTrace(Trace):
         vals, dims = self._split(args)
         batched_fun = batched_at_front(fun, self.axis, dims)
 
+        @functools.wraps(jvp)
         def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             n = len(primals)
             zero = [type(t) is Zero for t in tangents]

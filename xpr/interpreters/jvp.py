@@ -14,7 +14,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Absent, Primitive
 from xpr.core.trace import Trace, Tracer, context, get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_tangent
+from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
 
 
 class JVPTracer(Tracer):
@@ -46,7 +46,7 @@ class JVPTrace(Trace):
     def pair(self, x: Any) -> tuple[Any, Any]:
         if type(x) is JVPTracer and x._trace is self:
             return x.primal, x.tangent
-        return x, zero_tangent(x)
+        return x, zero_of_anything(x)
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)

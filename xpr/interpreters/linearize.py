@@ -23,7 +23,7 @@ from xpr.interpreters.partial_eval import (
     split_programs,
     without_dead_code,
 )
-from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_tangent
+from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
 
 
 class LinearizeTracer(Tracer):
@@ -60,7 +60,7 @@ class LinearizeTrace(Trace):
     def pair(self, x: Any) -> tuple[Any, Any]:
         if type(x) is LinearizeTracer and x._trace is self:
             return x.primal, x.tangent
-        return x, zero_tangent(x)
+        return x, zero_of_anything(x)
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
         return primal if type(tangent) is Zero else LinearizeTracer(self, primal, tangent)

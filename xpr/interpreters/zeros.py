@@ -14,7 +14,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import get_primitive
-from xpr.core.trace import get_aval
+from xpr.core.trace import get_aval, is_valid_value
 
 FLOAT0 = dtypes.float0
 
@@ -41,6 +41,11 @@ def tangent_aval(aval: ShapedArray) -> ShapedArray:
 def zero_tangent(x: Any) -> Zero:
     """The zero tangent of the value `x`."""
     return Zero(tangent_aval(get_aval(x)))
+
+
+def zero_of_anything(x: Any) -> Zero:
+    """As `zero_tangent`; auxiliary data that are no arrays have tangents of type float0."""
+    return zero_tangent(x) if is_valid_value(x) else Zero(ShapedArray((), FLOAT0))
 
 
 def is_float0(aval: ShapedArray) -> bool:

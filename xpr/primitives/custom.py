@@ -6,6 +6,7 @@ the rules; lowering and evaluation use the program.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,7 @@ class CustomJVPCall(Primitive):
     def bind(
         self, *args: Any, call_jaxpr: ClosedJaxpr, jvp: JvpRule, num_consts: int, **params: Any
     ) -> Any:
+        @functools.wraps(jvp)
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             return jvp(primals[num_consts:], tangents[num_consts:])
 
@@ -117,9 +119,11 @@ class CustomVJPCall(Primitive):
         num_consts: int,
         **params: Any,
     ) -> Any:
+        @functools.wraps(fwd)
         def inner_fwd(primals: Sequence[Any], perturbed: Sequence[bool]) -> Any:
             return fwd(primals[num_consts:], perturbed[num_consts:])
 
+        @functools.wraps(bwd)
         def inner_bwd(residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
             return [*[None] * num_consts, *bwd(residuals, cts)]
 
@@ -164,6 +168,7 @@ class CustomVJPCall(Primitive):
         # `bwd` does.
         residual_dims: list[Dim] = []
 
+        @functools.wraps(fwd)
         def batched_fwd(primals: Sequence[Any], perturbed: Sequence[bool]) -> Any:
             counts: list[int] = []
 
@@ -178,6 +183,7 @@ class CustomVJPCall(Primitive):
             out = [at_front(axis, x, d) for x, d in zip(found[count:], places[count:], strict=True)]
             return found[:count], out
 
+        @functools.wraps(bwd)
         def batched_bwd(residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
             zero = [type(ct) is Zero for ct in cts]
             kinds: list[Any] = []

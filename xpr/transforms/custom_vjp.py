@@ -98,8 +98,8 @@ class custom_vjp:
         out = context.trace.process_custom_vjp_call(
             custom_vjp_call_p,
             flat_fun,
-            rules.forward,
-            rules.backward,
+            _named(rules.forward, self.fwd),
+            _named(rules.backward, self.bwd),
             leaves,
             {"name": name, "symbolic_zeros": self.symbolic_zeros},
         )
@@ -108,6 +108,16 @@ class custom_vjp:
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Works as a method: `self` is the first argument."""
         return self if instance is None else functools.partial(self, instance)
+
+
+def _named(rule: Callable[..., Any], users: Callable[..., Any]) -> Callable[..., Any]:
+    """The flat form of a user's rule, under the name that jaxprs show."""
+
+    def flat_rule(*args: Any) -> Any:
+        return rule(*args)
+
+    flat_rule.__name__ = name_of(users)
+    return flat_rule
 
 
 class _FlatRules:
