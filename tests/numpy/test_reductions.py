@@ -11,6 +11,7 @@ import pytest
 import xpr
 from tests.numpy.cases import Case, check, jnp
 from xpr.core.config import override
+from xpr.errors import ConcretizationTypeError
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(3, 4, 5)).astype("f4")
@@ -267,3 +268,9 @@ def test_sum_of_bytes_keeps_its_dtype_on_request() -> None:
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call(jnp.asarray(X))
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "mean", "any", "std"])
+def test_a_traced_axis_explains_itself(name: str) -> None:
+    with pytest.raises(ConcretizationTypeError, match="axis argument must be known statically"):
+        xpr.jit(lambda axis: getattr(jnp, name)(X, axis=axis))(0)

@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
-from xpr.core.trace import get_aval
+from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._promote import as_operand, convert, refuse_out
 from xpr.numpy._select import select_where
@@ -44,7 +44,8 @@ from xpr.primitives.shape import broadcast_in_dim_p, reshape
 def reduced_axes(axis: Axis, ndim: int) -> Shape:
     """The axes that `axis` names, each in 0 .. ndim-1.
 
-    Raises ValueError for an axis out of range or named twice, TypeError for no integer.
+    Raises ValueError for an axis out of range or named twice, TypeError for no integer,
+    ConcretizationTypeError for a traced one.
     """
     if axis is None:
         return tuple(range(ndim))
@@ -53,6 +54,8 @@ def reduced_axes(axis: Axis, ndim: int) -> Shape:
     try:
         axes = (canonicalize_axis(operator.index(axis), ndim),)  # type: ignore[arg-type]
     except TypeError:
+        if isinstance(axis, Tracer):
+            raise axis._concretization("The axis argument must be known statically.") from None
         axes = tuple(canonicalize_axis(operator.index(a), ndim) for a in axis)  # type: ignore[union-attr]
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axis': {axis}")
