@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import os
 import subprocess
 import sys
@@ -282,3 +283,83 @@ def test_loop_convolution() -> None:
 
     for f in (convolve, jit(convolve)):
         np.testing.assert_array_equal(np.asarray(f(x, w)), [11.0, 20.0, 29.0])
+
+
+def test_a_static_argument_may_choose_the_branch() -> None:
+    def f(x):
+        if x < 3:
+            return 3.0 * x**2
+        return -4 * x
+
+    g = jit(f, static_argnames="x")
+    assert float(g(2.0)) == 12.0
+    assert float(g(5.0)) == -20.0
+
+
+def test_leaves_of_trees() -> None:
+    thing = object()
+    trees = [
+        ([1, "a", thing], [1, "a", thing]),
+        ((1, (2, 3), ()), [1, 2, 3]),
+        ([1, {"k1": 2, "k2": (3, 4)}, 5], [1, 2, 3, 4, 5]),
+        ({"a": 2, "b": (2, 3)}, [2, 2, 3]),
+    ]
+    for tree, leaves in trees:
+        assert xpr.tree.leaves(tree) == leaves
+    assert repr(xpr.tree.leaves(jnp.array([1, 2, 3]))) == "[Array([1, 2, 3], dtype=int32)]"
+    assert xpr.tree.leaves([None, None, None]) == []
+    assert xpr.tree.leaves([None, None, None], is_leaf=lambda x: x is None) == [None] * 3
+    assert str(xpr.tree_util.tree_structure(thing)) == "PyTreeDef(*)"
+
+
+def test_maps_over_trees() -> None:
+    lists = [[1, 2, 3], [1, 2], [1, 2, 3, 4]]
+    doubled = [[2, 4, 6], [2, 4], [2, 4, 6, 8]]
+    assert xpr.tree.map(lambda x: x * 2, lists) == doubled
+    assert xpr.tree.map(lambda x, y: x + y, lists, lists) == doubled
+
+
+def test_shapes_are_trees_themselves() -> None:
+    shapes = xpr.tree.map(lambda x: x.shape, [jnp.zeros((2, 3)), jnp.zeros((3, 4))])
+    assert repr(xpr.tree.map(jnp.ones, shapes)) == (
+        "[(Array([1., 1.], dtype=float32), Array([1., 1., 1.], dtype=float32)), "
+        "(Array([1., 1., 1.], dtype=float32), Array([1., 1., 1., 1.], dtype=float32))]"
+    )
+
+
+def test_paths_of_leaves() -> None:
+    flat, tree = xpr.tree_util.tree_flatten_with_path([[1, "a"], (1, (2, 3), ()), 7])
+    assert repr(flat[0]) == "((SequenceKey(idx=0), SequenceKey(idx=0)), 1)"
+    assert repr(flat[4]) == "((SequenceKey(idx=1), SequenceKey(idx=1), SequenceKey(idx=1)), 3)"
+    assert str(tree) == "PyTreeDef([[*, *], (*, (*, *), ()), *])"
+    pair = collections.namedtuple("pair", ("name",))
+    flat, _ = xpr.tree_util.tree_flatten_with_path([1, {"k1": 2, "k2": (3, 4)}, pair("foo")])
+    assert [f"tree{xpr.tree_util.keystr(path)}: {value}" for path, value in flat] == [
+        "tree[0]: 1",
+        "tree[1]['k1']: 2",
+        "tree[1]['k2'][0]: 3",
+        "tree[1]['k2'][1]: 4",
+        "tree[2].name: foo",
+    ]
+
+
+def test_trees_transposed_in_both_ways() -> None:
+    steps = [{"t": 1, "obs": 3}, {"t": 2, "obs": 4}]
+    turned = {"t": [1, 2], "obs": [3, 4]}
+    assert xpr.tree.map(lambda *xs: list(xs), *steps) == turned
+    outer, inner = xpr.tree.structure([0 for _ in steps]), xpr.tree.structure(steps[0])
+    assert (
+        xpr.tree.transpose(outer_treedef=outer, inner_treedef=inner, pytree_to_transpose=steps)
+        == turned
+    )
+
+
+def test_state_becomes_an_argument() -> None:
+    @jit
+    def count(n):
+        return n, n + 1
+
+    state = 0
+    for i in range(3):
+        value, state = count(state)
+        assert int(value) == i
