@@ -19,11 +19,12 @@ from xpr import lax
         ((0.0, 0.5, 1.0), (0, 1, 0)),
         ((0.0, -1.0, 1.0), (1, 0, 0)),
         ((0.0, 2.0, 1.0), (0, 0, 1)),
-        # Zero where two operands are equal.
+        # Zero where the value is equal to a bound, or the bounds are equal and it is below.
         ((0.0, 0.0, 1.0), (0, 0, 0)),
         ((0.0, 1.0, 1.0), (0, 0, 0)),
         ((1.0, 1.0, 1.0), (0, 0, 0)),
-        ((1.0, 2.0, 1.0), (0, 0, 0)),
+        ((1.0, 0.0, 1.0), (0, 0, 0)),
+        ((1.0, 2.0, 1.0), (0, 0, 1)),
         # The upper bound wins where the bounds have changed places.
         ((3.0, 0.0, 1.0), (0, 0, 1)),
         ((3.0, 2.0, 1.0), (0, 0, 1)),

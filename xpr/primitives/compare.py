@@ -237,9 +237,9 @@ def _clamp_reference(low: _NdArray, x: _NdArray, high: _NdArray) -> Any:
 
 
 def _clamped_to(own: Callable[..., Any], others: Callable[..., Any]) -> Callable[..., Any]:
-    """The tangent of one operand: that of the result where the result is that operand alone.
+    """The tangent of one operand: that of the result where it is `own`, and none of `others`.
 
-    Where two operands are equal the result has no derivative; this takes zero, as JAX does.
+    So the derivative is zero where `x` is equal to a bound, as JAX has it.
     """
 
     def tangent(t: Any, out: Any, low: Any, x: Any, high: Any) -> Any:
@@ -291,7 +291,7 @@ clamp_p = define(
     jvp=Partials(
         _clamped_to(lambda low, x, high: low, lambda low, x, high: (x, high)),
         _clamped_to(lambda low, x, high: x, lambda low, x, high: (low, high)),
-        _clamped_to(lambda low, x, high: high, lambda low, x, high: (low, x)),
+        _clamped_to(lambda low, x, high: high, lambda low, x, high: (ops.bind("max", low, x),)),
     ),
     transpose=NotLinear("it is not linear"),
     batch=_clamp_batch,
