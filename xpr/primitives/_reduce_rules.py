@@ -58,8 +58,10 @@ def sum_transpose(ct: Any, x: Any, *, axes: Axes, **_: Any) -> list[Any]:
 def extremum_tangent(t: Any, out: Any, x: Any, *, axes: Axes, **_: Any) -> Any:
     """The mean of the tangents of all elements that are the extremum; NaN where that is NaN."""
     aval = get_aval(x)
-    chosen = ops.convert(ops.eq(x, expand_dims(out, axes)), aval.dtype, aval.weak_type)
-    return ops.div(ops.reduce_sum(ops.mul(t, chosen), axes), ops.reduce_sum(chosen, axes))
+    kept = [1 if i in axes else n for i, n in enumerate(aval.shape)]
+    chosen = ops.convert(ops.eq(x, ops.reshape(out, kept)), aval.dtype, aval.weak_type)
+    count = ops.reduce_sum(chosen, axes)
+    return ops.div(ops.reduce_sum(ops.mul(t, chosen), axes), count)
 
 
 def product_tangent(t: Any, out: Any, x: Any, *, axes: Axes, **_: Any) -> Any:
