@@ -104,6 +104,8 @@ def _normal_remainder(x: Any, y: Any) -> Any:
 
 ROWS: list[OpRow] = [
     *_arithmetic("add", np.add, lambda x, y: x + y),
+    _row("add_any", e.add_any_p.bind, binary(), FLOATS, widely(np.add), ROUNDED_ONCE),
+    _row("add_any", e.add_any_p.bind, binary(), COMPLEX, case="complex", signed_zero=False),
     *_arithmetic("sub", np.subtract, lambda x, y: x - y),
     *_arithmetic("mul", np.multiply, lambda x, y: x * y),
     *_arithmetic("div", np.divide, _quotient),
