@@ -147,6 +147,9 @@ class BatchTrace(Trace):
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
     ) -> Sequence[Any]:
         vals, dims = self._split(args)
+        if self._is_the_same_for_all(dims):
+            with set_current_trace(self.parent):
+                return self.parent.process_custom_jvp_call(primitive, fun, jvp, vals, params)
         batched_fun = batched_at_front(fun, self.axis, dims)
 
         @functools.wraps(jvp)
@@ -178,6 +181,9 @@ class BatchTrace(Trace):
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
     ) -> Sequence[Any]:
         vals, dims = self._split(args)
+        if self._is_the_same_for_all(dims):
+            with set_current_trace(self.parent):
+                return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, vals, params)
         batched_fun = batched_at_front(fun, self.axis, dims)
         batched_fwd, batched_bwd = primitive.batched_rules(fwd, bwd, self.axis, dims)
         with set_current_trace(self.parent):
@@ -185,6 +191,10 @@ class BatchTrace(Trace):
                 primitive, batched_fun, batched_fwd, batched_bwd, vals, params
             )
         return [self.wrap(x, 0) for x in out]
+
+    def _is_the_same_for_all(self, dims: Sequence[Dim]) -> bool:
+        """Whether a call gives every example the same; with a named axis it may not."""
+        return self.axis.name is None and all(d is None for d in dims)
 
     def _split(self, args: Sequence[Any]) -> tuple[list[Any], list[Dim]]:
         pairs = [self.pair(x) for x in args]

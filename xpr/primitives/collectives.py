@@ -442,16 +442,18 @@ def psum_scatter(
     """
     _refuse_groups("psum_scatter", axis_index_groups)
     size = _size_of(axis_name, "psum_scatter")
-    return tree_map(
-        lambda leaf: reduce_scatter_p.bind(
-            leaf,
-            axis_name=axis_name,
-            axis_size=size,
-            scatter_dimension=_place("psum_scatter", scatter_dimension, get_aval(leaf).ndim),
-            tiled=tiled,
-        ),
-        x,
-    )
+
+    def scatter_one(leaf: Any) -> Any:
+        params = {
+            "axis_name": axis_name,
+            "axis_size": size,
+            "scatter_dimension": _place("psum_scatter", scatter_dimension, get_aval(leaf).ndim),
+            "tiled": tiled,
+        }
+        _scatter_abstract(get_aval(leaf), **params)  # raises for sizes that do not fit
+        return reduce_scatter_p.bind(leaf, **params)
+
+    return tree_map(scatter_one, x)
 
 
 # ---- exchanging
@@ -556,17 +558,19 @@ def all_to_all(
     """
     _refuse_groups("all_to_all", axis_index_groups)
     size = _size_of(axis_name, "all_to_all")
-    return tree_map(
-        lambda leaf: all_to_all_p.bind(
-            leaf,
-            axis_name=axis_name,
-            axis_size=size,
-            split_axis=_place("all_to_all", split_axis, get_aval(leaf).ndim),
-            concat_axis=_place("all_to_all", concat_axis, get_aval(leaf).ndim),
-            tiled=tiled,
-        ),
-        x,
-    )
+
+    def exchange_one(leaf: Any) -> Any:
+        params = {
+            "axis_name": axis_name,
+            "axis_size": size,
+            "split_axis": _place("all_to_all", split_axis, get_aval(leaf).ndim),
+            "concat_axis": _place("all_to_all", concat_axis, get_aval(leaf).ndim),
+            "tiled": tiled,
+        }
+        _exchange_abstract(get_aval(leaf), **params)  # raises for sizes that do not fit
+        return all_to_all_p.bind(leaf, **params)
+
+    return tree_map(exchange_one, x)
 
 
 def pswapaxes(x: Any, axis_name: Hashable, axis: int, *, axis_index_groups: Any = None) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from xpr.core.primitive import NotBatchable, NotLinear, Primitive, define
+from xpr.core.primitive import NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import (
     BatchAxis,
@@ -286,7 +286,7 @@ custom_lin_p = define(
     eager="inline",
     jvp=_refuse_forward_mode,
     transpose=_lin_transpose,
-    batch=NotBatchable(_FORWARD_ERROR),
+    batch=_refuse_forward_mode,
     multiple_results=True,
 )
 
