@@ -16,7 +16,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import NotDifferentiable, define
-from xpr.core.trace import get_aval
+from xpr.primitives import _elementwise_rules as rules
 from xpr.primitives import _ops as ops
 from xpr.primitives._complex import complex_dtype, divide, from_parts, maximum, minimum, real_dtype
 from xpr.primitives.convert import convert_element_type
@@ -36,12 +36,7 @@ from xpr.primitives.rules import (
     LinearJVP,
     NoTangent,
     Partials,
-    broadcast_to,
     full_like,
-    is_linear,
-    shape_of,
-    unbroadcast,
-    zero_tangent,
 )
 
 __all__ = [
@@ -80,23 +75,6 @@ class RoundingMethod(enum.IntEnum):
 # ---- sums and products
 
 
-def _add_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [unbroadcast(ct, shape_of(z)) if is_linear(z) else None for z in (x, y)]
-
-
-def _sub_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [
-        unbroadcast(ct, shape_of(x)) if is_linear(x) else None,
-        unbroadcast(ops.neg(ct), shape_of(y)) if is_linear(y) else None,
-    ]
-
-
-def _mul_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    if is_linear(x):
-        return [unbroadcast(ops.mul(ct, y), shape_of(x)), None]
-    return [None, unbroadcast(ops.mul(x, ct), shape_of(y))]
-
-
 add_p = binary(
     "add",
     family=_FAMILY,
@@ -104,7 +82,7 @@ add_p = binary(
     doc="x + y.",
     reference=np.add,
     jvp=Partials(lambda t, out, x, y: t, lambda t, out, x, y: t),
-    transpose=_add_transpose,
+    transpose=rules.add_transpose,
 )
 sub_p = binary(
     "sub",
@@ -113,7 +91,7 @@ sub_p = binary(
     doc="x - y.",
     reference=np.subtract,
     jvp=Partials(lambda t, out, x, y: t, lambda t, out, x, y: ops.neg(t)),
-    transpose=_sub_transpose,
+    transpose=rules.sub_transpose,
 )
 mul_p = binary(
     "mul",
@@ -122,7 +100,7 @@ mul_p = binary(
     doc="x * y.",
     reference=np.multiply,
     jvp=Partials(lambda t, out, x, y: ops.mul(t, y), lambda t, out, x, y: ops.mul(x, t)),
-    transpose=_mul_transpose,
+    transpose=rules.mul_transpose,
 )
 add_any_p = binary(
     "add_any",
@@ -131,7 +109,7 @@ add_any_p = binary(
     doc="x + y, the sum of two cotangents of one value.",
     reference=np.add,
     jvp=Partials(lambda t, out, x, y: t, lambda t, out, x, y: t),
-    transpose=_add_transpose,
+    transpose=rules.add_transpose,
 )
 
 
@@ -189,10 +167,6 @@ def _rem_reference(x: _NdArray, y: _NdArray) -> Any:
     return np.where(y == 0, x, result)
 
 
-def _div_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [unbroadcast(ops.div(ct, y), shape_of(x)), None]
-
-
 div_p = binary(
     "div",
     family=_FAMILY,
@@ -203,14 +177,8 @@ div_p = binary(
         lambda t, out, x, y: ops.div(t, y),
         lambda t, out, x, y: ops.mul(ops.neg(t), ops.div(out, y)),
     ),
-    transpose=_div_transpose,
+    transpose=rules.div_transpose,
 )
-
-
-def _rem_by_divisor(t: Any, out: Any, x: Any, y: Any) -> Any:
-    quotient = ops.div(x, y)
-    whole = ops.bind("floor", ops.bind("abs", quotient))
-    return ops.mul(ops.neg(t), ops.mul(ops.bind("sign", quotient), whole))
 
 
 rem_p = binary(
@@ -219,7 +187,7 @@ rem_p = binary(
     kinds=REAL,
     doc="The remainder of x / y, with the sign of x.",
     reference=_rem_reference,
-    jvp=Partials(lambda t, out, x, y: t, _rem_by_divisor),
+    jvp=Partials(lambda t, out, x, y: t, rules.rem_by_divisor),
 )
 
 
@@ -248,19 +216,11 @@ def rem(x: Any, y: Any) -> Array:
 # ---- extremes
 
 
-def _share(x: Any, out: Any, y: Any) -> Any:
-    """How much of the extreme `out` of x and y is x: 1, 0, or 1/2 where both are equal."""
-    shape = shape_of(out)
-    chosen = ops.select(ops.eq(broadcast_to(x, shape), out), full_like(out, 1), full_like(out, 0))
-    both = ops.eq(broadcast_to(x, shape), broadcast_to(y, shape))
-    return ops.div(chosen, ops.select(both, full_like(out, 2), full_like(out, 1)))
-
-
 max_p = binary(
     "max",
     jvp=Partials(
-        lambda t, out, x, y: ops.mul(t, _share(x, out, y)),
-        lambda t, out, x, y: ops.mul(t, _share(y, out, x)),
+        lambda t, out, x, y: ops.mul(t, rules.share(x, out, y)),
+        lambda t, out, x, y: ops.mul(t, rules.share(y, out, x)),
     ),
     family=_FAMILY,
     kinds="biufc",
@@ -270,8 +230,8 @@ max_p = binary(
 min_p = binary(
     "min",
     jvp=Partials(
-        lambda t, out, x, y: ops.mul(t, _share(x, out, y)),
-        lambda t, out, x, y: ops.mul(t, _share(y, out, x)),
+        lambda t, out, x, y: ops.mul(t, rules.share(x, out, y)),
+        lambda t, out, x, y: ops.mul(t, rules.share(y, out, x)),
     ),
     family=_FAMILY,
     kinds="biufc",
@@ -340,30 +300,6 @@ def _complex_reference(x: _NdArray, y: _NdArray) -> Any:
     return from_parts(x, y, complex_dtype(x.dtype))
 
 
-def _abs_tangent(t: Any, out: Any, x: Any) -> Any:
-    aval = get_aval(x)
-    if not dtypes.is_complex(aval.dtype):
-        # At 0 this takes the derivative from the right, as JAX does.
-        return ops.select(ops.bind("ge", x, full_like(x, 0)), t, ops.neg(t))
-    size = ops.convert(out, aval.dtype)
-    nonzero = ops.select(ops.eq(size, full_like(size, 0)), full_like(size, 1), size)
-    direction = ops.div(ops.bind("conj", x, input_dtype=aval.dtype), nonzero)
-    return ops.bind("real", ops.mul(t, direction))
-
-
-def _sign_tangent(t: Any, out: Any, x: Any) -> Any:
-    dtype = get_aval(x).dtype
-    if not dtypes.is_complex(dtype):
-        return zero_tangent(out)
-    # A number moves its direction by the part of the tangent across it.
-    along = ops.bind("real", ops.mul(t, ops.bind("conj", out, input_dtype=dtype)))
-    across = ops.sub(t, ops.mul(out, ops.convert(along, dtype)))
-    size = ops.convert(ops.bind("abs", x), dtype)
-    origin = ops.eq(size, full_like(size, 0))
-    moved = ops.div(across, ops.select(origin, full_like(size, 1), size))
-    return ops.select(origin, full_like(moved, 0), moved)
-
-
 neg_p = unary(
     "neg",
     family=_FAMILY,
@@ -375,7 +311,7 @@ neg_p = unary(
 )
 sign_p = unary(
     "sign",
-    jvp=Partials(_sign_tangent),
+    jvp=Partials(rules.sign_tangent),
     family=_FAMILY,
     kinds=NUMERIC,
     doc="-1, 0 or 1 by the sign of x; x / |x| for complex x.",
@@ -383,7 +319,7 @@ sign_p = unary(
 )
 abs_p = unary(
     "abs",
-    jvp=Partials(_abs_tangent),
+    jvp=Partials(rules.abs_tangent),
     family=_FAMILY,
     kinds="ifc",
     doc="The absolute value of x.",
@@ -413,22 +349,10 @@ imag_p = unary(
 )
 
 
-def _conj_transpose(ct: Any, x: Any, *, input_dtype: Any) -> list[Any]:
-    whole = ops.bind("conj", ct, input_dtype=get_aval(ct).dtype)
-    return [whole if dtypes.is_complex(np.dtype(input_dtype)) else ops.bind("real", whole)]
-
-
-def _complex_transpose(ct: Any, x: Any, y: Any) -> list[Any]:
-    return [
-        unbroadcast(ops.bind("real", ct), shape_of(x)) if is_linear(x) else None,
-        unbroadcast(ops.neg(ops.bind("imag", ct)), shape_of(y)) if is_linear(y) else None,
-    ]
-
-
 conj_p = define(
     "conj",
     jvp=LinearJVP(),
-    transpose=_conj_transpose,
+    transpose=rules.conj_transpose,
     batch=ElementwiseBatch(),
     family=_FAMILY,
     doc="The complex conjugate of x.",
@@ -438,7 +362,7 @@ conj_p = define(
 complex_p = define(
     "complex",
     jvp=LinearJVP(),
-    transpose=_complex_transpose,
+    transpose=rules.complex_transpose,
     batch=ElementwiseBatch(),
     family=_FAMILY,
     doc="x + iy.",
