@@ -96,6 +96,8 @@ def _windows(
 ) -> Any:
     """What a gather reads where the scatter writes: an array of the shape of the updates."""
     dims = params["dimension_numbers"]
+    # What is promised of indices does not hold of those that another mode moves inside.
+    same = mode is None or mode is params["mode"]
     mode = params["mode"] if mode is None else mode
     return ops.bind(
         "gather",
@@ -103,8 +105,8 @@ def _windows(
         indices,
         dimension_numbers=GatherDimensionNumbers(*dims),
         slice_sizes=window_sizes(shape_of(x), shape_of(updates), dims),
-        indices_are_sorted=params["indices_are_sorted"],
-        unique_indices=params["unique_indices"],
+        indices_are_sorted=params["indices_are_sorted"] and same,
+        unique_indices=params["unique_indices"] and same,
         mode=mode,
         fill_value=fill_value if mode is GatherScatterMode.FILL_OR_DROP else None,
     )
