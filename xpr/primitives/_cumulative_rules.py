@@ -7,6 +7,7 @@ cancellation do no harm.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -166,16 +167,7 @@ def cumlogsumexp_tangent(t: Any, out: Any, x: Any, *, axis: int, reverse: bool) 
 
     With the result y these are w = exp(y[i-1] - y[i]) and v = t[i] exp(x[i] - y[i]).
     """
-    shape = shape_of(x)
-    if 0 in shape:
-        return t
-    size = shape[axis]
-    earlier, later = (1, 0) if reverse else (0, 1)
-    change = _weight(
-        _part(out, axis, earlier, size - 1 + earlier), _part(out, axis, later, size - 1 + later)
-    )
-    # There is nothing before the first element, so its weight may be anything.
-    change = _padded(change, 0, axis, later, earlier)
+    change = _weight(_shifted(out, -math.inf, axis, 1, reverse), out)
 
     def combine(a: Arrays, b: Arrays) -> list[Any]:
         return [ops.mul(a[0], b[0]), add_tangents(ops.mul(a[1], b[0]), b[1])]
