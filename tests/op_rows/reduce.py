@@ -95,6 +95,26 @@ def _over(name: str, axes: tuple[int, ...]) -> Callable[[Any], Any]:
     return lambda x: function(x, axes)
 
 
+def _pairs(x: Any, y: Any, start: Any) -> Any:
+    """Sums from an operand, with sums of the products of all pairs."""
+
+    def fold(a: Any, b: Any) -> Any:
+        return a[0] + b[0], a[1] + b[1] + a[0] * b[0]
+
+    return r.reduce((x, y), (start, x.dtype.type(0)), fold, (0, 2))
+
+
+def _pair_values(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+    return tuple(random_values(rng, dtype, s, 0, 3) for s in ((3, 2, 5), (3, 2, 5), ()))
+
+
+def _pairs_oracle(x: Any, y: Any, start: Any) -> Any:
+    x, y, start = x.astype("f8"), y.astype("f8"), float(start)
+    total = x.sum(axis=(0, 2))
+    products = (total**2 - (x**2).sum(axis=(0, 2))) / 2
+    return total + start, y.sum(axis=(0, 2)) + products + start * total
+
+
 _FOLDS: dict[str, tuple[Any, tuple[str, ...]]] = {
     "reduce_sum": (np.add, NUMERIC),
     "reduce_prod": (np.multiply, NUMERIC),
@@ -152,5 +172,14 @@ ROWS = [
         case="maximum from zero",
         oracle=lambda x: np.maximum(x.max(axis=0), x.dtype.type(0)),
         exact=True,
+    ),
+    OpRow(
+        "reduce",
+        _pairs,
+        _pair_values,
+        ("float32", "float64"),
+        case="two operands",
+        oracle=_pairs_oracle,
+        tolerance=_TOLERANCE,
     ),
 ]
