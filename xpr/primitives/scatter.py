@@ -430,7 +430,10 @@ def scatter_mul(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """As `scatter`, what is there multiplied by the updates."""
+    """As `scatter`, what is there multiplied by the updates.
+
+    Derivatives with respect to the updates need `unique_indices=True`, unless there is one window.
+    """
     return _bind(
         scatter_mul_p,
         operand,
@@ -453,7 +456,10 @@ def scatter_min(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """As `scatter`, the lesser of update and element staying; NaN where either is NaN."""
+    """As `scatter`, the lesser of update and element staying; NaN where either is NaN.
+
+    Elements and updates that are equal share the derivative evenly.
+    """
     return _bind(
         scatter_min_p,
         operand,
@@ -476,7 +482,10 @@ def scatter_max(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """As `scatter`, the greater of update and element staying; NaN where either is NaN."""
+    """As `scatter`, the greater of update and element staying; NaN where either is NaN.
+
+    Elements and updates that are equal share the derivative evenly.
+    """
     return _bind(
         scatter_max_p,
         operand,
@@ -504,7 +513,7 @@ def scatter_apply(
 
     `update_shape` is the shape that the updates of a `scatter` would have. An element that several
     windows contain is changed once for each of them. `func` must work on scalars and may not close
-    over traced values.
+    over traced values. Derivatives need `unique_indices=True`, unless there is one window.
 
     >>> import xpr.numpy as jnp
     >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
