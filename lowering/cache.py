@@ -154,7 +154,10 @@ def default_cache() -> CompileCache | None:
     ``XPR_CACHE=0`` switches it off, ``XPR_CACHE_DIR`` gives the directory and
     ``XPR_CACHE_MAX_BYTES`` its largest size (2 GiB by default).
     """
-    if os.environ.get("XPR_CACHE", "1").strip().lower() in ("0", "false", "no", "off"):
+    wanted = os.environ.get("XPR_CACHE", "1").strip().lower()
+    if wanted not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
+        raise ValueError(f"XPR_CACHE must be 0 or 1, got {wanted!r}")
+    if wanted in ("0", "false", "no", "off"):
         return None
     return _cache_for(
         os.environ.get("XPR_CACHE_DIR") or None, os.environ.get("XPR_CACHE_MAX_BYTES") or None

@@ -11,7 +11,7 @@ import pytest
 
 import xpr  # noqa: F401  registers every primitive
 from tests.op_table import WITHOUT_ROWS, all_rows
-from xpr.core.primitive import registry
+from xpr.core.primitive import Absent, registry
 from xpr.lowering import rules
 from xpr.lowering.registry import rules as lowering_rules
 from xpr.primitives import FAMILIES
@@ -29,7 +29,8 @@ ALLOWED = {
     "xpr.core": {"xpr.core"},
     "xpr.runtimes": {"xpr.runtimes"},
     "xpr.tree_util": {"xpr.tree_util"},
-    "xpr.primitives": {"xpr.core", "xpr.primitives", "xpr.tree_util"},
+    "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
+    "xpr.primitives": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.tree_util"},
     "xpr.sharding": {"xpr.sharding", "xpr.core", "xpr.runtimes"},
     "xpr.dispatch": {
         "xpr.core",
@@ -43,6 +44,7 @@ ALLOWED = {
     "xpr.lowering": {"xpr.core", "xpr.primitives", "xpr.lowering", "xpr.runtimes"},
     "xpr.transforms": {
         "xpr.core",
+        "xpr.interpreters",
         "xpr.primitives",
         "xpr.dispatch",
         "xpr.sharding",
@@ -126,7 +128,7 @@ def test_families_have_the_same_files_in_each_layer() -> None:
     def public(folder: str) -> set[str]:
         return {p.stem for p in (ROOT / folder).glob("*.py") if not p.stem.startswith("_")}
 
-    helpers = {"families"}
+    helpers = {"families", "rules"}
     assert public("xpr/primitives") - helpers == set(FAMILIES)
     assert public("lowering/rules") == set(FAMILIES)
     assert public("tests/op_rows") == set(FAMILIES) - set(WITHOUT_ROWS)
@@ -145,6 +147,10 @@ def test_every_primitive_is_complete() -> None:
         assert not primitive.reference.__qualname__.startswith("_no_rule"), (
             f"{name} has no reference rule"
         )
+        for kind in ("jvp", "transpose", "batch"):
+            rule = getattr(primitive, kind)
+            assert callable(rule) or isinstance(rule, Absent), f"{name} has no {kind} rule"
+            assert not isinstance(rule, Absent) or rule.reason, f"{name}: why has it no {kind}?"
         assert name in lowering_rules, f"{name} has no lowering rule"
         if primitive.family not in WITHOUT_ROWS:
             assert name in tested, f"{name} has no row in the operation table"

@@ -45,7 +45,6 @@ from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
 from xpr.sharding import Shard as Shard
 from xpr.transforms.checkpoint import checkpoint as checkpoint
-from xpr.transforms.checkpoint import checkpoint as remat  # noqa: F401
 from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
 from xpr.transforms.custom_jvp import custom_jvp as custom_jvp
 from xpr.transforms.custom_vjp import closure_convert as closure_convert
@@ -68,6 +67,8 @@ from xpr.transforms.tracing import eval_shape as eval_shape
 from xpr.transforms.tracing import make_jaxpr as make_jaxpr
 from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
+
+remat = checkpoint
 
 
 def process_index() -> int:

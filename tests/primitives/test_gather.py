@@ -75,7 +75,7 @@ def test_default_fill_values(dtype: str, fill: Any, runtime: str) -> None:
         (ROWS, (2, 4), "only collapse slice dims with bound 1, but bound is 2"),
         (ROWS, (1,), "one slice size for every input dimension"),
         (Numbers((2,), (0,), (0,)), (1, 4), r"offset_dims .* \[0, 2\); got: 2"),
-        (Numbers((1, 0), (), (0,)), (1, 4), r"offset_dims in gather op must be sorted; got \(1, 0\)"),
+        (Numbers((1, 0), (), (0,)), (1, 4), r"offset_dims in gather op must be sorted; got \(1, "),
         (Numbers((1, 1), (0,), (0,)), (1, 4), "must not repeat"),
         (Numbers((1,), (0,), (0, 1)), (1, 4), "2 elements in start_index_map .* indices is 1"),
         (Numbers((1,), (0,), (5,)), (1, 4), r"start_index_map .* \[0, 2\); got: 5"),

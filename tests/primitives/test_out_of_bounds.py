@@ -24,7 +24,8 @@ from xpr.primitives import scatter as sc
 from xpr.primitives.gather import gather
 from xpr.primitives.slicing import dynamic_slice_p, dynamic_update_slice_p
 
-WILD = [0, 1, -1, 7, -9, 2**31 - 1, -2**31, 2**31, 2**32 - 1, 2**62, -2**62, 2**63 - 1, -2**63, 2**64 - 1]
+WILD = [0, 1, -1, 7, -9, 2**31 - 1, -2**31, 2**31, 2**32 - 1, 2**62, -2**62, 2**63 - 1, -2**63,
+        2**64 - 1]
 SCATTERS = {"set": (sc.scatter, lambda a, b: b), "add": (sc.scatter_add, np.add),
             "sub": (sc.scatter_sub, np.subtract), "mul": (sc.scatter_mul, np.multiply),
             "min": (sc.scatter_min, np.minimum), "max": (sc.scatter_max, np.maximum)}
@@ -42,16 +43,16 @@ def cases(dtype, rng):
         x = rng.integers(1, 5, shape).astype(np.float32)
         i = wild_indices(rng, np.dtype(dtype), index_shape)
         for mode in ("clip", "fill", "promise_in_bounds"):
-            found.append((lambda a, i, n=numbers, s=sizes, m=mode: gather(a, i, n, s, mode=m), [x, i],
-                          gather_oracle(x, i, numbers, sizes, mode, np.nan)))
+            found.append((lambda a, i, n=numbers, s=sizes, m=mode: gather(a, i, n, s, mode=m),
+                          [x, i], gather_oracle(x, i, numbers, sizes, mode, np.nan)))
         window = gather_oracle(x, i, numbers, sizes, "clip").shape
         u = rng.integers(1, 4, window).astype(np.float32)
         name = list(SCATTERS)[rng.integers(len(SCATTERS))]
         function, combine = SCATTERS[name]
         dims = as_scatter(numbers)
         for mode in ("clip", "drop", "promise_in_bounds"):
-            found.append((lambda a, i, u, d=dims, m=mode, f=function: f(a, i, u, d, mode=m), [x, i, u],
-                          scatter_oracle(x, i, u, dims, mode, combine)))
+            found.append((lambda a, i, u, d=dims, m=mode, f=function: f(a, i, u, d, mode=m),
+                          [x, i, u], scatter_oracle(x, i, u, dims, mode, combine)))
     line = np.arange(5, dtype=np.float32)
     for value in WILD:
         if not fits(value, dtype):

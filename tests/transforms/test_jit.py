@@ -300,12 +300,12 @@ def test_stages() -> None:
     assert lowered.out_info == {"y": xpr.ShapeDtypeStruct((4,), "float32")}
     assert lowered.cost_analysis()["flops"] >= 4
     compiled = lowered.compile()
-    np.testing.assert_array_equal(np.asarray(compiled(np.ones(4, "f4"), 3)["y"]), np.full(4, 3.0))
+    np.testing.assert_array_equal(np.asarray(compiled(np.ones(4, "f4"))["y"]), np.full(4, 3.0))
     assert compiled.memory_analysis()["argument_size_in_bytes"] == 16
     with pytest.raises(
         TypeError, match=r"compiled with type f32\[4\] and called with type f32\[5\]"
     ):
-        compiled(np.ones(5, "f4"), 3)
+        compiled(np.ones(5, "f4"))
 
 
 def test_a_compiled_program_takes_no_static_arguments() -> None:
@@ -419,3 +419,28 @@ def test_debug_nans() -> None:
 
 def test_compile_error_is_an_xpr_error() -> None:
     assert issubclass(errors.CompileError, RuntimeError)
+
+
+def test_negative_static_argnums_count_from_the_end_of_the_call() -> None:
+    f = xpr.jit(lambda *a: a[0] * (2 if a[-1] == "double" else 1), static_argnums=-1)
+    assert float(f(3.0, "double")) == 6.0
+    assert float(f(3.0, 4.0, "single")) == 3.0
+    g = xpr.jit(lambda x, *a: x * len(a[-1]), static_argnums=-1)
+    assert float(g(2.0, 1.0, (1, 2, 3))) == 6.0
+
+
+def test_an_operand_passed_twice_names_one_input() -> None:
+    text = str(xpr.make_jaxpr(lambda x: xpr.jit(lambda y, z: y + z)(x, x))(1))
+    assert "lambda ; a:i32[] c:i32[]. let b:i32[] = add a c" in text
+
+
+def test_masked_arrays_are_refused() -> None:
+    with pytest.raises(ValueError, match="masked arrays are not supported"):
+        jnp.sin(np.ma.array([1.0, 2.0], mask=[False, True]))
+    with pytest.raises(ValueError, match="masked arrays are not supported"):
+        xpr.jit(jnp.sin)(np.ma.array([1.0, 2.0], mask=[False, True]))
+
+
+def test_a_traced_axis_is_named_as_such() -> None:
+    with pytest.raises(xpr.errors.TracerIntegerConversionError, match="argument a"):
+        xpr.jit(lambda a: jnp.moveaxis(jnp.ones((2, 3)), a, 1))(0)

@@ -88,9 +88,9 @@ class Primitive:
         self.multiple_results = multiple_results
         self.abstract: Rule = _no_rule(name, "abstract")
         self.reference: Rule = _no_rule(name, "reference")
-        self.jvp: Rule | Absent | None = None
-        self.transpose: Rule | Absent | None = None
-        self.batch: Rule | Absent | None = None
+        self.jvp: Rule | Absent = _no_rule(name, "jvp")
+        self.transpose: Rule | Absent = _no_rule(name, "transpose")
+        self.batch: Rule | Absent = _no_rule(name, "batch")
         self.axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None
         self.linearize: Rule | None = None
         self.partial_eval: Rule | None = None
@@ -141,9 +141,9 @@ def define(
     doc: str,
     abstract: Rule,
     reference: Rule,
-    jvp: Rule | DerivedRule | Absent | None = None,
-    transpose: Rule | Absent | None = None,
-    batch: Rule | DerivedRule | Absent | None = None,
+    jvp: Rule | DerivedRule | Absent,
+    transpose: Rule | Absent,
+    batch: Rule | DerivedRule | Absent,
     multiple_results: bool = False,
     eager: str = "reference",
     pp_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
@@ -156,7 +156,8 @@ def define(
     """Makes the primitive `name` with all its rules and registers it.
 
     `family` is the file name its rules have in `xpr/primitives` and `lowering/rules`; `doc` one
-    line that says what it computes. `eager="compile"` marks a primitive for which the NumPy
+    line that says what it computes. A derivative, transpose or batching rule that cannot exist is
+    an `Absent` with the reason. `eager="compile"` marks a primitive for which the NumPy
     reference is far too slow: outside `jit` it is compiled instead. `eager="inline"` marks one
     whose reference binds other primitives and takes arrays as they are. `jvp` and `batch` may be
     marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.

@@ -29,6 +29,8 @@ class _Names:
         # Programs that are called more than once are printed once, under these names.
         self.shared: dict[int, str] = {}
         self.source_info = source_info
+        # Results that nothing reads, printed as `_`.
+        self.unread: set[Var] = set()
         self._count = 0
 
     def __call__(self, var: Var) -> str:
@@ -61,7 +63,7 @@ def _atom(names: _Names, atom: Atom) -> str:
 
 
 def _binder(names: _Names, var: Var) -> str:
-    name = "_" if isinstance(var, DropVar) else names(var)
+    name = "_" if isinstance(var, DropVar) or var in names.unread else names(var)
     return f"{name}:{var.aval.str_short()}"
 
 
@@ -99,11 +101,18 @@ def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
     if eqn.primitive.name == "jit" and id(eqn.params["jaxpr"]) not in names.shared:
         # The inner program reads as the outer one: its inputs take the operands' names.
         inner = eqn.params["jaxpr"].jaxpr
+        taken: set[Var] = set()
         for outer, var in (
             *zip(eqn.invars, inner.invars, strict=True),
             *zip(eqn.outvars, inner.outvars, strict=True),
         ):
-            if isinstance(var, Var) and isinstance(outer, Var) and not isinstance(outer, DropVar):
+            if not isinstance(var, Var) or not isinstance(outer, Var):
+                continue
+            if isinstance(outer, DropVar) or outer in names.unread:
+                names.names.setdefault(var, "_")
+            elif outer not in taken:
+                # An operand that is passed twice gives its name to one input only.
+                taken.add(outer)
                 names.names.setdefault(var, names(outer))
     shown = eqn.primitive.printed_params(eqn.params)
     args = "".join(f" {_atom(names, a)}" for a in eqn.invars)
@@ -115,6 +124,8 @@ def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
 
 
 def _jaxpr(names: _Names, jaxpr: Jaxpr) -> Doc:
+    read = {v for e in jaxpr.eqns for v in e.invars} | set(jaxpr.outvars)
+    names.unread.update(v for e in jaxpr.eqns for v in e.outvars if v not in read)
     constvars, invars = _binders(names, jaxpr.constvars), _binders(names, jaxpr.invars)
     eqns = [_eqn(names, e) for e in jaxpr.eqns]
     if len(jaxpr.outvars) == 1:

@@ -135,6 +135,13 @@ def is_valid_value(x: Any) -> bool:
     return any(base in _aval_of for base in type(x).__mro__)
 
 
+def _refuse_masked_array(x: Any) -> ShapedArray:
+    raise ValueError(
+        "numpy masked arrays are not supported as direct inputs to xpr functions. Use arr.filled() "
+        f"to convert the value to a standard numpy array, got {shown(x)}"
+    )
+
+
 register_aval(bool, lambda x: scalar_aval("b"))
 register_aval(int, lambda x: scalar_aval("i"))
 register_aval(float, lambda x: scalar_aval("f"))
@@ -142,6 +149,7 @@ register_aval(complex, lambda x: scalar_aval("c"))
 register_aval(
     np.ndarray, lambda x: ShapedArray(x.shape, dtypes.canonicalize(x.dtype, allow_float0=True))
 )
+register_aval(np.ma.MaskedArray, _refuse_masked_array)
 register_aval(np.generic, lambda x: ShapedArray((), dtypes.canonicalize(x.dtype)))
 
 

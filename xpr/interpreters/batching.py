@@ -204,9 +204,10 @@ class BatchTrace(Trace):
 def batching_rule(primitive: Primitive) -> Callable[..., Any]:
     """The batching rule of `primitive`; NotImplementedError, with the reason, when it has none."""
     rule = primitive.batch
-    if rule is None or isinstance(rule, Absent):
-        reason = f": {rule.reason}" if isinstance(rule, Absent) else ""
-        raise NotImplementedError(f"Batching rule for '{primitive.name}' not implemented{reason}")
+    if isinstance(rule, Absent):
+        raise NotImplementedError(
+            f"Batching rule for '{primitive.name}' not implemented: {rule.reason}"
+        )
     return rule
 
 

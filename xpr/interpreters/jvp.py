@@ -101,10 +101,9 @@ def split_pairs(pairs: Any) -> tuple[list[Any], list[Any]]:
 def jvp_rule(primitive: Primitive) -> Callable[..., Any]:
     """The JVP rule of `primitive`; NotImplementedError, with the reason, when it has none."""
     rule = primitive.jvp
-    if rule is None or isinstance(rule, Absent):
-        reason = f": {rule.reason}" if isinstance(rule, Absent) else ""
+    if isinstance(rule, Absent):
         raise NotImplementedError(
-            f"Differentiation rule for '{primitive.name}' not implemented{reason}"
+            f"Differentiation rule for '{primitive.name}' not implemented: {rule.reason}"
         )
     return rule
 

@@ -131,8 +131,9 @@ def split_programs(
     forwarded: list[int | None] = []
     returned: list[Any] = []
     for _, c in residuals:
-        inside = type(c) is JaxprTracer and c._trace is known_trace
-        index = position.get(c._var) if inside else None
+        index = None
+        if isinstance(c, JaxprTracer) and c._trace is known_trace:
+            index = position.get(c._var)
         forwarded.append(index)
         if index is None:
             returned.append(c)

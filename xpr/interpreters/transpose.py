@@ -104,11 +104,10 @@ def _transpose_eqn(
     ]
     primitive = eqn.primitive
     rule = primitive.transpose
-    if rule is None or isinstance(rule, Absent):
-        reason = f": {rule.reason}" if isinstance(rule, Absent) else ""
+    if isinstance(rule, Absent):
         raise NotImplementedError(
             f"Transpose rule (for reverse-mode differentiation) for '{primitive.name}' not "
-            f"implemented{reason}"
+            f"implemented: {rule.reason}"
         )
     found = rule(cts if primitive.multiple_results else cts[0], *operands, **eqn.params)
     for v, ct in zip(eqn.invars, found, strict=True):

@@ -68,7 +68,8 @@ def ones(aval: ShapedArray) -> Any:
 def full(aval: ShapedArray, value: float) -> Any:
     """An array of type `aval` with all elements equal to `value`."""
     scalar: Any = aval.dtype.type(value)
-    if aval.weak_type:
+    # A Python number is weakly typed, but its dtype is the default one of its kind.
+    if aval.weak_type and get_aval(scalar.item()).dtype == aval.dtype:
         scalar = scalar.item()
     if not aval.shape:
         return scalar

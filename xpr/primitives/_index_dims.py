@@ -91,6 +91,8 @@ def canonicalize_axes(axes: Any, ndim: int) -> Shape:
     try:
         return (canonicalize_axis(axes, ndim),)
     except TypeError:
+        if isinstance(axes, Array):  # a traced axis: the error says so
+            raise
         return tuple(canonicalize_axis(a, ndim) for a in axes)
 
 

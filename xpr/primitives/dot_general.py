@@ -294,7 +294,7 @@ def _dot_general_transpose(
     out_sharding: Any = None,
 ) -> list[Any]:
     """The cotangent contracted with the other operand over that operand's free axes."""
-    del preferred_element_type, out_sharding
+    del out_sharding
     side = 0 if is_linear(lhs) else 1
     mine, other = (lhs, rhs) if side == 0 else (rhs, lhs)
     numbers = DotDims.of(dimension_numbers)
@@ -308,7 +308,7 @@ def _dot_general_transpose(
         other,
         dimension_numbers=dims.numbers,
         precision=precision,
-        preferred_element_type=wanted if narrow else None,
+        preferred_element_type=wanted if narrow or preferred_element_type == wanted else None,
         out_sharding=None,
     )
     if order != tuple(range(len(order))):

@@ -63,13 +63,8 @@ class FlatFunction:
 
 def check_argnums(argnums: Any, what: str) -> tuple[int, ...]:
     """`argnums` as a tuple; TypeError unless it is an int or a sequence of ints."""
-    if isinstance(argnums, int) and not isinstance(argnums, bool):
-        return (argnums,)
-    try:
-        found = tuple(argnums)
-    except TypeError:
-        found = (None,)
-    if not all(isinstance(i, int) for i in found):
+    found = tuple(argnums) if isinstance(argnums, Sequence) else (argnums,)
+    if not all(isinstance(i, int) and not isinstance(i, bool) for i in found):
         raise TypeError(f"{what}: argnums must be an int or a sequence of ints, got {argnums!r}")
     return found
 

@@ -27,7 +27,7 @@ from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
-from xpr.transforms.signature import ArgumentRoles, argument_roles, name_of, source_of
+from xpr.transforms.signature import ArgumentRoles, argument_roles, name_of, places, source_of
 from xpr.transforms.tracing import (
     TracedProgram,
     abstractify,
@@ -255,7 +255,7 @@ class JittedFunction:
     def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallParts:
         """Separates static from dynamic arguments and flattens the dynamic ones."""
         roles = self._options.roles
-        static_args = {i: args[i] for i in roles.static_argnums if 0 <= i < len(args)}
+        static_args = {i: args[i] for i in places(roles.static_argnums, len(args))}
         static_kwargs = {k: kwargs[k] for k in roles.static_argnames if k in kwargs}
         for place, value in (*static_args.items(), *static_kwargs.items()):
             try:
@@ -282,11 +282,12 @@ class JittedFunction:
         self, args: tuple[Any, ...], named: dict[str, Any], static_args: dict[int, Any]
     ) -> tuple[int, ...]:
         roles = self._options.roles
+        donated = places(roles.donate_argnums, len(args))
         flags: list[bool] = []
         for i, a in enumerate(args):
             if i not in static_args:
                 count = tree_util.tree_structure(a).num_leaves
-                flags += [i in roles.donate_argnums] * count
+                flags += [i in donated] * count
         for name in sorted(named):
             count = tree_util.tree_structure(named[name]).num_leaves
             flags += [name in roles.donate_argnames] * count

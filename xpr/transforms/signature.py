@@ -14,12 +14,21 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True)
 class ArgumentRoles:
-    """Positions and names of the static and of the donated arguments."""
+    """Positions and names of the static and of the donated arguments.
+
+    Positions are negative only for functions that take any number of arguments (`*args`).
+    """
 
     static_argnums: tuple[int, ...]
     static_argnames: tuple[str, ...]
     donate_argnums: tuple[int, ...]
     donate_argnames: tuple[str, ...]
+
+
+def places(argnums: Sequence[int], count: int) -> tuple[int, ...]:
+    """Those of `argnums`, counted from the front, that a call with `count` arguments has."""
+    found = (n + count if n < 0 else n for n in argnums)
+    return tuple(n for n in found if 0 <= n < count)
 
 
 def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
@@ -95,7 +104,8 @@ def _resolve(
                 f"jitted function {name_of(fun)} has {role}_argnums={nums}, but only "
                 f"{count} positional arguments"
             )
-    nums = tuple(n + count if n < 0 else n for n in nums)
+    if not variadic:  # else it takes the call to know where a negative position is
+        nums = tuple(n + count if n < 0 else n for n in nums)
     known = {p.name for p in parameters}
     for name in names:
         if name not in known and not any_name:
@@ -110,7 +120,7 @@ def _resolve(
         names = tuple(
             positional[n].name
             for n in nums
-            if n < count and positional[n].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if 0 <= n < count and positional[n].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
         )
     return nums, names
 
