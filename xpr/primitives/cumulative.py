@@ -186,7 +186,8 @@ def cumprod(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
 def cummax(operand: Any, axis: int = 0, reverse: bool = False) -> Array:
     """The greatest element up to and including each element of `axis`; NaN from the first NaN on.
 
-    As `cumsum` otherwise. Complex numbers are compared by real part, then imaginary part.
+    As `cumsum` otherwise. Complex numbers are compared by real part, then imaginary part. All
+    elements that equal the greatest share its derivative equally.
 
     >>> cummax(np.array([1, 3, 2], np.int32))
     Array([1, 3, 3], dtype=int32)

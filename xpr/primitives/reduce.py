@@ -240,8 +240,8 @@ def reduce_max(operand: Any, axes: Sequence[int]) -> Array:
     """The greatest element along `axes`; NaN where there is one.
 
     That of no elements is -inf, or the least value of an integer type. Any dtype; complex numbers
-    are compared by real part, then imaginary part. Axes as for
-    `reduce_sum`.
+    are compared by real part, then imaginary part. Equal extremes share the derivative equally.
+    Axes as for `reduce_sum`.
 
     >>> reduce_max(np.array([[1, 5], [7, 2]], np.int32), (0,))
     Array([7, 5], dtype=int32)
@@ -253,8 +253,8 @@ def reduce_min(operand: Any, axes: Sequence[int]) -> Array:
     """The least element along `axes`; NaN where there is one.
 
     That of no elements is inf, or the greatest value of an integer type. Any dtype; complex numbers
-    are compared by real part, then imaginary part. Axes as for
-    `reduce_sum`.
+    are compared by real part, then imaginary part. Equal extremes share the derivative equally.
+    Axes as for `reduce_sum`.
 
     >>> reduce_min(np.array([[1, 5], [7, 2]], np.int32), (0,))
     Array([1, 2], dtype=int32)
