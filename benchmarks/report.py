@@ -17,7 +17,20 @@ TITLES = {
     "compiling": "Tracing and compiling",
     "processes": "New processes",
     "kernels": "Kernels",
+    "derivatives": "Derivatives",
 }
+
+# Rows of which the second is compared with the first, and what the second is, in words.
+_PAIRS = (
+    ("MLP 256x784, forward", "MLP 256x784, gradient", "the gradient of the MLP"),
+    ("transformer block, forward", "transformer block, gradient", "that of the transformer block"),
+    ("batch of 512, by hand", "batch of 512, by vmap", "a batch by vmap instead of by hand"),
+    (
+        "trace the gradient of 1000 equations",
+        "trace the gradient of 10000 equations",
+        "tracing the gradient of 10 times as many equations",
+    ),
+)
 
 _HEADINGS = {
     "numpy": "NumPy",
@@ -96,6 +109,14 @@ def findings(rows: Sequence[Row]) -> list[str]:
                     f"{_HEADINGS[mode]} takes {ratio:.1f} times as long to trace and lower 4000 "
                     "equations as 1000 (4 is linear)"
                 )
+    for first, second, what in _PAIRS:
+        one, other = by_name.get(first), by_name.get(second)
+        if one is None or other is None:
+            continue
+        for mode in MODES:
+            ratio = ratio_of_medians(other.measured.get(mode), one.measured.get(mode))
+            if ratio is not None:
+                found.append(f"{_HEADINGS[mode]}: {what} takes {ratio:.2f} times as long")
     return found
 
 

@@ -18,10 +18,11 @@ import numpy
 
 from benchmarks import implementations
 from benchmarks.cases import Call, Case
+from benchmarks.derivatives import DERIVATIVES
 from benchmarks.kernels import KERNELS
 from benchmarks.overheads import OVERHEADS
 
-CASES: dict[str, Case] = {case.name: case for case in (*OVERHEADS, *KERNELS)}
+CASES: dict[str, Case] = {case.name: case for case in (*OVERHEADS, *KERNELS, *DERIVATIVES)}
 
 ROOT = Path(__file__).resolve().parent.parent
 
