@@ -463,11 +463,16 @@ class LoweringContext:
             for key, sizes in (("low", low), ("high", high), ("interior", interior))
         )
         out = tensor_type(shape, x.dtype)
-        return self.assign(
+        gaps = any(interior)
+        if gaps:
+            # Of two pads in a row, one of them with gaps, StableHLO makes one without gaps.
+            x = self.barrier(x)
+        padded = self.assign(
             f"stablehlo.pad {x.name}, {value.name}, {edges} : ({x.type}, {value.type}) -> {out}",
             shape,
             x.dtype,
         )
+        return self.barrier(padded) if gaps else padded
 
     def reduce(
         self,

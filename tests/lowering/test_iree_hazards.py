@@ -911,6 +911,42 @@ def test_a_barrier_separates_an_update_from_the_operand() -> None:
     np.testing.assert_array_equal(result("self_update_guarded"), _moved())
 
 
+# ---- pads with gaps beside other pads
+
+
+def _two_pads(separation: str, operand: str) -> str:
+    return f"""
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %s = stablehlo.pad %x, %z, low = [0], high = [0], interior = [1] :
+      (tensor<3xf32>, tensor<f32>) -> tensor<5xf32>
+    {separation}
+    %r = stablehlo.pad {operand}, %z, low = [1], high = [2], interior = [0] :
+      (tensor<5xf32>, tensor<f32>) -> {VECTOR}
+    %r
+    """
+
+
+_THREE = np.array([1, 2, 3], F32)
+program("two_pads", "%x: tensor<3xf32>", VECTOR, _two_pads("", "%s"), [_THREE])
+program(
+    "two_pads_guarded",
+    "%x: tensor<3xf32>",
+    VECTOR,
+    _two_pads(barrier("%s", "tensor<5xf32>"), "%kept"),
+    [_THREE],
+)
+_PADDED_TWICE = np.array([0, 1, 0, 2, 0, 3, 0, 0], F32)
+
+
+def test_two_pads_in_a_row_lose_their_gaps() -> None:
+    """A strided slice beside another slice has such a transpose."""
+    assert not np.array_equal(result("two_pads"), _PADDED_TWICE), MENDED
+
+
+def test_a_barrier_keeps_the_gaps() -> None:
+    np.testing.assert_array_equal(result("two_pads_guarded"), _PADDED_TWICE)
+
+
 # ---- programs that end the compiler's process
 
 _COMPLEX_WINDOW = function(

@@ -318,6 +318,27 @@ def _dot_general_transpose(
     return [found, None] if side == 0 else [None, found]
 
 
+def _batch_first(
+    axis: BatchAxis,
+    args: Sequence[Any],
+    dims: Sequence[Dim],
+    *,
+    dimension_numbers: DotDimensionNumbers,
+    precision: Any,
+    **params: Any,
+) -> tuple[Any, int]:
+    """`_dot_general_batch` with the operands swapped."""
+    contract, batch = dimension_numbers
+    return _dot_general_batch(
+        axis,
+        args[::-1],
+        dims[::-1],
+        dimension_numbers=((contract[1], contract[0]), (batch[1], batch[0])),
+        precision=precision[::-1] if isinstance(precision, tuple) else precision,
+        **params,
+    )
+
+
 def _dot_general_batch(
     axis: BatchAxis,
     args: Sequence[Any],
@@ -327,6 +348,10 @@ def _dot_general_batch(
     **params: Any,
 ) -> tuple[Any, int]:
     lhs, rhs = (len(shape_of(x)) for x in args)
+    if dims[0] is None and rhs - 1 == len(dimension_numbers[0][1]):
+        # A matrix times a batch of vectors: as the batch times the matrix, the batch comes first,
+        # and what follows works on whole rows.
+        return _batch_first(axis, args, dims, dimension_numbers=dimension_numbers, **params)
     numbers, place = DotDims.of(dimension_numbers).with_batch_dims(dims[0], dims[1], lhs, rhs)
     return dot_general_p.bind(*args, dimension_numbers=numbers.numbers, **params), place
 
