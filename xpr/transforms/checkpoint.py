@@ -210,9 +210,9 @@ def print_saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) ->
             print(f"{v.aval.str_short()} from a literal")
         elif isinstance(v, Var) and v in made_by:
             eqn = made_by[v]
-            what = eqn.primitive.name
-            if what == "name":
+            what = f"output of {eqn.primitive.name}"
+            if eqn.primitive is name_p:
                 what = f"named {eqn.params['name']!r}"
-            print(f"{v.aval.str_short()} output of {what} from {eqn.source_info}")
+            print(f"{v.aval.str_short()} {what} from {eqn.source_info}")
         else:
             print(f"{v.aval.str_short()} from a constant")
