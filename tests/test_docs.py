@@ -1,12 +1,17 @@
-"""Documents that are made from the code agree with it."""
+"""Documents that are made from the code agree with it, and examples in pages are true."""
 
 from __future__ import annotations
 
+import doctest
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
+PAGES = sorted((ROOT / "docs" / "transformations").glob("*.md"))
 
 
 def test_table_of_primitives_is_up_to_date() -> None:
@@ -18,3 +23,39 @@ def test_table_of_primitives_is_up_to_date() -> None:
         cwd=ROOT,
     )
     assert run.returncode == 0, run.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_examples_of_transformations_are_true(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    # A block in a list is indented as the list is.
+    blocks = re.findall(r"^ *```python\n(.*?)^ *```$", text, flags=re.MULTILINE | re.DOTALL)
+    example = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page.name, str(page), 0)
+    assert len(example.examples) >= 4
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    runner.run(example, out=report.append)
+    assert runner.failures == 0, "".join(report)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_of_transformations_name_files_that_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    links = re.findall(r"\]\((\S+\.md)\)", text)
+    assert [link for link in links if not (page.parent / link).exists()] == []
+    named = re.findall(r"`((?:xpr|lowering|examples)/[a-z_/]*(?:\.py)?)`", text)
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_every_page_of_transformations_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "transformations" / "index.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\((\w+\.md)\)", index)
+    assert sorted(links) == [page.name for page in PAGES if page.stem != "index"]
+
+
+def test_every_transformation_is_on_a_page() -> None:
+    surface = (ROOT / "xpr" / "__init__.py").read_text(encoding="utf-8")
+    names = re.findall(r"^from xpr\.transforms\.\w+ import (\w+) as \1$", surface, re.MULTILINE)
+    assert {"grad", "vmap", "jit", "hessian"} <= set(names)
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
