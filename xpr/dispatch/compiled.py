@@ -280,7 +280,9 @@ def interpret(
     for eqn in jaxpr.eqns:
         operands = [read(a) for a in eqn.invars]
         inner = _inner_program(eqn)
-        if inner is not None:
+        if eqn.primitive.family in ("scan", "while_loop", "cond"):
+            found = eqn.primitive.reference(*operands, **eqn.params, interpret=_interpret_inner)
+        elif inner is not None:
             found: Any = interpret(inner, [np.asarray(c) for c in inner.consts], operands)
         else:
             with np.errstate(all="ignore"):
@@ -289,6 +291,11 @@ def interpret(
         for v, r in zip(eqn.outvars, found, strict=True):
             env[v] = np.asarray(r, dtype=v.aval.dtype)
     return [read(v) for v in jaxpr.outvars]
+
+
+def _interpret_inner(closed: ClosedJaxpr, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    """A program of a loop or a branch, on NumPy arrays."""
+    return interpret(closed, [np.asarray(c) for c in closed.consts], list(map(np.asarray, args)))
 
 
 def _inner_program(eqn: JaxprEqn) -> ClosedJaxpr | None:

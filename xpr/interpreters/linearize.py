@@ -157,10 +157,13 @@ class LinearizedJaxpr:
 
 
 @weak_jaxpr_cache
-def linearize_jaxpr(closed: ClosedJaxpr, nonzeros: tuple[bool, ...]) -> LinearizedJaxpr:
+def linearize_jaxpr(
+    closed: ClosedJaxpr, nonzeros: tuple[bool, ...], forced: tuple[bool, ...] | None = None
+) -> LinearizedJaxpr:
     """A program's results with residuals, and the linear program on residuals and tangents.
 
-    `nonzeros` tells which inputs have tangents. `split.known` maps all inputs to all results and
+    `nonzeros` tells which inputs have tangents, `forced` which results get one even if it is zero.
+    `split.known` maps all inputs to all results and
     the residuals; `split.unknown` maps the residuals and the tangents to the nonzero tangents.
     """
     primal_trace = JaxprTrace(closed.jaxpr.debug_info)
@@ -175,6 +178,12 @@ def linearize_jaxpr(closed: ClosedJaxpr, nonzeros: tuple[bool, ...]) -> Lineariz
         with set_current_trace(trace):
             out = eval_jaxpr(closed.jaxpr, closed.consts, *args)
         values, out_tangents = split_pairs(trace.pair(x) for x in out)
+        if forced is not None:
+            with set_current_trace(tangents):
+                out_tangents = [
+                    instantiate(t) if want else t
+                    for t, want in zip(out_tangents, forced, strict=True)
+                ]
         nonzeros_out = tuple(type(t) is not Zero for t in out_tangents)
         linear = tangents.to_jaxpr([t for t in out_tangents if type(t) is not Zero])
         split = split_programs(primal_trace, values, linear, nonzeros_out)

@@ -95,8 +95,13 @@ class Split:
 
 
 @weak_jaxpr_cache
-def partial_eval_jaxpr(closed: ClosedJaxpr, in_unknown: tuple[bool, ...]) -> Split:
-    """Cuts a program into a part that needs known inputs only, and the rest."""
+def partial_eval_jaxpr(
+    closed: ClosedJaxpr, in_unknown: tuple[bool, ...], forced: tuple[bool, ...] | None = None
+) -> Split:
+    """Cuts a program into a part that needs known inputs only, and the rest.
+
+    Results that `forced` names belong to the rest in any case.
+    """
     known_trace = JaxprTrace(closed.jaxpr.debug_info)
     unknown_trace = JaxprTrace(closed.jaxpr.debug_info)
     try:
@@ -106,7 +111,10 @@ def partial_eval_jaxpr(closed: ClosedJaxpr, in_unknown: tuple[bool, ...]) -> Spl
         ]
         with set_current_trace(PartialEvalTrace(known_trace, unknown_trace)):
             out = eval_jaxpr(closed.jaxpr, closed.consts, *args)
-        out_unknown = tuple(type(x) is JaxprTracer and x._trace is unknown_trace for x in out)
+        out_unknown = tuple(
+            want or (type(x) is JaxprTracer and x._trace is unknown_trace)
+            for x, want in zip(out, forced or (False,) * len(out), strict=True)
+        )
         rest = unknown_trace.to_jaxpr([x for x, u in zip(out, out_unknown, strict=True) if u])
         results = [x for x, u in zip(out, out_unknown, strict=True) if not u]
         return split_programs(known_trace, results, rest, out_unknown)

@@ -11,6 +11,14 @@ Array([1, 2, 3], dtype=int32)
 
 from __future__ import annotations
 
+from xpr.lax.conditionals import cond as cond
+from xpr.lax.conditionals import platform_dependent as platform_dependent
+from xpr.lax.conditionals import switch as switch
+from xpr.lax.loops import associative_scan as associative_scan
+from xpr.lax.loops import fori_loop as fori_loop
+from xpr.lax.loops import map as map
+from xpr.lax.loops import scan as scan
+from xpr.lax.loops import while_loop as while_loop
 from xpr.primitives._precision import PrecisionLike as PrecisionLike
 from xpr.primitives.collectives import all_gather as all_gather
 from xpr.primitives.collectives import all_to_all as all_to_all

@@ -33,6 +33,9 @@ FAMILIES: tuple[str, ...] = (
     "custom",
     "checkpoint",
     "collectives",
+    "cond",
+    "scan",
+    "while_loop",
 )
 
 

@@ -1,0 +1,429 @@
+"""Loops and branches against Python's: eager, jitted, mapped and differentiated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax
+from xpr.test_util import check_grads
+
+
+def close(found, expected, rtol=1e-5):
+    """Trees agree; a list stands for an array."""
+    a = xpr.tree.leaves(found)
+    b = xpr.tree.leaves(expected, is_leaf=lambda x: isinstance(x, list))
+    assert len(a) == len(b)
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=rtol, atol=1e-6)
+
+
+def python_scan(f, init, xs, reverse=False):
+    """The loop that `scan` stands for."""
+    n = len(xpr.tree.leaves(xs)[0])
+    carry, ys = init, []
+    for i in reversed(range(n)) if reverse else range(n):
+        carry, y = f(carry, xpr.tree.map(lambda x, i=i: x[i], xs))
+        ys.append(y)
+    if reverse:
+        ys.reverse()
+    return carry, xpr.tree.map(lambda *parts: jnp.stack(parts), *ys)
+
+
+RNG = np.random.default_rng(3)
+W = RNG.standard_normal((3, 3)).astype("f4") * 0.5
+XS = {"a": RNG.standard_normal((5, 3)).astype("f4"), "n": np.arange(5, dtype="i4")}
+INIT = (np.ones(3, "f4"), np.int32(2))
+
+
+def step(carry, x):
+    """A step with constants, integers, nested calls, and a result that is no carry."""
+    h, count = carry
+    new = jnp.tanh(h @ W + x["a"]) * jnp.where(x["n"] % 2 == 0, 1.0, 0.5)
+    return (new, count + x["n"]), {"y": new.sum(), "h": h, "k": count}
+
+
+# ---- scan
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("unroll", [1, 2, 5, True])
+def test_scan_equals_its_loop(reverse: bool, unroll: int) -> None:
+    def run(init, xs):
+        return lax.scan(step, init, xs, reverse=reverse, unroll=unroll)
+
+    expected = python_scan(step, INIT, XS, reverse)
+    close(run(INIT, XS), expected)
+    close(xpr.jit(run)(INIT, XS), expected)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_derivatives_of_scan(reverse: bool) -> None:
+    def loss(w, h, a, run):
+        def body(carry, x):
+            new = jnp.tanh(carry @ w + x)
+            return new, new * jnp.sin(x)
+
+        last, ys = run(body, h, a, reverse=reverse)
+        return jnp.sum(last**2) + jnp.sum(ys)
+
+    args = (W, INIT[0], XS["a"])
+    for g in (
+        lambda run: xpr.grad(lambda *xs: loss(*xs, run), argnums=(0, 1, 2)),
+        lambda run: xpr.jit(xpr.grad(lambda *xs: loss(*xs, run), argnums=(0, 1, 2))),
+        lambda run: xpr.grad(xpr.jit(lambda *xs: loss(*xs, run)), argnums=(0, 1, 2)),
+        lambda run: xpr.jacfwd(lambda *xs: loss(*xs, run), argnums=(0, 1, 2)),
+    ):
+        close(g(lax.scan)(*args), g(python_scan)(*args), rtol=1e-4)
+    with xpr.enable_x64(True):
+        wide = [np.asarray(x, "f8") for x in args]
+        check_grads(lambda *xs: loss(*xs, lax.scan), wide, order=2)
+
+
+def test_scan_under_vmap() -> None:
+    hs = RNG.standard_normal((4, 3)).astype("f4")
+    axs = RNG.standard_normal((5, 4, 3)).astype("f4")
+
+    def run(h, a):
+        return lax.scan(lambda c, x: (jnp.sin(c @ W + x), c.sum()), h, a)
+
+    for in_axes, args in (
+        ((0, 1), (hs, axs)),
+        ((0, None), (hs, axs[:, 0])),
+        ((None, 1), (hs[0], axs)),
+    ):
+        found = xpr.vmap(run, in_axes=in_axes)(*args)
+        each = []
+        for i in range(4):
+            h = args[0][i] if in_axes[0] == 0 else args[0]
+            a = args[1][:, i] if in_axes[1] == 1 else args[1]
+            each.append(run(h, a))
+        close(found, xpr.tree.map(lambda *parts: jnp.stack(parts), *each))
+        close(xpr.jit(xpr.vmap(run, in_axes=in_axes))(*args), found)
+    per_example = xpr.vmap(xpr.grad(lambda h, a: run(h, a)[1].sum()), in_axes=(0, 1))(hs, axs)
+    close(per_example[2], xpr.grad(lambda h, a: run(h, a)[1].sum())(hs[2], axs[:, 2]))
+
+
+def test_residuals_that_do_not_change_are_kept_once() -> None:
+    """exp(w) is computed outside of the loop, and x is not stacked a second time."""
+
+    def loss(w, xs):
+        return lax.scan(lambda c, x: (c * jnp.exp(w) * x, None), 1.0, xs)[0]
+
+    jaxpr = xpr.make_jaxpr(xpr.grad(loss))(0.5, np.ones(100, "f4"))
+    forward = next(e for e in jaxpr.eqns if e.primitive.name == "scan")
+    stacked = [v.aval for v in forward.outvars if v.aval.shape == (100,)]
+    # c * exp(w) is needed for x, c for exp(w): both are carried through the steps.
+    assert len(stacked) <= 2
+    assert "exp" in [e.primitive.name for e in jaxpr.eqns]
+
+
+def test_scan_without_slices_or_carry() -> None:
+    close(lax.scan(lambda c, _: (c * 2, c), 1, None, length=4), (16, [1, 2, 4, 8]))
+    close(lax.scan(lambda c, x: (c, x), (), jnp.arange(3))[1], [0, 1, 2])
+    carry, ys = lax.scan(lambda c, x: (c + x, c), 1.5, jnp.zeros((0,)))
+    close(carry, 1.5)
+    assert ys.shape == (0,)
+    assert xpr.jit(lambda: lax.scan(lambda c, _: (c, c), 1.0, None, length=0)[1])().shape == (0,)
+
+
+def test_weak_carries_are_promoted() -> None:
+    carry, _ = lax.scan(lambda c, x: (c * 1.5 + x, None), 1, jnp.ones(3))
+    assert carry.dtype == jnp.float32
+    close(carry, 8.125)
+    assert lax.while_loop(lambda x: x < 10, lambda x: x * 1.5, 1).dtype == jnp.float32
+
+
+def test_closures_over_tracers_and_arrays() -> None:
+    big = jnp.arange(6.0)
+
+    def f(x):
+        return lax.scan(lambda c, i: (c + big[i] * x, None), 0.0, jnp.arange(6))[0]
+
+    close(xpr.grad(f)(2.0), 15.0)
+    close(xpr.jit(xpr.grad(f))(2.0), 15.0)
+    # Arrays are operands of the loop, not written into its program.
+    text = str(xpr.make_jaxpr(f)(2.0))
+    assert "num_consts=2" in text
+
+
+def test_nested_scans() -> None:
+    def inner(c, x):
+        return lax.scan(lambda d, y: (d * y, d), c, x)
+
+    def outer(c, xs):
+        return lax.scan(inner, c, xs)
+
+    xs = RNG.uniform(0.5, 1.5, (3, 4)).astype("f4")
+    expected = python_scan(
+        lambda c, x: python_scan(lambda d, y: (d * y, d), c, x), np.float32(1), xs
+    )
+    close(xpr.jit(outer)(np.float32(1), xs), expected)
+    close(xpr.grad(lambda xs: outer(np.float32(1), xs)[0])(xs), xs.prod() / xs, rtol=1e-4)
+
+
+def test_compile_time_does_not_grow_with_the_length() -> None:
+    texts = [
+        xpr.jit(lambda x, n=n: lax.scan(lambda c, _: (jnp.sin(c), c), x, None, length=n)[1])
+        .lower(1.0)
+        .as_text()
+        for n in (10, 10_000)
+    ]
+    assert abs(len(texts[0]) - len(texts[1])) < 100
+
+
+# ---- while, fori
+
+
+def test_while_loop() -> None:
+    def collatz(n):
+        return lax.while_loop(
+            lambda s: s[0] != 1,
+            lambda s: (jnp.where(s[0] % 2 == 0, s[0] // 2, 3 * s[0] + 1), s[1] + 1),
+            (n, 0),
+        )[1]
+
+    expected = []
+    for n in range(1, 10):
+        count, m = 0, n
+        while m != 1:
+            m, count = (m // 2 if m % 2 == 0 else 3 * m + 1), count + 1
+        expected.append(count)
+    assert [int(collatz(n)) for n in (1, 7, 9)] == [expected[0], expected[6], expected[8]]
+    close(xpr.vmap(collatz)(jnp.arange(1, 10)), expected)
+    close(xpr.jit(xpr.vmap(collatz))(jnp.arange(1, 10)), expected)
+    # An end that is the same for all, and one that differs by a constant of the condition.
+    f = xpr.vmap(
+        lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * x), (0, x))
+    )
+    close(f(jnp.array([1.0, 2.0]))[1], [1.0, 16.0])
+    g = xpr.vmap(lambda n: lax.while_loop(lambda i: i < n, lambda i: i + 2, 0))
+    close(g(jnp.array([3, 6, 0])), [4, 6, 0])
+
+
+def test_forward_mode_of_while_loop() -> None:
+    def power(x, n):
+        return lax.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * x), (0, 1.0))[1]
+
+    close(xpr.jvp(lambda x: power(x, 3), (2.0,), (1.0,))[1], 12.0)
+    close(xpr.jacfwd(power)(2.0, 4), 32.0)
+    close(xpr.jit(xpr.jacfwd(power))(2.0, 4), 32.0)
+    with pytest.raises(
+        ValueError, match="Reverse-mode differentiation does not work for lax"
+    ):
+        xpr.grad(power)(2.0, 3)
+    # Values of a loop that are not differentiated are no obstacle.
+    close(xpr.grad(lambda x: x * power(xpr.lax.stop_gradient(x), 2))(3.0), 9.0)
+
+
+def test_fori_loop() -> None:
+    def power(x, n):
+        return lax.fori_loop(0, n, lambda i, y: y * x + i, 1.0)
+
+    expected = ((1.0 * 2 + 0) * 2 + 1) * 2 + 2
+    close(power(2.0, 3), expected)
+    close(xpr.jit(power)(2.0, 3), expected)
+    close(xpr.jit(power, static_argnums=1)(2.0, 3), expected)
+    close(xpr.grad(lambda x: power(x, 3))(2.0), 3 * 4 + 1)
+    close(lax.fori_loop(2, 2, lambda i, y: y + 1, 0), 0)
+    close(lax.fori_loop(5, 2, lambda i, y: y + 1, 0), 0)
+    close(lax.fori_loop(0, 6, lambda i, y: y + i, 0, unroll=4), 15)
+    assert lax.fori_loop(np.int8(0), np.int8(3), lambda i, y: i, np.int8(0)).dtype == np.int8
+    close(
+        xpr.linear_transpose(lambda x: lax.fori_loop(0, 3, lambda i, y: y * 2.0, x), 1.0)(1.0)[0],
+        8.0,
+    )
+
+
+# ---- branches
+
+
+def test_cond_and_switch() -> None:
+    def f(x, y):
+        return lax.cond(x > 0, lambda a: {"r": jnp.sin(a) * y}, lambda a: {"r": a * a}, x)["r"]
+
+    xs = np.array([0.5, -0.5], "f4")
+    values = np.array([np.sin(0.5) * 2, 0.25])
+    slopes = np.array([np.cos(0.5) * 2, -1.0])
+    for x, value, slope in zip(xs, values, slopes, strict=True):
+        close(f(x, 2.0), value)
+        close(xpr.jit(f)(x, 2.0), value)
+        close(xpr.grad(f)(x, 2.0), slope)
+        close(xpr.jit(xpr.grad(f))(x, 2.0), slope)
+        close(xpr.jacfwd(f)(x, 2.0), slope)
+        close(xpr.grad(xpr.jit(f), argnums=1)(x, 2.0), np.sin(0.5) if x > 0 else 0.0)
+    close(xpr.vmap(f, in_axes=(0, None))(xs, 2.0), values)
+    close(xpr.vmap(xpr.grad(f), in_axes=(0, None))(xs, 2.0), slopes)
+    close(xpr.jit(xpr.vmap(f, in_axes=(None, 0)))(xs[0], xs), np.sin(0.5) * xs)
+
+    branches = [lambda x: x, lambda x: x * x, jnp.exp]
+    for i, expected in ((0, 2.0), (1, 4.0), (2, np.exp(2)), (-5, 2.0), (9, np.exp(2))):
+        close(lax.switch(i, branches, 2.0), expected)
+        close(xpr.jit(lambda i, x: lax.switch(i, branches, x))(i, 2.0), expected)
+    close(
+        xpr.vmap(lambda i: lax.switch(i, branches, 2.0))(jnp.array([2, -1, 1])), [np.exp(2), 2, 4]
+    )
+    close(xpr.jit(xpr.grad(lambda x: lax.switch(1, branches, x)))(3.0), 6.0)
+
+
+def test_both_forms_of_cond() -> None:
+    close(lax.cond(True, 3, lambda x: x + 1, 5, lambda x: x - 1), 4)
+    close(lax.cond(False, 3, lambda x: x + 1, 5, lambda x: x - 1), 4)
+    close(lax.cond(False, lambda x: x + 1, lambda x: x - 1, operand=5), 4)
+    close(lax.cond(2, lambda: 1, lambda: 0), 1)
+
+
+def test_only_the_chosen_branch_runs() -> None:
+    def bad(x):
+        return lax.while_loop(lambda s: True, lambda s: s, x)
+
+    close(lax.cond(True, lambda x: x + 1, bad, 1.0), 2.0)
+    close(xpr.jit(lambda p, x: lax.cond(p, lambda x: x + 1, bad, x))(True, 1.0), 2.0)
+
+
+def test_derivatives_of_branches_keep_few_residuals() -> None:
+    def f(i, x):
+        return lax.switch(i, [lambda x: jnp.sin(x), lambda x: jnp.exp(x), lambda x: x * 3.0], x)
+
+    jaxpr = xpr.make_jaxpr(xpr.grad(f, argnums=1))(0, 1.0)
+    forward = next(e for e in jaxpr.eqns if e.primitive.name == "cond")
+    assert len(forward.outvars) == 1
+    for i, slope in enumerate((np.cos(0.3), np.exp(0.3), 3.0)):
+        close(xpr.grad(f, argnums=1)(i, 0.3), slope)
+
+
+def test_loops_in_branches_and_branches_in_loops() -> None:
+    def f(x):
+        def body(c, i):
+            return lax.cond(i % 2 == 0, lambda c: c * x, lambda c: jnp.sin(c), c), c
+
+        return lax.scan(body, 1.0, jnp.arange(4))[0]
+
+    x = 0.7
+    close(f(x), np.sin(np.sin(x) * x))
+    slope = np.cos(np.sin(x) * x) * (np.cos(x) * x + np.sin(x))
+    close(xpr.grad(f)(x), slope)
+    close(xpr.jit(xpr.grad(f))(x), slope)
+    close(xpr.vmap(xpr.grad(f))(jnp.array([x, x]))[1], slope)
+
+
+def test_map_and_associative_scan() -> None:
+    xs = RNG.standard_normal((7, 2)).astype("f4")
+    expected = np.sin(xs).sum(1)
+    for size in (None, 1, 3, 7, 10):
+        close(lax.map(lambda x: jnp.sin(x).sum(), xs, batch_size=size), expected)
+    for n in (0, 1, 2, 3, 8, 13):
+        x = RNG.standard_normal((n, 2)).astype("f4")
+        close(lax.associative_scan(jnp.add, x), np.cumsum(x, axis=0))
+        close(lax.associative_scan(jnp.add, x, reverse=True), np.cumsum(x[::-1], axis=0)[::-1])
+    x = RNG.uniform(0.5, 1.5, (3, 6)).astype("f4")
+    close(xpr.jit(lambda x: lax.associative_scan(jnp.multiply, x, axis=-1))(x), np.cumprod(x, 1))
+    pair = lax.associative_scan(lambda a, b: (a[0] * b[0], a[1] * b[0] + b[1]), (x[0], x[1]))
+    h = 0.0
+    for i in range(6):
+        h = h * x[0, i] + x[1, i]
+    close(pair[1][-1], h)
+    with xpr.enable_x64(True):
+        check_grads(lambda x: lax.associative_scan(jnp.multiply, x), (x[0].astype("f8"),), order=2)
+
+
+def test_platform_dependent_and_disable_jit() -> None:
+    assert int(lax.platform_dependent(1, cpu=lambda x: x + 1, default=lambda x: x)) == 2
+    with pytest.raises(NotImplementedError, match="no function for 'cpu'"):
+        lax.platform_dependent(1, cuda=lambda x: x)
+    with xpr.disable_jit():
+        out = lax.scan(lambda c, x: (c + x, float(c)), 0.0, jnp.arange(3.0))
+        close(lax.fori_loop(0, 3, lambda i, c: c + int(i), 0), 3)
+        close(lax.while_loop(lambda c: c < 5, lambda c: c + int(c) + 1, 0), 7)
+        close(lax.cond(True, lambda x: float(x), lambda x: 0.0, 2.0), 2.0)
+    close(out, (3.0, [0.0, 0.0, 1.0]))
+
+
+# ---- bad input
+
+
+def _error(kind, match, f):
+    with pytest.raises(kind, match=match):
+        f()
+
+
+def test_errors_of_scan() -> None:
+    ones = jnp.ones(3)
+    _error(
+        TypeError,
+        r"(?s)carry c has type float32\[\] .* type int32\[\], so the dtypes",
+        lambda: lax.scan(lambda c, x: (c.astype(int), x), 1.0, ones),
+    )
+    _error(
+        TypeError,
+        r"(?s)component c\['y'\] has type float32\[\] .* float32\[3\], so the shapes",
+        lambda: lax.scan(lambda c, x: ({"x": c["x"], "y": ones}, x), {"x": 1.0, "y": 2.0}, ones),
+    )
+    _error(
+        TypeError, "same pytree structure", lambda: lax.scan(lambda c, x: ((c, c), x), 1.0, ones)
+    )
+    _error(TypeError, "must be a pair", lambda: lax.scan(lambda c, x: c, 1.0, ones))
+    _error(
+        ValueError,
+        "different leading axis sizes: 3, 4",
+        lambda: lax.scan(lambda c, x: (c, x), 1.0, (ones, jnp.ones(4))),
+    )
+    _error(ValueError, "no values to scan over", lambda: lax.scan(lambda c, x: (c, x), 1.0))
+    _error(
+        ValueError,
+        "`length` argument of 4 which disagrees",
+        lambda: lax.scan(lambda c, x: (c, x), 1.0, ones, length=4),
+    )
+    _error(
+        ValueError, "negative length", lambda: lax.scan(lambda c, x: (c, x), 1.0, None, length=-1)
+    )
+    _error(ValueError, "no leading axis", lambda: lax.scan(lambda c, x: (c, x), 1.0, 2.0))
+    _error(
+        ValueError,
+        "positive `int`, got 0",
+        lambda: lax.scan(lambda c, x: (c, x), 1.0, ones, unroll=0),
+    )
+    _error(TypeError, "not a valid JAX type", lambda: lax.scan(lambda c, x: (c, x), "a", ones))
+
+
+def test_errors_of_while_and_fori() -> None:
+    _error(TypeError, "boolean scalar", lambda: lax.while_loop(lambda c: c, lambda c: c, 1.0))
+    _error(
+        TypeError,
+        "boolean scalar",
+        lambda: lax.while_loop(lambda c: jnp.ones(2) > 0, lambda c: c, 1.0),
+    )
+    _error(
+        TypeError,
+        "boolean scalar, but got pytree",
+        lambda: lax.while_loop(lambda c: (True, True), lambda c: c, 1.0),
+    )
+    _error(
+        TypeError,
+        "so the dtypes do not match",
+        lambda: lax.while_loop(lambda c: c < 2, lambda c: 1, 1.0),
+    )
+    _error(TypeError, "integer scalars", lambda: lax.fori_loop(0.0, 3, lambda i, c: c, 1.0))
+    _error(
+        TypeError,
+        "equal types",
+        lambda: lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 1.0),
+    )
+
+
+def test_errors_of_branches() -> None:
+    same = lambda x: x  # noqa: E731
+    _error(TypeError, "same pytree structure", lambda: lax.cond(True, same, lambda x: (x, x), 1.0))
+    _error(
+        TypeError,
+        r"(?s)false_fun has type int32\[\].*true_fun has type float32\[\], so the dtypes",
+        lambda: lax.cond(True, same, lambda x: x.astype(int), jnp.float32(1.0)),
+    )
+    _error(TypeError, "Pred must be a scalar", lambda: lax.cond(jnp.ones(2) > 0, same, same, 1.0))
+    _error(TypeError, "Pred must be a scalar", lambda: lax.cond("a", same, same, 1.0))
+    _error(TypeError, "should be callable", lambda: lax.cond(True, 1.0, same, 1.0))
+    _error(TypeError, "Index type must be an integer", lambda: lax.switch(1.0, [same, same], 1.0))
+    _error(TypeError, "must be scalar", lambda: lax.switch(jnp.ones(2, int), [same, same], 1.0))
+    _error(ValueError, "Empty branch sequence", lambda: lax.switch(0, [], 1.0))

@@ -1,0 +1,225 @@
+"""Branches that are part of a program: `cond`, `switch`, `platform_dependent`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import tree_util
+from xpr.core import dtypes
+from xpr.core.config import state
+from xpr.core.errors import shown
+from xpr.core.jaxpr import eval_jaxpr
+from xpr.core.trace import Tracer, get_aval, is_valid_value
+from xpr.dispatch.placement import default_device
+from xpr.lax._flat import Program, as_arrays, difference, short, trace_program, with_consts
+from xpr.primitives import _ops as ops
+from xpr.primitives.cond import cond_p
+from xpr.transforms.signature import name_of, source_of
+from xpr.transforms.tracing import check_callable
+
+
+def cond(pred: Any, *args: Any, **kwargs: Any) -> Any:
+    """`true_fun(*operands)` where the boolean scalar `pred` holds, else `false_fun(*operands)`.
+
+    Called as `cond(pred, true_fun, false_fun, *operands)`, or in the older form
+    `cond(pred, true_operand, true_fun, false_operand, false_fun)`. Operands are pytrees; both
+    functions give results of one structure and type. Only one of them runs, unless `vmap` maps over
+    `pred`: then both are computed and the results selected.
+
+    Raises TypeError for a `pred` that is no scalar and for results that differ in type.
+
+    >>> import xpr
+    >>> xpr.lax.cond(True, lambda x: x + 1, lambda x: x - 1, 3)
+    Array(4, dtype=int32, weak_type=True)
+    """
+    if len(args) == 4 and callable(args[1]) and callable(args[3]) and not callable(args[0]):
+        true_operand, true_fun, false_operand, false_fun = args
+        return _cond(
+            pred,
+            lambda pair: true_fun(pair[0]),
+            lambda pair: false_fun(pair[1]),
+            ((true_operand, false_operand),),
+            (true_fun, false_fun),
+        )
+    return _cond_by_name(pred, *args, **kwargs)
+
+
+def _cond_by_name(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = None,
+) -> Any:
+    if operand is not None:
+        if operands:
+            raise TypeError("if 'operand' keyword is passed then no positional operands can be")
+        operands = (operand,)
+    return _cond(pred, true_fun, false_fun, operands, (true_fun, false_fun))
+
+
+def _cond(
+    pred: Any,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    operands: Sequence[Any],
+    users: tuple[Any, Any],
+) -> Any:
+    for fun in users:
+        if not callable(fun):
+            raise TypeError("lax.cond: true_fun and false_fun arguments should be callable.")
+    if not is_valid_value(pred):
+        raise TypeError(f"Pred must be a scalar, got {shown(pred)} of type {type(pred)}")
+    aval = get_aval(pred)
+    if aval.shape:
+        raise TypeError(f"Pred must be a scalar, got {shown(pred)} of shape {aval.shape}.")
+    if dtypes.kind(aval.dtype) not in "biuf":
+        raise TypeError(f"Pred type must be either boolean or number, got {aval.dtype.name}.")
+    if state.disable_jit and not isinstance(pred, Tracer):
+        return (true_fun if pred else false_fun)(*operands)
+    if dtypes.kind(aval.dtype) != "b":
+        pred = ops.bind("ne", pred, aval.dtype.type(0))
+    index = ops.convert(pred, np.int32)
+    return _branches(index, [false_fun, true_fun], operands, [users[1], users[0]], "cond")
+
+
+def switch(
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+) -> Any:
+    """`branches[index](*operands)`, for an integer scalar `index`, clamped to the branches.
+
+    All branches give results of one structure and type.
+
+    Raises ValueError for no branches, TypeError for an index that is no integer scalar and for
+    results that differ in type.
+
+    >>> import xpr
+    >>> xpr.lax.switch(7, [lambda x: x, lambda x: -x], 3)
+    Array(-3, dtype=int32, weak_type=True)
+    """
+    if operand is not None:
+        operands = (operand,)
+    if not all(callable(branch) for branch in branches):
+        raise TypeError("lax.switch: branches argument should be a sequence of callables.")
+    if not is_valid_value(index):
+        raise TypeError(f"Index must be a scalar, got {shown(index)} of type {type(index)}")
+    aval = get_aval(index)
+    if aval.shape:
+        raise TypeError(f"Branch index must be scalar, got {shown(index)} of shape {aval.shape}.")
+    if not dtypes.is_integer(aval.dtype):
+        raise TypeError(f"Index type must be an integer, got {shown(index)} as {aval.dtype.name}")
+    if not branches:
+        raise ValueError("Empty branch sequence")
+    if len(branches) == 1:
+        return branches[0](*operands)
+    if state.disable_jit and not isinstance(index, Tracer):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+    place = ops.convert(index, np.int32)
+    place = ops.bind("clamp", np.int32(0), place, np.int32(len(branches) - 1))
+    return _branches(place, branches, operands, branches, "switch")
+
+
+def _branches(
+    index: Any,
+    functions: Sequence[Callable[..., Any]],
+    operands: Sequence[Any],
+    users: Sequence[Callable[..., Any]],
+    what: str,
+) -> Any:
+    leaves, tree = tree_util.tree_flatten(tuple(operands))
+    avals = [get_aval(x) for x in as_arrays(leaves, what)]
+    programs = [trace_program(f, tree, avals, what) for f in functions]
+    for program, user in zip(programs[1:], users[1:], strict=True):
+        _check_same_results(programs[0], program, users[0], user, what)
+    weak = [
+        all(p.out_avals[i].weak_type for p in programs) for i in range(len(programs[0].out_avals))
+    ]
+    programs = [_with_weak_types(p, weak) for p in programs]
+    closed, consts = with_consts(programs)
+    out = cond_p.bind(index, *consts, *leaves, branches=tuple(closed))
+    return tree_util.tree_unflatten(programs[0].out_tree, out)
+
+
+def _with_weak_types(program: Program, weak: Sequence[bool]) -> Program:
+    """The program with results weakly typed only where those of all branches are."""
+    if [a.weak_type for a in program.out_avals] == list(weak):
+        return program
+    inner = program.closed
+    tree = tree_util.tree_structure(tuple(inner.in_avals))
+
+    def strong(*xs: Any) -> list[Any]:
+        out = eval_jaxpr(inner.jaxpr, inner.consts, *xs)
+        return [
+            x if keep or not get_aval(x).weak_type else ops.convert(x, get_aval(x).dtype)
+            for x, keep in zip(out, weak, strict=True)
+        ]
+
+    changed = trace_program(strong, tree, inner.in_avals, "cond")
+    return Program(changed.closed, program.consts, program.out_tree)
+
+
+def _check_same_results(
+    first: Program, second: Program, one: Callable[..., Any], other: Callable[..., Any], what: str
+) -> None:
+    """TypeError, naming the leaf and both types, unless two branches give the same types."""
+    names = ("false_fun", "true_fun") if what == "cond" else ("branch 0", "another branch")
+    places = "\n".join(
+        f"{name} is {name_of(f)} at {source_of(f)}"
+        for name, f in zip(names, (one, other), strict=True)
+    )
+    if first.out_tree != second.out_tree:
+        a = tree_util.tree_unflatten(first.out_tree, first.out_avals)
+        b = tree_util.tree_unflatten(second.out_tree, second.out_avals)
+        lines = [
+            f"{names[0]} output{tree_util.keystr(path)} is a {x} but {names[1]} "
+            f"output{tree_util.keystr(path)} is a {y}, so {why}."
+            for path, x, y, why in tree_util.equality_errors(a, b)
+        ]
+        raise TypeError(
+            f"{what} branch outputs must have the same pytree structure, but they differ:\n\n"
+            f"{places}\n\n" + "\n".join(lines)
+        )
+    whole = tree_util.tree_unflatten(first.out_tree, first.out_avals)
+    lines = []
+    for (path, a), b in zip(
+        tree_util.tree_flatten_with_path(whole)[0], second.out_avals, strict=True
+    ):
+        why = difference(a, b)
+        if why is not None:
+            where = tree_util.keystr(path)
+            lines.append(
+                f"The output of {names[0]}{' at path ' + where if where else ''} has type "
+                f"{short(a)} but the corresponding output of {names[1]} has type {short(b)}, {why}."
+            )
+    if lines:
+        raise TypeError(
+            f"{what} branches must have equal output types but they differ.\n\n{places}\n\n"
+            + "\n".join(lines)
+        )
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """The function given for the platform that the program is made for, applied to `args`.
+
+    The platform is that of the default device when the function is traced: `cpu`, `cuda`, ...
+    Raises NotImplementedError if there is neither a function for it nor a `default`.
+
+    >>> import xpr
+    >>> xpr.lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x)
+    3
+    """
+    for name, fun in per_platform.items():
+        check_callable(fun, f"platform_dependent: {name}")
+    platform = default_device().platform
+    chosen = per_platform.get(platform, default)
+    if chosen is None:
+        raise NotImplementedError(
+            f"platform_dependent has no function for {platform!r} and no default; it has "
+            f"{sorted(per_platform)}"
+        )
+    return chosen(*args)

@@ -1,0 +1,296 @@
+"""The primitive of `lax.cond` and `lax.switch`: one of several programs, by an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, dce_jaxpr, eval_jaxpr
+from xpr.core.primitive import define
+from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
+from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
+from xpr.interpreters.jvp import jvp_jaxpr
+from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
+from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
+from xpr.interpreters.transpose import Linear, backward_pass, is_linear
+from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_tangent, zeros
+from xpr.primitives import _ops as ops
+from xpr.primitives.rules import broadcast_to, expand_dims
+
+Branches = tuple[ClosedJaxpr, ...]
+
+
+def _abstract(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> list[ShapedArray]:
+    if index.shape or index.dtype != np.int32:
+        raise TypeError(f"cond: the index should be i32[], got {index.str_short()}")
+    for i, (found, want) in enumerate(zip(avals, branches[0].in_avals, strict=True)):
+        if found.shape != want.shape or found.dtype != want.dtype:
+            raise TypeError(
+                f"cond: operand {i} should be {want.str_short()}, got {found.str_short()}"
+            )
+    return list(branches[0].out_avals)
+
+
+def _reference(
+    index: Any,
+    *args: Any,
+    branches: Branches,
+    interpret: Callable[..., list[Any]] | None = None,
+) -> list[Any]:
+    run = interpret or (lambda closed, xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs))
+    chosen = min(max(int(np.asarray(index)), 0), len(branches) - 1)
+    return run(branches[chosen], list(args))
+
+
+def _calls(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    return lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs)
+
+
+def _union(marks: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
+    return tuple(any(column) for column in zip(*marks, strict=True))
+
+
+# ---- derivatives
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, branches: Branches) -> Any:
+    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    found_nonzero = _union([jvp_jaxpr(b, nonzero, False)[1] for b in branches])
+    programs = tuple(jvp_jaxpr(b, nonzero, found_nonzero)[0] for b in branches)
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    found = cond_p.bind(*primals, *given, branches=programs)
+    count = len(found_nonzero)
+    out, moved = list(found[:count]), iter(found[count:])
+    return out, [
+        next(moved) if nz else zero_tangent(x) for x, nz in zip(out, found_nonzero, strict=True)
+    ]
+
+
+class _SplitCond:
+    """Branches cut in two; each branch puts its residuals into slots that they share by type."""
+
+    def __init__(self, splits: Sequence[Split], n_known_out: int) -> None:
+        slots: list[ShapedArray] = []
+        places: list[list[int]] = []
+        for split in splits:
+            n_res = len(split.forwarded)
+            avals = [v.aval.strip_weak_type() for v in split.unknown.jaxpr.invars[:n_res]]
+            free = list(range(len(slots)))
+            mine: list[int] = []
+            for aval in avals:
+                place = next((k for k in free if slots[k] == aval), None)
+                if place is None:
+                    place = len(slots)
+                    slots.append(aval)
+                else:
+                    free.remove(place)
+                mine.append(place)
+            places.append(mine)
+        self.slots = slots
+        self.known = tuple(
+            self._known(split, mine, n_known_out)
+            for split, mine in zip(splits, places, strict=True)
+        )
+        self.unknown = tuple(
+            self._unknown(split, mine) for split, mine in zip(splits, places, strict=True)
+        )
+
+    def _known(self, split: Split, places: Sequence[int], n_out: int) -> ClosedJaxpr:
+        def flat(*args: Any) -> list[Any]:
+            found = _calls(split.known)(*args)
+            residuals = split.residuals(args, found[n_out:])
+            filled = dict(zip(places, residuals, strict=True))
+            return [
+                *found[:n_out],
+                *(
+                    _strong(filled[k]) if k in filled else zeros(a)
+                    for k, a in enumerate(self.slots)
+                ),
+            ]
+
+        return trace_to_jaxpr(flat, split.known.in_avals)
+
+    def _unknown(self, split: Split, places: Sequence[int]) -> ClosedJaxpr:
+        n_res, n_slots = len(split.forwarded), len(self.slots)
+
+        def flat(*args: Any) -> list[Any]:
+            residuals = [args[k] for k in places]
+            return _calls(split.unknown)(*residuals, *args[n_slots:])
+
+        return trace_to_jaxpr(flat, [*self.slots, *split.unknown.in_avals[n_res:]])
+
+
+def _strong(x: Any) -> Any:
+    """`x` without its weak type, so that all branches give the same type."""
+    aval = get_aval(x)
+    return ops.convert(x, aval.dtype) if aval.weak_type else x
+
+
+def _linearize(
+    trace: LinearizeTrace,
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    params: dict[str, Any],
+) -> Any:
+    branches: Branches = params["branches"]
+    nonzero = tuple(type(t) is not Zero for t in tangents[1:])
+    found_nonzero = _union([linearize_jaxpr(b, nonzero).nonzeros_out for b in branches])
+    splits = [linearize_jaxpr(b, nonzero, found_nonzero).split for b in branches]
+    count = len(found_nonzero)
+    parts = _SplitCond(splits, count)
+    index = primals[0]
+    with set_current_trace(trace.parent):
+        found = cond_p.bind(*primals, branches=parts.known)
+    out, residuals = list(found[:count]), found[count:]
+    given = [t for t in tangents[1:] if type(t) is not Zero]
+    operands = [index, *residuals, *given]
+    moved = iter(trace.tangents.process_primitive(cond_p, operands, {"branches": parts.unknown}))
+    return out, [
+        next(moved) if nz else zero_tangent(x) for x, nz in zip(out, found_nonzero, strict=True)
+    ]
+
+
+def _partial_eval(
+    trace: PartialEvalTrace, args: Sequence[Any], params: dict[str, Any]
+) -> list[Any]:
+    branches: Branches = params["branches"]
+    index, *operands = args
+    if trace.is_unknown(index):
+        return list(trace.unknown.process_primitive(cond_p, args, params))
+    unknown = tuple(trace.is_unknown(x) for x in operands)
+    out_unknown = _union([partial_eval_jaxpr(b, unknown).out_unknown for b in branches])
+    splits = [partial_eval_jaxpr(b, unknown, out_unknown) for b in branches]
+    count = len(out_unknown) - sum(out_unknown)
+    parts = _SplitCond(splits, count)
+    known_args = [x for x, u in zip(operands, unknown, strict=True) if not u]
+    with set_current_trace(trace.parent):
+        found = cond_p.bind(index, *known_args, branches=parts.known)
+    rest = [x for x, u in zip(operands, unknown, strict=True) if u]
+    recorded = iter(
+        trace.unknown.process_primitive(
+            cond_p, [index, *found[count:], *rest], {"branches": parts.unknown}
+        )
+    )
+    values = iter(found[:count])
+    return [next(recorded) if u else next(values) for u in out_unknown]
+
+
+def _transpose(cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -> list[Any]:
+    linear = [is_linear(x) for x in args]
+    known = [x for x, lin in zip(args, linear, strict=True) if not lin]
+    given = [ct for ct in cts if type(ct) is not Zero]
+    marks: list[list[bool]] = []
+
+    def flat_for(closed: ClosedJaxpr, wanted: Sequence[bool] | None) -> Callable[..., list[Any]]:
+        def flat(*values: Any) -> list[Any]:
+            held, some = iter(values[: len(known)]), iter(values[len(known) :])
+            operands = [
+                Linear(a) if lin else next(held)
+                for a, lin in zip(closed.in_avals, linear, strict=True)
+            ]
+            own = [ct if type(ct) is Zero else next(some) for ct in cts]
+            found = backward_pass(closed.jaxpr, closed.consts, operands, own)
+            found = [ct for ct, lin in zip(found, linear, strict=True) if lin]
+            if wanted is None:
+                marks.append([type(ct) is not Zero for ct in found])
+                return [instantiate(ct) for ct in found]
+            return [_strong(instantiate(ct)) for ct, w in zip(found, wanted, strict=True) if w]
+
+        return flat
+
+    avals = [get_aval(x) for x in (*known, *given)]
+    for closed in branches:  # which cotangents any branch gives
+        trace_to_jaxpr(flat_for(closed, None), avals)
+    wanted = _union(marks)
+    programs = tuple(trace_to_jaxpr(flat_for(closed, wanted), avals) for closed in branches)
+    found = iter(cond_p.bind(index, *known, *given, branches=programs))
+    kinds = iter(wanted)
+    return [
+        None,
+        *(
+            (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
+            for x, lin in zip(args, linear, strict=True)
+        ),
+    ]
+
+
+# ---- batching
+
+
+def _batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, branches: Branches
+) -> tuple[list[Any], list[Dim]]:
+    index, *operands = args
+    index_dim, *operand_dims = dims
+    if index_dim is not None:
+        return _batch_by_selection(
+            axis, at_front(axis, index, index_dim), operands, operand_dims, branches
+        )
+    found = [batch_jaxpr(b, axis, tuple(operand_dims)) for b in branches]
+    marks = _union([[d is not None for d in b.out_dims] for b in found])
+    programs = tuple(batch_jaxpr(b, axis, tuple(operand_dims), marks).closed for b in branches)
+    out = cond_p.bind(index, *operands, branches=programs)
+    return list(out), [0 if m else None for m in marks]
+
+
+def _batch_by_selection(
+    axis: BatchAxis,
+    index: Any,
+    operands: Sequence[Any],
+    dims: Sequence[Dim],
+    branches: Branches,
+) -> tuple[list[Any], list[Dim]]:
+    """Examples that take different branches: all are computed, and each takes its own."""
+    columns: list[list[Any]] = []
+    for closed in branches:
+        found, out_dims = batch_flat(_calls(closed), axis, operands, dims)
+        columns.append([at_front(axis, x, d) for x, d in zip(found, out_dims, strict=True)])
+    if len(branches) == 2:
+        which: Any = ops.bind("ne", index, np.int32(0))
+    else:
+        which = ops.bind("clamp", np.int32(0), index, np.int32(len(branches) - 1))
+    out = []
+    for cases in zip(*columns, strict=True):
+        shape = get_aval(cases[0]).shape
+        mask = expand_dims(which, range(1, len(shape))) if len(shape) > 1 else which
+        out.append(ops.bind("select_n", broadcast_to(mask, shape), *map(_strong, cases)))
+    return out, [0 for _ in out]
+
+
+# ---- dead code
+
+
+def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+    """Drops results nobody reads, and the operands that no branch needs for the others."""
+    if not any(used_outputs):
+        return None
+    branches: Branches = eqn.params["branches"]
+    used = _union([dce_jaxpr(b.jaxpr, used_outputs)[1] for b in branches])
+    smaller = tuple(
+        ClosedJaxpr(dce_jaxpr(b.jaxpr, used_outputs, used)[0], b.consts) for b in branches
+    )
+    return eqn.replace(
+        invars=[eqn.invars[0], *(v for v, u in zip(eqn.invars[1:], used, strict=True) if u)],
+        outvars=[v for v, u in zip(eqn.outvars, used_outputs, strict=True) if u],
+        params={"branches": smaller},
+    )
+
+
+cond_p = define(
+    "cond",
+    family="cond",
+    doc="One of several programs, by an index.",
+    abstract=_abstract,
+    reference=_reference,
+    jvp=_jvp,
+    linearize=_linearize,
+    partial_eval=_partial_eval,
+    transpose=_transpose,
+    batch=_batch,
+    multiple_results=True,
+    eager="inline",
+    dce=_dce,
+)

@@ -1,0 +1,567 @@
+"""The primitive of `lax.scan`: a program applied to one slice after another, with carried values.
+
+Its program takes constants, carried values and one slice of each sequence; it gives new carried
+values and one slice of each stacked result. Reverse mode runs the program's transpose over the
+slices in the opposite order, on residuals that the forward run stacked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    dce_jaxpr,
+    eval_jaxpr,
+)
+from xpr.core.primitive import define
+from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
+from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr, move_axis
+from xpr.interpreters.jvp import jvp_jaxpr
+from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
+from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
+from xpr.interpreters.transpose import Linear, backward_pass, is_linear
+from xpr.interpreters.zeros import (
+    Zero,
+    add_tangents,
+    instantiate,
+    tangent_aval,
+    zero_tangent,
+    zeros,
+)
+
+_FAMILY = "scan"
+Params = dict[str, Any]
+
+
+# ---- types and values
+
+
+def stacked(aval: ShapedArray, length: int) -> ShapedArray:
+    """The type of `length` slices of type `aval`."""
+    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+
+
+def _slice_of(aval: ShapedArray) -> ShapedArray:
+    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+
+
+def _abstract(
+    *avals: ShapedArray, jaxpr: ClosedJaxpr, length: int, num_carry: int, num_consts: int, **_: Any
+) -> list[ShapedArray]:
+    wanted = jaxpr.in_avals
+    if len(avals) != len(wanted):
+        raise TypeError(f"scan takes {len(wanted)} operands, got {len(avals)}")
+    held = num_consts + num_carry
+    for i, (found, want) in enumerate(zip(avals, wanted, strict=True)):
+        expected = want if i < held else stacked(want, length)
+        if found.shape != expected.shape or found.dtype != expected.dtype:
+            raise TypeError(
+                f"scan: operand {i} should be {expected.str_short()}, got {found.str_short()}"
+            )
+    out = jaxpr.out_avals
+    return [*out[:num_carry], *(stacked(a, length) for a in out[num_carry:])]
+
+
+def _reference(
+    *args: Any,
+    jaxpr: ClosedJaxpr,
+    length: int,
+    reverse: bool,
+    num_carry: int,
+    num_consts: int,
+    interpret: Callable[..., list[Any]] | None = None,
+    **_: Any,
+) -> list[Any]:
+    run = interpret or (lambda closed, xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs))
+    held = num_consts + num_carry
+    consts, carry, xs = args[:num_consts], list(args[num_consts:held]), args[held:]
+    slices = [np.zeros((length, *a.shape), a.dtype) for a in jaxpr.out_avals[num_carry:]]
+    for i in range(length - 1, -1, -1) if reverse else range(length):
+        out = run(jaxpr, [*consts, *carry, *(x[i] for x in xs)])
+        carry = out[:num_carry]
+        for ys, y in zip(slices, out[num_carry:], strict=True):
+            ys[i] = y
+    return [*carry, *slices]
+
+
+def _bind(jaxpr: ClosedJaxpr, operands: Sequence[Any], params: Params, **changes: Any) -> list[Any]:
+    return list(scan_p.bind(*operands, **params | {"jaxpr": jaxpr} | changes))
+
+
+def _cut(items: Sequence[Any], params: Params) -> tuple[list[Any], list[Any], list[Any]]:
+    """Constants, carried values and sequences."""
+    a, b = params["num_consts"], params["num_consts"] + params["num_carry"]
+    return list(items[:a]), list(items[a:b]), list(items[b:])
+
+
+# ---- forward mode
+
+
+def least_marks(marks: Sequence[bool], step: Callable[[tuple[bool, ...]], Sequence[bool]]) -> Any:
+    """The least marks of carried values that `step`, which gives those of new ones, keeps."""
+    current = tuple(marks)
+    while True:
+        new = tuple(a or b for a, b in zip(current, step(current), strict=True))
+        if new == current:
+            return current
+        current = new
+
+
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    jaxpr: ClosedJaxpr = params["jaxpr"]
+    n_carry = params["num_carry"]
+    n_out = len(jaxpr.out_avals)
+    t_consts, t_carry, t_xs = (
+        [type(t) is not Zero for t in part] for part in _cut(tangents, params)
+    )
+
+    def new_marks(carry: tuple[bool, ...]) -> Sequence[bool]:
+        return jvp_jaxpr(jaxpr, (*t_consts, *carry, *t_xs), False)[1][:n_carry]
+
+    carry_marks = least_marks(t_carry, new_marks)
+    nonzero = (*t_consts, *carry_marks, *t_xs)
+    forced = (*carry_marks, *(False for _ in range(n_out - n_carry)))
+    program, out_nonzero = jvp_jaxpr(jaxpr, nonzero, forced)
+    # The program takes all primals, then all tangents; scan wants each kind of operand together.
+    p_consts, p_carry, p_xs = _cut(range(len(primals)), params)
+    places = _places(nonzero, len(primals))
+    order = [
+        *p_consts,
+        *(places[i] for i in p_consts if nonzero[i]),
+        *p_carry,
+        *(places[i] for i in p_carry if nonzero[i]),
+        *p_xs,
+        *(places[i] for i in p_xs if nonzero[i]),
+    ]
+    out_places = _places(out_nonzero, n_out)
+    out_order = [
+        *range(n_carry),
+        *(out_places[i] for i in range(n_carry) if out_nonzero[i]),
+        *range(n_carry, n_out),
+        *(out_places[i] for i in range(n_carry, n_out) if out_nonzero[i]),
+    ]
+    body = permuted(program, order, out_order)
+    values = [*primals, *(instantiate(t) for t, nz in zip(tangents, nonzero, strict=True) if nz)]
+    found = _bind(
+        body,
+        [values[i] for i in order],
+        params,
+        num_consts=len(p_consts) + sum(t_consts),
+        num_carry=n_carry + sum(carry_marks),
+    )
+    results: list[Any] = [None] * len(out_order)
+    for place, x in zip(out_order, found, strict=True):
+        results[place] = x
+    out = results[:n_out]
+    return out, [
+        results[out_places[i]] if nz else zero_tangent(x)
+        for i, (x, nz) in enumerate(zip(out, out_nonzero, strict=True))
+    ]
+
+
+def _places(marks: Sequence[bool], start: int) -> dict[int, int]:
+    """Where the tangents of marked values are, when they follow `start` primals."""
+    marked = [i for i, m in enumerate(marks) if m]
+    return {i: start + k for k, i in enumerate(marked)}
+
+
+def permuted(closed: ClosedJaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> ClosedJaxpr:
+    """The program with its inputs and results in another order."""
+    jaxpr = closed.jaxpr
+    return ClosedJaxpr(
+        jaxpr.replace(
+            invars=[jaxpr.invars[i] for i in inputs], outvars=[jaxpr.outvars[i] for i in outputs]
+        ),
+        closed.consts,
+    )
+
+
+# ---- known and unknown parts
+
+
+def _varying(jaxpr: Jaxpr, n_const: int) -> set[Var]:
+    """The variables that differ from step to step."""
+    varying = set(jaxpr.invars[n_const:])
+    for eqn in jaxpr.eqns:
+        if any(isinstance(v, Var) and v in varying for v in eqn.invars):
+            varying.update(eqn.outvars)
+    return varying
+
+
+def _kind(place: int | None, atom: Atom, n_const: int, n_carry: int, varying: set[Var]) -> str:
+    """What a residual is to the loop."""
+    if place is None:
+        return "stacked" if isinstance(atom, Var) and atom in varying else "hoisted"
+    if place < n_const:
+        return "const"
+    return "stacked" if place < n_const + n_carry else "slice"
+
+
+class _SplitScan:
+    """A scan cut in two: one over what is known, one over the rest and the residuals.
+
+    `mark` tells which operands have an unknown part; `split` cuts the program accordingly: its
+    known part takes the operands of `known_inputs`, its unknown part the residuals and one input
+    for each marked operand.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        marks: Sequence[bool],
+        known_inputs: Sequence[int],
+        out_known: Sequence[int],
+        out_unknown: Sequence[int],
+        params: Params,
+    ) -> None:
+        self.split = split
+        self.params = params
+        self.marks = marks
+        self.out_known, self.out_unknown = list(out_known), list(out_unknown)
+        a, b = params["num_consts"], params["num_consts"] + params["num_carry"]
+        self.n_const = sum(i < a for i in known_inputs)
+        self.n_carry = sum(a <= i < b for i in known_inputs)
+        self.known_inputs = list(known_inputs)
+        # Residuals that are constants, or computed from constants alone, are constants of the
+        # unknown part; those that are slices stay sequences; what is carried or computed in each
+        # step is stacked.
+        known = split.known.jaxpr
+        varying = _varying(known, self.n_const)
+        returned = iter(known.outvars[len(self.out_known) :])
+        self.atoms = [next(returned) if i is None else known.invars[i] for i in split.forwarded]
+        self.kinds = [
+            _kind(i, atom, self.n_const, self.n_carry, varying)
+            for i, atom in zip(split.forwarded, self.atoms, strict=True)
+        ]
+
+    def run_known(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Results of the known part, and all residuals: constants as they are, others stacked."""
+        known, consts = self.split.known.jaxpr, self.split.known.consts
+        n_out = len(self.out_known)
+
+        def atoms(kind: str) -> list[Atom]:
+            return [a for a, k in zip(self.atoms, self.kinds, strict=True) if k == kind]
+
+        once, _ = dce_jaxpr(known.replace(outvars=atoms("hoisted")), instantiate=True)
+        # Its sequences are never read, so that whole ones may stand for their slices.
+        hoisted = iter(eval_jaxpr(once, consts, *operands))
+        body = known.replace(outvars=[*known.outvars[:n_out], *atoms("stacked")])
+        small, _ = dce_jaxpr(body, instantiate=True)
+        found = _bind(
+            ClosedJaxpr(small, consts),
+            operands,
+            self.params,
+            num_consts=self.n_const,
+            num_carry=self._carry_out(),
+        )
+        stacked_values = iter(found[n_out:])
+        residuals = []
+        for kind, i in zip(self.kinds, self.split.forwarded, strict=True):
+            if kind == "hoisted":
+                residuals.append(next(hoisted))
+            elif kind == "stacked":
+                residuals.append(next(stacked_values))
+            else:
+                assert i is not None
+                residuals.append(operands[i])
+        return found[:n_out], residuals
+
+    def _carry_out(self) -> int:
+        return sum(i < self.params["num_carry"] for i in self.out_known)
+
+    def unknown_program(self) -> tuple[ClosedJaxpr, list[int], Params]:
+        """The unknown part as a scan: its program, the order of its operands, its parameters.
+
+        The order is one of (residuals, marked operands).
+        """
+        n_res = len(self.kinds)
+        a, b = self.params["num_consts"], self.params["num_consts"] + self.params["num_carry"]
+        marked = [i for i, m in enumerate(self.marks) if m]
+        place = {i: n_res + k for k, i in enumerate(marked)}
+        consts = [k for k, kind in enumerate(self.kinds) if kind in ("const", "hoisted")]
+        slices = [k for k, kind in enumerate(self.kinds) if kind in ("slice", "stacked")]
+        order = [
+            *consts,
+            *(place[i] for i in marked if i < a),
+            *(place[i] for i in marked if a <= i < b),
+            *slices,
+            *(place[i] for i in marked if i >= b),
+        ]
+        body = permuted(self.split.unknown, order, range(len(self.out_unknown)))
+        n_carry = sum(a <= i < b for i in marked)
+        params = self.params | {
+            "jaxpr": body,
+            "num_consts": len(consts) + sum(i < a for i in marked),
+            "num_carry": n_carry,
+        }
+        return body, order, params
+
+
+def _linearize(
+    trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: Params
+) -> Any:
+    jaxpr: ClosedJaxpr = params["jaxpr"]
+    n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
+    t_consts, t_carry, t_xs = (
+        [type(t) is not Zero for t in part] for part in _cut(tangents, params)
+    )
+
+    def new_marks(carry: tuple[bool, ...]) -> Sequence[bool]:
+        return linearize_jaxpr(jaxpr, (*t_consts, *carry, *t_xs)).nonzeros_out[:n_carry]
+
+    carry_marks = least_marks(t_carry, new_marks)
+    marks = (*t_consts, *carry_marks, *t_xs)
+    forced = (*carry_marks, *(False for _ in range(n_out - n_carry)))
+    linearized = linearize_jaxpr(jaxpr, marks, forced)
+    nonzero = linearized.nonzeros_out
+    parts = _SplitScan(
+        linearized.split,
+        marks,
+        range(len(primals)),
+        range(n_out),
+        [i for i, nz in enumerate(nonzero) if nz],
+        params,
+    )
+    with set_current_trace(trace.parent):
+        out, residuals = parts.run_known(primals)
+    given = [instantiate(t) for t, m in zip(tangents, marks, strict=True) if m]
+    _, order, linear_params = parts.unknown_program()
+    operands = [[*residuals, *given][k] for k in order]
+    moved = iter(trace.tangents.process_primitive(scan_p, operands, linear_params))
+    return out, [next(moved) if nz else zero_tangent(x) for x, nz in zip(out, nonzero, strict=True)]
+
+
+def _split_by_known(params: Params, unknown: Sequence[bool]) -> tuple[_SplitScan, list[bool]]:
+    """The scan cut by which operands are unknown; and which results are."""
+    jaxpr: ClosedJaxpr = params["jaxpr"]
+    n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
+    consts, carry, xs = _cut(unknown, params)
+
+    def new_marks(current: tuple[bool, ...]) -> Sequence[bool]:
+        return partial_eval_jaxpr(jaxpr, (*consts, *current, *xs)).out_unknown[:n_carry]
+
+    carry_marks = least_marks(carry, new_marks)
+    marks = (*consts, *carry_marks, *xs)
+    forced = (*carry_marks, *(False for _ in range(n_out - n_carry)))
+    split = partial_eval_jaxpr(jaxpr, marks, forced)
+    out_unknown = list(split.out_unknown)
+    parts = _SplitScan(
+        split,
+        marks,
+        [i for i, m in enumerate(marks) if not m],
+        [i for i, u in enumerate(out_unknown) if not u],
+        [i for i, u in enumerate(out_unknown) if u],
+        params,
+    )
+    return parts, out_unknown
+
+
+def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) -> list[Any]:
+    parts, out_unknown = _split_by_known(params, [trace.is_unknown(x) for x in args])
+    with set_current_trace(trace.parent):
+        known, residuals = parts.run_known([args[i] for i in parts.known_inputs])
+    rest = [x for x, m in zip(args, parts.marks, strict=True) if m]
+    _, order, unknown_params = parts.unknown_program()
+    operands = [[*residuals, *rest][k] for k in order]
+    recorded = iter(trace.unknown.process_primitive(scan_p, operands, unknown_params))
+    values = iter(known)
+    return [next(recorded) if u else next(values) for u in out_unknown]
+
+
+# ---- reverse mode
+
+
+def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
+    linear = [is_linear(x) for x in args]
+    _, carry, _ = _cut(linear, params)
+    if not all(carry):
+        return _transpose_with_known_carry(cts, args, params)
+    jaxpr: ClosedJaxpr = params["jaxpr"]
+    consts, carries, xs = _cut(args, params)
+    n_carry = params["num_carry"]
+    held = [x for x in consts if not is_linear(x)]
+    sequences = [x for x in xs if not is_linear(x)]
+    # Cotangents of constants are summed up in values carried along.
+    sums = [tangent_aval(x.aval) for x in consts if is_linear(x)]
+    ct_carry = [instantiate(ct) for ct in cts[:n_carry]]
+    ct_ys = cts[n_carry:]
+    given = [ct for ct in ct_ys if type(ct) is not Zero]
+
+    def body(*flat: Any) -> list[Any]:
+        a, b = len(held), len(held) + n_carry
+        c = b + len(sums)
+        d = c + len(given)
+        known_consts, own, totals = iter(flat[:a]), flat[a:b], flat[b:c]
+        slices, known_xs = iter(flat[c:d]), iter(flat[d:])
+        operands = [
+            *(Linear(x.aval) if is_linear(x) else next(known_consts) for x in consts),
+            *(Linear(x.aval) for x in carries),
+            *(Linear(_slice_of(x.aval)) if is_linear(x) else next(known_xs) for x in xs),
+        ]
+        out_cts = [
+            *own,
+            *(Zero(_slice_of(ct.aval)) if type(ct) is Zero else next(slices) for ct in ct_ys),
+        ]
+        found = backward_pass(jaxpr.jaxpr, jaxpr.consts, operands, out_cts)
+        f_consts, f_carry, f_xs = _cut(found, params)
+        parts = [ct for ct, x in zip(f_consts, consts, strict=True) if is_linear(x)]
+        return [
+            *(instantiate(ct) for ct in f_carry),
+            *(add_tangents(t, ct) for t, ct in zip(totals, parts, strict=True)),
+            *(instantiate(ct) for ct, x in zip(f_xs, xs, strict=True) if is_linear(x)),
+        ]
+
+    operands = [*held, *ct_carry, *(zeros(a) for a in sums), *given, *sequences]
+    avals = [get_aval(x) for x in operands]
+    first = len(held) + n_carry + len(sums)
+    program = trace_to_jaxpr(
+        body,
+        [*(a.strip_weak_type() for a in avals[:first]), *(_slice_of(a) for a in avals[first:])],
+        jaxpr.jaxpr.debug_info,
+    )
+    found = _bind(
+        program,
+        operands,
+        params,
+        num_consts=len(held),
+        num_carry=n_carry + len(sums),
+        reverse=not params["reverse"],
+    )
+    own = found[:n_carry]
+    totals, slices = iter(found[n_carry : n_carry + len(sums)]), iter(found[n_carry + len(sums) :])
+    return [
+        *(next(totals) if is_linear(x) else None for x in consts),
+        *own,
+        *(next(slices) if is_linear(x) else None for x in xs),
+    ]
+
+
+def _transpose_with_known_carry(
+    cts: Sequence[Any], args: Sequence[Any], params: Params
+) -> list[Any]:
+    """A scan that carries known values too, a counter say: these are computed first."""
+    parts, out_unknown = _split_by_known(params, [is_linear(x) for x in args])
+    if any(m and not is_linear(x) for x, m in zip(args, parts.marks, strict=True)):
+        # A carried value starts known and becomes linear: its start has no cotangent to give.
+        args = [
+            Linear(get_aval(x)) if m and not is_linear(x) else x
+            for x, m in zip(args, parts.marks, strict=True)
+        ]
+    _, residuals = parts.run_known([args[i] for i in parts.known_inputs])
+    _, order, unknown_params = parts.unknown_program()
+    marked = [i for i, m in enumerate(parts.marks) if m]
+    operands = [[*residuals, *(args[i] for i in marked)][k] for k in order]
+    found = _transpose(
+        [ct for ct, u in zip(cts, out_unknown, strict=True) if u], *operands, **unknown_params
+    )
+    back = dict(zip(order, found, strict=True))
+    n_res = len(residuals)
+    places = {i: n_res + k for k, i in enumerate(marked)}
+    return [back[places[i]] if i in places else None for i in range(len(args))]
+
+
+# ---- batching
+
+
+def _batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], **params: Any
+) -> tuple[list[Any], list[Dim]]:
+    jaxpr: ClosedJaxpr = params["jaxpr"]
+    n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
+    consts, carry, xs = _cut(list(zip(args, dims, strict=True)), params)
+    const_dims = [d for _, d in consts]
+    x_dims = [None if d is None else 0 for _, d in xs]
+
+    def all_dims(marks: Sequence[bool]) -> tuple[Dim, ...]:
+        return (*const_dims, *(0 if m else None for m in marks), *x_dims)
+
+    def new_marks(marks: tuple[bool, ...]) -> Sequence[bool]:
+        out = batch_jaxpr(jaxpr, axis, all_dims(marks)).out_dims
+        return [d is not None for d in out[:n_carry]]
+
+    marks = least_marks([d is not None for _, d in carry], new_marks)
+    forced = (*marks, *(False for _ in range(n_out - n_carry)))
+    batched = batch_jaxpr(jaxpr, axis, all_dims(marks), forced)
+    operands = [
+        *(x for x, _ in consts),
+        *(at_front(axis, x, d) if m else x for (x, d), m in zip(carry, marks, strict=True)),
+        # The axis of the steps comes first, then that of the examples.
+        *(x if d is None else move_axis(x, d, 1) for x, d in xs),
+    ]
+    out = _bind(batched.closed, operands, params)
+    return out, [
+        *(0 if m else None for m in marks),
+        *(None if d is None else d + 1 for d in batched.out_dims[n_carry:]),
+    ]
+
+
+# ---- dead code
+
+
+def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
+    """Drops stacked results nobody reads, and carried values that matter to nothing else."""
+    params = eqn.params
+    closed: ClosedJaxpr = params["jaxpr"]
+    n_carry = params["num_carry"]
+    consts, _, xs = _cut(eqn.invars, params)
+
+    def needed(marks: tuple[bool, ...]) -> Sequence[bool]:
+        _, used_in = dce_jaxpr(closed.jaxpr, [*marks, *used_outputs[n_carry:]])
+        return used_in[len(consts) : len(consts) + n_carry]
+
+    marks = least_marks(used_outputs[:n_carry], needed)
+    if all(marks) and all(used_outputs[n_carry:]):
+        return eqn
+    used = [*marks, *used_outputs[n_carry:]]
+    if not any(used):
+        return None
+    keep = [*(False for _ in consts), *marks, *(False for _ in xs)]
+    jaxpr, used_in = dce_jaxpr(closed.jaxpr, used, keep)
+    # A carried value that is read only to make itself is kept only if its result is.
+    used_in = [
+        u and (marks[i - len(consts)] if len(consts) <= i < len(consts) + n_carry else True)
+        for i, u in enumerate(used_in)
+    ]
+    invars = [v for v, u in zip(eqn.invars, used_in, strict=True) if u]
+    changed = params | {
+        "jaxpr": ClosedJaxpr(jaxpr, closed.consts),
+        "num_consts": sum(used_in[: len(consts)]),
+        "num_carry": sum(marks),
+    }
+    return eqn.replace(
+        invars=invars,
+        outvars=[v for v, u in zip(eqn.outvars, used, strict=True) if u],
+        params=changed,
+    )
+
+
+def _printed(params: Params) -> Params:
+    names = ("jaxpr", "length", "num_carry", "num_consts", "reverse", "unroll")
+    return {name: params[name] for name in names}
+
+
+scan_p = define(
+    "scan",
+    family=_FAMILY,
+    doc="A program applied to one slice after another, with carried values.",
+    abstract=_abstract,
+    reference=_reference,
+    jvp=_jvp,
+    linearize=_linearize,
+    partial_eval=_partial_eval,
+    transpose=_transpose,
+    batch=_batch,
+    multiple_results=True,
+    eager="compile",
+    pp_params=_printed,
+    dce=_dce,
+)
