@@ -341,3 +341,17 @@ def test_functions_of_one_number_stay_weakly_typed() -> None:
     for name in ("deg2rad", "rad2deg", "sinc"):
         assert (getattr(jnp, name)(90.0) * jnp.ones(2, jnp.bfloat16)).dtype == jnp.bfloat16
     assert all(part.weak_type for part in jnp.modf(2.5))
+
+
+def test_derivatives_of_logarithms_of_sums() -> None:
+    """Each operand gets its share of the sum, half of it where both are equal."""
+    cases = [(0.0, 0.0), (1.0, 2.0), (np.inf, 0.0), (-np.inf, 0.0), (np.inf, -np.inf), (800, 800)]
+    x, y = (np.array(column, "f4") for column in zip(*cases, strict=True))
+    for name, base in (("logaddexp", np.e), ("logaddexp2", 2.0)):
+        f = getattr(jnp, name)
+        expected = [0.5, 1 / (1 + base), 1.0, 0.0, 1.0, 0.5]
+        for transform in (lambda g: g, xpr.jit):
+            found = transform(xpr.grad(lambda a, f=f: f(a, y).sum()))(x)
+            # The sum near 800 is rounded to 6e-5, which its exponential shows.
+            np.testing.assert_allclose(found, expected, rtol=6e-5, err_msg=name)
+        np.testing.assert_allclose(xpr.grad(xpr.grad(f))(0.0, 0.0), np.log(base) / 4, rtol=1e-6)

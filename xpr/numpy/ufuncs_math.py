@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
-from xpr.core.trace import get_aval
+from xpr.core.trace import get_aval, is_eager
 from xpr.numpy._promote import one_inexact, promote_args_inexact, with_weak_type_of
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
@@ -23,6 +23,7 @@ from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
 from xpr.primitives import power as pw
 from xpr.primitives.special import bessel_i0e_p
+from xpr.transforms.custom_jvp import custom_jvp
 
 
 def _scaled(x: Any, factor: float) -> Array:
@@ -89,7 +90,7 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     (x, y), dtype = promote_args_inexact("logaddexp", x1, x2)
     if dtypes.is_complex(dtype):
         return _complex_logaddexp(x, y)
-    return _add_logarithms(x, y, fn.exp_p, 1.0)
+    return _add_powers_of_e(x, y) if is_eager() else _log_sum_e(x, y)
 
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -98,7 +99,7 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if dtypes.is_complex(dtype):
         log_2 = math.log(2)
         return _scaled(_complex_logaddexp(_scaled(x, log_2), _scaled(y, log_2)), 1 / log_2)
-    return _add_logarithms(x, y, fn.exp2_p, 1 / math.log(2))
+    return _add_powers_of_2(x, y) if is_eager() else _log_sum_2(x, y)
 
 
 def _add_logarithms(x: Any, y: Any, power: Primitive, scale: float) -> Array:
@@ -110,6 +111,41 @@ def _add_logarithms(x: Any, y: Any, power: Primitive, scale: float) -> Array:
     # Where both are the same infinity their difference is NaN and their sum is the answer.
     undefined = cmp.ne_p.bind(difference, difference)
     return select_where(undefined, el.add_p.bind(x, y), el.add_p.bind(greater, tail))
+
+
+def _add_powers_of_e(x: Any, y: Any) -> Array:
+    return _add_logarithms(x, y, fn.exp_p, 1.0)
+
+
+def _add_powers_of_2(x: Any, y: Any) -> Array:
+    return _add_logarithms(x, y, fn.exp2_p, 1 / math.log(2))
+
+
+def _share(power: Primitive) -> Any:
+    """The derivative of a logarithm of a sum by one term: the share of the term in the sum.
+
+    The steps of the function itself have corners where its operands are equal.
+    """
+
+    def derivative(tangent: Any, out: Any, term: Any) -> Any:
+        scalar = get_aval(out).dtype.type
+        # An infinite term has all of the sum, so +inf - inf counts as 0.
+        finite = [select_where(cmp.eq_p.bind(v, scalar(np.inf)), scalar(0), v) for v in (term, out)]
+        return el.mul_p.bind(tangent, power.bind(el.sub_p.bind(*finite)))
+
+    return derivative
+
+
+def _with_shares(function: Any, power: Primitive) -> Any:
+    """`function`, a logarithm of a sum of two powers, with the derivatives of `_share`."""
+    share = _share(power)
+    found = custom_jvp(function)
+    found.defjvps(lambda t, out, x, y: share(t, out, x), lambda t, out, x, y: share(t, out, y))
+    return found
+
+
+_log_sum_e = _with_shares(_add_powers_of_e, fn.exp_p)
+_log_sum_2 = _with_shares(_add_powers_of_2, fn.exp2_p)
 
 
 def _complex_logaddexp(x: Any, y: Any) -> Array:
