@@ -97,6 +97,30 @@ def test_integer_inputs_and_outputs() -> None:
     assert moved[1].dtype == float0
 
 
+def test_integers_under_vmap_and_in_jacobians() -> None:
+    def f(n):
+        return n * 2.0
+
+    each = xpr.vmap(xpr.grad(f, allow_int=True))(jnp.arange(3))
+    assert (each.dtype, each.shape) == (float0, (3,))
+    for found, shape in (
+        (xpr.jacrev(f, allow_int=True)(3), ()),
+        (xpr.jacrev(f, allow_int=True)(jnp.arange(3)), (3, 3)),
+        (xpr.jacfwd(jnp.argmax)(jnp.ones(3)), (3,)),
+    ):
+        assert (found.dtype, found.shape) == (float0, shape)
+
+
+def test_tangents_of_constant_results_are_arrays() -> None:
+    for found in (
+        xpr.jvp(lambda x: 1.0, (2.0,), (1.0,))[1],
+        xpr.linearize(lambda x: 1.0, 2.0)[1](1.0),
+        xpr.linearize(lambda x: jnp.float32(1.0), 2.0)[1](1.0),
+    ):
+        assert isinstance(found, xpr.Array)
+        assert float(found) == 0.0
+
+
 def test_complex_conventions() -> None:
     """Holomorphic derivatives; for real results the gradient is df/dx - i df/dy, as in JAX."""
     z = 1.0 + 2.0j

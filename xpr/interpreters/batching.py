@@ -17,7 +17,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Absent, Primitive, get_primitive
 from xpr.core.trace import Trace, Tracer, get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.zeros import Zero, full, instantiate, tangent_aval
+from xpr.interpreters.zeros import Zero, full, instantiate, is_float0, tangent_aval, zeros
 
 Dim = int | None
 
@@ -254,10 +254,12 @@ def move_axis(x: Any, source: int, target: int) -> Any:
 def broadcast_batch(x: Any, size: int, target: int = 0) -> Any:
     """`x`, which has no batch axis, with one of that size at the place `target`."""
     aval = get_aval(x)
+    shape = (*aval.shape[:target], size, *aval.shape[target:])
+    if is_float0(aval):
+        return zeros(ShapedArray(shape, aval.dtype))
     if not aval.shape and not isinstance(x, Tracer) and not hasattr(x, "addressable_shards"):
         # A Python or NumPy number stays a literal of the program.
-        return full(ShapedArray((size,), aval.dtype, aval.weak_type), x)
-    shape = (*aval.shape[:target], size, *aval.shape[target:])
+        return full(ShapedArray(shape, aval.dtype, aval.weak_type), x)
     dims = tuple(i for i in range(len(shape)) if i != target)
     return get_primitive("broadcast_in_dim").bind(
         x, shape=shape, broadcast_dimensions=dims, sharding=None

@@ -67,7 +67,7 @@ def jvp(
     moves = [Zero(get_aval(t)) if is_float0(get_aval(t)) else t for t in moves]
     flat = FlatFunction(fun, tree, has_aux)
     out, out_tangents = jvp_flat(flat, leaves, moves)
-    tangent_leaves = [instantiate(t) for t in out_tangents[: flat.count]]
+    tangent_leaves = [_as_array(instantiate(t)) for t in out_tangents[: flat.count]]
     result = flat.result(out), tree_util.tree_unflatten(flat.out_tree, tangent_leaves)
     return (*result, flat.aux(out)) if has_aux else result
 
@@ -128,7 +128,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
         given = [t for t, w in zip(moves, wanted, strict=True) if w]
         found = iter(eval_jaxpr(linear.jaxpr, linear.consts, *given))
         results = [
-            _as_array(next(found)) if nz else zeros(a)
+            _as_array(next(found) if nz else zeros(a))
             for a, nz in zip(out_avals, nonzero, strict=True)
         ]
         return tree_util.tree_unflatten(out_tree, results)
