@@ -115,7 +115,9 @@ from xpr.numpy.einsum import einsum_path as einsum_path
 from xpr.numpy.extraction import compress as compress
 from xpr.numpy.extraction import extract as extract
 from xpr.numpy.extraction import trim_zeros as trim_zeros
+from xpr.numpy.functional import apply_along_axis as apply_along_axis
 from xpr.numpy.functional import apply_over_axes as apply_over_axes
+from xpr.numpy.functional import vectorize as vectorize
 from xpr.numpy.histograms import bincount as bincount
 from xpr.numpy.histograms import histogram as histogram
 from xpr.numpy.histograms import histogram2d as histogram2d

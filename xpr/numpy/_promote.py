@@ -103,7 +103,8 @@ def to_inexact(dtype: DType) -> DType:
     return np.dtype(np.float32)
 
 
-def _check_ranks(name: str, shapes: Sequence[Shape]) -> None:
+def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
+    """Refuses operands of different ranks, or warns of them, as numpy_rank_promotion says."""
     if state.numpy_rank_promotion == "allow":
         return
     shown = " ".join(str(s) for s in shapes)
@@ -128,7 +129,7 @@ def _shape_fixes(name: str, avals: Sequence[ShapedArray]) -> list[tuple[Shape | 
         return [(None, ())] * len(shapes)
     rank = max(len(s) for s in with_axes)
     if any(len(s) != rank for s in with_axes):
-        _check_ranks(name, shapes)
+        check_ranks(name, shapes)
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
