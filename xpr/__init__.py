@@ -9,6 +9,9 @@ Array(5., dtype=float32)
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING
+
 from xpr import ad_checkpoint as ad_checkpoint
 from xpr import custom_batching as custom_batching
 from xpr import custom_derivatives as custom_derivatives
@@ -68,7 +71,24 @@ from xpr.transforms.tracing import make_jaxpr as make_jaxpr
 from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
+if TYPE_CHECKING:
+    from xpr import nn as nn
+    from xpr import random as random
+
 remat = checkpoint
+
+# Packages that are loaded when they are first used, since not every program needs them.
+_LAZY = ("nn", "random")
+
+if not TYPE_CHECKING:  # type checkers would take any name for an attribute
+
+    def __getattr__(name: str) -> object:
+        if name in _LAZY:
+            return importlib.import_module(f"xpr.{name}")
+        raise AttributeError(f"module 'xpr' has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *_LAZY})
 
 
 def process_index() -> int:

@@ -6,10 +6,12 @@ from typing import Any
 
 from xpr.core.dtypes import bfloat16 as bfloat16
 from xpr.core.dtypes import canonicalize, promote_avals
+from xpr.core.dtypes import extended as extended
 from xpr.core.dtypes import finfo as finfo
 from xpr.core.dtypes import float0 as float0
 from xpr.core.dtypes import iinfo as iinfo
 from xpr.core.dtypes import issubdtype as issubdtype
+from xpr.core.dtypes import prng_key as prng_key
 from xpr.core.errors import TypePromotionError as TypePromotionError
 from xpr.core.trace import get_aval, is_valid_value
 

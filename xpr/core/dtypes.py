@@ -140,8 +140,27 @@ def scalar_kind(value: Any) -> str | None:
     return _PYTHON_SCALARS.get(type(value))
 
 
+class extended(np.generic):
+    """The category of dtypes whose arrays hold no numbers."""
+
+
+class prng_key(extended):
+    """The category of dtypes of arrays of random keys."""
+
+
+def is_extended(dtype: Any) -> bool:
+    """Whether `dtype` is one of those, or such a category."""
+    own = getattr(dtype, "type", dtype)
+    return isinstance(own, type) and issubclass(own, extended)
+
+
 def issubdtype(dtype: Any, category: Any) -> bool:
     """Like `np.issubdtype`, where bfloat16 and the 8-bit floats count as floating types."""
+    if is_extended(dtype):
+        own = getattr(dtype, "type", dtype)
+        return isinstance(category, type) and issubclass(own, category)
+    if is_extended(category):
+        return False
     if isinstance(category, type) and issubclass(category, np.generic) and _is_abstract(category):
         try:
             k = kind(dtype)

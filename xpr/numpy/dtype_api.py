@@ -152,6 +152,8 @@ def issubdtype(arg1: Any, arg2: Any) -> Any:
     True
     """
     second = arg2.dtype.type if isinstance(arg2, ScalarType) else arg2
+    if dtypes.is_extended(arg1):
+        return dtypes.issubdtype(arg1, second)
     if isinstance(second, type) and second in _PYTHON_TYPES:
         # As in NumPy, a Python type stands for its 64-bit dtype here.
         second = np.dtype(second)

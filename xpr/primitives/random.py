@@ -37,6 +37,10 @@ _CHUNK = 1 << 12
 _FEW = 6
 _MASK = 0xFFFFFFFF
 
+# What NumPy's arithmetic takes: making a scalar costs as much as using it on a short array.
+_SHIFTS = tuple(tuple((np.uint32(r), np.uint32(32 - r)) for r in four) for four in ROTATIONS)
+_NUMBERS = tuple(np.uint32(i) for i in range(6))
+
 
 # ---- the function itself, in NumPy
 
@@ -61,15 +65,15 @@ def _chunk(k1: Any, k2: Any, x1: _Host, x2: _Host) -> None:
     x1 += k1
     x2 += k2
     for i in range(5):
-        for r in ROTATIONS[i % 2]:
+        for left, right in _SHIFTS[i % 2]:
             x1 += x2
-            np.right_shift(x2, np.uint32(32 - r), out=high)
-            np.left_shift(x2, np.uint32(r), out=x2)
+            np.right_shift(x2, right, out=high)
+            np.left_shift(x2, left, out=x2)
             x2 |= high
             x2 ^= x1
         x1 += schedule[(i + 1) % 3]
         x2 += schedule[(i + 2) % 3]
-        x2 += np.uint32(i + 1)
+        x2 += _NUMBERS[i + 1]
 
 
 def _blocks(k1: _Host, k2: _Host, x1: _Host, x2: _Host) -> tuple[_Host, _Host]:
