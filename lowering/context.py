@@ -10,7 +10,9 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.registry import find_rule
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
 
 if TYPE_CHECKING:
@@ -71,6 +73,13 @@ class LoweringContext:
         self._indent = indent
         self._count = 0
         self._constants: dict[Any, Value] = {}
+
+    # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
+    formulas_inline = False
+
+    def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
+        """The lowering rule of a primitive here."""
+        return find_rule(primitive, self.target)
 
     @property
     def in_region(self) -> bool:

@@ -17,7 +17,6 @@ from xpr.core.source_info import SourceInfo
 from xpr.core.trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
-from xpr.lowering.registry import find_rule
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import tensor_type
 from xpr.runtimes.base import HostCall
@@ -230,7 +229,7 @@ class ModuleBuilder:
             ctx.in_avals = [a.aval for a in eqn.invars]
             ctx.out_avals = [v.aval for v in eqn.outvars]
             out_avals = ctx.out_avals
-            rule = find_rule(eqn.primitive, self.target)
+            rule = ctx.rule_for(eqn.primitive)
             found = rule(ctx, *operands, **eqn.params)
             results = [found] if isinstance(found, Value) else list(found)
             for var, value, aval in zip(eqn.outvars, results, out_avals, strict=True):

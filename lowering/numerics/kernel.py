@@ -28,7 +28,7 @@ def map_scalars(
     """
     values = ctx.match(*operands)
     shape, result = values[0].shape, dtype or values[0].dtype
-    if not shape and ctx.in_region:
+    if ctx.formulas_inline or (not shape and ctx.in_region):
         # Regions of reductions take plain operations on scalars only.
         return formula(*(Expr(ctx, v) for v in values)).value
 

@@ -10,6 +10,8 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
+from xpr.lowering.vector_context import NotInRegisters
+from xpr.lowering.vector_loops import vector_scan
 from xpr.lowering.while_loop import while_loop
 from xpr.primitives.scan import scan_p
 
@@ -50,6 +52,11 @@ def _scan_lower(
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]
     if length == 0:
         return [*carry, *stacks]
+    if ctx.target.single_dispatch_loops and not ctx.in_region:
+        try:
+            return vector_scan(ctx, jaxpr, consts, carry, xs, length, reverse)
+        except NotInRegisters:
+            pass  # the plain form takes every program
     per_step = max(1, min(unroll, length))
 
     def step(inner: LoweringContext, count: Value, values: Sequence[Value]) -> list[Value]:

@@ -6,6 +6,8 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
+from xpr.lowering.vector_context import NotInRegisters
+from xpr.lowering.vector_loops import vector_while
 from xpr.lowering.while_loop import while_loop
 from xpr.primitives.while_loop import while_p
 
@@ -21,6 +23,13 @@ def _while_lower(
     ctx.module.note_hints(has_control_flow=True)
     held = cond_nconsts + body_nconsts
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:held]
+    if ctx.target.single_dispatch_loops and not ctx.in_region:
+        try:
+            return vector_while(
+                ctx, cond_jaxpr, body_jaxpr, cond_consts, body_consts, operands[held:]
+            )
+        except NotInRegisters:
+            pass  # the plain form takes every program
     return while_loop(
         ctx,
         operands[held:],

@@ -23,6 +23,9 @@ class Target:
     host_calls: bool = False
     """Whether a compiled program may call back into this Python process."""
 
+    single_dispatch_loops: bool = False
+    """Whether loops over small values may become one dispatch (`vector_loops.py`)."""
+
     overrides: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
     """Lowering rules by primitive name that replace the common rule on this target."""
 

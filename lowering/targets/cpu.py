@@ -74,6 +74,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         flags += (f"--iree-llvmcpu-target-triple={target_triple}",)
     return Target(
         name="cpu",
+        single_dispatch_loops=True,
         base_flags=flags,
         choose_flags=llvm_cpu_flag_sets,
         host_calls=True,

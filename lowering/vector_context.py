@@ -1,0 +1,307 @@
+"""Operations on values in registers: the builder for loops that run inside one dispatch.
+
+A `stablehlo.while` starts at least one dispatch for each step, which takes some microseconds. The
+body of a loop over small values is written here with the `vector`, `arith` and `math` dialects.
+Every array, whatever its shape, is one vector of its elements in row-major order, so that reshapes
+cost nothing and all other rearrangements are shuffles. The class has the methods of
+`LoweringContext` that elementwise rules and formulas use; what is not here raises `NotInRegisters`,
+and the loop is then lowered in the plain way.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.primitive import Primitive
+from xpr.lowering.context import I1, LoweringContext, Operand, Shape, Value
+from xpr.lowering.types import scalar_text
+
+if TYPE_CHECKING:
+    from xpr.lowering.module import ModuleBuilder
+
+MAX_ELEMENTS = 1024
+
+
+class NotInRegisters(Exception):
+    """The program has an operation, a type or a size for which this form does not do."""
+
+
+def register_element(dtype: np.dtype[Any]) -> str:
+    """The element type of a vector: integers have no sign there."""
+    kind = dtypes.kind(dtype)
+    if kind == "b":
+        return "i1"
+    if kind in "iu" and dtype.itemsize in (1, 2, 4, 8):
+        return f"i{8 * dtype.itemsize}"
+    if dtype in (np.float32, np.float64):
+        return f"f{8 * dtype.itemsize}"
+    raise NotInRegisters(f"dtype {dtype}")
+
+
+class Register(Value):
+    """An array as one vector of its elements."""
+
+    __slots__ = ()
+
+    @property
+    def count(self) -> int:
+        return max(1, math.prod(self.shape))
+
+    @property
+    def type(self) -> str:
+        return register_type(self.shape, self.dtype)
+
+
+def register_type(shape: Shape, dtype: np.dtype[Any]) -> str:
+    """The vector type of an array; NotInRegisters if it is empty or too large."""
+    size = math.prod(shape)
+    if not 0 < size <= MAX_ELEMENTS:
+        raise NotInRegisters(f"shape {shape}")
+    return f"vector<{size}x{register_element(dtype)}>"
+
+
+_FLOAT_UNARY = {
+    "negate": "arith.negf",
+    "abs": "math.absf",
+    "floor": "math.floor",
+    "ceil": "math.ceil",
+    "round_nearest_even": "math.roundeven",
+    "round_nearest_afz": "math.round",
+    "sqrt": "math.sqrt",
+}
+_FLOAT_BINARY = {
+    "add": "arith.addf",
+    "subtract": "arith.subf",
+    "multiply": "arith.mulf",
+    "divide": "arith.divf",
+    "maximum": "arith.maximumf",
+    "minimum": "arith.minimumf",
+}
+_INTEGER_BINARY = {
+    "add": "arith.addi",
+    "subtract": "arith.subi",
+    "multiply": "arith.muli",
+    "and": "arith.andi",
+    "or": "arith.ori",
+    "xor": "arith.xori",
+    "shift_left": "arith.shli",
+    "shift_right_logical": "arith.shrui",
+    "shift_right_arithmetic": "arith.shrsi",
+}
+_SIGN_DEPENDENT = {"divide": "div", "remainder": "rem", "maximum": "max", "minimum": "min"}
+_BOOLEAN_BINARY = {"maximum": "arith.ori", "minimum": "arith.andi"}
+_FLOAT_COMPARE = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt", "GE": "oge"}
+
+
+class VectorContext(LoweringContext):
+    """Emits the operations of a loop's body on registers."""
+
+    def __init__(self, module: ModuleBuilder, prefix: str, indent: str) -> None:
+        super().__init__(module, prefix, indent)
+        self.memory: dict[str, Value] = {}
+
+    formulas_inline = True
+
+    def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
+        """The rule of a primitive on registers."""
+        from xpr.lowering.vector_rules import vector_rule  # noqa: PLC0415  rules use this class
+
+        return vector_rule(self, primitive)
+
+    # ---- the basic forms
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise NotInRegisters(what)
+
+    def assign(self, text: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
+        if text.startswith(("stablehlo.", "util.")):
+            self._refuse(text.split()[0])
+        name = self.fresh()
+        self.emit(f"{name} = {text}")
+        return Register(name, tuple(shape), np.dtype(dtype))
+
+    def op(self, name: str, *_: Any, **__: Any) -> list[Value]:
+        self._refuse(name)
+
+    def barrier(self, x: Value) -> Value:
+        return x
+
+    def settled(self, x: Value) -> Value:
+        return x
+
+    def one_element(self, part: Value, x: Value) -> Value:
+        return part
+
+    # ---- constants
+
+    def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
+        dtype = np.dtype(dtype)
+        key = (str(value), dtype, tuple(shape))
+        known = self._constants.get(key)
+        if known is None:
+            text = scalar_text(_signless(np.asarray(value, dtype))[()], _signless_dtype(dtype))
+            type_ = register_type(tuple(shape), dtype)
+            known = self.assign(f"arith.constant dense<{text}> : {type_}", shape, dtype)
+            self._constants[key] = known
+        return known
+
+    def dense(self, values: np.ndarray[Any, Any]) -> Value:
+        flat = _signless(np.ascontiguousarray(values)).reshape(-1)
+        texts = ", ".join(scalar_text(v, flat.dtype) for v in flat)
+        type_ = register_type(values.shape, values.dtype)
+        return self.assign(f"arith.constant dense<[{texts}]> : {type_}", values.shape, values.dtype)
+
+    # ---- elementwise
+
+    def _assign(
+        self, op: str, values: Sequence[Value], shape: Shape, dtype: np.dtype[Any]
+    ) -> Value:
+        names = ", ".join(v.name for v in values)
+        return self.assign(f"{op} {names} : {values[0].type}", shape, dtype)
+
+    def unary(self, op: str, x: Value) -> Value:
+        kind = dtypes.kind(x.dtype)
+        if kind == "f":
+            if op == "rsqrt":
+                return self.div(self.constant(1, x.dtype, x.shape), self.unary("sqrt", x))
+            if op not in _FLOAT_UNARY:
+                self._refuse(op)
+            return self._assign(_FLOAT_UNARY[op], [x], x.shape, x.dtype)
+        if op == "negate":
+            return self.sub(self.constant(0, x.dtype, x.shape), x)
+        if op == "not":
+            all_bits = True if kind == "b" else ~x.dtype.type(0)
+            ones = self.constant(all_bits, x.dtype, x.shape)
+            return self._assign("arith.xori", [x, ones], x.shape, x.dtype)
+        if op == "abs" and kind == "i":
+            return self._assign("math.absi", [x], x.shape, x.dtype)
+        self._refuse(op)
+
+    def binary(self, op: str, x: Operand, y: Operand) -> Value:
+        a, b = self.match(x, y)
+        kind = dtypes.kind(a.dtype)
+        if kind == "f":
+            name = _FLOAT_BINARY.get(op)
+        elif kind == "b" and op in _BOOLEAN_BINARY:
+            name = _BOOLEAN_BINARY[op]
+        elif op in _SIGN_DEPENDENT:
+            name = f"arith.{_SIGN_DEPENDENT[op]}{'si' if kind == 'i' else 'ui'}"
+        else:
+            name = _INTEGER_BINARY.get(op)
+        if name is None:
+            self._refuse(op)
+        return self._assign(name, [a, b], a.shape, a.dtype)
+
+    def abs(self, x: Value) -> Value:
+        return x if dtypes.kind(x.dtype) == "u" else self.unary("abs", x)
+
+    def compare(self, direction: str, x: Operand, y: Operand, kind: str | None = None) -> Value:
+        a, b = self.match(x, y)
+        if kind == "TOTALORDER":
+            self._refuse("comparison by total order")
+        if dtypes.kind(a.dtype) == "f":
+            test, op = _FLOAT_COMPARE[direction], "arith.cmpf"
+        else:
+            sign = "s" if dtypes.kind(a.dtype) == "i" else "u"
+            test = direction.lower() if direction in ("EQ", "NE") else sign + direction.lower()
+            op = "arith.cmpi"
+        return self.assign(f"{op} {test}, {a.name}, {b.name} : {a.type}", a.shape, I1)
+
+    def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
+        a, b = self.match(on_true, on_false)
+        if pred.shape and pred.shape != a.shape:
+            a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
+        if pred.shape != a.shape:
+            pred = self.broadcast_in_dim(pred, a.shape, ())
+        return self.assign(
+            f"arith.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
+            a.shape,
+            a.dtype,
+        )
+
+    def convert(self, x: Value, dtype: Any) -> Value:
+        d = np.dtype(dtype)
+        if x.dtype == d:
+            return x
+        if d == I1:
+            return self.compare("NE", x, self.constant(0, x.dtype, x.shape))
+        source, target = dtypes.kind(x.dtype), dtypes.kind(d)
+        narrower = d.itemsize < x.dtype.itemsize
+        if source == target == "f":
+            op = "truncf" if narrower else "extf"
+        elif target == "f":
+            op = "sitofp" if source == "i" else "uitofp"
+        elif source == "f":
+            op = "fptosi" if target == "i" else "fptoui"
+        elif source == "b":
+            op = "extui"
+        elif d.itemsize == x.dtype.itemsize:
+            return Register(x.name, x.shape, d)
+        else:
+            op = "trunci" if narrower else "extsi" if source == "i" else "extui"
+        out = register_type(x.shape, d)
+        return self.assign(f"arith.{op} {x.name} : {x.type} to {out}", x.shape, d)
+
+    def bitcast(self, x: Value, dtype: Any) -> Value:
+        d = np.dtype(dtype)
+        out = register_type(x.shape, d)
+        if out == x.type:
+            return Register(x.name, x.shape, d)
+        if d.itemsize != x.dtype.itemsize or I1 in (d, x.dtype):
+            self._refuse("bitcast between widths")
+        return self.assign(f"arith.bitcast {x.name} : {x.type} to {out}", x.shape, d)
+
+    # ---- shapes
+
+    def reshape(self, x: Value, shape: Sequence[int]) -> Value:
+        return Register(x.name, tuple(shape), x.dtype)
+
+    def broadcast_in_dim(self, x: Value, shape: Shape, dims: Sequence[int]) -> Value:
+        shape = tuple(shape)
+        if math.prod(x.shape) == 1:
+            if math.prod(shape) == 1:
+                return self.reshape(x, shape)
+            out = register_type(shape, x.dtype)
+            return self.assign(f"vector.broadcast {x.name} : {x.type} to {out}", shape, x.dtype)
+        inner = [1] * len(shape)
+        for axis, d in zip(range(len(x.shape)), dims, strict=True):
+            inner[d] = x.shape[axis]
+        places = np.arange(math.prod(x.shape)).reshape(inner)
+        return self.rearranged([x], np.broadcast_to(places, shape))
+
+    def rearranged(self, xs: Sequence[Value], places: np.ndarray[Any, Any]) -> Value:
+        """The elements at `places` of the operands' elements, one operand after the other."""
+        joined, count = xs[0], math.prod(xs[0].shape)
+        for x in xs[1:]:
+            more = math.prod(x.shape)
+            joined = self._shuffle(joined, x, np.arange(count + more), (count + more,))
+            count += more
+        flat = places.reshape(-1)
+        if flat.size == count and np.array_equal(flat, np.arange(count)):
+            return self.reshape(joined, places.shape)
+        return self._shuffle(joined, joined, flat, places.shape)
+
+    def _shuffle(
+        self, a: Value, b: Value, places: np.ndarray[Any, Any], shape: Sequence[int]
+    ) -> Value:
+        register_type(tuple(shape), a.dtype)  # raises for sizes that do not do
+        mask = ", ".join(map(str, places.tolist()))
+        return self.assign(
+            f"vector.shuffle {a.name}, {b.name} [{mask}] : {a.type}, {b.type}",
+            tuple(shape),
+            a.dtype,
+        )
+
+
+def _signless_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
+
+
+def _signless(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The values with the bits of unsigned integers as signed ones."""
+    return values.view(_signless_dtype(values.dtype))

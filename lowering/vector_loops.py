@@ -1,0 +1,349 @@
+"""Loops over small values as one dispatch: the state in registers, slices read from memory.
+
+The loop is an `scf.for` (or `scf.while`) inside a `flow.dispatch.region`. The carried values are
+vectors; sequences and stacked results stay in memory and are read and written a slice at a time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
+from xpr.lowering.context import I1, LoweringContext, Shape, Value
+from xpr.lowering.vector_context import (
+    NotInRegisters,
+    Register,
+    VectorContext,
+    register_element,
+    register_type,
+)
+from xpr.lowering.vector_rules import program
+
+# Beyond these the plain form is as good, or compiling takes too long.
+_MAX_STATE = 4096
+_MAX_EQUATIONS = 400
+_MEMORY_BYTE = np.dtype(np.int8)
+
+
+def worthwhile(state: Sequence[ShapedArray], programs: Sequence[ClosedJaxpr]) -> bool:
+    """Whether a loop's state and programs are small enough to try."""
+    if sum(a.size for a in state) > _MAX_STATE:
+        return False
+    return sum(_equations(p.jaxpr) for p in programs) <= _MAX_EQUATIONS
+
+
+def _equations(jaxpr: Jaxpr) -> int:
+    return sum(1 + sum(_equations(s) for s in sub_jaxprs(e.params)) for e in jaxpr.eqns)
+
+
+class _Region(VectorContext):
+    """The inside of the dispatch: registers, and flat arrays in memory."""
+
+    def read(self, source: Value, offset: str, shape: Shape) -> Register:
+        """The elements of a flat array in memory from `offset` on."""
+        element = register_element(source.dtype)
+        if source.dtype == I1:
+            element = "i8"
+        count = max(1, math.prod(shape))
+        pad = self.fresh()
+        zero = "0.0" if element.startswith("f") else "0"
+        self.emit(f"{pad} = arith.constant {zero} : {element}")
+        name = self.fresh()
+        size = math.prod(source.shape)
+        self.emit(
+            f"{name} = vector.transfer_read {source.name}[{offset}], {pad} "
+            f"{{in_bounds = [true]}} : tensor<{size}x{element}>, vector<{count}x{element}>"
+        )
+        if source.dtype != I1:
+            return Register(name, tuple(shape), source.dtype)
+        bits = Register(name, tuple(shape), _MEMORY_BYTE)
+        found = self.compare("NE", bits, self.constant(0, _MEMORY_BYTE, tuple(shape)))
+        return Register(found.name, found.shape, I1)
+
+    def write(self, x: Value, target: str, offset: str, size: int) -> str:
+        """The flat array `target` with the elements of `x` from `offset` on."""
+        if x.dtype == I1:
+            x = self.convert(x, _MEMORY_BYTE)
+        element = register_element(x.dtype)
+        name = self.fresh()
+        self.emit(
+            f"{name} = vector.transfer_write {x.name}, {target}[{offset}] {{in_bounds = [true]}} : "
+            f"{x.type}, tensor<{size}x{element}>"
+        )
+        return name
+
+    def index(self, value: int) -> str:
+        """An index that is known now."""
+        name = self.fresh()
+        self.emit(f"{name} = arith.constant {value} : index")
+        return name
+
+    def as_index(self, x: Value) -> str:
+        """A rank-0 integer as an index."""
+        element, name = self.fresh(), self.fresh()
+        inner = register_element(x.dtype)
+        self.emit(f"{element} = vector.extract {x.name}[0] : {inner} from {x.type}")
+        op = "index_cast" if dtypes.kind(x.dtype) == "i" else "index_castui"
+        self.emit(f"{name} = arith.{op} {element} : {inner} to index")
+        return name
+
+    def times_index(self, index: str, factor: int) -> str:
+        if factor == 1:
+            return index
+        by, name = self.index(factor), self.fresh()
+        self.emit(f"{name} = arith.muli {index}, {by} : index")
+        return name
+
+    def plus_index(self, a: str, b: str) -> str:
+        name = self.fresh()
+        self.emit(f"{name} = arith.addi {a}, {b} : index")
+        return name
+
+    def nested(self, prefix: str) -> _Region:
+        """The context of a block inside this one."""
+        inner = _Region(self.module, prefix, self._indent + "  ")
+        inner.memory = self.memory
+        inner.source = self.source
+        return inner
+
+
+def _memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
+    """The type of a flat array as the dispatch sees it."""
+    element = "i8" if dtype == I1 else register_element(dtype)
+    return f"tensor<{math.prod(shape)}x{element}>"
+
+
+def _flat(ctx: LoweringContext, x: Value) -> Value:
+    """`x` as a flat array of a type that registers are read from."""
+    if x.dtype == I1:
+        x = ctx.convert(x, _MEMORY_BYTE)
+        flat = ctx.reshape(x, (math.prod(x.shape),))
+        return _renamed(flat, I1)
+    dtype = x.dtype
+    if dtypes.kind(dtype) == "u":
+        x = ctx.bitcast(x, np.dtype(f"i{dtype.itemsize}"))
+    flat = ctx.reshape(x, (math.prod(x.shape),))
+    return _renamed(flat, dtype)
+
+
+def _renamed(x: Value, dtype: np.dtype[Any]) -> Value:
+    return Value(x.name, x.shape, dtype)
+
+
+def _shaped(ctx: LoweringContext, name: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
+    """A flat result of the dispatch in its own shape and dtype."""
+    stored = (
+        _MEMORY_BYTE
+        if dtype == I1
+        else np.dtype(f"i{dtype.itemsize}")
+        if dtypes.kind(dtype) == "u"
+        else dtype
+    )
+    x = ctx.reshape(Value(name, (math.prod(shape),), stored), shape)
+    if dtype == I1:
+        return ctx.compare("NE", x, 0)
+    return ctx.bitcast(x, dtype) if stored != dtype else x
+
+
+class _Dispatch:
+    """One dispatch under construction: its operands, its text and its results."""
+
+    def __init__(self, ctx: LoweringContext) -> None:
+        self.outer = ctx
+        number = ctx.module.next_region()
+        self.region = _Region(ctx.module, f"v{number}_", ctx._indent + "  ")
+        self.region.source = ctx.source
+
+    def operand(self, x: Value) -> Value:
+        """A value of the program in memory, flat; registers are read from it."""
+        register_element(x.dtype)
+        return _flat(self.outer, x)
+
+    def held(self, x: Value) -> Value:
+        """A value that does not change: in registers if it is small, else in memory."""
+        flat = self.operand(x)
+        try:
+            register_type(x.shape, x.dtype)
+        except NotInRegisters:
+            name = f"{flat.name}"
+            self.region.memory[name] = Value(flat.name, x.shape, x.dtype)
+            return Value(name, x.shape, x.dtype)
+        register = self.region.read(flat, self.region.index(0), x.shape)
+        self.region.memory[register.name] = Value(flat.name, x.shape, x.dtype)
+        return register
+
+    def finish(
+        self, results: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
+    ) -> list[Value]:
+        """Closes the dispatch, whose results are flat arrays; they get their own shapes."""
+        ctx = self.outer
+        memory = [_memory_type(s, d) for s, d in types]
+        base = ctx.fresh()
+        left = f"{base} = " if len(results) == 1 else f"{base}:{len(results)} = "
+        body = "\n".join(self.region.lines)
+        indent = ctx._indent
+        text = (
+            f"{left}flow.dispatch.region -> ({', '.join(memory)}) {{\n{body}\n"
+            f"{indent}  flow.return {', '.join(results)} : {', '.join(memory)}\n"
+            f"{indent}}} count() -> (index, index, index) {{\n"
+            f"{indent}  %one = arith.constant 1 : index\n"
+            f"{indent}  flow.return %one, %one, %one : index, index, index\n"
+            f"{indent}}}"
+        )
+        ctx.emit(text)
+        names = [base] if len(results) == 1 else [f"{base}#{i}" for i in range(len(results))]
+        return [
+            _shaped(ctx, name, shape, dtype)
+            for name, (shape, dtype) in zip(names, types, strict=True)
+        ]
+
+
+def vector_scan(
+    ctx: LoweringContext,
+    jaxpr: ClosedJaxpr,
+    consts: Sequence[Value],
+    carry: Sequence[Value],
+    xs: Sequence[Value],
+    length: int,
+    reverse: bool,
+) -> list[Value]:
+    """A scan as one dispatch; NotInRegisters if its program does not do."""
+    ys_avals = jaxpr.out_avals[len(carry) :]
+    worth = [*(v.aval for v in carry), *(a for a in jaxpr.in_avals[len(consts) + len(carry) :])]
+    if length == 0 or not worthwhile([*worth, *ys_avals], [jaxpr]) or not (carry or ys_avals):
+        raise NotInRegisters("a large loop")
+    dispatch = _Dispatch(ctx)
+    region = dispatch.region
+    held = [dispatch.held(c) for c in consts]
+    starts = [region.read(dispatch.operand(c), region.index(0), c.shape) for c in carry]
+    sources = [dispatch.operand(x) for x in xs]
+    stacks = []
+    for a in ys_avals:
+        register_type(a.shape, a.dtype)
+        name = region.fresh()
+        region.emit(f"{name} = tensor.empty() : {_memory_type((length, *a.shape), a.dtype)}")
+        stacks.append(name)
+    low, high, one = region.index(0), region.index(length), region.index(1)
+    inner = region.nested(f"{region._prefix}b")
+    counter = "%" + inner._prefix + "i"
+    types = [
+        *(v.type for v in starts),
+        *(_memory_type((length, *a.shape), a.dtype) for a in ys_avals),
+    ]
+    arguments = [f"%{inner._prefix}s{k}" for k in range(len(types))]
+    place = counter
+    if reverse:
+        last = inner.index(length - 1)
+        place = inner.fresh()
+        inner.emit(f"{place} = arith.subi {last}, {counter} : index")
+    slices = []
+    for x, source in zip(xs, sources, strict=True):
+        shape = x.shape[1:]
+        register_type(shape, x.dtype)
+        offset = inner.times_index(place, math.prod(shape))
+        slices.append(inner.read(source, offset, shape))
+    state = [
+        Register(name, v.shape, v.dtype)
+        for name, v in zip(arguments[: len(starts)], starts, strict=True)
+    ]
+    out = program(inner, jaxpr, [*held, *state, *slices])
+    written = []
+    for a, y, target in zip(ys_avals, out[len(carry) :], arguments[len(starts) :], strict=True):
+        offset = inner.times_index(place, math.prod(a.shape))
+        written.append(inner.write(y, target, offset, length * math.prod(a.shape)))
+    yielded = [*(v.name for v in out[: len(carry)]), *written]
+    loop = region.fresh()
+    count = f":{len(types)}" if len(types) > 1 else ""
+    pairs = ", ".join(
+        f"{a} = {s}" for a, s in zip(arguments, [*(v.name for v in starts), *stacks], strict=True)
+    )
+    joined = ", ".join(types)
+    region.emit(
+        f"{loop}{count} = scf.for {counter} = {low} to {high} step {one} iter_args({pairs}) -> "
+        f"({joined}) {{\n"
+        + "\n".join(inner.lines)
+        + f"\n{inner._indent}scf.yield {', '.join(yielded)} : {joined}\n{region._indent}}}"
+    )
+    names = [loop] if len(types) == 1 else [f"{loop}#{k}" for k in range(len(types))]
+    carry_types = [(v.shape, v.dtype) for v in starts]
+    results = _stored(region, names[: len(starts)], carry_types)
+    all_types = [*carry_types, *(((length, *a.shape), a.dtype) for a in ys_avals)]
+    return dispatch.finish([*results, *names[len(starts) :]], all_types)
+
+
+def _stored(
+    region: _Region, names: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
+) -> list[str]:
+    """Registers written to arrays of their own."""
+    results = []
+    for name, (shape, dtype) in zip(names, types, strict=True):
+        empty = region.fresh()
+        region.emit(f"{empty} = tensor.empty() : {_memory_type(shape, dtype)}")
+        x = Register(name, shape, dtype)
+        results.append(region.write(x, empty, region.index(0), max(1, math.prod(shape))))
+    return results
+
+
+def vector_while(
+    ctx: LoweringContext,
+    condition: ClosedJaxpr,
+    body: ClosedJaxpr,
+    cond_consts: Sequence[Value],
+    body_consts: Sequence[Value],
+    carry: Sequence[Value],
+) -> list[Value]:
+    """A while loop as one dispatch; NotInRegisters if its programs do not do."""
+    if not carry or not worthwhile([v.aval for v in carry], [condition, body]):
+        raise NotInRegisters("a large loop")
+    dispatch = _Dispatch(ctx)
+    region = dispatch.region
+    cond_held = [dispatch.held(c) for c in cond_consts]
+    body_held = [dispatch.held(c) for c in body_consts]
+    starts = [region.read(dispatch.operand(c), region.index(0), c.shape) for c in carry]
+    types = [v.type for v in starts]
+    joined = ", ".join(types)
+
+    def block(
+        prefix: str, make: Callable[[_Region, list[Register]], None]
+    ) -> tuple[_Region, list[str]]:
+        inner = region.nested(region._prefix + prefix)
+        names = [f"%{inner._prefix}s{k}" for k in range(len(types))]
+        make(
+            inner,
+            [Register(n, v.shape, v.dtype) for n, v in zip(names, starts, strict=True)],
+        )
+        return inner, names
+
+    def test(inner: _Region, state: list[Register]) -> None:
+        (holds,) = program(inner, condition, [*cond_held, *state])
+        bit = inner.fresh()
+        inner.emit(f"{bit} = vector.extract {holds.name}[0] : i1 from {holds.type}")
+        values = ", ".join(s.name for s in state)
+        inner.emit(f"scf.condition({bit}) {values} : {joined}")
+
+    def step(inner: _Region, state: list[Register]) -> None:
+        out = program(inner, body, [*body_held, *state])
+        inner.emit(f"scf.yield {', '.join(v.name for v in out)} : {joined}")
+
+    before, before_names = block("c", test)
+    after, after_names = block("b", step)
+    loop = region.fresh()
+    count = f":{len(types)}" if len(types) > 1 else ""
+    pairs = ", ".join(f"{a} = {s.name}" for a, s in zip(before_names, starts, strict=True))
+    block_arguments = ", ".join(f"{n}: {t}" for n, t in zip(after_names, types, strict=True))
+    region.emit(
+        f"{loop}{count} = scf.while ({pairs}) : ({joined}) -> ({joined}) {{\n"
+        + "\n".join(before.lines)
+        + f"\n{region._indent}}} do {{\n{region._indent}^bb0({block_arguments}):\n"
+        + "\n".join(after.lines)
+        + f"\n{region._indent}}}"
+    )
+    names = [loop] if len(types) == 1 else [f"{loop}#{k}" for k in range(len(types))]
+    carry_types = [(v.shape, v.dtype) for v in starts]
+    return dispatch.finish(_stored(region, names, carry_types), carry_types)

@@ -1,0 +1,207 @@
+"""What primitives become on registers: shuffles, sums of shuffles, and elementwise operations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import Primitive, get_primitive
+from xpr.lowering.context import Value
+from xpr.lowering.registry import find_rule
+from xpr.lowering.vector_context import NotInRegisters, VectorContext
+
+# Families whose common rules are written with elementwise operations alone.
+_ELEMENTWISE = ("elementwise", "power", "elementary", "compare", "convert", "integer", "special")
+_MAX_PRODUCTS = 1 << 14
+
+Rule = Callable[..., Any]
+
+
+def vector_rule(ctx: VectorContext, primitive: Primitive) -> Rule:
+    """The rule of `primitive`; NotInRegisters if there is none."""
+    own = _RULES.get(primitive.name)
+    if own is not None:
+        return own
+    if primitive.family in _ELEMENTWISE:
+        return find_rule(primitive, ctx.target)
+    raise NotInRegisters(primitive.name)
+
+
+def _numbered(x: Value, start: int = 0) -> np.ndarray[Any, Any]:
+    return np.arange(start, start + math.prod(x.shape)).reshape(x.shape)
+
+
+def _rearranging(name: str) -> Rule:
+    """The rule of a primitive that only moves elements: its reference rule moves their numbers."""
+
+    def rule(ctx: VectorContext, *xs: Value, **params: Any) -> Any:
+        starts = np.cumsum([0, *(math.prod(x.shape) for x in xs)])
+        numbers = [_numbered(x, int(s)) for x, s in zip(xs, starts[:-1], strict=True)]
+        moved = get_primitive(name).reference(*numbers, **params)
+        if get_primitive(name).multiple_results:
+            return [ctx.rearranged(xs, np.asarray(m)) for m in moved]
+        return ctx.rearranged(xs, np.asarray(moved))
+
+    return rule
+
+
+def _folded(ctx: VectorContext, op: str, x: Value, places: np.ndarray[Any, Any]) -> Value:
+    """`op` over the last axis of `places`, which number elements of `x`, by halving."""
+    out = places.shape[:-1]
+    if places.shape[-1] == 0:
+        raise NotInRegisters("a reduction of nothing")
+    total: Value | None = None
+    while places.shape[-1] > 1:
+        half = places.shape[-1] // 2
+        if places.shape[-1] % 2:
+            last = ctx.rearranged([x], places[..., -1])
+            total = last if total is None else ctx.binary(op, total, last)
+        a, b = places[..., :half], places[..., half : 2 * half]
+        x = ctx.binary(op, ctx.rearranged([x], a), ctx.rearranged([x], b))
+        places = np.arange(a.size).reshape(a.shape)
+    x = ctx.rearranged([x], places[..., 0].reshape(out))
+    return x if total is None else ctx.binary(op, x, total)
+
+
+def _reducing(op: str) -> Rule:
+    def rule(ctx: VectorContext, x: Value, *, axes: Sequence[int], **_: Any) -> Value:
+        places = np.moveaxis(_numbered(x), tuple(axes), range(-len(axes), 0))
+        kept = places.shape[: len(x.shape) - len(axes)]
+        return _folded(ctx, op, x, places.reshape(*kept, math.prod(places.shape[len(kept) :])))
+
+    return rule
+
+
+def _dot_general(
+    ctx: VectorContext,
+    a: Value,
+    b: Value,
+    *,
+    dimension_numbers: Any,
+    preferred_element_type: Any,
+    **_: Any,
+) -> Value:
+    if a.dtype != b.dtype or preferred_element_type not in (None, a.dtype):
+        raise NotInRegisters("a product of several dtypes")
+    (left, right), (left_batch, right_batch) = dimension_numbers
+
+    def arranged(x: Value, batch: Sequence[int], contract: Sequence[int]) -> np.ndarray[Any, Any]:
+        free = [i for i in range(len(x.shape)) if i not in (*batch, *contract)]
+        numbers = _numbered(x).transpose(*batch, *free, *contract)
+        sizes = [math.prod(x.shape[i] for i in axes) for axes in (batch, free, contract)]
+        return numbers.reshape(sizes)
+
+    m, n = arranged(a, left_batch, left), arranged(b, right_batch, right)
+    shape = (m.shape[0], m.shape[1], n.shape[1])
+    if math.prod(shape) * m.shape[2] > _MAX_PRODUCTS:
+        raise NotInRegisters("a large product")
+    total: Value | None = None
+    for k in range(m.shape[2]):
+        x = ctx.rearranged([a], np.broadcast_to(m[:, :, None, k], shape))
+        y = ctx.rearranged([b], np.broadcast_to(n[:, None, :, k], shape))
+        product = ctx.mul(x, y)
+        total = product if total is None else ctx.add(total, product)
+    if total is None:
+        raise NotInRegisters("a product over nothing")
+    return ctx.reshape(total, ctx.out_avals[0].shape)
+
+
+def _iota(ctx: VectorContext, **params: Any) -> Value:
+    return ctx.dense(np.asarray(get_primitive("iota").reference(**params)))
+
+
+def _same(ctx: VectorContext, x: Value, **_: Any) -> Value:
+    del ctx
+    return x
+
+
+def _all_same(ctx: VectorContext, *xs: Value, **_: Any) -> list[Value]:
+    del ctx
+    return list(xs)
+
+
+def program(ctx: VectorContext, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+    """The results of `closed` on registers."""
+    consts = [ctx.dense(np.asarray(c)) for c in closed.consts]
+    return ctx.module.lower_jaxpr(ctx, closed.jaxpr, consts, operands)
+
+
+def _call(parameter: str) -> Rule:
+    def rule(ctx: VectorContext, *operands: Value, **params: Any) -> list[Value]:
+        return program(ctx, params[parameter], operands)
+
+    return rule
+
+
+def _cond(ctx: VectorContext, index: Value, *operands: Value, branches: Any) -> list[Value]:
+    """All branches, and each element by its branch: they are small."""
+    columns = [program(ctx, closed, operands) for closed in branches]
+    out = columns[-1]
+    for k in range(len(branches) - 2, -1, -1):
+        here = ctx.compare("EQ" if k else "LE", index, ctx.constant(k, index.dtype))
+        out = [ctx.select(here, x, y) for x, y in zip(columns[k], out, strict=True)]
+    return out
+
+
+def _dynamic_slice(
+    ctx: VectorContext, x: Value, *starts: Value, slice_sizes: Sequence[int]
+) -> Value:
+    """A stretch of an array in memory, at indices that are known in the loop only."""
+    source = ctx.memory.get(x.name)
+    if source is None:
+        raise NotInRegisters("a slice of registers at an index known in the loop only")
+    sizes = tuple(slice_sizes)
+    first = next((i for i, s in enumerate(sizes) if s != 1), len(sizes))
+    if sizes[first + 1 :] != source.shape[first + 1 :]:
+        raise NotInRegisters("a slice that is not one stretch")
+    offset: str | None = None
+    for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        stride = math.prod(source.shape[i + 1 :])
+        low = ctx.constant(0, start.dtype)
+        high = ctx.constant(source.shape[i] - size, start.dtype)
+        inside = ctx.minimum(ctx.maximum(start, low), high)
+        term = ctx.times_index(ctx.as_index(inside), stride)
+        offset = term if offset is None else ctx.plus_index(offset, term)
+    assert offset is not None
+    return ctx.read(source, offset, sizes)
+
+
+_MOVING = (
+    "broadcast_in_dim",
+    "reshape",
+    "transpose",
+    "squeeze",
+    "rev",
+    "slice",
+    "pad",
+    "concatenate",
+    "stack",
+    "unstack",
+    "split",
+    "tile",
+)
+_RULES: dict[str, Rule] = {
+    **{name: _rearranging(name) for name in _MOVING},
+    "reduce_sum": _reducing("add"),
+    "reduce_prod": _reducing("multiply"),
+    "reduce_max": _reducing("maximum"),
+    "reduce_min": _reducing("minimum"),
+    "reduce_and": _reducing("and"),
+    "reduce_or": _reducing("or"),
+    "reduce_xor": _reducing("xor"),
+    "dot_general": _dot_general,
+    "iota": _iota,
+    "jit": _call("jaxpr"),
+    "custom_jvp_call": _call("call_jaxpr"),
+    "custom_vjp_call": _call("call_jaxpr"),
+    "cond": _cond,
+    "stop_gradient": _same,
+    "name": _same,
+    "copy": _same,
+    "optimization_barrier": _all_same,
+    "dynamic_slice": _dynamic_slice,
+}
