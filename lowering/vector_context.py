@@ -189,6 +189,8 @@ class VectorContext(LoweringContext):
             name = _FLOAT_BINARY.get(op)
         elif kind == "b" and op in _BOOLEAN_BINARY:
             name = _BOOLEAN_BINARY[op]
+        elif op in ("divide", "remainder"):
+            return self._integer_division(op, a, b)
         elif op in _SIGN_DEPENDENT:
             name = f"arith.{_SIGN_DEPENDENT[op]}{'si' if kind == 'i' else 'ui'}"
         else:
@@ -196,6 +198,28 @@ class VectorContext(LoweringContext):
         if name is None:
             self._refuse(op)
         return self._assign(name, [a, b], a.shape, a.dtype)
+
+    def _integer_division(self, op: str, a: Value, b: Value) -> Value:
+        """StableHLO's quotient and remainder, defined by 0 and of the least integer by -1 too.
+
+        The processor traps on both.
+        """
+        kind = dtypes.kind(a.dtype)
+        if kind not in "iu":
+            self._refuse(op)
+        one = self.constant(1, a.dtype, a.shape)
+        by_zero = self.compare("EQ", b, 0)
+        unsafe = by_zero
+        if kind == "i":
+            unsafe = self.or_(by_zero, self.compare("EQ", b, -1))
+        name = f"arith.{_SIGN_DEPENDENT[op]}{'si' if kind == 'i' else 'ui'}"
+        safe = self._assign(name, [a, self.select(unsafe, one, b)], a.shape, a.dtype)
+        if op == "remainder":
+            # The remainder by 1 is that by -1, and by 0 the dividend.
+            return self.select(by_zero, a, safe)
+        if kind == "i":
+            safe = self.select(self.compare("EQ", b, -1), self.neg(a), safe)
+        return self.select(by_zero, self.constant(~a.dtype.type(0), a.dtype, a.shape), safe)
 
     def abs(self, x: Value) -> Value:
         return x if dtypes.kind(x.dtype) == "u" else self.unary("abs", x)

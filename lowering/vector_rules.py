@@ -85,7 +85,7 @@ def _dot_general(
     preferred_element_type: Any,
     **_: Any,
 ) -> Value:
-    if a.dtype != b.dtype or preferred_element_type not in (None, a.dtype):
+    if a.dtype == np.bool_ or a.dtype != b.dtype or preferred_element_type not in (None, a.dtype):
         raise NotInRegisters("a product of several dtypes")
     (left, right), (left_batch, right_batch) = dimension_numbers
 

@@ -210,9 +210,7 @@ def test_forward_mode_of_while_loop() -> None:
     close(xpr.jvp(lambda x: power(x, 3), (2.0,), (1.0,))[1], 12.0)
     close(xpr.jacfwd(power)(2.0, 4), 32.0)
     close(xpr.jit(xpr.jacfwd(power))(2.0, 4), 32.0)
-    with pytest.raises(
-        ValueError, match="Reverse-mode differentiation does not work for lax"
-    ):
+    with pytest.raises(ValueError, match="Reverse-mode differentiation does not work for lax"):
         xpr.grad(power)(2.0, 3)
     # Values of a loop that are not differentiated are no obstacle.
     close(xpr.grad(lambda x: x * power(xpr.lax.stop_gradient(x), 2))(3.0), 9.0)

@@ -1,0 +1,207 @@
+"""Loops as one dispatch: every operation on registers against the reference rules."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.harness import assert_same, run_reference
+from tests.op_row import OpRow, np_dtype
+from tests.op_table import all_rows
+from xpr import lax
+from xpr.core.config import override
+from xpr.lowering.vector_context import MAX_ELEMENTS
+
+_FAMILIES = (
+    "elementwise",
+    "power",
+    "elementary",
+    "compare",
+    "convert",
+    "integer",
+    "shape",
+    "joining",
+    "reduce",
+    "dot_general",
+    "creation",
+)
+_DTYPES = ("float32", "float64", "int32", "uint32", "int8", "bool")
+
+
+def is_one_dispatch(text: str) -> bool:
+    """Whether the loops of a program were lowered to dispatches of their own."""
+    return "scf." in text and "stablehlo.while" not in text
+
+
+def _in_a_loop(row: OpRow):
+    """The row's function in the second step of a loop, its operands constants of the loop."""
+
+    def looped(*args: Any) -> list[Any]:
+        def step(carry: Any, _: Any) -> Any:
+            out = row.function(*args)
+            return carry + 1, list(out) if isinstance(out, (tuple, list)) else [out]
+
+        _, ys = lax.scan(step, 0, None, length=2)
+        return [y[1] for y in ys]
+
+    return looped
+
+
+def _cases(family: str, dtype: str) -> list[tuple[OpRow, list[np.ndarray[Any, Any]]]]:
+    found = []
+    for row in all_rows()[family]:
+        if dtype not in row.dtypes or "cpu" in row.skip:
+            continue
+        rng = np.random.default_rng(zlib.crc32(f"{row.id}/{dtype}/loop".encode()))
+        args = [np.asarray(a) for a in row.args(rng, np_dtype(dtype))]
+        if all(0 < a.size <= MAX_ELEMENTS for a in args):
+            found.append((row, args))
+    return found
+
+
+@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("family", _FAMILIES)
+def test_operations_on_registers(family: str, dtype: str) -> None:
+    """Rows whose program does not do in registers are lowered plainly; most must do."""
+    cases = _cases(family, dtype)
+    if not cases:
+        return
+    with override("enable_x64", True):
+        chosen = [
+            (row, args)
+            for row, args in cases
+            if is_one_dispatch(xpr.jit(_in_a_loop(row)).lower(*args).as_text())
+        ]
+        if family in ("elementwise", "shape"):
+            assert len(chosen) >= len(cases) // 2
+        if not chosen:
+            return
+        operands = [a for _, args in chosen for a in args]
+
+        def program(*flat: Any) -> list[list[Any]]:
+            out, at = [], 0
+            for row, args in chosen:
+                out.append(_in_a_loop(row)(*flat[at : at + len(args)]))
+                at += len(args)
+            return out
+
+        found = xpr.jit(program)(*operands)
+        expected = run_reference([(row.function, args) for row, args in chosen])
+    for (row, _), got, wanted in zip(chosen, found, expected, strict=True):
+        for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
+            rtol, atol = row.tolerance_for(b.dtype)
+            assert_same(np.asarray(a), b, rtol, atol, what=f"{row.id} {dtype} result {i}")
+
+
+# ---- loops
+
+
+def _text(f, *args):
+    return xpr.jit(f).lower(*args).as_text()
+
+
+def test_what_becomes_one_dispatch() -> None:
+    x = np.ones(16, "f4")
+    small = lambda x: lax.scan(lambda c, _: (jnp.sin(c), c), x, None, length=9)  # noqa: E731
+    assert is_one_dispatch(_text(small, x))
+    assert is_one_dispatch(
+        _text(lambda x: lax.while_loop(lambda c: c[0] < 9.0, lambda c: c + 1, x), x)
+    )
+    assert is_one_dispatch(_text(xpr.grad(lambda x: small(x)[0].sum()), x))
+    # Large values, sorting and empty arrays take the plain form.
+    large = np.ones((64, 64), "f4")
+    assert not is_one_dispatch(
+        _text(lambda x: lax.scan(lambda c, _: (c @ c, None), x, None, length=3)[0], large)
+    )
+    assert not is_one_dispatch(
+        _text(lambda x: lax.scan(lambda c, _: (jnp.sort(c), None), x, None, length=3)[0], x)
+    )
+    assert not is_one_dispatch(
+        _text(lambda x: lax.scan(lambda c, _: (c, None), x, None, length=3)[0], x[:0])
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_slices_and_stacks_of_every_dtype(dtype: str, reverse: bool) -> None:
+    rng = np.random.default_rng(0)
+    xs = rng.integers(0, 2 if dtype == "bool" else 100, (7, 2, 3)).astype(dtype)
+    start = xs[0]
+
+    def f(start, xs):
+        def step(c, x):
+            y = jnp.where(x > c, x, c)
+            return y, (c, x[1])
+
+        return lax.scan(step, start, xs, reverse=reverse)
+
+    with override("enable_x64", True):
+        assert is_one_dispatch(_text(f, start, xs))
+        carry, (cs, rows) = xpr.jit(f)(start, xs)
+    c, seen = start, []
+    for x in xs[::-1] if reverse else xs:
+        seen.append(c)
+        c = np.where(x > c, x, c)
+    np.testing.assert_array_equal(np.asarray(carry), c)
+    np.testing.assert_array_equal(np.asarray(cs), seen[::-1] if reverse else seen)
+    np.testing.assert_array_equal(np.asarray(rows), xs[:, 1])
+
+
+def test_an_index_into_memory_is_clamped() -> None:
+    table = np.arange(2000, dtype="f4")
+
+    def f(table, start):
+        def step(s):
+            i, total = s
+            return i + 700, total + lax.dynamic_slice(table, (i,), (1,))[0]
+
+        return lax.while_loop(lambda s: s[0] < 3000, step, (start, jnp.float32(0)))[1]
+
+    assert is_one_dispatch(_text(f, table, -5000))
+    expected, i = 0.0, -5000
+    while i < 3000:
+        place = i + 2000 if i < 0 else i  # negative indices count from the end
+        expected += table[min(max(place, 0), 1999)]
+        i += 700
+    assert float(xpr.jit(f)(table, -5000)) == expected
+
+
+def test_integrators_match_numpy() -> None:
+    def rates(s):
+        return jnp.stack(
+            [10.0 * (s[1] - s[0]), s[0] * (28.0 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]]
+        )
+
+    def f(s):
+        def step(s, _):
+            h = 0.01
+            k1 = rates(s)
+            k2 = rates(s + h / 2 * k1)
+            k3 = rates(s + h / 2 * k2)
+            k4 = rates(s + h * k3)
+            s = s + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+            return s, s
+
+        return lax.scan(step, s, None, length=50)[1]
+
+    with override("enable_x64", True):
+        start = np.array([1.0, 1.0, 1.0])
+        assert is_one_dispatch(_text(f, start))
+        found = np.asarray(xpr.jit(f)(start))
+    s = start
+
+    def numpy_rates(s):
+        return np.array([10 * (s[1] - s[0]), s[0] * (28 - s[2]) - s[1], s[0] * s[1] - 8 / 3 * s[2]])
+
+    for row in found:
+        k1 = numpy_rates(s)
+        k2 = numpy_rates(s + 0.005 * k1)
+        k3 = numpy_rates(s + 0.005 * k2)
+        k4 = numpy_rates(s + 0.01 * k3)
+        s = s + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+        np.testing.assert_allclose(row, s, rtol=1e-10)
