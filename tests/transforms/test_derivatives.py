@@ -450,3 +450,27 @@ def test_errors_of_jacobians() -> None:
     with pytest.raises(TypeError, match="jacrev requires real-valued outputs"):
         xpr.jacrev(lambda x: x * 1j)(1.0)
     close(xpr.jacfwd(lambda z: z * z, holomorphic=True)(1j), 2j)
+
+
+# ---- derivatives as values
+
+
+def test_pullbacks_leave_and_enter_compiled_functions() -> None:
+    value, pull = xpr.jit(lambda x: xpr.vjp(lambda y: jnp.sin(y) * y, x))(0.5)
+    close(value, np.sin(0.5) * 0.5)
+    slope = np.cos(0.5) * 0.5 + np.sin(0.5)
+    close(pull(2.0)[0], 2 * slope)
+    close(xpr.jit(lambda f, ct: f(ct)[0])(pull, 3.0), 3 * slope)
+    assert all(x.shape == () for x in xpr.tree.leaves(pull))
+    _, push = xpr.jit(lambda x: xpr.linearize(jnp.sin, x))(0.5)
+    close(push(2.0), 2 * np.cos(0.5))
+
+
+def test_tangents_of_integers_leave_compiled_functions() -> None:
+    found = xpr.jit(xpr.grad(lambda n: n * 2.0, allow_int=True))(3)
+    assert found.dtype == float0
+    _, pull = xpr.vjp(lambda x, n: x * n, 2.0, 3)
+    ct_x, ct_n = xpr.jit(pull)(1.0)
+    close(ct_x, 3.0)
+    assert ct_n.dtype == float0
+    assert ct_n.shape == ()

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
@@ -83,12 +84,15 @@ class CompiledProgram:
         jaxpr = closed.jaxpr
         inputs: dict[Var, int] = {v: i for i, v in enumerate(jaxpr.invars)}
         constants: dict[Var, int] = {v: i for i, v in enumerate(jaxpr.constvars)}
-        # For each result: ("in", i), ("const", i) or ("out", k-th result of the executable).
+        # For each result: ("in", i), ("const", i), ("out", k-th result of the executable), or
+        # ("float0", 0): tangents of integers, which have no values.
         self._routes: list[tuple[str, int]] = []
         computed: list[Any] = []
         place: dict[Var, int] = {}
         for v in jaxpr.outvars:
-            if isinstance(v, Var) and v in inputs:
+            if v.aval.dtype == dtypes.float0:
+                self._routes.append(("float0", 0))
+            elif isinstance(v, Var) and v in inputs:
                 self._routes.append(("in", inputs[v]))
             elif isinstance(v, Var) and v in constants:
                 self._routes.append(("const", constants[v]))
@@ -149,7 +153,7 @@ class CompiledProgram:
 
     # ---- running
 
-    def __call__(self, args: Sequence[Any]) -> list[ArrayImpl]:
+    def __call__(self, args: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results.
 
         Arguments are arrays, or NumPy values and Python numbers, which are taken without a copy
@@ -181,7 +185,8 @@ class CompiledProgram:
             out = self._route(args, buffers, results, committed)
         if state.debug_nans or state.debug_infs:
             for a in out:
-                check_finite(a._value)
+                if type(a) is ArrayImpl:
+                    check_finite(a._value)
         return out
 
     def _route(
@@ -190,14 +195,17 @@ class CompiledProgram:
         buffers: Sequence[Buffer],
         results: Sequence[Buffer],
         committed: bool,
-    ) -> list[ArrayImpl]:
+    ) -> list[Any]:
         """Results that are operands, constants or one another, each as an array of its own.
 
         They may share memory: whoever donates one of them gets a private copy to write to.
         """
-        out = []
+        out: list[Any] = []
         taken: set[int] = set()
         for (kind, index), aval in zip(self._routes, self.out_avals, strict=True):
+            if kind == "float0":
+                out.append(np.zeros(aval.shape, dtypes.float0))
+                continue
             if kind == "out" and index not in taken:
                 taken.add(index)
                 out.append(ArrayImpl(aval, (results[index],), committed))

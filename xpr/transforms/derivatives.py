@@ -10,7 +10,7 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.errors import shown
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.trace import JaxprTrace, get_aval, trace_to_jaxpr
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
@@ -114,31 +114,92 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     out_avals = [tangent_aval(get_aval(x)) for x in out[: flat.count]]
     nonzero = nonzero[: flat.count]
     linear = _first_results(linear, sum(nonzero))
-    out_tree, in_tree = flat.out_tree, tree_util.tree_structure(primals)
-
-    def f_jvp(*tangents: Any) -> Any:
-        moves, tangent_tree = tree_util.tree_flatten(tangents)
-        if tangent_tree != in_tree:
-            raise TypeError(
-                "linearized function called with tangents of tree structure "
-                f"{tangent_tree}, but the primals have {in_tree}"
-            )
-        for p, t in zip(leaves, moves, strict=True):
-            _check_linear_tangent(p, t)
-        given = [t for t, w in zip(moves, wanted, strict=True) if w]
-        found = iter(eval_jaxpr(linear.jaxpr, linear.consts, *given))
-        results = [
-            _as_array(next(found) if nz else zeros(a))
-            for a, nz in zip(out_avals, nonzero, strict=True)
-        ]
-        return tree_util.tree_unflatten(out_tree, results)
-
+    f_jvp = _Pushforward(
+        linear.consts,
+        _LinearProgram(
+            fun,
+            linear.jaxpr,
+            tree_util.tree_structure(primals),
+            tuple(get_aval(x) for x in leaves),
+            tuple(wanted),
+            flat.out_tree,
+            tuple(out_avals),
+            tuple(nonzero),
+        ),
+    )
     result = flat.result(out), f_jvp
     return (*result, flat.aux(out)) if has_aux else result
 
 
-def _check_linear_tangent(primal: Any, tangent: Any) -> None:
-    p, t = get_aval(primal), get_aval(tangent)
+class _LinearProgram:
+    """What a linearized function is but for its residuals: compared by identity."""
+
+    def __init__(
+        self,
+        fun: Callable[..., Any],
+        jaxpr: Jaxpr,
+        in_tree: Any,
+        in_avals: tuple[ShapedArray, ...],
+        wanted: tuple[bool, ...],
+        out_tree: Any,
+        out_avals: tuple[ShapedArray, ...],
+        nonzero: tuple[bool, ...],
+    ) -> None:
+        self.fun = fun
+        self.jaxpr = jaxpr
+        self.in_tree = in_tree
+        self.in_avals = in_avals
+        self.wanted = wanted
+        self.out_tree = out_tree
+        self.out_avals = out_avals
+        self.nonzero = nonzero
+
+
+class _Linearized:
+    """A derivative at a point, a pytree whose leaves are its residuals.
+
+    So it can leave and enter compiled functions.
+    """
+
+    def __init__(self, residuals: Sequence[Any], program: _LinearProgram) -> None:
+        self.residuals = list(residuals)
+        self.program = program
+
+    def __init_subclass__(cls) -> None:
+        tree_util.register_pytree_node(
+            cls,
+            lambda f: (tuple(f.residuals), f.program),
+            lambda program, residuals: cls(residuals, program),
+        )
+
+
+class _Pushforward(_Linearized):
+    """What `linearize` returns: maps tangents of the arguments to those of the results."""
+
+    def __call__(self, *tangents: Any) -> Any:
+        program = self.program
+        moves, tangent_tree = tree_util.tree_flatten(tangents)
+        if tangent_tree != program.in_tree:
+            raise TypeError(
+                f"linearized function called with tangents of tree structure {tangent_tree}, but "
+                f"the primals have {program.in_tree}"
+            )
+        for p, t in zip(program.in_avals, moves, strict=True):
+            _check_linear_tangent(p, t)
+        given = [t for t, w in zip(moves, program.wanted, strict=True) if w]
+        found = iter(eval_jaxpr(program.jaxpr, self.residuals, *given))
+        results = [
+            _as_array(next(found) if nz else zeros(a))
+            for a, nz in zip(program.out_avals, program.nonzero, strict=True)
+        ]
+        return tree_util.tree_unflatten(program.out_tree, results)
+
+    def __repr__(self) -> str:
+        return f"<JVP function of {name_of(self.program.fun)}>"
+
+
+def _check_linear_tangent(p: ShapedArray, tangent: Any) -> None:
+    t = get_aval(tangent)
     expected = tangent_aval(p)
     if t.dtype != expected.dtype or t.shape != p.shape:
         raise TypeError(
@@ -208,49 +269,30 @@ def linear_transpose(
     return transposed
 
 
-class _Pullback:
+class _Pullback(_Linearized):
     """What `vjp` returns: maps cotangents of the results to those of the arguments."""
 
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        linear: ClosedJaxpr,
-        in_tree: Any,
-        in_avals: Sequence[ShapedArray],
-        wanted: Sequence[bool],
-        out_tree: Any,
-        out_avals: Sequence[ShapedArray],
-        nonzero: Sequence[bool],
-    ) -> None:
-        self._fun = fun
-        self._linear = linear
-        self._in_tree = in_tree
-        self._in_avals = in_avals
-        self._wanted = wanted
-        self._out_tree = out_tree
-        self._out_avals = out_avals
-        self._nonzero = nonzero
-
     def __call__(self, cotangent: Any) -> Any:
+        program = self.program
         cts = _flatten_cotangent(
-            cotangent, self._out_tree, self._out_avals, self._fun, "a VJP function"
+            cotangent, program.out_tree, program.out_avals, program.fun, "a VJP function"
         )
-        return tree_util.tree_unflatten(self._in_tree, self.flat(cts))
+        return tree_util.tree_unflatten(program.in_tree, self.flat(cts))
 
     def flat(self, cts: Sequence[Any]) -> list[Any]:
         """Cotangents of all leaves of the arguments from those of all leaves of the result."""
-        given = [ct for ct, nz in zip(cts, self._nonzero, strict=True) if nz]
-        jaxpr = self._linear.jaxpr
-        found = iter(
-            backward_pass(jaxpr, self._linear.consts, [Linear(v.aval) for v in jaxpr.invars], given)
-        )
+        program = self.program
+        given = [ct for ct, nz in zip(cts, program.nonzero, strict=True) if nz]
+        jaxpr = program.jaxpr
+        linear = [Linear(v.aval) for v in jaxpr.invars]
+        found = iter(backward_pass(jaxpr, self.residuals, linear, given))
         return [
             _as_array(instantiate(next(found))) if w else zeros(tangent_aval(a))
-            for a, w in zip(self._in_avals, self._wanted, strict=True)
+            for a, w in zip(program.in_avals, program.wanted, strict=True)
         ]
 
     def __repr__(self) -> str:
-        return f"<VJP function of {name_of(self._fun)}>"
+        return f"<VJP function of {name_of(self.program.fun)}>"
 
 
 def _flatten_cotangent(
@@ -305,15 +347,19 @@ def _vjp(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> tupl
     wanted = [not is_float0(tangent_aval(a)) for a in in_avals]
     out, linear, nonzero = linearize_flat(flat, leaves, wanted)
     nonzero = nonzero[: flat.count]
+    linear = _first_results(linear, sum(nonzero))
     pull = _Pullback(
-        fun,
-        _first_results(linear, sum(nonzero)),
-        tree_util.tree_structure(tuple(primals)),
-        in_avals,
-        wanted,
-        flat.out_tree,
-        [get_aval(x) for x in out[: flat.count]],
-        nonzero,
+        linear.consts,
+        _LinearProgram(
+            fun,
+            linear.jaxpr,
+            tree_util.tree_structure(tuple(primals)),
+            tuple(in_avals),
+            tuple(wanted),
+            flat.out_tree,
+            tuple(get_aval(x) for x in out[: flat.count]),
+            tuple(nonzero),
+        ),
     )
     return flat.result(out), pull, flat.aux(out) if has_aux else None
 
