@@ -18,6 +18,7 @@ TITLES = {
     "processes": "New processes",
     "kernels": "Kernels",
     "derivatives": "Derivatives",
+    "loops": "Loops, random numbers, training",
 }
 
 # Rows of which the second is compared with the first, and what the second is, in words.

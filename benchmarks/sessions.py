@@ -20,9 +20,10 @@ from benchmarks import implementations
 from benchmarks.cases import Call, Case
 from benchmarks.derivatives import DERIVATIVES
 from benchmarks.kernels import KERNELS
+from benchmarks.loops import LOOPS
 from benchmarks.overheads import OVERHEADS
 
-CASES: dict[str, Case] = {case.name: case for case in (*OVERHEADS, *KERNELS, *DERIVATIVES)}
+CASES: dict[str, Case] = {case.name: case for case in (*OVERHEADS, *KERNELS, *DERIVATIVES, *LOOPS)}
 
 ROOT = Path(__file__).resolve().parent.parent
 
