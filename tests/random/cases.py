@@ -203,10 +203,82 @@ def _float_cases() -> list[Case]:
     ]
 
 
+def _loop_cases() -> list[Case]:
+    """Samplers that reject: one wrong rounding could change a number altogether.
+
+    Beta numbers are exponentials of logarithms down to -450, which multiply its rounding.
+    """
+    shapes = np.float32([1e-3, 0.3, 1.0, 2.5, 1e4])
+    found = []
+    for x64 in (False, True):
+        dtype, end = ("float64", "-x64") if x64 else ("float32", "")
+        found += [
+            Case(f"gamma{end}", lambda r, k, d=dtype: r.gamma(k, shapes, (4, 5), d), 64, 0, x64),
+            Case(f"gamma-scalar{end}", lambda r, k, d=dtype: r.gamma(k, 2.5, dtype=d), 64, 0, x64),
+            Case(
+                f"loggamma{end}",
+                lambda r, k, d=dtype: r.loggamma(k, shapes, (4, 5), d),
+                64,
+                64,
+                x64,
+            ),
+            Case(
+                f"beta{end}", lambda r, k, d=dtype: r.beta(k, shapes, 0.7, (4, 5), d), 1024, 0, x64
+            ),
+            Case(
+                f"dirichlet{end}",
+                lambda r, k, d=dtype: r.dirichlet(k, shapes[1:4], (4,), d),
+                256,
+                0,
+                x64,
+            ),
+            Case(
+                f"chisquare{end}", lambda r, k, d=dtype: r.chisquare(k, 3.0, (9,), d), 256, 0, x64
+            ),
+            Case(f"f{end}", lambda r, k, d=dtype: r.f(k, 3.0, 5.0, (9,), d), 512, 0, x64),
+            Case(f"t{end}", lambda r, k, d=dtype: r.t(k, shapes[2:], (4, 3), d), 256, 32, x64),
+            Case(
+                f"generalized_normal{end}",
+                lambda r, k, d=dtype: r.generalized_normal(k, 3.0, (9,), d),
+                256,
+                0,
+                x64,
+            ),
+            Case(f"ball{end}", lambda r, k, d=dtype: r.ball(k, 3, 1.5, (4,), d), 256, 0, x64),
+            Case(
+                f"binomial{end}",
+                lambda r, k, d=dtype: r.binomial(k, 60, np.array([0.1, 0.4, 0.9], d), (6, 3), d),
+                x64=x64,
+            ),
+        ]
+    rates = np.float32([0.0, 0.1, 3.0, 9.9, 10.1, 250.0])
+    odd = np.float32([np.nan, np.inf, -1.0, 1e5]), np.float32([0.3, 0.5, 0.2, 0.01])
+    return [
+        *found,
+        Case(
+            "gamma-float16", lambda r, k: r.gamma(k, np.float16([0.5, 3.0]), (3, 2), "float16"), 16
+        ),
+        Case("gamma-empty", lambda r, k: r.gamma(k, 2.0, (0, 3))),
+        Case("ball-2", lambda r, k: r.ball(k, 2, shape=(5,)), 256),
+        Case("poisson", lambda r, k: r.poisson(k, rates, (5, 6))),
+        Case("poisson-nan", lambda r, k: r.poisson(k, np.float32(np.nan))),
+        Case("poisson-int16", lambda r, k: r.poisson(k, 50.0, (7,), "int16")),
+        Case("poisson-x64", lambda r, k: r.poisson(k, rates, (5, 6)), x64=True),
+        Case("binomial-odd", lambda r, k: r.binomial(k, *odd)),
+        Case("binomial-p", lambda r, k: r.binomial(k, 5.0, np.float32([0, 1, -0.1, 1.1, np.nan]))),
+        Case("multinomial", lambda r, k: r.multinomial(k, 40, _P, dtype="float32")),
+        Case(
+            "multinomial-batch",
+            lambda r, k: r.multinomial(k, np.float32([3, 100]), _P, shape=(2, 4), dtype="int32"),
+        ),
+    ]
+
+
 CASES: list[Case] = [
     *_key_cases(),
     *_integer_cases(),
     *_selection_cases(),
     *_plain_cases(),
     *_float_cases(),
+    *_loop_cases(),
 ]

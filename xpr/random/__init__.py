@@ -13,6 +13,18 @@ the same bits, integers, uniform numbers and permutations, and other samples to 
 
 from __future__ import annotations
 
+from xpr.random.counts import binomial as binomial
+from xpr.random.counts import multinomial as multinomial
+from xpr.random.counts import poisson as poisson
+from xpr.random.gamma import ball as ball
+from xpr.random.gamma import beta as beta
+from xpr.random.gamma import chisquare as chisquare
+from xpr.random.gamma import dirichlet as dirichlet
+from xpr.random.gamma import f as f
+from xpr.random.gamma import gamma as gamma
+from xpr.random.gamma import generalized_normal as generalized_normal
+from xpr.random.gamma import loggamma as loggamma
+from xpr.random.gamma import t as t
 from xpr.random.keys import PRNGKey as PRNGKey
 from xpr.random.keys import clone as clone
 from xpr.random.keys import fold_in as fold_in

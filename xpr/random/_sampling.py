@@ -34,7 +34,17 @@ _LARGE = 1 << 16
 
 def draw(size: Shape, body: Callable[..., Any], key: Any, *params: Any, **static: Any) -> Any:
     """`body(key, *params, **static)`, compiled if `size` is large and nothing is being traced."""
-    if math.prod(size) > _LARGE and is_eager():
+    if math.prod(size) > _LARGE:
+        return draw_compiled(body, key, *params, **static)
+    return body(key, *params, **static)
+
+
+def draw_compiled(body: Callable[..., Any], key: Any, *params: Any, **static: Any) -> Any:
+    """`body(key, *params, **static)`, compiled unless something is being traced.
+
+    For bodies with loops, whose steps would be compiled one by one.
+    """
+    if is_eager():
         return _compiled(body, tuple(static.items()))(key, *params)
     return body(key, *params, **static)
 
