@@ -27,7 +27,7 @@ _COMPLEX128 = np.dtype(np.complex128)
 class Value:
     """An SSA value: its name, shape and dtype."""
 
-    __slots__ = ("dtype", "name", "shape", "strided", "widened")
+    __slots__ = ("dtype", "name", "number", "shape", "strided", "widened")
 
     def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.name = name
@@ -37,6 +37,8 @@ class Value:
         self.widened = False
         # Whether they come straight from a slice with strides (see `settled`).
         self.strided = False
+        # The value of a rank-0 integer constant.
+        self.number: int | None = None
 
     @property
     def type(self) -> str:
@@ -193,6 +195,8 @@ class LoweringContext:
             found = self.assign(
                 f"stablehlo.constant {dense} : {tensor_type(shape, dtype)}", shape, dtype
             )
+            if not shape and dtype.kind in "iu":
+                found.number = int(value)
             self._constants[key] = found
         return found
 

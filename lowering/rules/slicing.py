@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._indexing import clamped_index, dynamic_slice, dynamic_update_slice
@@ -41,7 +45,33 @@ def _dynamic_update_slice_lower(
         return update
     if 0 in update.shape:
         return x
+    numbers = [i.number for i in starts]
+    if x.dtype.kind != "c" and 2 * update.aval.size >= x.aval.size and None not in numbers:
+        places = [
+            min(max(n or 0, 0), total - size)
+            for n, total, size in zip(numbers, x.shape, update.shape, strict=True)
+        ]
+        return _select_inside(ctx, x, update, places)
     return dynamic_update_slice(ctx, x, update, _starts(ctx, x, update.shape, starts))
+
+
+def _select_inside(ctx: LoweringContext, x: Value, update: Value, places: Sequence[int]) -> Value:
+    """Most of an array written at a place known now: one pass over memory.
+
+    As an update in place it would take two: one for the update, which may be computed from the
+    array itself, and one to copy it.
+    """
+    after = [t - p - s for p, t, s in zip(places, x.shape, update.shape, strict=True)]
+    padded = ctx.pad(update, ctx.constant(0, x.dtype), places, after, [0] * len(places))
+    inside: Value | None = None
+    for axis, (place, size) in enumerate(zip(places, update.shape, strict=True)):
+        if size == x.shape[axis]:
+            continue
+        index = ctx.iota(np.int32, x.shape, axis)
+        here = ctx.and_(ctx.compare("GE", index, place), ctx.compare("LT", index, place + size))
+        inside = here if inside is None else ctx.and_(inside, here)
+    assert inside is not None  # the update is smaller than the array
+    return ctx.select(inside, padded, x)
 
 
 register(p.slice_p, _slice_lower)
