@@ -444,3 +444,19 @@ def test_masked_arrays_are_refused() -> None:
 def test_a_traced_axis_is_named_as_such() -> None:
     with pytest.raises(xpr.errors.TracerIntegerConversionError, match="argument a"):
         xpr.jit(lambda a: jnp.moveaxis(jnp.ones((2, 3)), a, 1))(0)
+
+
+def test_arrays_of_inner_functions_are_hidden_arguments_of_the_program() -> None:
+    table = np.arange(5000, dtype=np.float32)
+    inner = xpr.jit(lambda x: jnp.sum(x * table))
+    for f in (
+        lambda x: inner(x) + 1,
+        lambda x: xpr.checkpoint(inner)(x),
+        xpr.grad(lambda x: inner(x) ** 2),
+        xpr.vmap(inner, in_axes=None, out_axes=None, axis_size=2),
+    ):
+        text = xpr.jit(f).lower(np.ones(5000, np.float32)).as_text()
+        assert len(text) < 20_000
+    np.testing.assert_allclose(
+        np.asarray(xpr.jit(xpr.grad(inner))(np.ones(5000, np.float32))), table
+    )

@@ -499,14 +499,20 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
 register_aval(Tracer, lambda x: x.aval)
 
 
-def hoist_consts(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Any]]:
-    """Makes constants that are tracers of an outer trace inputs, in front of the others."""
-    if not any(isinstance(c, Tracer) for c in closed.consts):
+def hoist_consts(
+    closed: ClosedJaxpr, tracers_only: bool = False
+) -> tuple[ClosedJaxpr, list[Any]]:
+    """Makes constants inputs, in front of the others; with `tracers_only`, an outer trace's only.
+
+    So a program inside another holds no arrays: they become constants of the outermost one, which
+    takes them as hidden arguments.
+    """
+    if not closed.consts:
         return closed, []
     jaxpr = closed.jaxpr
     pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
-    outer = [(v, c) for v, c in pairs if isinstance(c, Tracer)]
-    inner = [(v, c) for v, c in pairs if not isinstance(c, Tracer)]
+    outer = [(v, c) for v, c in pairs if not tracers_only or isinstance(c, Tracer)]
+    inner = [(v, c) for v, c in pairs if tracers_only and not isinstance(c, Tracer)]
     hoisted: Jaxpr = jaxpr.replace(
         constvars=[v for v, _ in inner], invars=[*(v for v, _ in outer), *jaxpr.invars]
     )

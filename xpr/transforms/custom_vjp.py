@@ -278,7 +278,9 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     """
     leaves, tree = tree_util.tree_flatten((example_args, {}))
     flat = FlatFunction(fun, tree)
-    closed, consts = hoist_consts(trace_to_jaxpr(flat, [abstractify(x) for x in leaves]))
+    closed, consts = hoist_consts(
+        trace_to_jaxpr(flat, [abstractify(x) for x in leaves]), tracers_only=True
+    )
     count = len(consts)
 
     def converted(*args: Any) -> Any:

@@ -21,7 +21,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
 from xpr.core.jaxpr import eval_jaxpr
-from xpr.core.trace import Tracer, context, get_aval, hoist_consts, is_valid_value
+from xpr.core.trace import Tracer, context, get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
@@ -211,7 +211,7 @@ class JittedFunction:
         return tree_util.tree_unflatten(traced.out_tree, out)
 
     def _bind(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
-        closed, extra = hoist_consts(traced.closed)
+        closed, extra = traced.hoisted
         operands = [*extra, *parts.leaves]
         if self._options.inline:
             return eval_jaxpr(closed.jaxpr, closed.consts, *operands)

@@ -13,7 +13,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
-from xpr.core.trace import get_aval, is_valid_value, trace_to_jaxpr
+from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
 
@@ -87,12 +87,20 @@ def check_callable(fun: Any, transform: str) -> None:
 class TracedProgram:
     """A function traced at certain types: its jaxpr and the tree of its results."""
 
-    __slots__ = ("closed", "in_tree", "out_tree")
+    __slots__ = ("_hoisted", "closed", "in_tree", "out_tree")
 
     def __init__(self, closed: ClosedJaxpr, in_tree: Any, out_tree: Any) -> None:
         self.closed = closed
         self.in_tree = in_tree
         self.out_tree = out_tree
+        self._hoisted: tuple[ClosedJaxpr, list[Any]] | None = None
+
+    @property
+    def hoisted(self) -> tuple[ClosedJaxpr, list[Any]]:
+        """The program with its constants as inputs in front, always the same one; the constants."""
+        if self._hoisted is None:
+            self._hoisted = hoist_consts(self.closed)
+        return self._hoisted
 
 
 def trace_function(
