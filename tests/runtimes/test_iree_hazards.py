@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.targets import get_target
 from xpr.runtimes import hal
 from xpr.runtimes.host import HostBuffer, aligned_copy
 
@@ -103,3 +105,18 @@ def test_a_dispatch_has_at_most_32_buffers() -> None:
     assert compiled(text)
     with pytest.raises(Exception, match="binding count 41 > 32"):
         load(text, "sum", [f32(4)] * 40, [f32(4)])
+
+
+def test_h13_one_instance_serves_all_devices() -> None:
+    """Two instances, or a device freed too early, end the process; `test_process.py` ends many."""
+    first = hal.start()
+    again = hal.start()
+    assert again is first
+    assert again.instance is first.instance
+    assert first.sync_device(0) is first.sync_device(0)
+
+
+def test_h16_programs_are_called_synchronously() -> None:
+    """The asynchronous form takes fences, which crash on the queue for small programs."""
+    flags = get_target("cpu").flag_sets(ProgramHints())
+    assert not any("execution-model" in flag for variant in flags for flag in variant)
