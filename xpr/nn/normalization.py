@@ -148,7 +148,9 @@ def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> tuple[Array, Array]
     (x, where), (tangent, _) = primals, tangents
     out = _softmax(x, where, axis)
     mean = jnp.sum(out * tangent, axis, where=where, keepdims=True)
-    return out, out * (tangent - mean)
+    # Reverse mode sums before it turns the sign of `mean`: of a difference it would turn the sign
+    # of every element first, for which IREE takes three times as long.
+    return out, out * (tangent + -mean)
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
