@@ -7,8 +7,6 @@ import math
 import operator
 from typing import Any
 
-import numpy as np
-
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array

@@ -60,11 +60,11 @@ def unit_floats(key: Any, shape: Shape, dtype: DType) -> Any:
 
     Random bits become the mantissa of a number in [1, 2), from which 1 is taken.
     """
-    info = dtypes.finfo(dtype)
-    width, mantissa = int(info.bits), int(info.nmant)
-    if width not in (16, 32, 64):
-        raise TypeError(f"random numbers have a dtype of 16, 32 or 64 bits, got {dtype}")
-    drawn_width = max(width, 8) if mantissa >= 8 else 8
+    width = 8 * dtype.itemsize
+    if width < 16:
+        raise TypeError(f"random floats have a dtype of 16, 32 or 64 bits, got {dtype}")
+    mantissa = int(dtypes.finfo(dtype).nmant)
+    drawn_width = width if mantissa >= 8 else 8
     unsigned = np.dtype(f"u{width // 8}")
     words = convert_type(random_bits(key, drawn_width, shape), unsigned)
     low = bit.shift_right_logical(words, unsigned.type(drawn_width - mantissa))
