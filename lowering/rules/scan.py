@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
+from xpr.interpreters.batching import BatchAxis, batch_jaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -36,6 +37,66 @@ def _with_slice(ctx: LoweringContext, ys: Value, y: Value, index: Value) -> Valu
     return ctx.op1("stablehlo.dynamic_update_slice", [ys, part, *starts], ys.shape, ys.dtype)
 
 
+# Operations that gain much from being done for many steps at once.
+_HEAVY = ("dot_general", "conv_general_dilated")
+_MAX_AHEAD_BYTES = 64 << 20
+
+
+def _ahead_of_the_loop(
+    jaxpr: ClosedJaxpr, length: int, num_carry: int, num_consts: int
+) -> tuple[ClosedJaxpr, ClosedJaxpr] | None:
+    """What a step computes from constants and slices alone, for all steps at once.
+
+    Returns that program on whole sequences, and the rest of the step, which takes its results as
+    further slices before the others. None if it holds no product.
+    """
+    held = num_consts + num_carry
+    n = len(jaxpr.in_avals)
+    carried = set(jaxpr.jaxpr.invars[num_consts:held])
+    sliced = set(jaxpr.jaxpr.invars[held:])
+    first: list[JaxprEqn] = []
+    for eqn in jaxpr.eqns:
+        reads = [v for v in eqn.invars if isinstance(v, Var)]
+        if eqn.effects or any(v in carried for v in reads) or not any(v in sliced for v in reads):
+            carried.update(v for v in eqn.outvars if any(u in carried for u in reads))
+        else:
+            sliced.update(eqn.outvars)
+            first.append(eqn)
+    # Only what leads to a product: the rest costs less in the loop than in memory.
+    wanted = _leading_to(first, _HEAVY)
+    if not wanted:
+        return None
+    first_wanted = [e for e in first if id(e) in wanted]
+    again = [e for e in jaxpr.eqns if id(e) not in wanted]
+    needed = {v for e in again for v in e.invars} | set(jaxpr.jaxpr.outvars)
+    results = [v for e in first_wanted for v in e.outvars if v in needed]
+    if sum(v.aval.nbytes for v in results) * length > _MAX_AHEAD_BYTES:
+        return None
+    inner = jaxpr.jaxpr
+    inputs = [*inner.invars[:num_consts], *inner.invars[held:]]
+    step = ClosedJaxpr(
+        inner.replace(invars=inputs, outvars=list(results), eqns=first_wanted), jaxpr.consts
+    )
+    dims = (*(None for _ in range(num_consts)), *(0 for _ in range(n - held)))
+    batched = batch_jaxpr(step, BatchAxis(length), dims, (True,) * len(results))
+    body = ClosedJaxpr(
+        inner.replace(invars=[*inner.invars[:held], *results, *inner.invars[held:]], eqns=again),
+        jaxpr.consts,
+    )
+    return batched.closed, body
+
+
+def _leading_to(eqns: Sequence[JaxprEqn], names: Sequence[str]) -> set[int]:
+    """The identities of equations that are, or lead to, operations of those names."""
+    found: set[int] = set()
+    needed: set[Var] = set()
+    for eqn in reversed(eqns):
+        if eqn.primitive.name in names or any(v in needed for v in eqn.outvars):
+            found.add(id(eqn))
+            needed.update(v for v in eqn.invars if isinstance(v, Var))
+    return found
+
+
 def _scan_lower(
     ctx: LoweringContext,
     *operands: Value,
@@ -52,11 +113,27 @@ def _scan_lower(
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]
     if length == 0:
         return [*carry, *stacks]
-    if ctx.target.single_dispatch_loops and not ctx.in_region:
+    if ctx.target.single_dispatch_loops:
         try:
             return vector_scan(ctx, jaxpr, consts, carry, xs, length, reverse)
         except NotInRegisters:
             pass  # the plain form takes every program
+    ahead = _ahead_of_the_loop(jaxpr, length, num_carry, num_consts)
+    if ahead is not None:
+        batched, rest = ahead
+        # All steps at once; what the loop needs of it are sequences like the others.
+        made = inline_program(ctx, batched, [*consts, *xs])
+        operands = (*consts, *carry, *made, *xs)
+        return _scan_lower(
+            ctx,
+            *operands,
+            jaxpr=rest,
+            length=length,
+            reverse=reverse,
+            num_carry=num_carry,
+            num_consts=num_consts,
+            unroll=unroll,
+        )
     per_step = max(1, min(unroll, length))
 
     def step(inner: LoweringContext, count: Value, values: Sequence[Value]) -> list[Value]:

@@ -23,7 +23,7 @@ def _while_lower(
     ctx.module.note_hints(has_control_flow=True)
     held = cond_nconsts + body_nconsts
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:held]
-    if ctx.target.single_dispatch_loops and not ctx.in_region:
+    if ctx.target.single_dispatch_loops:
         try:
             return vector_while(
                 ctx, cond_jaxpr, body_jaxpr, cond_consts, body_consts, operands[held:]
