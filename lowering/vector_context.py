@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 MAX_ELEMENTS = 1024
+# Booleans are bytes in memory.
+_MEMORY_BYTE = np.dtype(np.int8)
 
 
 class NotInRegisters(Exception):
@@ -136,6 +138,75 @@ class VectorContext(LoweringContext):
 
     def one_element(self, part: Value, x: Value) -> Value:
         return part
+
+    # ---- memory and indices
+
+    def read(self, source: Value, offset: str, shape: Shape) -> Register:
+        """The elements of a flat array in memory from `offset` on."""
+        element = register_element(source.dtype)
+        if source.dtype == I1:
+            element = "i8"
+        count = max(1, math.prod(shape))
+        pad = self.fresh()
+        zero = "0.0" if element.startswith("f") else "0"
+        self.emit(f"{pad} = arith.constant {zero} : {element}")
+        name = self.fresh()
+        size = math.prod(source.shape)
+        self.emit(
+            f"{name} = vector.transfer_read {source.name}[{offset}], {pad} "
+            f"{{in_bounds = [true]}} : tensor<{size}x{element}>, vector<{count}x{element}>"
+        )
+        if source.dtype != I1:
+            return Register(name, tuple(shape), source.dtype)
+        bits = Register(name, tuple(shape), _MEMORY_BYTE)
+        found = self.compare("NE", bits, self.constant(0, _MEMORY_BYTE, tuple(shape)))
+        return Register(found.name, found.shape, I1)
+
+    def write(self, x: Value, target: str, offset: str, size: int) -> str:
+        """The flat array `target` with the elements of `x` from `offset` on."""
+        if x.dtype == I1:
+            x = self.convert(x, _MEMORY_BYTE)
+        element = register_element(x.dtype)
+        name = self.fresh()
+        self.emit(
+            f"{name} = vector.transfer_write {x.name}, {target}[{offset}] {{in_bounds = [true]}} : "
+            f"{x.type}, tensor<{size}x{element}>"
+        )
+        return name
+
+    def index(self, value: int) -> str:
+        """An index that is known now."""
+        name = self.fresh()
+        self.emit(f"{name} = arith.constant {value} : index")
+        return name
+
+    def as_index(self, x: Value) -> str:
+        """A rank-0 integer as an index."""
+        element, name = self.fresh(), self.fresh()
+        inner = register_element(x.dtype)
+        self.emit(f"{element} = vector.extract {x.name}[0] : {inner} from {x.type}")
+        op = "index_cast" if dtypes.kind(x.dtype) == "i" else "index_castui"
+        self.emit(f"{name} = arith.{op} {element} : {inner} to index")
+        return name
+
+    def times_index(self, index: str, factor: int) -> str:
+        if factor == 1:
+            return index
+        by, name = self.index(factor), self.fresh()
+        self.emit(f"{name} = arith.muli {index}, {by} : index")
+        return name
+
+    def plus_index(self, a: str, b: str) -> str:
+        name = self.fresh()
+        self.emit(f"{name} = arith.addi {a}, {b} : index")
+        return name
+
+    def nested(self, prefix: str) -> VectorContext:
+        """The context of a block inside this one."""
+        inner = VectorContext(self.module, prefix, self._indent + "  ")
+        inner.memory = self.memory
+        inner.source = self.source
+        return inner
 
     # ---- constants
 

@@ -42,77 +42,6 @@ def _equations(jaxpr: Jaxpr) -> int:
     return sum(1 + sum(_equations(s) for s in sub_jaxprs(e.params)) for e in jaxpr.eqns)
 
 
-class _Region(VectorContext):
-    """The inside of the dispatch: registers, and flat arrays in memory."""
-
-    def read(self, source: Value, offset: str, shape: Shape) -> Register:
-        """The elements of a flat array in memory from `offset` on."""
-        element = register_element(source.dtype)
-        if source.dtype == I1:
-            element = "i8"
-        count = max(1, math.prod(shape))
-        pad = self.fresh()
-        zero = "0.0" if element.startswith("f") else "0"
-        self.emit(f"{pad} = arith.constant {zero} : {element}")
-        name = self.fresh()
-        size = math.prod(source.shape)
-        self.emit(
-            f"{name} = vector.transfer_read {source.name}[{offset}], {pad} "
-            f"{{in_bounds = [true]}} : tensor<{size}x{element}>, vector<{count}x{element}>"
-        )
-        if source.dtype != I1:
-            return Register(name, tuple(shape), source.dtype)
-        bits = Register(name, tuple(shape), _MEMORY_BYTE)
-        found = self.compare("NE", bits, self.constant(0, _MEMORY_BYTE, tuple(shape)))
-        return Register(found.name, found.shape, I1)
-
-    def write(self, x: Value, target: str, offset: str, size: int) -> str:
-        """The flat array `target` with the elements of `x` from `offset` on."""
-        if x.dtype == I1:
-            x = self.convert(x, _MEMORY_BYTE)
-        element = register_element(x.dtype)
-        name = self.fresh()
-        self.emit(
-            f"{name} = vector.transfer_write {x.name}, {target}[{offset}] {{in_bounds = [true]}} : "
-            f"{x.type}, tensor<{size}x{element}>"
-        )
-        return name
-
-    def index(self, value: int) -> str:
-        """An index that is known now."""
-        name = self.fresh()
-        self.emit(f"{name} = arith.constant {value} : index")
-        return name
-
-    def as_index(self, x: Value) -> str:
-        """A rank-0 integer as an index."""
-        element, name = self.fresh(), self.fresh()
-        inner = register_element(x.dtype)
-        self.emit(f"{element} = vector.extract {x.name}[0] : {inner} from {x.type}")
-        op = "index_cast" if dtypes.kind(x.dtype) == "i" else "index_castui"
-        self.emit(f"{name} = arith.{op} {element} : {inner} to index")
-        return name
-
-    def times_index(self, index: str, factor: int) -> str:
-        if factor == 1:
-            return index
-        by, name = self.index(factor), self.fresh()
-        self.emit(f"{name} = arith.muli {index}, {by} : index")
-        return name
-
-    def plus_index(self, a: str, b: str) -> str:
-        name = self.fresh()
-        self.emit(f"{name} = arith.addi {a}, {b} : index")
-        return name
-
-    def nested(self, prefix: str) -> _Region:
-        """The context of a block inside this one."""
-        inner = _Region(self.module, prefix, self._indent + "  ")
-        inner.memory = self.memory
-        inner.source = self.source
-        return inner
-
-
 def _memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
     """The type of a flat array as the dispatch sees it."""
     element = "i8" if dtype == I1 else register_element(dtype)
@@ -157,7 +86,7 @@ class _Dispatch:
     def __init__(self, ctx: LoweringContext) -> None:
         self.outer = ctx
         number = ctx.module.next_region()
-        self.region = _Region(ctx.module, f"v{number}_", ctx._indent + "  ")
+        self.region = VectorContext(ctx.module, f"v{number}_", ctx._indent + "  ")
         self.region.source = ctx.source
 
     def operand(self, x: Value) -> Value:
@@ -278,7 +207,7 @@ def vector_scan(
 
 
 def _stored(
-    region: _Region, names: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
+    region: VectorContext, names: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
 ) -> list[str]:
     """Registers written to arrays of their own."""
     results = []
@@ -310,8 +239,8 @@ def vector_while(
     joined = ", ".join(types)
 
     def block(
-        prefix: str, make: Callable[[_Region, list[Register]], None]
-    ) -> tuple[_Region, list[str]]:
+        prefix: str, make: Callable[[VectorContext, list[Register]], None]
+    ) -> tuple[VectorContext, list[str]]:
         inner = region.nested(region._prefix + prefix)
         names = [f"%{inner._prefix}s{k}" for k in range(len(types))]
         make(
@@ -320,14 +249,14 @@ def vector_while(
         )
         return inner, names
 
-    def test(inner: _Region, state: list[Register]) -> None:
+    def test(inner: VectorContext, state: list[Register]) -> None:
         (holds,) = program(inner, condition, [*cond_held, *state])
         bit = inner.fresh()
         inner.emit(f"{bit} = vector.extract {holds.name}[0] : i1 from {holds.type}")
         values = ", ".join(s.name for s in state)
         inner.emit(f"scf.condition({bit}) {values} : {joined}")
 
-    def step(inner: _Region, state: list[Register]) -> None:
+    def step(inner: VectorContext, state: list[Register]) -> None:
         out = program(inner, body, [*body_held, *state])
         inner.emit(f"scf.yield {', '.join(v.name for v in out)} : {joined}")
 

@@ -13,6 +13,7 @@ from xpr.core.primitive import Primitive, get_primitive
 from xpr.lowering.context import Value
 from xpr.lowering.registry import find_rule
 from xpr.lowering.vector_context import NotInRegisters, VectorContext
+from xpr.lowering.vector_nested import nested_scan, nested_while
 
 # Families whose common rules are written with elementwise operations alone.
 _ELEMENTWISE = ("elementwise", "power", "elementary", "compare", "convert", "integer", "special")
@@ -204,4 +205,6 @@ _RULES: dict[str, Rule] = {
     "copy": _same,
     "optimization_barrier": _all_same,
     "dynamic_slice": _dynamic_slice,
+    "scan": lambda ctx, *xs, **params: nested_scan(program, ctx, xs, **params),
+    "while": lambda ctx, *xs, **params: nested_while(program, ctx, xs, **params),
 }

@@ -205,3 +205,37 @@ def test_integrators_match_numpy() -> None:
         k4 = numpy_rates(s + 0.01 * k3)
         s = s + 0.01 / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         np.testing.assert_allclose(row, s, rtol=1e-10)
+
+
+def test_loops_inside_loops() -> None:
+    def newton(a):
+        """Square roots by Newton's method, a loop of fixed and one of unknown length."""
+
+        def step(c, x):
+            fixed = lax.fori_loop(0, 6, lambda _, r: 0.5 * (r + x / r), jnp.float32(1))
+            free = lax.while_loop(
+                lambda s: jnp.abs(s[0] * s[0] - x) > 1e-5 * x,
+                lambda s: (0.5 * (s[0] + x / s[0]), s[1] + 1),
+                (x, 0),
+            )
+            pairs = lax.scan(lambda d, y: (d + y, d * y), c, jnp.stack([x, 2 * x]))
+            return c + 1, (fixed, free, pairs)
+
+        return lax.scan(step, jnp.float32(0), a)
+
+    a = np.array([1.0, 2.0, 9.0, 50.0], "f4")
+    assert is_one_dispatch(_text(newton, a))
+    last, (fixed, (free, counts), (sums, products)) = xpr.jit(newton)(a)
+    assert float(last) == 4.0
+    np.testing.assert_allclose(np.asarray(fixed), np.sqrt(a), rtol=1e-4)
+    np.testing.assert_allclose(np.asarray(free), np.sqrt(a), rtol=1e-5)
+    expected = []
+    for x in a:
+        r, n = x, 0
+        while abs(r * r - x) > np.float32(1e-5) * x:
+            r, n = np.float32(0.5) * (r + x / r), n + 1
+        expected.append(n)
+    assert counts.tolist() == expected
+    c = np.arange(4, dtype="f4")
+    np.testing.assert_allclose(np.asarray(sums), c + 3 * a)
+    np.testing.assert_allclose(np.asarray(products), np.stack([c * a, (c + a) * 2 * a], 1))
