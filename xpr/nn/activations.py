@@ -183,7 +183,7 @@ def sparse_plus(x: ArrayLike) -> Array:
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
     x = array_of("sparse_plus", x)
-    middle = (x + 1.0) ** 2 / 4
+    middle = jnp.square(x + 1.0) / 4
     return jnp.where(x <= -1.0, 0.0, jnp.where(x >= 1.0, x, middle))
 
 
@@ -229,7 +229,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     x = array_of("gelu", one_inexact("gelu", x))
     dtype = x.dtype
     if approximate:
-        inner = dtype.type(math.sqrt(2 / math.pi)) * (x + _GELU_CUBIC * x**3)
+        inner = dtype.type(math.sqrt(2 / math.pi)) * (x + _GELU_CUBIC * (x * x * x))
         return x * (0.5 * (1.0 + jnp.tanh(inner)))
     return 0.5 * x * erfc(-x * dtype.type(math.sqrt(0.5)))
 

@@ -78,7 +78,7 @@ def logsumexp(
     x = array_of("logsumexp", x)
     axes = reduced_axes(axis, x.ndim)
     top = jnp.max(x.real, axes, keepdims=True, where=where, initial=-np.inf)
-    # The sum does not depend on the shift, so neither does its derivative.
+    # The result does not depend on the shift, so neither does its derivative.
     shift = stop_gradient(jnp.where(jnp.isfinite(top), top, 0))
     terms = jnp.exp(x - shift)
     if weights is not None:
@@ -86,13 +86,11 @@ def logsumexp(
     total = jnp.sum(terms, axes, keepdims=keepdims, where=where)
     shift = shift if keepdims else jnp.squeeze(shift, axes)
     is_complex = dtypes.is_complex(dtype)
-    sign = jnp.sign(total)
-    if return_sign or not is_complex:
-        total = jnp.abs(total)
-    out = jnp.log(total) + shift
+    size = jnp.abs(total) if return_sign or not is_complex else total
+    out = jnp.log(size) + shift
     if return_sign:
-        return out, sign
-    return jnp.where(sign < 0, np.nan, out) if weights is not None and not is_complex else out
+        return out, jnp.sign(total)
+    return out if weights is None or is_complex else jnp.where(total < 0, np.nan, out)
 
 
 def logmeanexp(
