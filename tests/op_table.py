@@ -16,6 +16,7 @@ WITHOUT_ROWS = (
     "cond",
     "scan",
     "while_loop",
+    "linear_solve",
 )
 
 

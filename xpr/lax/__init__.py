@@ -14,6 +14,8 @@ from __future__ import annotations
 from xpr.lax.conditionals import cond as cond
 from xpr.lax.conditionals import platform_dependent as platform_dependent
 from xpr.lax.conditionals import switch as switch
+from xpr.lax.implicit import custom_linear_solve as custom_linear_solve
+from xpr.lax.implicit import custom_root as custom_root
 from xpr.lax.loops import associative_scan as associative_scan
 from xpr.lax.loops import fori_loop as fori_loop
 from xpr.lax.loops import map as map

@@ -36,6 +36,7 @@ FAMILIES: tuple[str, ...] = (
     "cond",
     "scan",
     "while_loop",
+    "linear_solve",
 )
 
 
