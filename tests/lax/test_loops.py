@@ -136,6 +136,19 @@ def test_weak_carries_are_promoted() -> None:
     assert lax.while_loop(lambda x: x < 10, lambda x: x * 1.5, 1).dtype == jnp.float32
 
 
+def test_branches_evaluated_at_once_return_arrays() -> None:
+    """Literals and operands of NumPy become arrays, in memory of their own."""
+    mine = np.arange(3.0, dtype="f4")
+    same, seven = lax.cond(True, lambda x: (x, 7), lambda x: (x, 8), mine)
+    assert isinstance(same, xpr.Array)
+    assert repr(seven) == "Array(7, dtype=int32, weak_type=True)"
+    mine[0] = 100.0
+    close(same, [0.0, 1.0, 2.0])
+    assert repr(lax.switch(0, [lambda x: x, lambda x: -x], 2.5)) == (
+        "Array(2.5, dtype=float32, weak_type=True)"
+    )
+
+
 def test_closures_over_tracers_and_arrays() -> None:
     big = jnp.arange(6.0)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.primitive import Primitive
@@ -51,7 +52,10 @@ class EagerTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         if primitive.eager == "inline":
-            return primitive.reference(*args, **params)
+            found = primitive.reference(*args, **params)
+            return (
+                _as_arrays(primitive, args, params, found) if primitive.multiple_results else found
+            )
         avals: list[ShapedArray] = []
         hosts: list[np.ndarray[Any, Any]] = []
         device: Device | None = None
@@ -96,6 +100,24 @@ class EagerTrace(Trace):
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
     ) -> Sequence[Any]:
         return fun(*args)
+
+
+def _as_arrays(
+    primitive: Primitive, args: Sequence[Any], params: dict[str, Any], results: Sequence[Any]
+) -> list[Any]:
+    """A program's results; literals and NumPy operands among them become arrays."""
+    out = list(results)
+    device = placement.default_device()
+    if not device.runtime.is_host:
+        return out
+    types: Sequence[ShapedArray] = ()
+    for i, x in enumerate(out):
+        if isinstance(x, (bool, int, float, complex, np.generic, np.ndarray)):
+            if getattr(x, "dtype", None) == dtypes.float0:
+                continue
+            types = types or primitive.abstract(*map(get_aval, args), **params)
+            out[i] = wrap(np.array(x, types[i].dtype), types[i], device, False)
+    return out
 
 
 def own(result: Any, args: Sequence[Any]) -> Any:
