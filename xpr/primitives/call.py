@@ -6,15 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Var, dce_jaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr
 from xpr.core.primitive import define
 from xpr.core.trace import JaxprTrace, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
-from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
-from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from xpr.interpreters.transpose import is_linear, transpose_jaxpr
-from xpr.interpreters.zeros import Zero, tangent_aval, zero_tangent
+from xpr.interpreters.partial_eval import PartialEvalTrace
+from xpr.interpreters.zeros import Zero
+from xpr.primitives._call_rules import (
+    Call,
+    call_dce,
+    call_jvp,
+    call_partial_eval,
+    call_transpose,
+    with_tangents,
+)
 
 
 def _jit_abstract(
@@ -37,16 +43,15 @@ def _jit_reference(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> Sequence[Any]:
 
 def _jit_dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
     """Drops the results nobody reads, and the operands only they needed."""
-    closed: ClosedJaxpr = eqn.params["jaxpr"]
-    smaller, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
-    outvars: list[Var] = [v for v, used in zip(eqn.outvars, used_outputs, strict=True) if used]
+    smaller, used_inputs, outvars = call_dce(used_outputs, eqn)
+    if not smaller.eqns and not eqn.effects and all(isinstance(v, DropVar) for v in outvars):
+        return None
     invars = [a for a, used in zip(eqn.invars, used_inputs, strict=True) if used]
     donated = tuple(
         d for d, used in zip(eqn.params["donated_invars"], used_inputs, strict=True) if used
     )
-    if not smaller.eqns and not eqn.effects and all(isinstance(v, DropVar) for v in outvars):
-        return None
-    params = eqn.params | {"jaxpr": ClosedJaxpr(smaller, closed.consts), "donated_invars": donated}
+    closed = ClosedJaxpr(smaller, eqn.params["jaxpr"].consts)
+    params = eqn.params | {"jaxpr": closed, "donated_invars": donated}
     return eqn.replace(invars=invars, outvars=outvars, params=params)
 
 
@@ -78,16 +83,12 @@ def _record(
     return list(trace.process_primitive(jit_p, operands, params))
 
 
+def _caller(params: dict[str, Any]) -> Call:
+    return lambda closed, operands: _bind(closed, operands, params)
+
+
 def _jit_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    nonzero = tuple(type(t) is not Zero for t in tangents)
-    program, out_nonzero = jvp_jaxpr(params["jaxpr"], nonzero, False)
-    given = [t for t in tangents if type(t) is not Zero]
-    found = _bind(program, [*primals, *given], params)
-    count = len(out_nonzero)
-    out, rest = found[:count], iter(found[count:])
-    return out, [
-        next(rest) if nz else zero_tangent(x) for x, nz in zip(out, out_nonzero, strict=True)
-    ]
+    return call_jvp(_caller(params), params["jaxpr"], primals, tangents)
 
 
 def _jit_linearize(
@@ -95,46 +96,29 @@ def _jit_linearize(
 ) -> Any:
     nonzero = tuple(type(t) is not Zero for t in tangents)
     linearized = linearize_jaxpr(params["jaxpr"], nonzero)
-    split, out_nonzero = linearized.split, linearized.nonzeros_out
+    split, marks = linearized.split, linearized.nonzeros_out
     with set_current_trace(trace.parent):
         found = _bind(split.known, primals, params)
-    count = len(out_nonzero)
-    out, residuals = found[:count], split.residuals(primals, found[count:])
+    out, residuals = found[: len(marks)], split.residuals(primals, found[len(marks) :])
     given = [t for t in tangents if type(t) is not Zero]
-    moved = iter(_record(trace.tangents, split.unknown, [*residuals, *given], params))
-    return out, [
-        next(moved) if nz else zero_tangent(x) for x, nz in zip(out, out_nonzero, strict=True)
-    ]
+    moved = _record(trace.tangents, split.unknown, [*residuals, *given], params)
+    return out, with_tangents(out, marks, moved)
 
 
 def _jit_partial_eval(
     trace: PartialEvalTrace, args: Sequence[Any], params: dict[str, Any]
 ) -> list[Any]:
-    unknown = tuple(trace.is_unknown(x) for x in args)
-    split = partial_eval_jaxpr(params["jaxpr"], unknown)
-    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
-    with set_current_trace(trace.parent):
-        found = _bind(split.known, known_args, params)
-    count = len(split.out_unknown) - sum(split.out_unknown)
-    results, residuals = iter(found[:count]), split.residuals(known_args, found[count:])
-    rest = [x for x, u in zip(args, unknown, strict=True) if u]
-    recorded = iter(_record(trace.unknown, split.unknown, [*residuals, *rest], params))
-    return [next(recorded) if u else next(results) for u in split.out_unknown]
+    return call_partial_eval(
+        _caller(params),
+        lambda unknown, closed, operands: _record(unknown, closed, operands, params),
+        trace,
+        params["jaxpr"],
+        args,
+    )
 
 
 def _jit_transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    linear = tuple(is_linear(x) for x in args)
-    nonzero = tuple(type(ct) is not Zero for ct in cts)
-    program, out_nonzero = transpose_jaxpr(params["jaxpr"], linear, nonzero)
-    operands = [
-        *(x for x, lin in zip(args, linear, strict=True) if not lin),
-        *(ct for ct, nz in zip(cts, nonzero, strict=True) if nz),
-    ]
-    found, kinds = iter(_bind(program, operands, params)), iter(out_nonzero)
-    return [
-        (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
-        for x, lin in zip(args, linear, strict=True)
-    ]
+    return call_transpose(_caller(params), params["jaxpr"], cts, args)
 
 
 def _jit_batch(

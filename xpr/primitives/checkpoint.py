@@ -25,14 +25,21 @@ from xpr.core.jaxpr import (
 from xpr.core.primitive import define
 from xpr.core.trace import JaxprTrace, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
-from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
-from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
-from xpr.interpreters.transpose import is_linear, transpose_jaxpr
-from xpr.interpreters.zeros import Zero, tangent_aval, zero_tangent
+from xpr.interpreters.partial_eval import PartialEvalTrace, Split
+from xpr.interpreters.zeros import Zero
+from xpr.primitives._call_rules import (
+    Call,
+    call_dce,
+    call_jvp,
+    call_partial_eval,
+    call_transpose,
+    with_tangents,
+)
 
 # Says of an operation, by its primitive, operand types and parameters, whether to keep its results.
 Policy = Callable[..., bool]
+Params = dict[str, Any]
 
 
 def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
@@ -45,16 +52,14 @@ def _evaluate(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
     return eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
 
 
+def _caller(params: Params, **changes: Any) -> Call:
+    return lambda closed, operands: list(
+        remat_p.bind(*operands, **params | {"jaxpr": closed} | changes)
+    )
+
+
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-    nonzero = tuple(type(t) is not Zero for t in tangents)
-    program, out_nonzero = jvp_jaxpr(params["jaxpr"], nonzero, False)
-    given = [t for t in tangents if type(t) is not Zero]
-    found = remat_p.bind(*primals, *given, **params | {"jaxpr": program})
-    count = len(out_nonzero)
-    out, rest = found[:count], iter(found[count:])
-    return out, [
-        next(rest) if nz else zero_tangent(x) for x, nz in zip(out, out_nonzero, strict=True)
-    ]
+    return call_jvp(_caller(params), params["jaxpr"], primals, tangents)
 
 
 # ---- what is kept and what is computed again
@@ -142,7 +147,7 @@ def _residual_atoms(split: Split, known: Jaxpr, count: int) -> list[Atom]:
 
 
 def _linearize(
-    trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
+    trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: Params
 ) -> Any:
     nonzero = tuple(type(t) is not Zero for t in tangents)
     policy = params["policy"]
@@ -157,48 +162,28 @@ def _linearize(
     out, kept = found[:count], found[count:]
     given = [t for t in tangents if type(t) is not Zero]
     operands = [x for x, u in zip([*primals, *kept, *given], programs.used, strict=True) if u]
-    moved = iter(_record(trace.tangents, backward, operands, params))
-    return out, [
-        next(moved) if nz else zero_tangent(x) for x, nz in zip(out, out_nonzero, strict=True)
-    ]
+    return out, with_tangents(out, out_nonzero, _record(trace.tangents, backward, operands, params))
 
 
 def _record(
-    trace: JaxprTrace, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any]
+    trace: JaxprTrace, closed: ClosedJaxpr, operands: Sequence[Any], params: Params
 ) -> list[Any]:
     params = params | {"jaxpr": closed, "differentiated": True}
     return list(trace.process_primitive(remat_p, operands, params))
 
 
-def _partial_eval(
-    trace: PartialEvalTrace, args: Sequence[Any], params: dict[str, Any]
-) -> list[Any]:
-    unknown = tuple(trace.is_unknown(x) for x in args)
-    split = partial_eval_jaxpr(params["jaxpr"], unknown)
-    known_args = [x for x, u in zip(args, unknown, strict=True) if not u]
-    with set_current_trace(trace.parent):
-        found = eval_jaxpr(split.known.jaxpr, split.known.consts, *known_args)
-    count = len(split.out_unknown) - sum(split.out_unknown)
-    results, residuals = iter(found[:count]), split.residuals(known_args, found[count:])
-    rest = [x for x, u in zip(args, unknown, strict=True) if u]
-    recorded = iter(_record(trace.unknown, split.unknown, [*residuals, *rest], params))
-    return [next(recorded) if u else next(results) for u in split.out_unknown]
+def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) -> list[Any]:
+    return call_partial_eval(
+        lambda closed, operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands),
+        lambda unknown, closed, operands: _record(unknown, closed, operands, params),
+        trace,
+        params["jaxpr"],
+        args,
+    )
 
 
 def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-    linear = tuple(is_linear(x) for x in args)
-    nonzero = tuple(type(ct) is not Zero for ct in cts)
-    program, out_nonzero = transpose_jaxpr(params["jaxpr"], linear, nonzero)
-    operands = [
-        *(x for x, lin in zip(args, linear, strict=True) if not lin),
-        *(ct for ct, nz in zip(cts, nonzero, strict=True) if nz),
-    ]
-    found = iter(remat_p.bind(*operands, **params | {"jaxpr": program, "differentiated": True}))
-    kinds = iter(out_nonzero)
-    return [
-        (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
-        for x, lin in zip(args, linear, strict=True)
-    ]
+    return call_transpose(_caller(params, differentiated=True), params["jaxpr"], cts, args)
 
 
 def _batch(
@@ -210,13 +195,11 @@ def _batch(
 
 def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
     """Drops the results nobody reads, and the operands only they needed."""
-    closed: ClosedJaxpr = eqn.params["jaxpr"]
-    smaller, used_inputs = dce_jaxpr(closed.jaxpr, used_outputs)
-    outvars = [v for v, used in zip(eqn.outvars, used_outputs, strict=True) if used]
-    invars = [a for a, used in zip(eqn.invars, used_inputs, strict=True) if used]
+    smaller, used_inputs, outvars = call_dce(used_outputs, eqn)
     if not outvars and not eqn.effects:
         return None
-    params = eqn.params | {"jaxpr": ClosedJaxpr(smaller, closed.consts)}
+    invars = [a for a, used in zip(eqn.invars, used_inputs, strict=True) if used]
+    params = eqn.params | {"jaxpr": ClosedJaxpr(smaller, eqn.params["jaxpr"].consts)}
     return eqn.replace(invars=invars, outvars=outvars, params=params)
 
 
