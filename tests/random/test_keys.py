@@ -11,6 +11,7 @@ import pytest
 
 import xpr
 from xpr import random as r
+from xpr.core.config import override
 from xpr.primitives.random import threefry2x32
 
 # Random123's known answers for threefry2x32 with 20 rounds: counter, key, block.
@@ -207,6 +208,12 @@ def test_the_jaxpr_says_what_is_drawn() -> None:
     text = str(xpr.make_jaxpr(lambda k: r.bits(r.fold_in(k, 1), (2, 3)))(r.key(0)))
     assert "random_fold_in" in text
     assert "random_bits[bit_width=32 shape=(2, 3)]" in text
+
+
+def test_the_other_layout_is_refused() -> None:
+    with override("threefry_partitionable", False):
+        with pytest.raises(NotImplementedError, match="threefry_partitionable=True"):
+            r.bits(r.key(0))
 
 
 def test_importing_xpr_does_not_load_it() -> None:

@@ -24,6 +24,7 @@ from xpr.primitives.convert import convert_type
 from xpr.primitives.integer import shift_right_logical
 from xpr.primitives.joining import stack
 from xpr.primitives.random import random_fold_in, random_split
+from xpr.random._sampling import draw
 
 _UINT32 = np.dtype(np.uint32)
 _DEFAULT_IMPL = "threefry2x32"
@@ -252,6 +253,10 @@ def _index_of_data(index: Any) -> Any:
 
 def data_of(name: str, key: Any) -> Any:
     """The data of keys, typed or raw: uint32[..., 2]; TypeError, naming `key`, for what is none."""
+    if not state.threefry_partitionable:
+        raise NotImplementedError(
+            f"{name}: only the layout of random bits with threefry_partitionable=True exists"
+        )
     data = key._data if type(key) is KeyArray else key
     if isinstance(data, (bool, int, float, complex)) or not is_valid_value(data):
         raise TypeError(
@@ -418,7 +423,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     shape = canonicalize_shape("split", num)
     if any(d < 0 for d in shape):
         raise ValueError(f"split requires num to be nonnegative, got {num}")
-    return _like(key, random_split(data, shape))
+    return _like(key, draw((*shape, 2), random_split, data, shape=shape))
 
 
 def fold_in(key: Any, data: Any) -> Any:
