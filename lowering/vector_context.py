@@ -75,6 +75,11 @@ _FLOAT_UNARY = {
     "round_nearest_even": "math.roundeven",
     "round_nearest_afz": "math.round",
     "sqrt": "math.sqrt",
+    "tanh": "math.tanh",
+    "log": "math.log",
+    "log_plus_one": "math.log1p",
+    "exponential": "math.exp",
+    "exponential_minus_one": "math.expm1",
 }
 _FLOAT_BINARY = {
     "add": "arith.addf",
@@ -218,6 +223,8 @@ class VectorContext(LoweringContext):
             text = scalar_text(_signless(np.asarray(value, dtype))[()], _signless_dtype(dtype))
             type_ = register_type(tuple(shape), dtype)
             known = self.assign(f"arith.constant dense<{text}> : {type_}", shape, dtype)
+            if not shape and dtype.kind in "iu":
+                known.number = int(value)
             self._constants[key] = known
         return known
 
@@ -240,6 +247,9 @@ class VectorContext(LoweringContext):
         if kind == "f":
             if op == "rsqrt":
                 return self.div(self.constant(1, x.dtype, x.shape), self.unary("sqrt", x))
+            if op == "logistic":
+                one = self.constant(1, x.dtype, x.shape)
+                return self.div(one, self.add(one, self.unary("exponential", self.neg(x))))
             if op not in _FLOAT_UNARY:
                 self._refuse(op)
             return self._assign(_FLOAT_UNARY[op], [x], x.shape, x.dtype)
@@ -368,6 +378,22 @@ class VectorContext(LoweringContext):
             inner[d] = x.shape[axis]
         places = np.arange(math.prod(x.shape)).reshape(inner)
         return self.rearranged([x], np.broadcast_to(places, shape))
+
+    def slice(
+        self,
+        x: Value,
+        start: Sequence[int],
+        limit: Sequence[int],
+        strides: Sequence[int] | None = None,
+    ) -> Value:
+        steps = strides or (1,) * len(x.shape)
+        window = tuple(map(slice, start, limit, steps))
+        return self.rearranged([x], np.arange(math.prod(x.shape)).reshape(x.shape)[window])
+
+    def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:
+        numbers = np.arange(shape[dimension], dtype=dtype)
+        along = [-1 if i == dimension else 1 for i in range(len(shape))]
+        return self.dense(np.broadcast_to(numbers.reshape(along), shape))
 
     def rearranged(self, xs: Sequence[Value], places: np.ndarray[Any, Any]) -> Value:
         """The elements at `places` of the operands' elements, one operand after the other."""

@@ -102,7 +102,8 @@ class _Dispatch:
         except NotInRegisters:
             name = f"{flat.name}"
             self.region.memory[name] = Value(flat.name, x.shape, x.dtype)
-            return Value(name, x.shape, x.dtype)
+            # Its type as a vector raises, so that nothing but slices can be taken of it.
+            return Register(name, x.shape, x.dtype)
         register = self.region.read(flat, self.region.index(0), x.shape)
         self.region.memory[register.name] = Value(flat.name, x.shape, x.dtype)
         return register

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.core.primitive import Primitive, get_primitive
 from xpr.lowering.context import Value
 from xpr.lowering.registry import find_rule
@@ -16,8 +16,17 @@ from xpr.lowering.vector_context import NotInRegisters, VectorContext
 from xpr.lowering.vector_nested import nested_scan, nested_while
 
 # Families whose common rules are written with elementwise operations alone.
-_ELEMENTWISE = ("elementwise", "power", "elementary", "compare", "convert", "integer", "special")
-_MAX_PRODUCTS = 1 << 14
+_ELEMENTWISE = (
+    "elementwise",
+    "power",
+    "elementary",
+    "compare",
+    "convert",
+    "integer",
+    "special",
+    "random",
+)
+_MAX_PRODUCTS = 1 << 15
 
 Rule = Callable[..., Any]
 
@@ -111,6 +120,10 @@ def _dot_general(
     return ctx.reshape(total, ctx.out_avals[0].shape)
 
 
+def _bitcast(ctx: VectorContext, x: Value, *, new_dtype: np.dtype[Any]) -> Value:
+    return ctx.bitcast(x, new_dtype)
+
+
 def _iota(ctx: VectorContext, **params: Any) -> Value:
     return ctx.dense(np.asarray(get_primitive("iota").reference(**params)))
 
@@ -138,8 +151,17 @@ def _call(parameter: str) -> Rule:
     return rule
 
 
+def _has_while(jaxpr: Jaxpr) -> bool:
+    return any(
+        e.primitive.name == "while" or any(map(_has_while, sub_jaxprs(e.params)))
+        for e in jaxpr.eqns
+    )
+
+
 def _cond(ctx: VectorContext, index: Value, *operands: Value, branches: Any) -> list[Value]:
     """All branches, and each element by its branch: they are small."""
+    if any(_has_while(closed.jaxpr) for closed in branches):
+        raise NotInRegisters("a branch that ends perhaps only where it is taken")
     columns = [program(ctx, closed, operands) for closed in branches]
     out = columns[-1]
     for k in range(len(branches) - 2, -1, -1):
@@ -152,9 +174,11 @@ def _dynamic_slice(
     ctx: VectorContext, x: Value, *starts: Value, slice_sizes: Sequence[int]
 ) -> Value:
     """A stretch of an array in memory, at indices that are known in the loop only."""
-    source = ctx.memory.get(x.name)
-    if source is None:
-        raise NotInRegisters("a slice of registers at an index known in the loop only")
+    memory = ctx.memory.get(x.name)
+    if memory is None:
+        return _picked(ctx, x, starts, tuple(slice_sizes))
+    # What is reshaped, or of another dtype with the same bits, is still in memory under its name.
+    source = Value(memory.name, x.shape, x.dtype)
     sizes = tuple(slice_sizes)
     first = next((i for i, s in enumerate(sizes) if s != 1), len(sizes))
     if sizes[first + 1 :] != source.shape[first + 1 :]:
@@ -169,6 +193,72 @@ def _dynamic_slice(
         offset = term if offset is None else ctx.plus_index(offset, term)
     assert offset is not None
     return ctx.read(source, offset, sizes)
+
+
+def _clamped_numbers(x: Value, starts: Sequence[Value], sizes: Sequence[int]) -> list[int] | None:
+    """Starts that are known now, clamped; None if one is not."""
+    numbers = [i.number for i in starts]
+    if any(n is None for n in numbers):
+        return None
+    return [
+        min(max(n or 0, 0), total - size)
+        for n, total, size in zip(numbers, x.shape, sizes, strict=True)
+    ]
+
+
+def _chosen(
+    ctx: VectorContext, shape: Sequence[int], starts: Sequence[Value], sizes: Sequence[int]
+) -> Value | None:
+    """Which elements of an array lie at the starts, where each size is 1 or the whole axis."""
+    chosen: Value | None = None
+    for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        if size == shape[axis]:
+            continue
+        if size != 1:
+            raise NotInRegisters("a stretch of registers at an index known in the loop only")
+        low = ctx.constant(0, start.dtype)
+        high = ctx.constant(shape[axis] - 1, start.dtype)
+        inside = ctx.minimum(ctx.maximum(start, low), high)
+        places = np.broadcast_to(
+            np.arange(shape[axis], dtype=start.dtype).reshape(
+                [-1 if i == axis else 1 for i in range(len(shape))]
+            ),
+            shape,
+        )
+        here = ctx.compare("EQ", ctx.dense(places), inside)
+        chosen = here if chosen is None else ctx.and_(chosen, here)
+    return chosen
+
+
+def _picked(ctx: VectorContext, x: Value, starts: Sequence[Value], sizes: tuple[int, ...]) -> Value:
+    """A slice of registers: all others are made zero, and the bits are joined."""
+    known = _clamped_numbers(x, starts, sizes)
+    if known is not None:
+        window = tuple(slice(k, k + s) for k, s in zip(known, sizes, strict=True))
+        return ctx.rearranged([x], _numbered(x)[window])
+    chosen = _chosen(ctx, x.shape, starts, sizes)
+    if chosen is None:
+        return x
+    bits = x if x.dtype.kind in "iub" else ctx.bitcast(x, np.dtype(f"i{x.dtype.itemsize}"))
+    alone = ctx.select(chosen, bits, ctx.constant(0, bits.dtype, bits.shape))
+    axes = [i for i, s in enumerate(sizes) if s != x.shape[i]]
+    joined = ctx.reshape(_reducing("or")(ctx, alone, axes=axes), sizes)
+    return joined if bits is x else ctx.bitcast(joined, x.dtype)
+
+
+def _dynamic_update_slice(ctx: VectorContext, x: Value, update: Value, *starts: Value) -> Value:
+    """An array in registers with a part of it replaced."""
+    known = _clamped_numbers(x, starts, update.shape)
+    if known is not None:
+        places = _numbered(x).copy()
+        window = tuple(slice(k, k + s) for k, s in zip(known, update.shape, strict=True))
+        places[window] = _numbered(update, math.prod(x.shape))
+        return ctx.rearranged([x, update], places)
+    chosen = _chosen(ctx, x.shape, starts, update.shape)
+    if chosen is None:
+        return update
+    spread = ctx.rearranged([update], np.broadcast_to(_numbered(update), x.shape))
+    return ctx.select(chosen, spread, x)
 
 
 _MOVING = (
@@ -196,6 +286,7 @@ _RULES: dict[str, Rule] = {
     "reduce_xor": _reducing("xor"),
     "dot_general": _dot_general,
     "iota": _iota,
+    "bitcast_convert_type": _bitcast,
     "jit": _call("jaxpr"),
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _call("call_jaxpr"),
@@ -205,6 +296,7 @@ _RULES: dict[str, Rule] = {
     "copy": _same,
     "optimization_barrier": _all_same,
     "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
     "scan": lambda ctx, *xs, **params: nested_scan(program, ctx, xs, **params),
     "while": lambda ctx, *xs, **params: nested_while(program, ctx, xs, **params),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -55,10 +56,13 @@ def _ahead_of_the_loop(
     carried = set(jaxpr.jaxpr.invars[num_consts:held])
     sliced = set(jaxpr.jaxpr.invars[held:])
     first: list[JaxprEqn] = []
+    fixed: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
         reads = [v for v in eqn.invars if isinstance(v, Var)]
-        if eqn.effects or any(v in carried for v in reads) or not any(v in sliced for v in reads):
-            carried.update(v for v in eqn.outvars if any(u in carried for u in reads))
+        if eqn.effects or any(v in carried for v in reads):
+            carried.update(eqn.outvars)
+        elif not any(v in sliced for v in reads):
+            fixed.append(eqn)  # of constants alone: the same in each step
         else:
             sliced.update(eqn.outvars)
             first.append(eqn)
@@ -68,6 +72,8 @@ def _ahead_of_the_loop(
         return None
     first_wanted = [e for e in first if id(e) in wanted]
     again = [e for e in jaxpr.eqns if id(e) not in wanted]
+    read = {v for e in first_wanted for v in e.invars}
+    both = wanted | _leading_to(fixed, (), read)
     needed = {v for e in again for v in e.invars} | set(jaxpr.jaxpr.outvars)
     results = [v for e in first_wanted for v in e.outvars if v in needed]
     if sum(v.aval.nbytes for v in results) * length > _MAX_AHEAD_BYTES:
@@ -75,7 +81,10 @@ def _ahead_of_the_loop(
     inner = jaxpr.jaxpr
     inputs = [*inner.invars[:num_consts], *inner.invars[held:]]
     step = ClosedJaxpr(
-        inner.replace(invars=inputs, outvars=list(results), eqns=first_wanted), jaxpr.consts
+        inner.replace(
+            invars=inputs, outvars=list(results), eqns=[e for e in jaxpr.eqns if id(e) in both]
+        ),
+        jaxpr.consts,
     )
     dims = (*(None for _ in range(num_consts)), *(0 for _ in range(n - held)))
     batched = batch_jaxpr(step, BatchAxis(length), dims, (True,) * len(results))
@@ -86,10 +95,12 @@ def _ahead_of_the_loop(
     return batched.closed, body
 
 
-def _leading_to(eqns: Sequence[JaxprEqn], names: Sequence[str]) -> set[int]:
-    """The identities of equations that are, or lead to, operations of those names."""
+def _leading_to(
+    eqns: Sequence[JaxprEqn], names: Sequence[str], wanted: Iterable[Any] = ()
+) -> set[int]:
+    """The identities of equations that are, or lead to, operations of those names or variables."""
     found: set[int] = set()
-    needed: set[Var] = set()
+    needed = set(wanted)
     for eqn in reversed(eqns):
         if eqn.primitive.name in names or any(v in needed for v in eqn.outvars):
             found.add(id(eqn))

@@ -207,6 +207,57 @@ def test_integrators_match_numpy() -> None:
         np.testing.assert_allclose(row, s, rtol=1e-10)
 
 
+def test_indices_into_registers() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((4, 5)).astype("f4")
+    x[1, 2] = np.nan
+    places = rng.integers(-3, 8, (9, 2)).astype("i4")
+
+    def f(x, places):
+        def step(table, place):
+            i, j = place
+            one = lax.dynamic_slice(table, (i, j), (1, 1))
+            row = lax.dynamic_slice(table, (i, 0), (1, 5))
+            table = lax.dynamic_update_slice(table, one + 1, (j, i))
+            table = table.at[1, 1].add(row[0, 0])
+            return table, (one, row)
+
+        return lax.scan(step, x, places)
+
+    assert is_one_dispatch(_text(f, x, places))
+    found = xpr.jit(f)(x, places)
+    table, ones, rows = x.copy(), [], []
+
+    def at(k, size):
+        return min(max(k + size if k < 0 else k, 0), size - 1)
+
+    for i, j in places:
+        one = table[at(i, 4), at(j, 5)]
+        row = table[at(i, 4)].copy()
+        table[at(j, 4), at(i, 5)] = one + 1
+        table[1, 1] += row[0]
+        ones.append([[one]])
+        rows.append([row])
+    np.testing.assert_allclose(np.asarray(found[0]), table, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(found[1][0]), ones, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(found[1][1]), rows, rtol=1e-6)
+
+
+def test_random_numbers_inside_a_loop() -> None:
+    def walk(key):
+        def step(s, k):
+            s = s + xpr.random.normal(k, (3,))
+            return s, s
+
+        return lax.scan(step, jnp.zeros(3), xpr.random.split(key, 20))[1]
+
+    key = xpr.random.PRNGKey(7)
+    assert is_one_dispatch(_text(walk, key))
+    keys = xpr.random.split(key, 20)
+    steps = np.stack([np.asarray(xpr.random.normal(k, (3,))) for k in keys])
+    np.testing.assert_allclose(np.asarray(xpr.jit(walk)(key)), np.cumsum(steps, 0), rtol=1e-5)
+
+
 def test_loops_inside_loops() -> None:
     def newton(a):
         """Square roots by Newton's method, a loop of fixed and one of unknown length."""
