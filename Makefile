@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test fast doctest lint types format check quickstart bench wheel clean
+.PHONY: help venv test fast doctest lint types format check example bench wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
@@ -33,8 +33,8 @@ format:  ## mend style and formatting where it can be done by a program
 
 check: lint types test  ## everything that CI checks
 
-quickstart:  ## run the example of the README
-	$(PYTHON) examples/quickstart.py
+example:  ## run the example of the README
+	$(PYTHON) examples/train_digits.py
 
 bench:  ## compare with NumPy, and with JAX where it is installed
 	$(PYTHON) -m benchmarks

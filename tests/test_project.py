@@ -48,7 +48,7 @@ def test_readme_sets_up_with_two_commands() -> None:
     for command in commands:
         assert command.startswith("python3 -m venv .venv && ")
     run, test = commands
-    assert run.endswith("python examples/quickstart.py")
+    assert run.endswith("python examples/train_digits.py")
     assert ".[examples]" in run
     assert "-m pytest" in test
     assert ".[test]" in test
