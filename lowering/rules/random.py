@@ -41,34 +41,31 @@ def _for_each_place(
     count: int,
     formula: Callable[..., Expr],
     dtype: np.dtype[np.unsignedinteger],
-    lanes: int = 1,
 ) -> Value:
-    """`formula(k1, k2, high, low, lane)` for each key and counter, as [keys, count * lanes]."""
+    """`formula(k1, k2, place)` for each key and each place 0 .. count-1, as [keys, count]."""
     keys = math.prod(key.shape[:-1])
     pairs = ctx.reshape(key, (keys, 2))
-    shape = (keys, count, lanes)
+    shape = (keys, count)
     halves = [
-        ctx.broadcast_in_dim(
-            ctx.reshape(ctx.slice(pairs, (0, i), (keys, i + 1)), (keys,)), shape, (0,)
-        )
-        for i in (0, 1)
+        ctx.broadcast_in_dim(ctx.slice(pairs, (0, i), (keys, i + 1)), shape, (0, 1)) for i in (0, 1)
     ]
     wide = count > np.iinfo(_UINT32).max
     place = ctx.iota(_UINT64 if wide else _UINT32, shape, 1)
-    lane = [ctx.iota(_UINT32, shape, 2)] if lanes > 1 else []
+    return map_scalars(ctx, formula, [*halves, place], dtype)
 
-    def of_place(k1: Expr, k2: Expr, place: Expr, *lane: Expr) -> Expr:
-        high = (place >> 32).to(_UINT32) if wide else k1.like(0)
-        return formula(k1, k2, high, place.to(_UINT32), *lane)
 
-    return map_scalars(ctx, of_place, [*halves, place, *lane], dtype)
+def _at(k1: Expr, k2: Expr, place: Expr) -> tuple[Expr, Expr]:
+    """The block whose counter is `place`."""
+    if place.dtype == _UINT32:
+        return _block(k1, k2, k1.like(0), place)
+    return _block(k1, k2, (place >> 32).to(_UINT32), place.to(_UINT32))
 
 
 def _random_bits_lower(ctx: LoweringContext, key: Value, *, bit_width: int, shape: Shape) -> Value:
     dtype = np.dtype(f"u{bit_width // 8}")
 
     def bits(*operands: Expr) -> Expr:
-        first, second = _block(*operands)
+        first, second = _at(*operands)
         if bit_width == 64:
             return (first.to(dtype) << 32) | second.to(dtype)
         return (first ^ second).to(dtype)
@@ -78,11 +75,11 @@ def _random_bits_lower(ctx: LoweringContext, key: Value, *, bit_width: int, shap
 
 
 def _random_split_lower(ctx: LoweringContext, key: Value, *, shape: Shape) -> Value:
-    def half(k1: Expr, k2: Expr, high: Expr, low: Expr, lane: Expr) -> Expr:
-        first, second = _block(k1, k2, high, low)
-        return where(lane.eq(0), first, second)
+    def half(k1: Expr, k2: Expr, place: Expr) -> Expr:
+        first, second = _at(k1, k2, place >> 1)
+        return where((place & 1).eq(0), first, second)
 
-    found = _for_each_place(ctx, key, math.prod(shape), half, _UINT32, lanes=2)
+    found = _for_each_place(ctx, key, 2 * math.prod(shape), half, _UINT32)
     return ctx.reshape(found, (*key.shape[:-1], *shape, 2))
 
 

@@ -184,6 +184,19 @@ def test_keys_pass_through_transformations() -> None:
     assert _same(chosen, key)
 
 
+def test_many_keys_are_split_in_a_loop() -> None:
+    # A table of more than 64 numbers in a loop in registers ends the compiler's process.
+    code = """if True:
+        import numpy as np, xpr
+        split = lambda k: xpr.lax.fori_loop(0, 3, lambda i, k: xpr.random.split(k, 3)[1], k)
+        keys = xpr.random.split(xpr.random.key(0), 20)
+        found = xpr.jit(xpr.vmap(split))(keys)
+        print(bool((found[7] == split(keys[7])).all()))
+    """
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (out.returncode, out.stdout.strip()) == (0, "True"), out.stderr
+
+
 def test_keys_in_trees() -> None:
     tree = {"a": r.key(1), "b": (r.split(r.key(2)), 3)}
     leaves, structure = xpr.tree.flatten(tree)
