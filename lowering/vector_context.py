@@ -25,8 +25,16 @@ if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 MAX_ELEMENTS = 1024
+# LLVM compiles about 12000 operations on machine registers in a second. Where a step does more
+# than this, what it costs to start dispatches matters less.
+_MAX_WORK = 30_000
+_REGISTER_BYTES = 32
 # Booleans are bytes in memory.
 _MEMORY_BYTE = np.dtype(np.int8)
+
+
+# IREE's compiler crashes on vectors of more constants than this that are not all equal.
+_MAX_CONSTANT = 64
 
 
 class NotInRegisters(Exception):
@@ -111,6 +119,8 @@ class VectorContext(LoweringContext):
     def __init__(self, module: ModuleBuilder, prefix: str, indent: str) -> None:
         super().__init__(module, prefix, indent)
         self.memory: dict[str, Value] = {}
+        # The machine registers that all operations of the loop fill, in one shared place.
+        self.work = [0]
 
     formulas_inline = True
 
@@ -128,9 +138,13 @@ class VectorContext(LoweringContext):
     def assign(self, text: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
         if text.startswith(("stablehlo.", "util.")):
             self._refuse(text.split()[0])
+        dtype = np.dtype(dtype)
+        self.work[0] += 1 + math.prod(shape) * dtype.itemsize // _REGISTER_BYTES
+        if self.work[0] > _MAX_WORK:
+            self._refuse("a long program")
         name = self.fresh()
         self.emit(f"{name} = {text}")
-        return Register(name, tuple(shape), np.dtype(dtype))
+        return Register(name, tuple(shape), dtype)
 
     def op(self, name: str, *_: Any, **__: Any) -> list[Value]:
         self._refuse(name)
@@ -209,7 +223,7 @@ class VectorContext(LoweringContext):
     def nested(self, prefix: str) -> VectorContext:
         """The context of a block inside this one."""
         inner = VectorContext(self.module, prefix, self._indent + "  ")
-        inner.memory = self.memory
+        inner.memory, inner.work = self.memory, self.work
         inner.source = self.source
         return inner
 
@@ -229,6 +243,8 @@ class VectorContext(LoweringContext):
         return known
 
     def dense(self, values: np.ndarray[Any, Any]) -> Value:
+        if values.size > _MAX_CONSTANT:
+            raise NotInRegisters(f"a table of shape {values.shape}")
         flat = _signless(np.ascontiguousarray(values)).reshape(-1)
         texts = ", ".join(scalar_text(v, flat.dtype) for v in flat)
         type_ = register_type(values.shape, values.dtype)

@@ -255,7 +255,8 @@ def test_random_numbers_inside_a_loop() -> None:
     assert is_one_dispatch(_text(walk, key))
     keys = xpr.random.split(key, 20)
     steps = np.stack([np.asarray(xpr.random.normal(k, (3,))) for k in keys])
-    np.testing.assert_allclose(np.asarray(xpr.jit(walk)(key)), np.cumsum(steps, 0), rtol=1e-5)
+    # Sums cancel, so their error is one of the numbers that were added.
+    np.testing.assert_allclose(np.asarray(xpr.jit(walk)(key)), np.cumsum(steps, 0), atol=1e-5)
 
 
 def test_loops_inside_loops() -> None:
