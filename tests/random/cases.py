@@ -282,3 +282,6 @@ CASES: list[Case] = [
     *_float_cases(),
     *_loop_cases(),
 ]
+
+# Samplers with loops are compiled in any case.
+LOOPS = frozenset(case.name for case in _loop_cases())
