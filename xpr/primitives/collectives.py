@@ -7,7 +7,6 @@ named axis. `vmap` replaces a collective over its axis by operations on the whol
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -16,11 +15,21 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.context import context
 from xpr.core.primitive import NotDifferentiable, NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import broadcast_batch, moved_to_front
 from xpr.primitives import _ops as ops
+from xpr.primitives._named_axes import (
+    Names,
+    as_names,
+    cut_axis,
+    merged,
+    place,
+    refuse_groups,
+    runs_of,
+    size_of,
+    total_size,
+)
 from xpr.primitives.rules import BatchAxis, Dim, LinearJVP, NoTangent, at_front, move_axis, zeros
 from xpr.tree_util import tree_map
 
@@ -41,35 +50,7 @@ __all__ = [
 
 _FAMILY = "collectives"
 
-Names = Hashable | tuple[Hashable, ...]
-
-
-# ---- named axes
-
-
-def _as_names(axis_name: Names) -> tuple[Hashable, ...]:
-    return tuple(axis_name) if isinstance(axis_name, (tuple, list)) else (axis_name,)
-
-
-def _size_of(name: Hashable, what: str) -> int:
-    """The size of the innermost axis of that name; NameError if there is none."""
-    for known, size in reversed(context.axis_env):
-        if known == name:
-            return size
-    known = ", ".join(repr(n) for n, _ in context.axis_env) or "none"
-    raise NameError(
-        f"Found an unbound axis name: {name}. {what} needs an enclosing transformation with that "
-        f"axis, such as vmap(..., axis_name={name!r}); the names bound here are: {known}"
-    )
-
-
-def _total_size(axis_name: Names, what: str) -> int:
-    return math.prod(_size_of(name, what) for name in _as_names(axis_name))
-
-
-def _refuse_groups(what: str, groups: Any) -> None:
-    if groups is not None:
-        raise NotImplementedError(f"{what}: axis_index_groups is not supported under vmap")
+# ---- axes by name
 
 
 def _unresolved(primitive_name: str) -> Any:
@@ -93,7 +74,7 @@ def axis_size(axis_name: Names) -> int:
     >>> xpr.vmap(f, axis_name="i")(jnp.arange(3))
     Array([0, 3, 6], dtype=int32)
     """
-    return _total_size(axis_name, "axis_size")
+    return total_size(axis_name, "axis_size")
 
 
 # ---- sums and extremes
@@ -149,9 +130,9 @@ def psum(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
     >>> xpr.vmap(lambda x: x / xpr.lax.psum(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
     Array([0.25, 0.75], dtype=float32)
     """
-    _refuse_groups("psum", axis_index_groups)
-    size = _total_size(axis_name, "psum")
-    names = _as_names(axis_name)
+    refuse_groups("psum", axis_index_groups)
+    size = total_size(axis_name, "psum")
+    names = as_names(axis_name)
 
     def sum_one(leaf: Any) -> Any:
         if isinstance(leaf, (int, float, complex)) and not isinstance(leaf, bool):
@@ -166,7 +147,7 @@ def psum(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
 def pmean(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
     """The mean of `x` over the named axis (or axes), for each array of the pytree `x`."""
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
-    size = _total_size(axis_name, "pmean")
+    size = total_size(axis_name, "pmean")
     return tree_map(lambda leaf: leaf / size, total)
 
 
@@ -181,9 +162,9 @@ def pmin(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
 
 
 def _extreme(primitive: Primitive, x: Any, axis_name: Names, groups: Any) -> Any:
-    _refuse_groups(primitive.name, groups)
-    _total_size(axis_name, primitive.name)
-    return tree_map(lambda leaf: primitive.bind(leaf, axes=_as_names(axis_name)), x)
+    refuse_groups(primitive.name, groups)
+    total_size(axis_name, primitive.name)
+    return tree_map(lambda leaf: primitive.bind(leaf, axes=as_names(axis_name)), x)
 
 
 # ---- where am I
@@ -225,8 +206,8 @@ def axis_index(axis_name: Names) -> Array:
     Array([0, 1, 2], dtype=int32)
     """
     index: Any = None
-    for name in _as_names(axis_name):
-        size = _size_of(name, "axis_index")
+    for name in as_names(axis_name):
+        size = size_of(name, "axis_index")
         own = axis_index_p.bind(axis_name=name)
         index = own if index is None else ops.add(ops.mul(index, np.int32(size)), own)
     return index
@@ -244,18 +225,6 @@ def _gather_abstract(
     else:
         shape.insert(all_gather_dimension, axis_size)
     return ShapedArray(tuple(shape), x.dtype, x.weak_type)
-
-
-def _merge(x: Any, axis: int) -> Any:
-    """`x` with the axes `axis` and `axis + 1` made one."""
-    shape = get_aval(x).shape
-    return ops.reshape(x, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
-
-
-def _cut(x: Any, axis: int, count: int) -> Any:
-    """`x` with its axis `axis` made two, the first of size `count`."""
-    shape = get_aval(x).shape
-    return ops.reshape(x, (*shape[:axis], count, shape[axis] // count, *shape[axis + 1 :]))
 
 
 def _gather_batch(
@@ -282,7 +251,7 @@ def _gather_batch(
         x = broadcast_batch(x, axis.size, all_gather_dimension)
     else:
         x = move_axis(x, dim, all_gather_dimension)
-    return (_merge(x, all_gather_dimension) if tiled else x), None
+    return (merged(x, all_gather_dimension) if tiled else x), None
 
 
 def _gather_transpose(
@@ -327,26 +296,20 @@ def all_gather(
     >>> xpr.vmap(f, axis_name="i", out_axes=None)(jnp.arange(3))
     Array([0, 1, 2], dtype=int32)
     """
-    _refuse_groups("all_gather", axis_index_groups)
-    size = _size_of(axis_name, "all_gather")
+    refuse_groups("all_gather", axis_index_groups)
+    size = size_of(axis_name, "all_gather")
 
     def gather_one(leaf: Any) -> Any:
         rank = get_aval(leaf).ndim + (not tiled)
         return all_gather_p.bind(
             leaf,
-            all_gather_dimension=_place("all_gather", axis, rank),
+            all_gather_dimension=place("all_gather", axis, rank),
             axis_name=axis_name,
             axis_size=size,
             tiled=tiled,
         )
 
     return tree_map(gather_one, x)
-
-
-def _place(what: str, axis: int, rank: int) -> int:
-    if not -rank <= axis < rank:
-        raise ValueError(f"{what}: axis {axis} is out of bounds for {rank} axes")
-    return axis + rank if axis < 0 else axis
 
 
 def _scatter_abstract(
@@ -396,7 +359,7 @@ def _scatter_batch(
     else:
         total = ops.reduce_sum(x, [dim])
     if tiled:
-        total = _cut(total, scatter_dimension, axis_size)
+        total = cut_axis(total, scatter_dimension, axis_size)
     return total, scatter_dimension
 
 
@@ -440,14 +403,14 @@ def psum_scatter(
     The axis has the size of the named one and vanishes, or with `tiled` a multiple of it, of which
     each gets its share.
     """
-    _refuse_groups("psum_scatter", axis_index_groups)
-    size = _size_of(axis_name, "psum_scatter")
+    refuse_groups("psum_scatter", axis_index_groups)
+    size = size_of(axis_name, "psum_scatter")
 
     def scatter_one(leaf: Any) -> Any:
         params = {
             "axis_name": axis_name,
             "axis_size": size,
-            "scatter_dimension": _place("psum_scatter", scatter_dimension, get_aval(leaf).ndim),
+            "scatter_dimension": place("psum_scatter", scatter_dimension, get_aval(leaf).ndim),
             "tiled": tiled,
         }
         _scatter_abstract(get_aval(leaf), **params)  # raises for sizes that do not fit
@@ -512,13 +475,13 @@ def _exchange_batch(
         return found, 0
     x = at_front(axis, x, dim)
     if tiled:
-        x = _cut(x, split_axis + 1, axis_size)
+        x = cut_axis(x, split_axis + 1, axis_size)
     # The part meant for each becomes the batch; the sender's number an axis of the example.
     rank = get_aval(x).ndim
     rest = [i for i in range(1, rank) if i != split_axis + 1]
     rest.insert(concat_axis, 0)
     x = ops.transpose(x, (split_axis + 1, *rest))
-    return (_merge(x, concat_axis + 1) if tiled else x), 0
+    return (merged(x, concat_axis + 1) if tiled else x), 0
 
 
 def _exchange_transpose(
@@ -556,15 +519,15 @@ def all_to_all(
 
     Raises ValueError for sizes that do not fit.
     """
-    _refuse_groups("all_to_all", axis_index_groups)
-    size = _size_of(axis_name, "all_to_all")
+    refuse_groups("all_to_all", axis_index_groups)
+    size = size_of(axis_name, "all_to_all")
 
     def exchange_one(leaf: Any) -> Any:
         params = {
             "axis_name": axis_name,
             "axis_size": size,
-            "split_axis": _place("all_to_all", split_axis, get_aval(leaf).ndim),
-            "concat_axis": _place("all_to_all", concat_axis, get_aval(leaf).ndim),
+            "split_axis": place("all_to_all", split_axis, get_aval(leaf).ndim),
+            "concat_axis": place("all_to_all", concat_axis, get_aval(leaf).ndim),
             "tiled": tiled,
         }
         _exchange_abstract(get_aval(leaf), **params)  # raises for sizes that do not fit
@@ -593,23 +556,10 @@ def _permute_batch(
     sources: list[int | None] = [None] * axis.size
     for source, target in perm:
         sources[target] = source
-    pieces = [_piece(x, run) for run in _runs(sources)]
+    pieces = [_piece(x, run) for run in runs_of(sources)]
     if len(pieces) == 1:
         return pieces[0], 0
     return ops.bind("concatenate", *pieces, dimension=0), 0
-
-
-def _runs(sources: Sequence[int | None]) -> list[list[int | None]]:
-    """Stretches of neighbours that come from neighbours, or from nobody."""
-    runs: list[list[int | None]] = []
-    for source in sources:
-        last = runs[-1][-1] if runs else -2
-        follows = last is None if source is None else last is not None and source == last + 1
-        if runs and follows:
-            runs[-1].append(source)
-        else:
-            runs.append([source])
-    return runs
 
 
 def _piece(x: Any, run: Sequence[int | None]) -> Any:
@@ -648,7 +598,7 @@ def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> An
     Who is nobody's target gets zeros. Raises ValueError for a place outside the axis or one that is
     twice a source or twice a target.
     """
-    size = _size_of(axis_name, "ppermute")
+    size = size_of(axis_name, "ppermute")
     pairs = tuple((int(s), int(t)) for s, t in perm)
     for which in (0, 1):
         places = [p[which] for p in pairs]
@@ -664,7 +614,7 @@ def ppermute(x: Any, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> An
 
 def pshuffle(x: Any, axis_name: Hashable, perm: Sequence[int]) -> Any:
     """`x` shuffled along the named axis: place i gets the `x` of place `perm[i]`."""
-    size = _size_of(axis_name, "pshuffle")
+    size = size_of(axis_name, "pshuffle")
     if sorted(perm) != list(range(size)):
         raise ValueError(f"pshuffle: perm must be a permutation of 0 to {size - 1}, got {perm}")
     return ppermute(x, axis_name, [(source, target) for target, source in enumerate(perm)])

@@ -14,11 +14,8 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import (
-    Atom,
     ClosedJaxpr,
-    Jaxpr,
     JaxprEqn,
-    Var,
     dce_jaxpr,
     eval_jaxpr,
 )
@@ -27,7 +24,7 @@ from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr, move_axis
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
-from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
+from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from xpr.interpreters.transpose import Linear, backward_pass, is_linear
 from xpr.interpreters.zeros import (
     Zero,
@@ -37,6 +34,7 @@ from xpr.interpreters.zeros import (
     zero_tangent,
     zeros,
 )
+from xpr.primitives._scan_split import SplitScan, cut, least_marks, permuted
 
 _FAMILY = "scan"
 Params = dict[str, Any]
@@ -97,23 +95,7 @@ def _bind(jaxpr: ClosedJaxpr, operands: Sequence[Any], params: Params, **changes
     return list(scan_p.bind(*operands, **params | {"jaxpr": jaxpr} | changes))
 
 
-def _cut(items: Sequence[Any], params: Params) -> tuple[list[Any], list[Any], list[Any]]:
-    """Constants, carried values and sequences."""
-    a, b = params["num_consts"], params["num_consts"] + params["num_carry"]
-    return list(items[:a]), list(items[a:b]), list(items[b:])
-
-
 # ---- forward mode
-
-
-def least_marks(marks: Sequence[bool], step: Callable[[tuple[bool, ...]], Sequence[bool]]) -> Any:
-    """The least marks of carried values that `step`, which gives those of new ones, keeps."""
-    current = tuple(marks)
-    while True:
-        new = tuple(a or b for a, b in zip(current, step(current), strict=True))
-        if new == current:
-            return current
-        current = new
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -121,7 +103,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     n_carry = params["num_carry"]
     n_out = len(jaxpr.out_avals)
     t_consts, t_carry, t_xs = (
-        [type(t) is not Zero for t in part] for part in _cut(tangents, params)
+        [type(t) is not Zero for t in part] for part in cut(tangents, params)
     )
 
     def new_marks(carry: tuple[bool, ...]) -> Sequence[bool]:
@@ -132,7 +114,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     forced = (*carry_marks, *(False for _ in range(n_out - n_carry)))
     program, out_nonzero = jvp_jaxpr(jaxpr, nonzero, forced)
     # The program takes all primals, then all tangents; scan wants each kind of operand together.
-    p_consts, p_carry, p_xs = _cut(range(len(primals)), params)
+    p_consts, p_carry, p_xs = cut(range(len(primals)), params)
     places = _places(nonzero, len(primals))
     order = [
         *p_consts,
@@ -174,136 +156,7 @@ def _places(marks: Sequence[bool], start: int) -> dict[int, int]:
     return {i: start + k for k, i in enumerate(marked)}
 
 
-def permuted(closed: ClosedJaxpr, inputs: Sequence[int], outputs: Sequence[int]) -> ClosedJaxpr:
-    """The program with its inputs and results in another order."""
-    jaxpr = closed.jaxpr
-    return ClosedJaxpr(
-        jaxpr.replace(
-            invars=[jaxpr.invars[i] for i in inputs], outvars=[jaxpr.outvars[i] for i in outputs]
-        ),
-        closed.consts,
-    )
-
-
 # ---- known and unknown parts
-
-
-def _varying(jaxpr: Jaxpr, n_const: int) -> set[Var]:
-    """The variables that differ from step to step."""
-    varying = set(jaxpr.invars[n_const:])
-    for eqn in jaxpr.eqns:
-        if any(isinstance(v, Var) and v in varying for v in eqn.invars):
-            varying.update(eqn.outvars)
-    return varying
-
-
-def _kind(place: int | None, atom: Atom, n_const: int, n_carry: int, varying: set[Var]) -> str:
-    """What a residual is to the loop."""
-    if place is None:
-        return "stacked" if isinstance(atom, Var) and atom in varying else "hoisted"
-    if place < n_const:
-        return "const"
-    return "stacked" if place < n_const + n_carry else "slice"
-
-
-class _SplitScan:
-    """A scan cut in two: one over what is known, one over the rest and the residuals.
-
-    `mark` tells which operands have an unknown part; `split` cuts the program accordingly: its
-    known part takes the operands of `known_inputs`, its unknown part the residuals and one input
-    for each marked operand.
-    """
-
-    def __init__(
-        self,
-        split: Split,
-        marks: Sequence[bool],
-        known_inputs: Sequence[int],
-        out_known: Sequence[int],
-        out_unknown: Sequence[int],
-        params: Params,
-    ) -> None:
-        self.split = split
-        self.params = params
-        self.marks = marks
-        self.out_known, self.out_unknown = list(out_known), list(out_unknown)
-        a, b = params["num_consts"], params["num_consts"] + params["num_carry"]
-        self.n_const = sum(i < a for i in known_inputs)
-        self.n_carry = sum(a <= i < b for i in known_inputs)
-        self.known_inputs = list(known_inputs)
-        # Residuals that are constants, or computed from constants alone, are constants of the
-        # unknown part; those that are slices stay sequences; what is carried or computed in each
-        # step is stacked.
-        known = split.known.jaxpr
-        varying = _varying(known, self.n_const)
-        returned = iter(known.outvars[len(self.out_known) :])
-        self.atoms = [next(returned) if i is None else known.invars[i] for i in split.forwarded]
-        self.kinds = [
-            _kind(i, atom, self.n_const, self.n_carry, varying)
-            for i, atom in zip(split.forwarded, self.atoms, strict=True)
-        ]
-
-    def run_known(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Results of the known part, and all residuals: constants as they are, others stacked."""
-        known, consts = self.split.known.jaxpr, self.split.known.consts
-        n_out = len(self.out_known)
-
-        def atoms(kind: str) -> list[Atom]:
-            return [a for a, k in zip(self.atoms, self.kinds, strict=True) if k == kind]
-
-        once, _ = dce_jaxpr(known.replace(outvars=atoms("hoisted")), instantiate=True)
-        # Its sequences are never read, so that whole ones may stand for their slices.
-        hoisted = iter(eval_jaxpr(once, consts, *operands))
-        body = known.replace(outvars=[*known.outvars[:n_out], *atoms("stacked")])
-        small, _ = dce_jaxpr(body, instantiate=True)
-        found = _bind(
-            ClosedJaxpr(small, consts),
-            operands,
-            self.params,
-            num_consts=self.n_const,
-            num_carry=self._carry_out(),
-        )
-        stacked_values = iter(found[n_out:])
-        residuals = []
-        for kind, i in zip(self.kinds, self.split.forwarded, strict=True):
-            if kind == "hoisted":
-                residuals.append(next(hoisted))
-            elif kind == "stacked":
-                residuals.append(next(stacked_values))
-            else:
-                assert i is not None
-                residuals.append(operands[i])
-        return found[:n_out], residuals
-
-    def _carry_out(self) -> int:
-        return sum(i < self.params["num_carry"] for i in self.out_known)
-
-    def unknown_program(self) -> tuple[ClosedJaxpr, list[int], Params]:
-        """The unknown part as a scan: its program, the order of its operands, its parameters.
-
-        The order is one of (residuals, marked operands).
-        """
-        n_res = len(self.kinds)
-        a, b = self.params["num_consts"], self.params["num_consts"] + self.params["num_carry"]
-        marked = [i for i, m in enumerate(self.marks) if m]
-        place = {i: n_res + k for k, i in enumerate(marked)}
-        consts = [k for k, kind in enumerate(self.kinds) if kind in ("const", "hoisted")]
-        slices = [k for k, kind in enumerate(self.kinds) if kind in ("slice", "stacked")]
-        order = [
-            *consts,
-            *(place[i] for i in marked if i < a),
-            *(place[i] for i in marked if a <= i < b),
-            *slices,
-            *(place[i] for i in marked if i >= b),
-        ]
-        body = permuted(self.split.unknown, order, range(len(self.out_unknown)))
-        n_carry = sum(a <= i < b for i in marked)
-        params = self.params | {
-            "jaxpr": body,
-            "num_consts": len(consts) + sum(i < a for i in marked),
-            "num_carry": n_carry,
-        }
-        return body, order, params
 
 
 def _linearize(
@@ -312,7 +165,7 @@ def _linearize(
     jaxpr: ClosedJaxpr = params["jaxpr"]
     n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
     t_consts, t_carry, t_xs = (
-        [type(t) is not Zero for t in part] for part in _cut(tangents, params)
+        [type(t) is not Zero for t in part] for part in cut(tangents, params)
     )
 
     def new_marks(carry: tuple[bool, ...]) -> Sequence[bool]:
@@ -323,7 +176,7 @@ def _linearize(
     forced = (*carry_marks, *(False for _ in range(n_out - n_carry)))
     linearized = linearize_jaxpr(jaxpr, marks, forced)
     nonzero = linearized.nonzeros_out
-    parts = _SplitScan(
+    parts = SplitScan(
         linearized.split,
         marks,
         range(len(primals)),
@@ -332,7 +185,7 @@ def _linearize(
         params,
     )
     with set_current_trace(trace.parent):
-        out, residuals = parts.run_known(primals)
+        out, residuals = parts.run_known(_bind, primals)
     given = [instantiate(t) for t, m in zip(tangents, marks, strict=True) if m]
     _, order, linear_params = parts.unknown_program()
     operands = [[*residuals, *given][k] for k in order]
@@ -340,11 +193,11 @@ def _linearize(
     return out, [next(moved) if nz else zero_tangent(x) for x, nz in zip(out, nonzero, strict=True)]
 
 
-def _split_by_known(params: Params, unknown: Sequence[bool]) -> tuple[_SplitScan, list[bool]]:
+def _split_by_known(params: Params, unknown: Sequence[bool]) -> tuple[SplitScan, list[bool]]:
     """The scan cut by which operands are unknown; and which results are."""
     jaxpr: ClosedJaxpr = params["jaxpr"]
     n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
-    consts, carry, xs = _cut(unknown, params)
+    consts, carry, xs = cut(unknown, params)
 
     def new_marks(current: tuple[bool, ...]) -> Sequence[bool]:
         return partial_eval_jaxpr(jaxpr, (*consts, *current, *xs)).out_unknown[:n_carry]
@@ -354,7 +207,7 @@ def _split_by_known(params: Params, unknown: Sequence[bool]) -> tuple[_SplitScan
     forced = (*carry_marks, *(False for _ in range(n_out - n_carry)))
     split = partial_eval_jaxpr(jaxpr, marks, forced)
     out_unknown = list(split.out_unknown)
-    parts = _SplitScan(
+    parts = SplitScan(
         split,
         marks,
         [i for i, m in enumerate(marks) if not m],
@@ -368,7 +221,7 @@ def _split_by_known(params: Params, unknown: Sequence[bool]) -> tuple[_SplitScan
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) -> list[Any]:
     parts, out_unknown = _split_by_known(params, [trace.is_unknown(x) for x in args])
     with set_current_trace(trace.parent):
-        known, residuals = parts.run_known([args[i] for i in parts.known_inputs])
+        known, residuals = parts.run_known(_bind, [args[i] for i in parts.known_inputs])
     rest = [x for x, m in zip(args, parts.marks, strict=True) if m]
     _, order, unknown_params = parts.unknown_program()
     operands = [[*residuals, *rest][k] for k in order]
@@ -382,11 +235,11 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) 
 
 def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     linear = [is_linear(x) for x in args]
-    _, carry, _ = _cut(linear, params)
+    _, carry, _ = cut(linear, params)
     if not all(carry):
         return _transpose_with_known_carry(cts, args, params)
     jaxpr: ClosedJaxpr = params["jaxpr"]
-    consts, carries, xs = _cut(args, params)
+    consts, carries, xs = cut(args, params)
     n_carry = params["num_carry"]
     held = [x for x in consts if not is_linear(x)]
     sequences = [x for x in xs if not is_linear(x)]
@@ -412,7 +265,7 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
             *(Zero(_slice_of(ct.aval)) if type(ct) is Zero else next(slices) for ct in ct_ys),
         ]
         found = backward_pass(jaxpr.jaxpr, jaxpr.consts, operands, out_cts)
-        f_consts, f_carry, f_xs = _cut(found, params)
+        f_consts, f_carry, f_xs = cut(found, params)
         parts = [ct for ct, x in zip(f_consts, consts, strict=True) if is_linear(x)]
         return [
             *(instantiate(ct) for ct in f_carry),
@@ -456,7 +309,7 @@ def _transpose_with_known_carry(
             Linear(get_aval(x)) if m and not is_linear(x) else x
             for x, m in zip(args, parts.marks, strict=True)
         ]
-    _, residuals = parts.run_known([args[i] for i in parts.known_inputs])
+    _, residuals = parts.run_known(_bind, [args[i] for i in parts.known_inputs])
     _, order, unknown_params = parts.unknown_program()
     marked = [i for i, m in enumerate(parts.marks) if m]
     operands = [[*residuals, *(args[i] for i in marked)][k] for k in order]
@@ -477,7 +330,7 @@ def _batch(
 ) -> tuple[list[Any], list[Dim]]:
     jaxpr: ClosedJaxpr = params["jaxpr"]
     n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
-    consts, carry, xs = _cut(list(zip(args, dims, strict=True)), params)
+    consts, carry, xs = cut(list(zip(args, dims, strict=True)), params)
     const_dims = [d for _, d in consts]
     x_dims = [None if d is None else 0 for _, d in xs]
 
@@ -512,7 +365,7 @@ def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
     params = eqn.params
     closed: ClosedJaxpr = params["jaxpr"]
     n_carry = params["num_carry"]
-    consts, _, xs = _cut(eqn.invars, params)
+    consts, _, xs = cut(eqn.invars, params)
 
     def needed(marks: tuple[bool, ...]) -> Sequence[bool]:
         _, used_in = dce_jaxpr(closed.jaxpr, [*marks, *used_outputs[n_carry:]])

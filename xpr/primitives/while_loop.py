@@ -16,8 +16,8 @@ from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace
 from xpr.interpreters.zeros import Zero, instantiate, zero_tangent
 from xpr.primitives import _ops as ops
+from xpr.primitives._scan_split import least_marks, permuted
 from xpr.primitives.rules import broadcast_to, expand_dims
-from xpr.primitives.scan import least_marks, permuted
 
 Params = dict[str, Any]
 
