@@ -53,6 +53,7 @@ from xpr.transforms.custom_jvp import custom_jvp as custom_jvp
 from xpr.transforms.custom_vjp import closure_convert as closure_convert
 from xpr.transforms.custom_vjp import custom_gradient as custom_gradient
 from xpr.transforms.custom_vjp import custom_vjp as custom_vjp
+from xpr.transforms.derivatives import fwd_and_bwd as fwd_and_bwd
 from xpr.transforms.derivatives import grad as grad
 from xpr.transforms.derivatives import jvp as jvp
 from xpr.transforms.derivatives import linear_transpose as linear_transpose

@@ -432,6 +432,8 @@ class JaxprTrace(Trace):
             read.update(v for v in eqn.invars if isinstance(v, Var))
         kept.reverse()
         self.eqns = kept
+        pairs = [(v, c) for v, c in zip(self.constvars, self.consts, strict=True) if v in read]
+        self.constvars, self.consts = [v for v, _ in pairs], [c for _, c in pairs]
 
     def finish(self) -> None:
         """Ends the trace: its tracers are leaks from now on."""
@@ -499,9 +501,7 @@ def leaked(tracer: Tracer) -> UnexpectedTracerError:
 register_aval(Tracer, lambda x: x.aval)
 
 
-def hoist_consts(
-    closed: ClosedJaxpr, tracers_only: bool = False
-) -> tuple[ClosedJaxpr, list[Any]]:
+def hoist_consts(closed: ClosedJaxpr, tracers_only: bool = False) -> tuple[ClosedJaxpr, list[Any]]:
     """Makes constants inputs, in front of the others; with `tracers_only`, an outer trace's only.
 
     So a program inside another holds no arrays: they become constants of the outermost one, which

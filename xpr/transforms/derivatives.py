@@ -25,6 +25,7 @@ from xpr.transforms.arguments import (
     check_leaf,
     check_real_output,
 )
+from xpr.transforms.jit import jit
 from xpr.transforms.signature import name_of, source_of
 from xpr.transforms.tracing import abstractify, check_callable
 
@@ -472,3 +473,33 @@ def grad(
         return (gradient, value[1]) if has_aux else gradient
 
     return grad_f
+
+
+def fwd_and_bwd(
+    fun: Callable[..., Any], argnums: Argnums, has_aux: bool = False, jitted: bool = True
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The two halves of reverse mode as functions that may be called at different times.
+
+    `fwd(*args)` returns what `vjp` does for the arguments at `argnums`: the value and a pullback
+    (and the auxiliary data, with `has_aux`). `bwd(pullback, cotangent)` returns the cotangent of
+    the argument at `argnums`, a tuple of them for a sequence. Both are compiled unless `jitted` is
+    False.
+
+    >>> import xpr
+    >>> fwd, bwd = xpr.fwd_and_bwd(lambda x, y: x * y, argnums=(0, 1))
+    >>> value, pullback = fwd(2.0, 3.0)
+    >>> bwd(pullback, 1.0)
+    (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
+    """
+    check_callable(fun, "fwd_and_bwd")
+    check_argnums(argnums, "fwd_and_bwd")
+
+    def fwd(*args: Any, **kwargs: Any) -> Any:
+        selected = Selected(fun, argnums, args, kwargs, "fwd_and_bwd")
+        return vjp(selected, *selected.dynamic, has_aux=has_aux)
+
+    def bwd(pullback: Any, cotangent: Any) -> Any:
+        found = pullback(cotangent)
+        return found[0] if isinstance(argnums, int) else found
+
+    return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)
