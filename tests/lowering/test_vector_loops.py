@@ -126,6 +126,21 @@ def test_what_becomes_one_dispatch() -> None:
     )
 
 
+def test_long_constants_stay_out_of_registers() -> None:
+    """A vector constant of more than 64 elements in such a loop ends the compiler's process."""
+
+    def f(x):
+        return lax.fori_loop(0, 3, lambda _, c: c * lax.iota(np.float32, x.size) + 1, x)
+
+    assert is_one_dispatch(_text(f, np.ones(64, "f4")))
+    x = np.ones(65, "f4")
+    assert not is_one_dispatch(_text(f, x))
+    expected = x
+    for _ in range(3):
+        expected = expected * np.arange(65, dtype="f4") + 1
+    np.testing.assert_allclose(np.asarray(xpr.jit(f)(x)), expected)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_slices_and_stacks_of_every_dtype(dtype: str, reverse: bool) -> None:
