@@ -41,7 +41,13 @@ ALLOWED = {
         "xpr.lowering",
         "xpr.tree_util",
     },
-    "xpr.lowering": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.lowering", "xpr.runtimes"},
+    "xpr.lowering": {
+        "xpr.core",
+        "xpr.interpreters",
+        "xpr.primitives",
+        "xpr.lowering",
+        "xpr.runtimes",
+    },
     "xpr.transforms": {
         "xpr.core",
         "xpr.interpreters",

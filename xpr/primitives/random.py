@@ -236,7 +236,7 @@ def random_bits(key: Any, bit_width: int, shape: _Shape) -> Any:
     Raises TypeError for another key or `bit_width`, ValueError for a negative size.
 
     >>> random_bits(np.zeros(2, np.uint32), 32, (2,))
-    Array([4070199207, 2285895361], dtype=uint32)
+    Array([4070199207, 4202968722], dtype=uint32)
     """
     return random_bits_p.bind(key, bit_width=bit_width, shape=shape)
 
