@@ -239,6 +239,11 @@ def matmul(
             raise ValueError(
                 f"matmul input operand {i} must have ndim at least 1, but it has ndim 0"
             )
+    if left <= 2 and right <= 2:  # without leading axes there is nothing to arrange
+        numbers = (((left - 1,), (0,)), ((), ()))
+        return as_array(
+            _contract("matmul", x, y, numbers, precision, preferred_element_type, out_sharding)
+        )
     cores = "k" if left == 1 else "mk", "k" if right == 1 else "kn"
     return _batched("matmul", x, y, cores, precision, preferred_element_type, out_sharding)
 
