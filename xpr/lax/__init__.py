@@ -11,6 +11,7 @@ Array([1, 2, 3], dtype=int32)
 
 from __future__ import annotations
 
+from xpr.lax import linalg as linalg
 from xpr.lax.conditionals import cond as cond
 from xpr.lax.conditionals import platform_dependent as platform_dependent
 from xpr.lax.conditionals import switch as switch

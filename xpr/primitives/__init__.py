@@ -28,6 +28,7 @@ FAMILIES: tuple[str, ...] = (
     "dot_general",
     "conv",
     "sort",
+    "linalg",
     "random",
     "call",
     "custom",

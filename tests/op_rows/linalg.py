@@ -1,0 +1,376 @@
+"""Rows of the factorisations of matrices, against plain loops, NumPy's solver and products."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tests.op_row import Arrays, OpRow, random_values
+from xpr.primitives import elementwise as el
+from xpr.primitives import linalg as p
+from xpr.primitives._linalg_rules import adjoint, along_columns, matmul
+from xpr.primitives.convert import convert_element_type
+
+_TYPES = ("float32", "float64", "complex64", "complex128")
+# Backward stable: errors of a few units in the last place, times the size and the condition.
+_TOLERANCE = {
+    "float32": (2e-5, 2e-5),
+    "complex64": (2e-5, 2e-5),
+    "float64": (1e-13, 1e-13),
+    "complex128": (1e-13, 1e-13),
+}
+
+Args = Callable[[np.random.Generator, np.dtype[Any]], Arrays]
+
+
+def _row(
+    primitive: str,
+    case: str,
+    function: Callable[..., Any],
+    args: Args,
+    oracle: Any = None,
+    **more: Any,
+) -> OpRow:
+    return OpRow(
+        primitive,
+        function,
+        args,
+        more.pop("dtypes", _TYPES),
+        case=case,
+        oracle=oracle,
+        tolerance=_TOLERANCE,
+        smooth=more.pop("smooth", args),
+        signed_zero=False,
+        **more,
+    )
+
+
+# ---- operands
+
+
+def _matrices(*shapes: tuple[int, ...]) -> Args:
+    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+        return tuple(random_values(rng, dtype, s, -1, 1) for s in shapes)
+
+    return args
+
+
+def _definite(*shape: int) -> Args:
+    """Hermitian matrices with eigenvalues of at least 1."""
+
+    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+        x = random_values(rng, dtype, shape, -1, 1)
+        return (x @ x.conj().swapaxes(-1, -2) + np.eye(shape[-1], dtype=dtype),)
+
+    return args
+
+
+def _triangular(shape: tuple[int, ...], right: tuple[int, ...]) -> Args:
+    """Matrices with both triangles filled, and a strong diagonal; the right side."""
+
+    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+        a = random_values(rng, dtype, shape, -0.5, 0.5) + 2 * np.eye(shape[-1], dtype=dtype)
+        return a.astype(dtype), random_values(rng, dtype, right, -1, 1)
+
+    return args
+
+
+def _fixed(*values: Any) -> Args:
+    return lambda rng, dtype: tuple(np.asarray(v).astype(dtype) for v in values)
+
+
+# ---- oracles
+
+
+def _cholesky_loop(x: Any) -> Any:
+    """Cholesky and Banachiewicz: element by element."""
+    wide = x.astype(np.complex128)
+    wide = (wide + wide.conj().swapaxes(-1, -2)) / 2
+    out = np.zeros_like(wide)
+    for index in np.ndindex(*x.shape[:-2]):
+        a, low = wide[index], out[index]
+        for i, j in itertools.product(range(len(a)), repeat=2):
+            if j <= i:
+                rest = a[i, j] - sum(low[i, k] * low[j, k].conjugate() for k in range(j))
+                low[i, j] = np.sqrt(rest) if i == j else rest / low[j, j]
+    return out if x.dtype.kind == "c" else out.real
+
+
+def _solve_oracle(**how: bool) -> Callable[[Any, Any], Any]:
+    def oracle(a: Any, b: Any) -> Any:
+        m = np.tril(a) if how["lower"] else np.triu(a)
+        if how["unit_diagonal"]:
+            i = np.arange(m.shape[-1])
+            m[..., i, i] = 1
+        m = m.conj() if how["conjugate_a"] else m
+        m = m.swapaxes(-1, -2) if how["transpose_a"] else m
+        if how["left_side"]:
+            return np.linalg.solve(m, b)
+        return np.linalg.solve(m.swapaxes(-1, -2), b.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    return oracle
+
+
+def _nan_triangle(x: Any) -> Any:
+    return np.tril(np.full_like(x, np.nan))
+
+
+# ---- functions whose value is known
+
+
+def _identity_like(n: int) -> Callable[[Any], Any]:
+    return lambda x: np.broadcast_to(np.eye(n), (*x.shape[:-2], n, n))
+
+
+def _qr_products(full: bool) -> Callable[[Any], list[Any]]:
+    def function(x: Any) -> list[Any]:
+        q, r = p.qr(x, full_matrices=full)
+        return [matmul(q, r), matmul(adjoint(q), q)]
+
+    return function
+
+
+def _qr_oracle(full: bool) -> Callable[[Any], list[Any]]:
+    def oracle(x: Any) -> list[Any]:
+        m, n = x.shape[-2:]
+        return [x, _identity_like(m if full else min(m, n))(x)]
+
+    return oracle
+
+
+def _function_of(v: Any, w: Any, other: Any) -> Any:
+    """v diag(w) other, which signs and phases of vectors do not change."""
+    dtype = np.dtype(v.dtype)
+    scales = convert_element_type(along_columns(w, v.shape), dtype)
+    return matmul(el.mul(v, scales), other)
+
+
+def _eigh_products(lower: bool) -> Callable[[Any], list[Any]]:
+    def function(x: Any) -> list[Any]:
+        v, w = p.eigh(x, lower=lower)
+        return [_function_of(v, w, adjoint(v)), matmul(adjoint(v), v), w]
+
+    return function
+
+
+def _hermitian(x: Any) -> Any:
+    return (x + x.conj().swapaxes(-1, -2)) / 2
+
+
+def _eigh_oracle(x: Any) -> list[Any]:
+    # The eigenvalues of a Hermitian matrix by the general algorithm.
+    values = np.sort(np.linalg.eigvals(_hermitian(x).astype(np.complex128)).real, axis=-1)
+    return [_hermitian(x), _identity_like(x.shape[-1])(x), values]
+
+
+def _eigh_square(x: Any) -> Any:
+    v, w = p.eigh(x)
+    return _function_of(v, el.mul(w, w), adjoint(v))
+
+
+def _svd_products(x: Any) -> list[Any]:
+    u, s, vh = p.svd(x, full_matrices=False)
+    return [_function_of(u, s, vh), matmul(adjoint(u), u), matmul(vh, adjoint(vh)), s]
+
+
+def _svd_oracle(x: Any) -> list[Any]:
+    k = min(x.shape[-2:])
+    eye = _identity_like(k)(x)
+    return [x, eye, eye, _singular(x)]
+
+
+def _singular(x: Any) -> Any:
+    """Roots of the eigenvalues of the smaller Gram matrix."""
+    wide = x.astype(np.complex128)
+    wide = wide if x.shape[-2] <= x.shape[-1] else wide.conj().swapaxes(-1, -2)
+    values = np.linalg.eigvals(wide @ wide.conj().swapaxes(-1, -2)).real
+    return np.sqrt(np.sort(values, axis=-1)[..., ::-1])
+
+
+def _svd_full(x: Any) -> list[Any]:
+    u, s, vh = p.svd(x, full_matrices=True)
+    return [matmul(adjoint(u), u), matmul(vh, adjoint(vh)), s]
+
+
+def _svd_full_oracle(x: Any) -> list[Any]:
+    m, n = x.shape[-2:]
+    return [_identity_like(m)(x), _identity_like(n)(x), _singular(x)]
+
+
+def _svd_cube(x: Any) -> Any:
+    """x x^H x, by the singular values."""
+    u, s, vh = p.svd(x, full_matrices=False)
+    return _function_of(u, el.mul(s, el.mul(s, s)), vh)
+
+
+def _solves() -> list[OpRow]:
+    rows = []
+    names = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
+    for flags in itertools.product((False, True), repeat=5):
+        how = dict(zip(names, flags, strict=True))
+        case = " ".join(n for n, f in how.items() if f) or "right upper"
+        right = (3, 2) if how["left_side"] else (2, 3)
+        rows.append(
+            _row(
+                "triangular_solve",
+                case,
+                lambda a, b, how=how: p.triangular_solve(a, b, **how),
+                _triangular((3, 3), right),
+                _solve_oracle(**how),
+            )
+        )
+    how = dict.fromkeys(names, False) | {"left_side": True, "lower": True}
+
+    def left(a: Any, b: Any) -> Any:
+        return p.triangular_solve(a, b, left_side=True, lower=True)
+
+    def vector(a: Any, b: Any) -> Any:
+        return p.triangular_solve(a, b, left_side=True, lower=True)
+
+    one = _solve_oracle(**how)
+    rows += [
+        _row("triangular_solve", "stack", left, _triangular((2, 3, 3), (2, 3, 4)), one),
+        _row("triangular_solve", "many", left, _triangular((4, 5, 2, 2), (4, 5, 2, 1)), one),
+        _row("triangular_solve", "one by one", left, _triangular((1, 1), (1, 2)), one),
+        _row(
+            "triangular_solve",
+            "large",
+            left,
+            _triangular((40, 40), (40, 3)),
+            one,
+            no_derivative_check="slow",
+        ),
+        _row("triangular_solve", "no columns", left, _triangular((3, 3), (3, 0)), lambda a, b: b),
+        _row("triangular_solve", "empty", left, _triangular((0, 0), (0, 2)), lambda a, b: b),
+        _row(
+            "triangular_solve",
+            "vector",
+            vector,
+            _triangular((3, 3), (3,)),
+            lambda a, b: one(a, b[:, None])[:, 0],
+        ),
+        _row(
+            "triangular_solve",
+            "singular",
+            left,
+            _fixed([[0.0, 0.0], [1.0, 2.0]], [[1.0], [1.0]]),
+            lambda a, b: np.array([[np.inf], [-np.inf]]),
+            dtypes=("float32", "float64"),
+            no_derivative_check="there is no derivative",
+        ),
+    ]
+    return rows
+
+
+def _qr_rows() -> list[OpRow]:
+    rows = []
+    for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (3, 1), (1, 3)):
+        for full in (False, True):
+            case = f"{'full ' if full else ''}{shape}"
+            args = _matrices(shape)
+            rows.append(_row("qr", f"products {case}", _qr_products(full), args, _qr_oracle(full)))
+            # The columns beyond the second last that complete Q may turn freely.
+            if not full or shape[-2] <= shape[-1]:
+                rows.append(
+                    _row(
+                        "qr",
+                        f"factors {case}",
+                        lambda x, full=full: p.qr(x, full_matrices=full),
+                        args,
+                    )
+                )
+    for shape in ((3, 0), (0, 3), (0, 2, 2)):
+        rows.append(
+            _row("qr", f"empty {shape}", _qr_products(False), _matrices(shape), _qr_oracle(False))
+        )
+    return rows
+
+
+_SPECIAL = "the derivative of NaN is not checked"
+
+ROWS = [
+    _row("cholesky", "matrix", p.cholesky, _definite(4, 4), _cholesky_loop),
+    _row("cholesky", "stack", p.cholesky, _definite(2, 3, 3, 3), _cholesky_loop),
+    _row("cholesky", "one by one", p.cholesky, _definite(1, 1), _cholesky_loop),
+    _row(
+        "cholesky",
+        "large",
+        p.cholesky,
+        _definite(33, 33),
+        _cholesky_loop,
+        no_derivative_check="small matrices are checked",
+    ),
+    _row("cholesky", "empty", p.cholesky, _matrices((2, 0, 0)), lambda x: x),
+    _row(
+        "cholesky",
+        "lower triangle",
+        lambda x: p.cholesky(x, symmetrize_input=False),
+        _definite(3, 3),
+        _cholesky_loop,
+        no_derivative_check="the derivative is that of Hermitian matrices",
+    ),
+    _row(
+        "cholesky",
+        "indefinite",
+        p.cholesky,
+        _fixed([[[1.0, 2.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]], [[np.nan, 0.0], [0.0, 1.0]]]),
+        _nan_triangle,
+        no_derivative_check=_SPECIAL,
+    ),
+    *_solves(),
+    *_qr_rows(),
+    _row("eigh", "products", _eigh_products(True), _matrices((4, 4)), _eigh_oracle),
+    _row("eigh", "products stack", _eigh_products(False), _matrices((2, 3, 3)), _eigh_oracle),
+    _row(
+        "eigh", "square", _eigh_square, _matrices((3, 3)), lambda x: _hermitian(x) @ _hermitian(x)
+    ),
+    _row("eigh", "vectors", p.eigh, _matrices((3, 3)), dtypes=("float32", "float64")),
+    _row("eigh", "empty", p.eigh, _matrices((0, 0))),
+    _row(
+        "eigh",
+        "not finite",
+        p.eigh,
+        _fixed(np.full((2, 2), np.nan)),
+        lambda x: [x, x[0].real],
+        no_derivative_check=_SPECIAL,
+    ),
+    _row("svd", "products", _svd_products, _matrices((3, 3)), _svd_oracle),
+    _row("svd", "products tall", _svd_products, _matrices((4, 2)), _svd_oracle),
+    _row("svd", "products wide", _svd_products, _matrices((2, 2, 3)), _svd_oracle),
+    _row("svd", "cube", _svd_cube, _matrices((3, 2)), lambda x: x @ x.conj().T @ x),
+    _row(
+        "svd",
+        "vectors",
+        lambda x: p.svd(x, full_matrices=False),
+        _matrices((3, 2)),
+        dtypes=("float32", "float64"),
+    ),
+    _row("svd", "square vectors", p.svd, _matrices((3, 3)), dtypes=("float32", "float64")),
+    _row(
+        "svd",
+        "full",
+        _svd_full,
+        _matrices((4, 2)),
+        _svd_full_oracle,
+        no_derivative_check="U is not determined",
+    ),
+    _row(
+        "svd",
+        "values",
+        lambda x: p.svd(x, compute_uv=False),
+        _matrices((2, 3, 4)),
+        _singular,
+    ),
+    _row("svd", "empty", lambda x: p.svd(x, full_matrices=False), _matrices((0, 3))),
+    _row(
+        "svd",
+        "not finite",
+        lambda x: p.svd(x, compute_uv=False),
+        _fixed([[np.inf, 1.0], [0.0, 1.0]]),
+        lambda x: np.full(2, np.nan),
+        no_derivative_check=_SPECIAL,
+    ),
+]

@@ -1,0 +1,21 @@
+"""Factorisations of stacks of matrices, under the names of `jax.lax.linalg`.
+
+>>> from xpr import lax
+>>> import xpr.numpy as jnp
+>>> lax.linalg.cholesky(4 * jnp.eye(2))
+Array([[2., 0.],
+       [0., 2.]], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from xpr.primitives.linalg import cholesky as cholesky
+from xpr.primitives.linalg import cholesky_p as cholesky_p
+from xpr.primitives.linalg import eigh as eigh
+from xpr.primitives.linalg import eigh_p as eigh_p
+from xpr.primitives.linalg import qr as qr
+from xpr.primitives.linalg import qr_p as qr_p
+from xpr.primitives.linalg import svd as svd
+from xpr.primitives.linalg import svd_p as svd_p
+from xpr.primitives.linalg import triangular_solve as triangular_solve
+from xpr.primitives.linalg import triangular_solve_p as triangular_solve_p

@@ -1,0 +1,162 @@
+"""Factorisations on the host, by LAPACK and BLAS through NumPy and SciPy.
+
+All take stacks of matrices (the last two axes). A matrix that has no factorisation gives NaN; the
+others of the stack are not touched by that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Host = np.ndarray[Any, Any]
+
+
+def cholesky(x: Host) -> Host:
+    """The lower Cholesky factors of Hermitian matrices, of which the lower triangle is read."""
+    try:
+        out = np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        out = np.full_like(x, np.nan)
+        for index in np.ndindex(*x.shape[:-2]):
+            try:
+                out[index] = np.linalg.cholesky(x[index])
+            except np.linalg.LinAlgError:
+                continue
+    failed = np.isnan(np.diagonal(out, axis1=-2, axis2=-1)).any(-1)
+    if failed.any():
+        out[failed] = np.tril(np.full_like(out[failed], np.nan))
+    return out
+
+
+# Stacks of more matrices than this times their size are solved row by row, all matrices at once.
+_STACK = 4
+
+
+def triangular_solve(
+    a: Host,
+    b: Host,
+    *,
+    left_side: bool,
+    lower: bool,
+    transpose_a: bool,
+    conjugate_a: bool,
+    unit_diagonal: bool,
+) -> Host:
+    """X with op(A) X = B, or X op(A) = B; a zero on the diagonal gives infinities and NaN."""
+    if b.size == 0:
+        return np.zeros_like(b)
+    if conjugate_a and not (transpose_a and np.iscomplexobj(a)):
+        a, conjugate_a = a.conj(), False
+    n, count = a.shape[-1], math.prod(a.shape[:-2])
+    if count > _STACK * n:
+        return _substitution(a, b, left_side, lower, transpose_a, conjugate_a, unit_diagonal)
+    # SciPy's BLAS is loaded when it is first needed: it takes longer than all of xpr.
+    from scipy.linalg import get_blas_funcs  # noqa: PLC0415
+
+    trsm: Any = get_blas_funcs("trsm", dtype=a.dtype)
+    out = np.empty(b.shape, b.dtype)
+    for index in np.ndindex(*a.shape[:-2]):
+        # The transposes of rows in memory are BLAS's columns; the equation is transposed with them.
+        solved = trsm(
+            1.0,
+            a[index].T,
+            b[index].T,
+            side=int(left_side),
+            lower=int(not lower),
+            trans_a=2 if conjugate_a else int(transpose_a),
+            diag=int(unit_diagonal),
+        )
+        out[index] = solved.T
+    return out
+
+
+def _substitution(
+    a: Host, b: Host, left: bool, lower: bool, transposed: bool, conjugated: bool, unit: bool
+) -> Host:
+    """Forward substitution, after turning the equation into one with a lower matrix on the left."""
+    m = a.conj() if conjugated else a
+    if transposed == left:
+        m = m.swapaxes(-1, -2)
+    b = b if left else b.swapaxes(-1, -2)
+    if lower == (transposed == left):
+        m, b = m[..., ::-1, ::-1], b[..., ::-1, :]
+    x = np.empty(b.shape, b.dtype)
+    with np.errstate(all="ignore"):
+        for i in range(b.shape[-2]):
+            row = b[..., i, :] - (m[..., i : i + 1, :i] @ x[..., :i, :])[..., 0, :]
+            x[..., i, :] = row if unit else row / m[..., i, i, None]
+    if lower == (transposed == left):
+        x = x[..., ::-1, :]
+    return np.ascontiguousarray(x if left else x.swapaxes(-1, -2))
+
+
+def qr(x: Host, *, full_matrices: bool) -> tuple[Host, Host]:
+    """Q and R by Householder reflections, with the signs of LAPACK's geqrf."""
+    m, n = x.shape[-2:]
+    if x.size == 0:
+        k = m if full_matrices else min(m, n)
+        q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*x.shape[:-2], m, k)).copy()
+        return q, np.zeros((*x.shape[:-2], k, n), x.dtype)
+    q, r = np.linalg.qr(x, mode="complete" if full_matrices else "reduced")
+    return np.ascontiguousarray(q), np.ascontiguousarray(r)
+
+
+def eigh(x: Host, *, lower: bool) -> tuple[Host, Host]:
+    """Eigenvectors (columns) and ascending eigenvalues of Hermitian matrices."""
+    real = x.real.dtype
+    read = np.tril(x) if lower else np.triu(x)
+
+    def one(matrices: Host) -> tuple[Host, ...]:
+        values, vectors = np.linalg.eigh(matrices, "L" if lower else "U")
+        return vectors, values
+
+    vectors, values = _guarded(one, read, [(x.shape[-2:], x.dtype), (x.shape[-1:], real)])
+    return vectors, values
+
+
+def svd(x: Host, *, full_matrices: bool, compute_uv: bool) -> tuple[Host, ...]:
+    """Descending singular values, and with `compute_uv` U and V^H."""
+    m, n = x.shape[-2:]
+    k, real = min(m, n), x.real.dtype
+    if not compute_uv:
+        return _guarded(lambda a: (np.linalg.svd(a, compute_uv=False),), x, [((k,), real)])
+
+    def one(matrices: Host) -> tuple[Host, ...]:
+        u, s, vh = np.linalg.svd(matrices, full_matrices=full_matrices)
+        return s, u, vh
+
+    shapes = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
+    if x.size == 0:
+        u, vh = (
+            np.broadcast_to(np.eye(*s, dtype=x.dtype), (*x.shape[:-2], *s)).copy() for s in shapes
+        )
+        return np.zeros((*x.shape[:-2], k), real), u, vh
+    return _guarded(one, x, [((k,), real), *((s, x.dtype) for s in shapes)])
+
+
+def _guarded(
+    function: Callable[[Host], tuple[Host, ...]], x: Host, types: list[tuple[tuple[int, ...], Any]]
+) -> tuple[Host, ...]:
+    """`function` on the matrices that are finite and for which it converges; NaN for the others."""
+    batch = x.shape[:-2]
+    finite = np.asarray(np.isfinite(x).all((-2, -1)))
+    if finite.all():
+        try:
+            return tuple(np.ascontiguousarray(v) for v in function(x))
+        except np.linalg.LinAlgError:
+            pass
+    out = tuple(np.full((*batch, *s), np.nan, d) for s, d in types)
+    for index in np.ndindex(*batch):
+        if not finite[index]:
+            continue
+        try:
+            results = function(x[index])
+        except np.linalg.LinAlgError:
+            continue
+        for array, value in zip(out, results, strict=True):
+            array[index] = value
+    return out

@@ -1,0 +1,314 @@
+"""Factorisations of matrices and triangular equations, on stacks of matrices.
+
+Matrices are the last two axes; float32, float64, complex64 and complex128. A matrix that has no
+factorisation (indefinite, with NaN) gives NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.array import Array
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import NOT_LINEAR, define
+from xpr.core.trace import get_aval
+from xpr.primitives import _linalg_host as host
+from xpr.primitives import _linalg_rules as rules
+from xpr.primitives import _ops as ops
+from xpr.primitives.convert import convert_type
+from xpr.primitives.rules import expand_dims
+
+_FAMILY = "linalg"
+_TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
+
+
+def _check_matrices(name: str, x: ShapedArray, *, square: bool = False) -> None:
+    if x.dtype not in _TYPES:
+        accepted = ", ".join(t.name for t in _TYPES)
+        raise TypeError(f"{name} does not accept dtype {x.dtype}; it accepts {accepted}")
+    if x.ndim < 2:
+        raise TypeError(f"{name} requires operands of rank at least 2, got shape {x.shape}")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"{name} requires square matrices, got shape {x.shape}")
+
+
+def _real_type(x: ShapedArray) -> np.dtype[Any]:
+    return np.dtype(f"f{x.dtype.itemsize // 2}") if dtypes.is_complex(x.dtype) else x.dtype
+
+
+def _strong(x: Any) -> Any:
+    """`x` without a weak type."""
+    aval = get_aval(x)
+    return convert_type(x, aval.dtype, False) if aval.weak_type else x
+
+
+def _symmetrized(name: str, x: Any, wanted: bool) -> Any:
+    """The Hermitian part of checked square matrices."""
+    x = _strong(x)
+    aval = get_aval(x)
+    _check_matrices(name, aval, square=True)
+    if not wanted:
+        return x
+    return ops.mul(ops.add(x, rules.adjoint(x)), rules.full_like(x, 0.5))
+
+
+# ---- Cholesky
+
+
+def _cholesky_abstract(x: ShapedArray) -> ShapedArray:
+    _check_matrices("cholesky", x, square=True)
+    return ShapedArray(x.shape, x.dtype)
+
+
+cholesky_p = define(
+    "cholesky",
+    family=_FAMILY,
+    doc="The lower Cholesky factors of Hermitian matrices; only the lower triangle is read.",
+    abstract=_cholesky_abstract,
+    reference=host.cholesky,
+    jvp=rules.cholesky_jvp,
+    transpose=NOT_LINEAR,
+    batch=rules.front_batch("cholesky", 0),
+)
+
+
+def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangular L with L L^H = x, for Hermitian positive definite `x` [..., n, n].
+
+    With `symmetrize_input` the Hermitian part of `x` is factored; without, only its lower triangle
+    is read. A matrix that is not positive definite gives NaN. Raises TypeError for other dtypes
+    than float32, float64, complex64 and complex128, ValueError for matrices that are not square.
+
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]], np.float32))
+    Array([[2., 0.],
+           [1., 2.]], dtype=float32)
+    """
+    return cholesky_p.bind(_symmetrized("cholesky", x, symmetrize_input))
+
+
+# ---- triangular equations
+
+
+def _triangular_solve_abstract(
+    a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: Any
+) -> ShapedArray:
+    name = "triangular_solve"
+    _check_matrices(name, a, square=True)
+    _check_matrices(name, b)
+    if a.dtype != b.dtype:
+        raise TypeError(f"{name} requires operands of one dtype, got {a.dtype} and {b.dtype}")
+    if a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]:
+        raise TypeError(
+            f"{name} requires operands with the same leading axes, got shapes {a.shape} and "
+            f"{b.shape}"
+        )
+    if a.shape[-1] != b.shape[-2 if left_side else -1]:
+        raise ValueError(
+            f"Incompatible shapes for arguments to triangular_solve: {a.shape} and {b.shape} with "
+            f"left_side={left_side}"
+        )
+    return ShapedArray(b.shape, b.dtype)
+
+
+triangular_solve_p = define(
+    "triangular_solve",
+    family=_FAMILY,
+    doc="Solves equations with triangular matrices; the other triangle is not read.",
+    abstract=_triangular_solve_abstract,
+    reference=host.triangular_solve,
+    jvp=rules.triangular_solve_jvp,
+    transpose=rules.triangular_solve_transpose,
+    batch=rules.triangular_solve_batch,
+)
+
+
+def triangular_solve(
+    a: Any,
+    b: Any,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """X with op(a) X = b (`left_side`) or X op(a) = b, for triangular `a` [..., n, n].
+
+    `lower` says which triangle of `a` is read, `unit_diagonal` that its diagonal counts as ones.
+    op transposes with `transpose_a` and conjugates with `conjugate_a`. `b` is [..., n, k], or
+    [..., k, n] on the right side, or vectors [..., n]. A zero on the diagonal gives infinities or
+    NaN. Raises TypeError for dtypes that differ or are none of float32, float64, complex64 and
+    complex128, and for other leading axes; ValueError for sizes that do not fit.
+
+    >>> a = np.array([[2.0, 0.0], [1.0, 4.0]], np.float32)
+    >>> triangular_solve(a, np.array([2.0, 9.0], np.float32), left_side=True, lower=True)
+    Array([1., 2.], dtype=float32)
+    """
+    a, b = _strong(a), _strong(b)
+    matrix, rank = get_aval(a), get_aval(b).ndim
+    vector = matrix.ndim >= 2 and rank == matrix.ndim - 1
+    place = rank if left_side else rank - 1
+    found = triangular_solve_p.bind(
+        a,
+        expand_dims(b, [place]) if vector else b,
+        left_side=bool(left_side),
+        lower=bool(lower),
+        transpose_a=bool(transpose_a),
+        conjugate_a=bool(conjugate_a) and dtypes.is_complex(matrix.dtype),
+        unit_diagonal=bool(unit_diagonal),
+    )
+    return ops.reshape(found, get_aval(b).shape) if vector else found
+
+
+# ---- QR
+
+
+def _qr_abstract(x: ShapedArray, *, full_matrices: bool) -> list[ShapedArray]:
+    _check_matrices("qr", x)
+    *batch, m, n = x.shape
+    k = m if full_matrices else min(m, n)
+    return [ShapedArray((*batch, m, k), x.dtype), ShapedArray((*batch, k, n), x.dtype)]
+
+
+qr_p = define(
+    "qr",
+    family=_FAMILY,
+    doc="Q with orthonormal columns and upper triangular R, by Householder reflections.",
+    abstract=_qr_abstract,
+    reference=host.qr,
+    jvp=rules.qr_jvp,
+    transpose=NOT_LINEAR,
+    batch=rules.front_batch("qr", 2),
+    multiple_results=True,
+)
+
+
+def qr(
+    x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Array, Array]:
+    """Q with orthonormal columns and upper triangular R with Q R = `x` [..., m, n].
+
+    Q is [..., m, m] with `full_matrices`, else [..., m, min(m, n)]. Signs are those of Householder
+    reflections: LAPACK's geqrf. Raises TypeError for rank below 2 and for other dtypes than
+    float32, float64, complex64 and complex128, NotImplementedError for `pivoting`.
+
+    >>> q, r = qr(np.array([[3.0], [4.0]], np.float32), full_matrices=False)
+    >>> r
+    Array([[-5.]], dtype=float32)
+    """
+    if pivoting:
+        raise NotImplementedError("qr does not pivot yet: pivoting must be False")
+    q, r = qr_p.bind(_strong(x), full_matrices=bool(full_matrices))
+    return q, r
+
+
+# ---- eigenvalues of Hermitian matrices
+
+
+def _eigh_abstract(x: ShapedArray, *, lower: bool) -> list[ShapedArray]:
+    _check_matrices("eigh", x, square=True)
+    return [ShapedArray(x.shape, x.dtype), ShapedArray(x.shape[:-1], _real_type(x))]
+
+
+eigh_p = define(
+    "eigh",
+    family=_FAMILY,
+    doc="Eigenvectors and ascending eigenvalues of Hermitian matrices.",
+    abstract=_eigh_abstract,
+    reference=host.eigh,
+    jvp=rules.eigh_jvp,
+    transpose=NOT_LINEAR,
+    batch=rules.front_batch("eigh", 2),
+    multiple_results=True,
+)
+
+
+def eigh(
+    x: Any,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    implementation: Any = None,
+) -> tuple[Array, Array]:
+    """Eigenvectors v [..., n, n] (columns) and real eigenvalues w [..., n] of Hermitian `x`.
+
+    The eigenvalues ascend, whatever `sort_eigenvalues` says. With `symmetrize_input` the Hermitian
+    part of `x` is meant; without, the triangle that `lower` names. `implementation` is ignored.
+    Raises TypeError for other dtypes than float32, float64, complex64 and complex128, ValueError
+    for matrices that are not square, NotImplementedError for `subset_by_index`.
+
+    >>> v, w = eigh(np.array([[2.0, 1.0], [1.0, 2.0]], np.float64))
+    >>> np.round(np.asarray(w), 6).tolist()
+    [1.0, 3.0]
+    """
+    del sort_eigenvalues, implementation
+    _refuse_subset("eigh", subset_by_index)
+    v, w = eigh_p.bind(_symmetrized("eigh", x, symmetrize_input), lower=bool(lower))
+    return v, w
+
+
+def _refuse_subset(name: str, subset: Any) -> None:
+    if subset is not None:
+        raise NotImplementedError(f"{name} computes all values: subset_by_index must be None")
+
+
+# ---- singular values
+
+
+def _svd_abstract(x: ShapedArray, *, full_matrices: bool, compute_uv: bool) -> list[ShapedArray]:
+    _check_matrices("svd", x)
+    *batch, m, n = x.shape
+    k = min(m, n)
+    values = ShapedArray((*batch, k), _real_type(x))
+    if not compute_uv:
+        return [values]
+    left, right = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
+    return [values, *(ShapedArray((*batch, *shape), x.dtype) for shape in (left, right))]
+
+
+svd_p = define(
+    "svd",
+    family=_FAMILY,
+    doc="Descending singular values, and the matrices of singular vectors.",
+    abstract=_svd_abstract,
+    reference=host.svd,
+    jvp=rules.svd_jvp,
+    transpose=NOT_LINEAR,
+    batch=rules.front_batch("svd", 3),
+    multiple_results=True,
+)
+
+
+def svd(
+    x: Any,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+    algorithm: Any = None,
+) -> Any:
+    """U, s and V^H with U diag(s) V^H = `x` [..., m, n]; only s without `compute_uv`.
+
+    s [..., min(m, n)] is real and descends. U and V are square with `full_matrices`, else they have
+    min(m, n) columns. `algorithm` is ignored. Raises TypeError for rank below 2 and for other
+    dtypes than float32, float64, complex64 and complex128, NotImplementedError for
+    `subset_by_index`.
+
+    >>> svd(np.array([[0.0, 2.0], [3.0, 0.0]], np.float32), compute_uv=False)
+    Array([3., 2.], dtype=float32)
+    """
+    del algorithm
+    _refuse_subset("svd", subset_by_index)
+    found: Sequence[Any] = svd_p.bind(
+        _strong(x), full_matrices=bool(full_matrices), compute_uv=bool(compute_uv)
+    )
+    if not compute_uv:
+        return found[0]
+    s, u, vh = found
+    return u, s, vh
