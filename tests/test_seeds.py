@@ -363,3 +363,128 @@ def test_state_becomes_an_argument() -> None:
     for i in range(3):
         value, state = count(state)
         assert int(value) == i
+
+
+def test_structured_control_flow_is_pythons() -> None:
+    """Each function beside the Python that it stands for."""
+
+    def python_while(cond_fun, body_fun, init_val):
+        val = init_val
+        while cond_fun(val):
+            val = body_fun(val)
+        return val
+
+    def python_for(start, stop, body_fun, init_val):
+        val = init_val
+        for i in range(start, stop):
+            val = body_fun(i, val)
+        return val
+
+    def below_ten(x):
+        return x < 10
+
+    def add_one(x):
+        return x + 1
+
+    def add(i, x):
+        return i + x
+
+    operand = jnp.array([0.0])
+    for wrap in (lambda f: f, jit):
+        choose = wrap(lambda p: lax.cond(p, lambda x: x + 1, lambda x: x - 1, operand))
+        assert repr(choose(True)) == "Array([1.], dtype=float32)"
+        assert repr(choose(False)) == "Array([-1.], dtype=float32)"
+        found = wrap(lambda x: lax.while_loop(below_ten, add_one, x))(0)
+        assert int(found) == python_while(below_ten, add_one, 0) == 10
+        assert repr(found) == "Array(10, dtype=int32, weak_type=True)"
+        found = wrap(lambda x: lax.fori_loop(0, 10, add, x))(0)
+        assert int(found) == python_for(0, 10, add, 0) == 45
+
+
+def test_batches_of_convolutions() -> None:
+    def convolve(x, w):
+        return jnp.array([jnp.dot(x[i - 1 : i + 2], w) for i in range(1, len(x) - 1)])
+
+    x, w = jnp.arange(5), jnp.array([2.0, 3.0, 4.0])
+    xs, ws = jnp.stack([x, x]), jnp.stack([w, w])
+    one = [11.0, 20.0, 29.0]
+    for wrap in (lambda f: f, jit):
+        assert wrap(xpr.vmap(convolve))(xs, ws).tolist() == [one, one]
+        columns = wrap(xpr.vmap(convolve, in_axes=1, out_axes=1))(xs.T, ws.T)
+        assert columns.T.tolist() == [one, one]
+        assert wrap(xpr.vmap(convolve, in_axes=[0, None]))(xs, w).tolist() == [one, one]
+
+
+def test_axes_of_trees() -> None:
+    def f(a, d):
+        return a + d["k1"] * d["k2"]
+
+    a, k1, k2 = jnp.float32(1), jnp.float32(2), jnp.arange(3.0)
+    expected = [1.0, 3.0, 5.0]
+    found = xpr.vmap(f, in_axes=(None, {"k1": None, "k2": 0}))(a, {"k1": k1, "k2": k2})
+    assert found.tolist() == expected
+    many = {"k1": jnp.full(3, k1), "k2": k2}
+    assert xpr.vmap(f, in_axes=(None, 0))(a, many).tolist() == expected
+    assert xpr.vmap(f, in_axes=0)(jnp.full(3, a), many).tolist() == expected
+
+
+def test_maps_with_the_paths_of_leaves() -> None:
+    tree = {"a": 1, "b": [2, (3,)]}
+    named = xpr.tree_util.tree_map_with_path(
+        lambda path, x: f"{xpr.tree_util.keystr(path)}={x}", tree
+    )
+    assert named == {"a": "['a']=1", "b": ["['b'][0]=2", ("['b'][1][0]=3",)]}
+
+
+def test_a_counter_that_hides_its_state_counts_while_traced_only() -> None:
+    class Counter:
+        def __init__(self):
+            self.n = 0
+
+        def count(self):
+            self.n += 1
+            return self.n
+
+    counter = Counter()
+    assert [counter.count() for _ in range(3)] == [1, 2, 3]
+    counter = Counter()
+    fast = jit(counter.count)
+    assert [int(fast()) for _ in range(3)] == [1, 1, 1]
+
+    class Explicit:
+        def count(self, n):
+            return n + 1, n + 1
+
+    state, seen = 0, []
+    fast = jit(Explicit().count)
+    for _ in range(3):
+        value, state = fast(state)
+        seen.append(int(value))
+    assert seen == [1, 2, 3]
+
+
+def test_state_in_a_scan() -> None:
+    """A line fitted by gradient descent: parameters in, parameters out."""
+    xs = jnp.linspace(-1.0, 1.0, 32)
+    ys = 3.0 * xs - 1.0
+
+    def loss(params):
+        return jnp.mean((params["weight"] * xs + params["bias"] - ys) ** 2)
+
+    @jit
+    def update(params):
+        grads = xpr.grad(loss)(params)
+        return xpr.tree.map(lambda p, g: p - 0.3 * g, params, grads)
+
+    start = {"weight": jnp.float32(0), "bias": jnp.float32(0)}
+    params = start
+    for _ in range(60):
+        params = update(params)
+    again, losses = jit(lambda p: lax.scan(lambda p, _: (update(p), loss(p)), p, None, length=60))(
+        start
+    )
+    for found in (params, again):
+        np.testing.assert_allclose(float(found["weight"]), 3.0, atol=1e-4)
+        np.testing.assert_allclose(float(found["bias"]), -1.0, atol=1e-4)
+    assert losses.shape == (60,)
+    assert bool((losses[1:] <= losses[:-1] + 1e-9).all())
