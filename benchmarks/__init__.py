@@ -2,7 +2,7 @@
 
 The modules, in the order a run passes through them:
 
-- `kernels` and `overheads` define cases; `cases` what a case is.
+- `kernels`, `overheads`, `derivatives`, `loops` and `training` define cases; `cases` what one is.
 - `implementations` gives each library under one interface; `worker` runs one of them behind pipes.
 - `sessions` reaches an implementation in this process or in a worker; `timing` measures.
 - `processes` and `child` measure what needs new processes: imports, warm starts, peak memory.

@@ -22,8 +22,11 @@ from benchmarks.derivatives import DERIVATIVES
 from benchmarks.kernels import KERNELS
 from benchmarks.loops import LOOPS
 from benchmarks.overheads import OVERHEADS
+from benchmarks.training import TRAINING
 
-CASES: dict[str, Case] = {case.name: case for case in (*OVERHEADS, *KERNELS, *DERIVATIVES, *LOOPS)}
+CASES: dict[str, Case] = {
+    case.name: case for case in (*OVERHEADS, *KERNELS, *DERIVATIVES, *LOOPS, *TRAINING)
+}
 
 ROOT = Path(__file__).resolve().parent.parent
 
