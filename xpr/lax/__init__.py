@@ -11,7 +11,9 @@ Array([1, 2, 3], dtype=int32)
 
 from __future__ import annotations
 
-from xpr.lax import linalg as linalg
+import importlib
+import typing
+
 from xpr.lax.conditionals import cond as cond
 from xpr.lax.conditionals import platform_dependent as platform_dependent
 from xpr.lax.conditionals import switch as switch
@@ -204,3 +206,13 @@ from xpr.primitives.special import zeta as zeta
 from xpr.primitives.window import padtype_to_pads as padtype_to_pads
 from xpr.primitives.window import reduce_window as reduce_window
 from xpr.primitives.window import reduce_window_shape_tuple as reduce_window_shape_tuple
+
+if typing.TYPE_CHECKING:
+    from xpr.lax import linalg as linalg
+else:  # type checkers would take any name for an attribute
+
+    def __getattr__(name: str) -> object:
+        # Not every program needs factorisations: they are loaded when they are first used.
+        if name == "linalg":
+            return importlib.import_module("xpr.lax.linalg")
+        raise AttributeError(f"module 'xpr.lax' has no attribute {name!r}")

@@ -5,6 +5,9 @@ Names, signatures, promotion of dtypes and errors are those of `jax.numpy`.
 
 from __future__ import annotations
 
+import importlib
+import typing
+
 from xpr.core.array import Array, install_surface
 from xpr.numpy import array_methods
 from xpr.numpy.bitwise import bitwise_count as bitwise_count
@@ -420,3 +423,13 @@ from xpr.numpy.windows import kaiser as kaiser
 ndarray = Array
 
 install_surface(array_methods)
+
+if typing.TYPE_CHECKING:
+    from xpr.numpy import linalg as linalg
+else:  # type checkers would take any name for an attribute
+
+    def __getattr__(name: str) -> object:
+        # Not every program needs factorisations: they are loaded when they are first used.
+        if name == "linalg":
+            return importlib.import_module("xpr.numpy.linalg")
+        raise AttributeError(f"module 'xpr.numpy' has no attribute {name!r}")
