@@ -92,12 +92,13 @@ def dynamic_update_slice(
     update = ctx.barrier(update)
     found = _same_type(ctx, starts)
     names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
-    return ctx.assign(
+    updated = ctx.assign(
         f"stablehlo.dynamic_update_slice {x.name}, {update.name}, {names} : "
         f"({x.type}, {update.type}, {types}) -> {x.type}",
         x.shape,
         x.dtype,
     )
+    return ctx.barrier(updated) if ctx.in_region else updated
 
 
 def _same_type(ctx: LoweringContext, starts: Sequence[Value]) -> list[Value]:

@@ -438,3 +438,23 @@ def test_errors_of_branches() -> None:
     _error(TypeError, "Index type must be an integer", lambda: lax.switch(1.0, [same, same], 1.0))
     _error(TypeError, "must be scalar", lambda: lax.switch(jnp.ones(2, int), [same, same], 1.0))
     _error(ValueError, "Empty branch sequence", lambda: lax.switch(0, [], 1.0))
+
+
+def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
+    """Without a barrier behind the update, IREE loses the array: "ref is null"."""
+
+    def f(x, i, t):
+        return lax.while_loop(
+            lambda s: s[2] < 6,
+            lambda s: (jnp.sin(s[0].at[s[1]].set(1.0)), s[1] + 1, s[2] + 1),
+            (x, i, t),
+        )
+
+    # Too long for registers, so that the loop is a `stablehlo.while`.
+    x = np.linspace(0, 1, 2000, dtype="f4")
+    found = xpr.jit(f)(x, np.int32(1), np.float32(0))
+    expected = x.copy()
+    for i in range(1, 7):
+        expected[i] = 1
+        expected = np.sin(expected)
+    close(found, (expected, 7, 6.0))
