@@ -19,13 +19,6 @@ KEY = random.key(17)
 SHAPE = (60, 100)
 
 
-def _orthogonal_or_skip() -> None:
-    try:
-        random.orthogonal(KEY, 2, (), np.float32, 2)
-    except NotImplementedError as error:
-        pytest.skip(f"orthogonal matrices are not there yet: {error}")
-
-
 def test_constants() -> None:
     assert init.zeros(KEY, (2, 3)).tolist() == [[0] * 3] * 2
     assert init.ones(None, (2,), jnp.int32).dtype == np.int32
@@ -129,7 +122,6 @@ def test_dtypes(dtype: Any, distribution: str) -> None:
 
 @pytest.mark.parametrize("shape", [(4, 4), (3, 7), (7, 3), (2, 3, 5)])
 def test_orthogonal(shape: Any) -> None:
-    _orthogonal_or_skip()
     found = np.asarray(init.orthogonal(2.0)(KEY, shape))
     assert found.shape == shape
     matrix = found.reshape(-1, shape[-1]) / 2
@@ -143,7 +135,6 @@ def test_orthogonal(shape: Any) -> None:
 
 @pytest.mark.parametrize("window", [(3,), (4, 3), (1, 2, 5)])
 def test_delta_orthogonal(window: Any) -> None:
-    _orthogonal_or_skip()
     found = np.array(init.delta_orthogonal(3.0)(KEY, (*window, 2, 4)))
     middle = tuple((n - 1) // 2 for n in window)
     matrix = found[middle] / 3

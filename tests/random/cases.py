@@ -274,6 +274,44 @@ def _loop_cases() -> list[Case]:
     ]
 
 
+def _matrix_cases() -> list[Case]:
+    """Samplers that factor matrices, whose rounding is that of LAPACK.
+
+    Vectors by "eigh" and "svd" have signs that depend on its version: they are tested otherwise.
+    """
+    cov = np.array([[2, 0.5, 0.1], [0.5, 1, 0.2], [0.1, 0.2, 1.5]], np.float32)
+    covs = np.stack([cov, 4 * np.eye(3, dtype=np.float32)])
+    mean = np.array([1, -2, 3], np.float32)
+    return [
+        Case(
+            "multivariate_normal",
+            lambda r, k: r.multivariate_normal(k, mean, cov, (4,)),
+            atol=256,
+        ),
+        Case(
+            "multivariate_normal-batch",
+            lambda r, k: r.multivariate_normal(k, mean, covs, (5, 2)),
+            atol=256,
+        ),
+        Case(
+            "multivariate_normal-x64",
+            lambda r, k: r.multivariate_normal(k, mean.astype("f8"), cov.astype("f8")),
+            atol=512,
+            x64=True,
+        ),
+        Case(
+            "multivariate_normal-indefinite",
+            lambda r, k: r.multivariate_normal(k, mean, -cov, (2,)),
+        ),
+        Case("orthogonal", lambda r, k: r.orthogonal(k, 4), atol=256),
+        Case("orthogonal-wide", lambda r, k: r.orthogonal(k, 2, (3,), m=5), atol=256),
+        Case("orthogonal-tall", lambda r, k: r.orthogonal(k, 5, (2, 1), m=2), atol=256),
+        Case("orthogonal-x64", lambda r, k: r.orthogonal(k, 3, dtype="float64"), 0, 512, True),
+        Case("orthogonal-complex64", lambda r, k: r.orthogonal(k, 3, (), "complex64"), atol=256),
+        Case("orthogonal-empty", lambda r, k: r.orthogonal(k, 0, (2,))),
+    ]
+
+
 CASES: list[Case] = [
     *_key_cases(),
     *_integer_cases(),
@@ -281,6 +319,7 @@ CASES: list[Case] = [
     *_plain_cases(),
     *_float_cases(),
     *_loop_cases(),
+    *_matrix_cases(),
 ]
 
 # Samplers with loops are compiled in any case.

@@ -246,14 +246,6 @@ def wald(
 # ---- vectors and matrices
 
 
-def _linalg(name: str) -> Any:
-    """`xpr.numpy.linalg`, which has the factorisations."""
-    found = getattr(jnp, "linalg", None)
-    if found is None:
-        raise NotImplementedError(f"{name} needs xpr.numpy.linalg, which is not there yet")
-    return found
-
-
 def multivariate_normal(
     key: Any,
     mean: Any,
@@ -268,7 +260,12 @@ def multivariate_normal(
 
     The result has shape `shape + (n,)`; `shape` is by default that of the batches together.
     `method` is the factorisation of `cov`: "cholesky", "eigh" or "svd". Raises ValueError for
-    another one, for shapes that do not fit and for a dtype that is no float.
+    another one, for shapes that do not fit and for a dtype that is no float. A matrix that is not
+    positive definite gives NaN.
+
+    >>> import xpr
+    >>> xpr.random.multivariate_normal(xpr.random.key(0), np.zeros(2), np.eye(2), (3,)).shape
+    (3, 2)
     """
     data = single_key("multivariate_normal", key)
     mean, cov = promote_dtypes_inexact(
@@ -296,14 +293,13 @@ def multivariate_normal(
     else:
         wanted = checked_shape("multivariate_normal", shape, out_sharding)
         sizes = fitting_shape("multivariate_normal", wanted, *batches)
-    linalg = _linalg("multivariate_normal")
     if method == "cholesky":
-        factor = linalg.cholesky(cov)
+        factor = jnp.linalg.cholesky(cov)
     elif method == "eigh":
-        values, vectors = linalg.eigh(cov)
+        values, vectors = jnp.linalg.eigh(cov)
         factor = vectors * jnp.sqrt(values[..., None, :])
     else:
-        left, values, _ = linalg.svd(cov)
+        left, values, _ = jnp.linalg.svd(cov)
         factor = left * jnp.sqrt(values[..., None, :])
     numbers = draw((*sizes, n), normal_body, data, shape=(*sizes, n), dtype=found)
     return mean + jnp.einsum("...ij,...j->...i", factor, numbers)
@@ -323,15 +319,18 @@ def orthogonal(
     `m` is by default `n`. They are factors Q of normal matrices, with signs that make the
     diagonal of R positive (F. Mezzadri, "How to generate random matrices from the classical
     compact groups", 2007).
+
+    >>> import xpr
+    >>> xpr.random.orthogonal(xpr.random.key(0), 3, m=2).shape
+    (3, 2)
     """
     data = single_key("orthogonal", key)
     found = inexact_dtype("orthogonal", dtype)
     columns = n if m is None else m
     sizes = checked_shape("orthogonal", shape, out_sharding)
     checked_shape("orthogonal", (n, columns))
-    linalg = _linalg("orthogonal")
     sizes = (*sizes, max(n, columns), min(n, columns))
-    q, r = linalg.qr(draw(sizes, normal_body, data, shape=sizes, dtype=found))
+    q, r = jnp.linalg.qr(draw(sizes, normal_body, data, shape=sizes, dtype=found))
     diagonal = jnp.diagonal(r, axis1=-2, axis2=-1)
     signed = convert_type(q, found) * jnp.expand_dims(jnp.sign(diagonal), -2)
     return jnp.swapaxes(signed, -1, -2) if n < columns else signed
