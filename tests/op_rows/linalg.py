@@ -133,6 +133,10 @@ def _qr_products(full: bool) -> Callable[[Any], list[Any]]:
     return function
 
 
+def _qr_factors(full: bool) -> Callable[[Any], Any]:
+    return lambda x: p.qr(x, full_matrices=full)
+
+
 def _qr_oracle(full: bool) -> Callable[[Any], list[Any]]:
     def oracle(x: Any) -> list[Any]:
         m, n = x.shape[-2:]
@@ -272,16 +276,8 @@ def _qr_rows() -> list[OpRow]:
             case = f"{'full ' if full else ''}{shape}"
             args = _matrices(shape)
             rows.append(_row("qr", f"products {case}", _qr_products(full), args, _qr_oracle(full)))
-            # The columns beyond the second last that complete Q may turn freely.
-            if not full or shape[-2] <= shape[-1]:
-                rows.append(
-                    _row(
-                        "qr",
-                        f"factors {case}",
-                        lambda x, full=full: p.qr(x, full_matrices=full),
-                        args,
-                    )
-                )
+            function = _qr_factors(full)
+            rows.append(_row("qr", f"factors {case}", function, args))
     for shape in ((3, 0), (0, 3), (0, 2, 2)):
         rows.append(
             _row("qr", f"empty {shape}", _qr_products(False), _matrices(shape), _qr_oracle(False))

@@ -216,8 +216,7 @@ def qr_jvp(
 
     Q^H dQ is skew-Hermitian, and dR R^-1 is upper triangular with a real diagonal: together they
     are Q^H C. S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions with
-    application in optimum experimental design", 2010. The columns that complete a full Q turn only
-    as far as orthogonality demands.
+    application in optimum experimental design", 2010. See `_completed` for a full Q.
     """
     (x,), (dx,) = primals, tangents
     q, r = ops.bind("qr", x, full_matrices=full_matrices)
@@ -225,7 +224,7 @@ def qr_jvp(
     k, width = min(m, n), shape_of(q)[-1]
     if k == 0:
         return [q, r], [zeros(get_aval(q)), zeros(get_aval(r))]
-    corner = _columns(swapped(_columns(swapped(r), 0, k)), 0, k)
+    corner = _columns(_rows(r, 0, k), 0, k)
     c = solve(corner, _columns(dx, 0, k), left_side=False, lower=False)
     inner = matmul(adjoint(q), c)
     square = _padded_columns(inner, width)
@@ -239,7 +238,40 @@ def qr_jvp(
     if width < m:
         dq = ops.add(dq, ops.sub(c, matmul(q, inner)))
     dr = ops.sub(matmul(adjoint(q), dx), matmul(turn, r))
+    if width > k:
+        dq = _completed(q, dq, k)
     return [q, r], [dq, triangle(dr, lower=False)]
+
+
+def _completed(q: Any, dq: Any, k: int) -> Any:
+    """`dq` with the differential of the columns after `k`, which the first ones determine.
+
+    For Q = I - V T V^H (R. Schreiber, C. Van Loan, "A storage-efficient WY representation for
+    products of Householder transformations", 1989) in blocks of k and the rest of the rows and
+    columns, I - Q11 = V1 T V1^H and Q21 = -V2 T V1^H give Q12 = (I - Q11) K and Q22 = I - Q21 K
+    with K = (I - Q11)^-H Q21^H. Where a reflection is none (tau = 0) there is no inverse: NaN.
+    """
+    first, d_first = _columns(q, 0, k), _columns(dq, 0, k)
+    top, low = _rows(first, 0, k), _rows(first, k, shape_of(q)[-2])
+    d_top, d_low = _rows(d_first, 0, k), _rows(d_first, k, shape_of(q)[-2])
+    rest = ops.sub(on_diagonal(full_like(top, 1)), top)
+    # (I - Q11)^H = P S, with unitary P and triangular S.
+    p, s = ops.bind("qr", adjoint(rest), full_matrices=False)
+
+    def solved(x: Any) -> Any:
+        return solve(s, matmul(adjoint(p), x), left_side=True, lower=False)
+
+    kernel = solved(adjoint(low))
+    d_kernel = solved(ops.add(adjoint(d_low), matmul(adjoint(d_top), kernel)))
+    d_upper = ops.sub(matmul(rest, d_kernel), matmul(d_top, kernel))
+    d_lower = ops.neg(ops.add(matmul(d_low, kernel), matmul(low, d_kernel)))
+    rank = len(shape_of(q))
+    last = ops.bind("concatenate", d_upper, d_lower, dimension=rank - 2)
+    return ops.bind("concatenate", d_first, last, dimension=rank - 1)
+
+
+def _rows(x: Any, start: int, stop: int) -> Any:
+    return swapped(_columns(swapped(x), start, stop))
 
 
 def _padded_columns(x: Any, width: int) -> Any:
