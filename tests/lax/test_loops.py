@@ -279,6 +279,12 @@ def test_cond_and_switch() -> None:
     close(xpr.jit(xpr.grad(lambda x: lax.switch(1, branches, x)))(3.0), 6.0)
 
 
+def test_gradients_of_branches_keep_weak_types() -> None:
+    f = xpr.grad(lambda x: lax.cond(x > 0, lambda y: y * 0.25, lambda y: y, x))
+    assert f(1.0).weak_type
+    assert not f(jnp.float32(1.0)).weak_type
+
+
 def test_both_forms_of_cond() -> None:
     close(lax.cond(True, 3, lambda x: x + 1, 5, lambda x: x - 1), 4)
     close(lax.cond(False, 3, lambda x: x + 1, 5, lambda x: x - 1), 4)

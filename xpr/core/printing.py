@@ -53,11 +53,9 @@ def _atom(names: _Names, atom: Atom) -> str:
     if isinstance(atom, Literal):
         value = atom.val
         if isinstance(value, (np.generic, np.ndarray)):
-            value = (
-                value.item()
-                if value.dtype.kind in "biufc"
-                else np.asarray(value).astype("f4").item()
-            )
+            # As NumPy shows the number in its own precision: 1e-06, not 9.999999974752427e-07.
+            scalar = np.asarray(value)
+            value = str(scalar[()] if scalar.dtype.kind in "biufc" else scalar.astype("f4")[()])
         return f"{value}:{atom.aval.str_short()}"
     return names(atom)
 

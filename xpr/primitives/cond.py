@@ -184,7 +184,9 @@ def _transpose(cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -
     given = [ct for ct in cts if type(ct) is not Zero]
     marks: list[list[bool]] = []
 
-    def flat_for(closed: ClosedJaxpr, wanted: Sequence[bool] | None) -> Callable[..., list[Any]]:
+    def flat_for(
+        closed: ClosedJaxpr, wanted: Sequence[bool] | None, weak: Sequence[bool] | None = None
+    ) -> Callable[..., list[Any]]:
         def flat(*values: Any) -> list[Any]:
             held, some = iter(values[: len(known)]), iter(values[len(known) :])
             operands = [
@@ -197,7 +199,10 @@ def _transpose(cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -
             if wanted is None:
                 marks.append([type(ct) is not Zero for ct in found])
                 return [instantiate(ct) for ct in found]
-            return [_strong(instantiate(ct)) for ct, w in zip(found, wanted, strict=True) if w]
+            some = [instantiate(ct) for ct, w in zip(found, wanted, strict=True) if w]
+            if weak is None:
+                return some
+            return [x if w else _strong(x) for x, w in zip(some, weak, strict=True)]
 
         return flat
 
@@ -205,7 +210,10 @@ def _transpose(cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -
     for closed in branches:  # which cotangents any branch gives
         trace_to_jaxpr(flat_for(closed, None), avals)
     wanted = _union(marks)
-    programs = tuple(trace_to_jaxpr(flat_for(closed, wanted), avals) for closed in branches)
+    # A cotangent is weakly typed where that of every branch is.
+    types = [trace_to_jaxpr(flat_for(closed, wanted), avals).out_avals for closed in branches]
+    weak = [all(a.weak_type for a in column) for column in zip(*types, strict=True)]
+    programs = tuple(trace_to_jaxpr(flat_for(closed, wanted, weak), avals) for closed in branches)
     found = iter(cond_p.bind(index, *known, *given, branches=programs))
     kinds = iter(wanted)
     return [
