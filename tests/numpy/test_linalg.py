@@ -135,6 +135,9 @@ def test_matrices_without_factors_give_nan() -> None:
     np.testing.assert_array_equal(jnp.linalg.cholesky(-jnp.eye(2)), np.tril(nan))
     for x in jnp.linalg.eigh(nan) + jnp.linalg.svd(nan) + jnp.linalg.qr(nan):
         assert np.isnan(np.asarray(x)[0]).any()
+    np.testing.assert_array_equal(
+        jnp.linalg.cholesky(-jnp.eye(70)), np.tril(np.full((70, 70), np.nan, np.float32))
+    )
     stack = np.stack([np.eye(2, dtype=np.float32), nan])
     assert np.isfinite(np.asarray(jnp.linalg.cholesky(stack))[0]).all()
     assert np.isfinite(np.asarray(jnp.linalg.eigh(stack).eigenvalues)[0]).all()

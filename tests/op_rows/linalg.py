@@ -295,7 +295,7 @@ ROWS = [
         "cholesky",
         "large",
         p.cholesky,
-        _definite(33, 33),
+        _definite(70, 70),
         _cholesky_loop,
         no_derivative_check="small matrices are checked",
     ),
@@ -336,6 +336,14 @@ ROWS = [
     _row("svd", "products", _svd_products, _matrices((3, 3)), _svd_oracle),
     _row("svd", "products tall", _svd_products, _matrices((4, 2)), _svd_oracle),
     _row("svd", "products wide", _svd_products, _matrices((2, 2, 3)), _svd_oracle),
+    _row(
+        "svd",
+        "large",
+        lambda x: _svd_products(x)[:3],
+        _matrices((70, 66)),
+        lambda x: [x, _identity_like(66)(x), _identity_like(66)(x)],
+        no_derivative_check="small matrices are checked",
+    ),
     _row("svd", "cube", _svd_cube, _matrices((3, 2)), lambda x: x @ x.conj().T @ x),
     _row(
         "svd",
