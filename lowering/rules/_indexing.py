@@ -92,13 +92,36 @@ def dynamic_update_slice(
     update = ctx.barrier(update)
     found = _same_type(ctx, starts)
     names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
-    updated = ctx.assign(
+    return ctx.assign(
         f"stablehlo.dynamic_update_slice {x.name}, {update.name}, {names} : "
         f"({x.type}, {update.type}, {types}) -> {x.type}",
         x.shape,
         x.dtype,
     )
-    return ctx.barrier(updated) if ctx.in_region else updated
+
+
+def select_at(
+    ctx: LoweringContext, x: Value, update: Value, starts: Sequence[Value]
+) -> Value | None:
+    """`dynamic_update_slice` as a choice for every element, for the bodies of loops.
+
+    There IREE copies the array for an update in place, and where the index is carried along it may
+    lose the array ("ref is null"). None unless the update has size 1 or all of `x` on each axis.
+    """
+    chosen: Value | None = None
+    for axis, (start, size) in enumerate(zip(starts, update.shape, strict=True)):
+        if size == x.shape[axis]:
+            continue
+        if size != 1:
+            return None
+        index = ctx.iota(start.dtype, x.shape, axis)
+        here = ctx.compare("EQ", index, ctx.broadcast_in_dim(start, x.shape, ()))
+        chosen = here if chosen is None else ctx.and_(chosen, here)
+    if chosen is None:
+        return update
+    kept = [i for i, size in enumerate(update.shape) if size == x.shape[i]]
+    part = ctx.reshape(update, [update.shape[i] for i in kept])
+    return ctx.select(chosen, ctx.broadcast_in_dim(part, x.shape, kept), x)
 
 
 def _same_type(ctx: LoweringContext, starts: Sequence[Value]) -> list[Value]:

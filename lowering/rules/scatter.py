@@ -23,6 +23,7 @@ from xpr.lowering.rules._indexing import (
     clamped_starts,
     dynamic_slice,
     dynamic_update_slice,
+    select_at,
     while_loop,
     windows_inside,
 )
@@ -145,14 +146,18 @@ def _neutral(name: str, dtype: np.dtype[Any]) -> Any:
 # ---- the three forms
 
 
-def _one_update(ctx: LoweringContext, problem: _Problem, combine: Combine) -> Value:
+def _one_update(
+    ctx: LoweringContext, problem: _Problem, combine: Combine, own_loop: bool = False
+) -> Value:
+    """A single window; `own_loop` says that it is a step of `_loop`, which updates in place."""
     x, window = problem.x, problem.window
     starts = [ctx.constant(0, _INT32) if s is None else ctx.reshape(s, ()) for s in problem.starts]
     old = dynamic_slice(ctx, x, starts, window)
     new = combine(ctx, old, ctx.reshape(problem.updates, window))
     if problem.ok is not None:
         new = ctx.select(ctx.reshape(problem.ok, ()), new, old)
-    return dynamic_update_slice(ctx, x, new, starts)
+    chosen = select_at(ctx, x, new, starts) if ctx.in_region and not own_loop else None
+    return chosen or dynamic_update_slice(ctx, x, new, starts)
 
 
 def _loop(ctx: LoweringContext, problem: _Problem, combine: Combine) -> Value:
@@ -170,7 +175,7 @@ def _loop(ctx: LoweringContext, problem: _Problem, combine: Combine) -> Value:
             tuple(None if s is None else pick(s) for s in problem.starts),
             None if problem.ok is None else pick(problem.ok),
         )
-        return _one_update(inner, now, combine)
+        return _one_update(inner, now, combine, own_loop=True)
 
     return while_loop(ctx, problem.n, problem.x, step)
 

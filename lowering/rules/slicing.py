@@ -8,7 +8,12 @@ import numpy as np
 
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.registry import register
-from xpr.lowering.rules._indexing import clamped_index, dynamic_slice, dynamic_update_slice
+from xpr.lowering.rules._indexing import (
+    clamped_index,
+    dynamic_slice,
+    dynamic_update_slice,
+    select_at,
+)
 from xpr.primitives import slicing as p
 
 
@@ -52,7 +57,9 @@ def _dynamic_update_slice_lower(
             for n, total, size in zip(numbers, x.shape, update.shape, strict=True)
         ]
         return _select_inside(ctx, x, update, places)
-    return dynamic_update_slice(ctx, x, update, _starts(ctx, x, update.shape, starts))
+    inside = _starts(ctx, x, update.shape, starts)
+    chosen = select_at(ctx, x, update, inside) if ctx.in_region else None
+    return chosen or dynamic_update_slice(ctx, x, update, inside)
 
 
 def _select_inside(ctx: LoweringContext, x: Value, update: Value, places: Sequence[int]) -> Value:

@@ -447,7 +447,7 @@ def test_errors_of_branches() -> None:
 
 
 def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
-    """Without a barrier behind the update, IREE loses the array: "ref is null"."""
+    """As an update in place, IREE loses the array: "ref is null"."""
 
     def f(x, i, t):
         return lax.while_loop(
