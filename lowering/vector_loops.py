@@ -7,7 +7,7 @@ vectors; sequences and stacked results stay in memory and are read and written a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from xpr.lowering.vector_context import (
     register_element,
     register_type,
 )
+from xpr.lowering.vector_nested import nested_while
 from xpr.lowering.vector_rules import program
 
 # Beyond these the plain form is as good, or compiling takes too long.
@@ -236,44 +237,15 @@ def vector_while(
     cond_held = [dispatch.held(c) for c in cond_consts]
     body_held = [dispatch.held(c) for c in body_consts]
     starts = [region.read(dispatch.operand(c), region.index(0), c.shape) for c in carry]
-    types = [v.type for v in starts]
-    joined = ", ".join(types)
-
-    def block(
-        prefix: str, make: Callable[[VectorContext, list[Register]], None]
-    ) -> tuple[VectorContext, list[str]]:
-        inner = region.nested(region._prefix + prefix)
-        names = [f"%{inner._prefix}s{k}" for k in range(len(types))]
-        make(
-            inner,
-            [Register(n, v.shape, v.dtype) for n, v in zip(names, starts, strict=True)],
-        )
-        return inner, names
-
-    def test(inner: VectorContext, state: list[Register]) -> None:
-        (holds,) = program(inner, condition, [*cond_held, *state])
-        bit = inner.fresh()
-        inner.emit(f"{bit} = vector.extract {holds.name}[0] : i1 from {holds.type}")
-        values = ", ".join(s.name for s in state)
-        inner.emit(f"scf.condition({bit}) {values} : {joined}")
-
-    def step(inner: VectorContext, state: list[Register]) -> None:
-        out = program(inner, body, [*body_held, *state])
-        inner.emit(f"scf.yield {', '.join(v.name for v in out)} : {joined}")
-
-    before, before_names = block("c", test)
-    after, after_names = block("b", step)
-    loop = region.fresh()
-    count = f":{len(types)}" if len(types) > 1 else ""
-    pairs = ", ".join(f"{a} = {s.name}" for a, s in zip(before_names, starts, strict=True))
-    block_arguments = ", ".join(f"{n}: {t}" for n, t in zip(after_names, types, strict=True))
-    region.emit(
-        f"{loop}{count} = scf.while ({pairs}) : ({joined}) -> ({joined}) {{\n"
-        + "\n".join(before.lines)
-        + f"\n{region._indent}}} do {{\n{region._indent}^bb0({block_arguments}):\n"
-        + "\n".join(after.lines)
-        + f"\n{region._indent}}}"
+    found = nested_while(
+        program,
+        region,
+        [*cond_held, *body_held, *starts],
+        cond_jaxpr=condition,
+        body_jaxpr=body,
+        cond_nconsts=len(cond_held),
+        body_nconsts=len(body_held),
     )
-    names = [loop] if len(types) == 1 else [f"{loop}#{k}" for k in range(len(types))]
+    names = [v.name for v in found]
     carry_types = [(v.shape, v.dtype) for v in starts]
     return dispatch.finish(_stored(region, names, carry_types), carry_types)
