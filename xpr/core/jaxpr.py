@@ -262,6 +262,16 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
 
 
+def eval_closed(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    """The results of a closed program on `args`, under whatever trace is current."""
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+
+
+def as_function(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
+    """A closed program as a function of its flat inputs."""
+    return lambda *args: eval_closed(closed, args)
+
+
 def literal_operand(literal: Literal) -> Any:
     """The value of a literal, weakly typed if the literal is."""
     if literal.aval.weak_type and isinstance(literal.val, np.generic):

@@ -13,7 +13,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.primitive import Absent, Primitive, get_primitive
 from xpr.core.trace import Trace, Tracer, get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.caching import weak_jaxpr_cache
@@ -309,9 +309,7 @@ def batch_jaxpr(
     out_dims: list[Dim] = []
 
     def flat(*vals: Any) -> Sequence[Any]:
-        out, dims = batch_flat(
-            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), axis, vals, in_dims
-        )
+        out, dims = batch_flat(as_function(closed), axis, vals, in_dims)
         out = [
             at_front(axis, x, d) if want else x
             for x, d, want in zip(out, dims, forced, strict=True)

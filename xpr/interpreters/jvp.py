@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.primitive import Absent, Primitive
 from xpr.core.trace import Trace, Tracer, context, get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.caching import weak_jaxpr_cache
@@ -142,9 +142,7 @@ def jvp_jaxpr(
             next(given) if nz else Zero(tangent_aval(a))
             for a, nz in zip(in_avals, nonzeros, strict=True)
         ]
-        out, out_tangents = jvp_flat(
-            lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs), primals, tangents
-        )
+        out, out_tangents = jvp_flat(as_function(closed), primals, tangents)
         out_tangents = [
             instantiate(t) if want else t for t, want in zip(out_tangents, wanted, strict=True)
         ]

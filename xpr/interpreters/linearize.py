@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.primitive import Primitive
 from xpr.core.trace import JaxprTrace, Trace, Tracer, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
@@ -176,7 +176,7 @@ def linearize_jaxpr(
             for p, nz in zip(primals, nonzeros, strict=True)
         ]
         with set_current_trace(trace):
-            out = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+            out = eval_closed(closed, args)
         values, out_tangents = split_pairs(trace.pair(x) for x in out)
         if forced is not None:
             with set_current_trace(tangents):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce_jaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce_jaxpr, eval_closed
 from xpr.core.primitive import Primitive
 from xpr.core.trace import (
     JaxprTrace,
@@ -110,7 +110,7 @@ def partial_eval_jaxpr(
             for a, u in zip(closed.in_avals, in_unknown, strict=True)
         ]
         with set_current_trace(PartialEvalTrace(known_trace, unknown_trace)):
-            out = eval_jaxpr(closed.jaxpr, closed.consts, *args)
+            out = eval_closed(closed, args)
         out_unknown = tuple(
             want or (type(x) is JaxprTracer and x._trace is unknown_trace)
             for x, want in zip(out, forced or (False,) * len(out), strict=True)

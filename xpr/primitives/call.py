@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed, eval_jaxpr
 from xpr.core.primitive import define
 from xpr.core.trace import JaxprTrace, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
@@ -69,7 +69,7 @@ def _jit_printed(params: dict[str, Any]) -> dict[str, Any]:
 def _bind(closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Calls another program in place of the one that `params` belongs to."""
     if not closed.eqns:
-        return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
+        return eval_closed(closed, operands)
     donated = (False,) * len(operands)
     return list(jit_p.bind(*operands, **params | {"jaxpr": closed, "donated_invars": donated}))
 

@@ -20,6 +20,7 @@ from xpr.core.jaxpr import (
     JaxprEqn,
     Var,
     dce_jaxpr,
+    eval_closed,
     eval_jaxpr,
 )
 from xpr.core.primitive import define
@@ -174,7 +175,7 @@ def _record(
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) -> list[Any]:
     return call_partial_eval(
-        lambda closed, operands: eval_jaxpr(closed.jaxpr, closed.consts, *operands),
+        eval_closed,
         lambda unknown, closed, operands: _record(unknown, closed, operands, params),
         trace,
         params["jaxpr"],

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, dce_jaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, dce_jaxpr, eval_closed
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
@@ -40,13 +40,9 @@ def _reference(
     branches: Branches,
     interpret: Callable[..., list[Any]] | None = None,
 ) -> list[Any]:
-    run = interpret or (lambda closed, xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs))
+    run = interpret or eval_closed
     chosen = min(max(int(np.asarray(index)), 0), len(branches) - 1)
     return run(branches[chosen], list(args))
-
-
-def _calls(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
-    return lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs)
 
 
 def _union(marks: Sequence[Sequence[bool]]) -> tuple[bool, ...]:
@@ -100,7 +96,7 @@ class _SplitCond:
 
     def _known(self, split: Split, places: Sequence[int], n_out: int) -> ClosedJaxpr:
         def flat(*args: Any) -> list[Any]:
-            found = _calls(split.known)(*args)
+            found = as_function(split.known)(*args)
             residuals = split.residuals(args, found[n_out:])
             filled = dict(zip(places, residuals, strict=True))
             return [
@@ -118,7 +114,7 @@ class _SplitCond:
 
         def flat(*args: Any) -> list[Any]:
             residuals = [args[k] for k in places]
-            return _calls(split.unknown)(*residuals, *args[n_slots:])
+            return as_function(split.unknown)(*residuals, *args[n_slots:])
 
         return trace_to_jaxpr(flat, [*self.slots, *split.unknown.in_avals[n_res:]])
 
@@ -254,7 +250,7 @@ def _batch_by_selection(
     """Examples that take different branches: all are computed, and each takes its own."""
     columns: list[list[Any]] = []
     for closed in branches:
-        found, out_dims = batch_flat(_calls(closed), axis, operands, dims)
+        found, out_dims = batch_flat(as_function(closed), axis, operands, dims)
         columns.append([at_front(axis, x, d) for x, d in zip(found, out_dims, strict=True)])
     if len(branches) == 2:
         which: Any = ops.bind("ne", index, np.int32(0))

@@ -12,7 +12,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_jaxpr
 from xpr.core.primitive import NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import (
@@ -38,10 +38,6 @@ _FAMILY = "custom"
 JvpRule = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
 FwdRule = Callable[[Sequence[Any], Sequence[bool]], tuple[Sequence[Any], Sequence[Any]]]
 BwdRule = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
-
-
-def _program(closed: ClosedJaxpr) -> Callable[..., list[Any]]:
-    return lambda *args: eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
 
 def _call_abstract(*avals: ShapedArray, call_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
@@ -75,7 +71,9 @@ class CustomJVPCall(Primitive):
         def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
             return jvp(primals[num_consts:], tangents[num_consts:])
 
-        return context.trace.process_custom_jvp_call(self, _program(call_jaxpr), rule, args, params)
+        return context.trace.process_custom_jvp_call(
+            self, as_function(call_jaxpr), rule, args, params
+        )
 
 
 custom_jvp_call_p = define(
@@ -128,7 +126,7 @@ class CustomVJPCall(Primitive):
             return [*[None] * num_consts, *bwd(residuals, cts)]
 
         return context.trace.process_custom_vjp_call(
-            self, _program(call_jaxpr), inner_fwd, inner_bwd, args, params
+            self, as_function(call_jaxpr), inner_fwd, inner_bwd, args, params
         )
 
     def linear_call(
@@ -297,7 +295,7 @@ custom_lin_p = define(
 def _vmap_call_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: ClosedJaxpr, **_: Any
 ) -> Any:
-    return jvp_flat(_program(call_jaxpr), primals, tangents)
+    return jvp_flat(as_function(call_jaxpr), primals, tangents)
 
 
 def _vmap_call_batch(

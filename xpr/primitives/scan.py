@@ -17,7 +17,7 @@ from xpr.core.jaxpr import (
     ClosedJaxpr,
     JaxprEqn,
     dce_jaxpr,
-    eval_jaxpr,
+    eval_closed,
 )
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
@@ -79,7 +79,7 @@ def _reference(
     interpret: Callable[..., list[Any]] | None = None,
     **_: Any,
 ) -> list[Any]:
-    run = interpret or (lambda closed, xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs))
+    run = interpret or eval_closed
     held = num_consts + num_carry
     consts, carry, xs = args[:num_consts], list(args[num_consts:held]), args[held:]
     slices = [np.zeros((length, *a.shape), a.dtype) for a in jaxpr.out_avals[num_carry:]]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
@@ -47,7 +47,7 @@ def _reference(
     body_nconsts: int,
     interpret: Callable[..., list[Any]] | None = None,
 ) -> list[Any]:
-    run = interpret or (lambda closed, xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs))
+    run = interpret or eval_closed
     held = cond_nconsts + body_nconsts
     carry = list(args[held:])
     while np.asarray(run(cond_jaxpr, [*args[:cond_nconsts], *carry])[0]):
@@ -126,7 +126,7 @@ class _Differentiated:
 def _with_more_inputs(closed: ClosedJaxpr, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
     """The program with inputs at the end that it does not read."""
     return trace_to_jaxpr(
-        lambda *xs: eval_jaxpr(closed.jaxpr, closed.consts, *xs[: len(closed.in_avals)]),
+        lambda *xs: eval_closed(closed, xs[: len(closed.in_avals)]),
         [*closed.in_avals, *avals],
     )
 
@@ -214,7 +214,7 @@ def _batch_with_own_ends(
 
     def test(values: Sequence[Any], carried: Sequence[Any]) -> Any:
         found, dims = batch_flat(
-            lambda *xs: eval_jaxpr(condition.jaxpr, condition.consts, *xs),
+            as_function(condition),
             axis,
             [*values, *carried],
             [*cond_consts[1], *(0 for _ in carried)],
@@ -225,7 +225,7 @@ def _batch_with_own_ends(
         values, own = flat[:n_cond], flat[n_cond : n_cond + n_body]
         running, carried = flat[n_cond + n_body], flat[n_cond + n_body + 1 :]
         found, dims = batch_flat(
-            lambda *xs: eval_jaxpr(body.jaxpr, body.consts, *xs),
+            as_function(body),
             axis,
             [*own, *carried],
             [*body_consts[1], *(0 for _ in carried)],
