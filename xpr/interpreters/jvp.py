@@ -17,7 +17,7 @@ from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
 
 
-class JVPTracer(Tracer):
+class DualTracer(Tracer):
     """A value with its tangent."""
 
     __slots__ = ("primal", "tangent")
@@ -32,33 +32,61 @@ class JVPTracer(Tracer):
         """The value itself, whose Python value may be known."""
         return self.primal
 
+
+class JVPTracer(DualTracer):
+    """A value with its tangent, both known to the trace around."""
+
+    __slots__ = ()
+
     def __repr__(self) -> str:
         return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
 
 class JVPTrace(Trace):
-    """Applies the JVP rule of each primitive, under the trace that was current before."""
+    """Applies the JVP rule of each primitive.
 
-    def __init__(self, parent: Trace) -> None:
+    Values without tangents are left to `parent`, the trace that was current before. Rules run under
+    `rules`, which here is the same; linearization tells values and tangents apart there.
+    """
+
+    tracer: type[DualTracer] = JVPTracer
+
+    def __init__(self, parent: Trace, rules: Trace | None = None) -> None:
         self.parent = parent
+        self.rules = parent if rules is None else rules
         self.alive = True
 
     def pair(self, x: Any) -> tuple[Any, Any]:
-        if type(x) is JVPTracer and x._trace is self:
+        if isinstance(x, DualTracer) and x._trace is self:
             return x.primal, x.tangent
         return x, zero_of_anything(x)
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
-        return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
+        return primal if type(tangent) is Zero else self.tracer(self, primal, tangent)
+
+    def has_tangent(self, args: Sequence[Any]) -> bool:
+        """Whether one of the operands carries a tangent of this trace."""
+        return any(isinstance(x, DualTracer) and x._trace is self for x in args)
+
+    def apply_rule(
+        self,
+        primitive: Primitive,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        params: dict[str, Any],
+    ) -> tuple[Any, Any]:
+        """The primitive's result and its tangent."""
+        return jvp_rule(primitive)(primals, tangents, **params)
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        if not self.has_tangent(args):
+            with set_current_trace(self.parent):
+                return primitive.bind(*args, **params)
         primals, tangents = split_pairs(self.pair(x) for x in args)
-        with set_current_trace(self.parent):
-            if all(type(t) is Zero for t in tangents):
-                return primitive.bind(*primals, **params)
-            out, tangent = jvp_rule(primitive)(primals, tangents, **params)
+        with set_current_trace(self.rules):
+            out, tangent = self.apply_rule(primitive, primals, tangents, params)
         if primitive.multiple_results:
             return [self.wrap(p, t) for p, t in zip(out, tangent, strict=True)]
         return self.wrap(out, tangent)
@@ -66,10 +94,11 @@ class JVPTrace(Trace):
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
     ) -> Sequence[Any]:
+        if not self.has_tangent(args):
+            with set_current_trace(self.parent):
+                return self.parent.process_custom_jvp_call(primitive, fun, jvp, args, params)
         primals, tangents = split_pairs(self.pair(x) for x in args)
-        with set_current_trace(self.parent):
-            if all(type(t) is Zero for t in tangents):
-                return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
+        with set_current_trace(self.rules):
             if not params["symbolic_zeros"]:
                 tangents = [instantiate(t) for t in tangents]
             out, out_tangents = jvp(primals, tangents)
@@ -78,12 +107,11 @@ class JVPTrace(Trace):
     def process_custom_vjp_call(
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
     ) -> Sequence[Any]:
+        if not self.has_tangent(args):
+            with set_current_trace(self.parent):
+                return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, args, params)
         primals, tangents = split_pairs(self.pair(x) for x in args)
-        with set_current_trace(self.parent):
-            if all(type(t) is Zero for t in tangents):
-                return self.parent.process_custom_vjp_call(
-                    primitive, fun, fwd, bwd, primals, params
-                )
+        with set_current_trace(self.rules):
             out, out_tangents = primitive.linear_call(fwd, bwd, primals, tangents, params)
         return [self.wrap(p, t) for p, t in zip(out, out_tangents, strict=True)]
 

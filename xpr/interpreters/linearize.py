@@ -14,32 +14,22 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.primitive import Primitive
-from xpr.core.trace import JaxprTrace, Trace, Tracer, context, get_aval, set_current_trace
+from xpr.core.trace import JaxprTrace, Trace, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.jvp import jvp_rule, split_pairs
+from xpr.interpreters.jvp import DualTracer, JVPTrace, split_pairs
 from xpr.interpreters.partial_eval import (
     PartialEvalTrace,
     Split,
     split_programs,
     without_dead_code,
 )
-from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
+from xpr.interpreters.zeros import Zero, instantiate, tangent_aval
 
 
-class LinearizeTracer(Tracer):
+class LinearizeTracer(DualTracer):
     """A value with its tangent, which is a variable of the linear program."""
 
-    __slots__ = ("primal", "tangent")
-
-    def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
-        self._trace = trace
-        self.aval = get_aval(primal)
-        self.primal = primal
-        self.tangent = tangent
-
-    def concrete(self) -> Any:
-        """The value itself, whose Python value may be known."""
-        return self.primal
+    __slots__ = ()
 
     def __repr__(self) -> str:
         return (
@@ -48,67 +38,25 @@ class LinearizeTracer(Tracer):
         )
 
 
-class LinearizeTrace(Trace):
+class LinearizeTrace(JVPTrace):
     """Computes primal values under the parent trace and records tangents."""
 
+    tracer = LinearizeTracer
+
     def __init__(self, parent: Trace, tangents: JaxprTrace) -> None:
-        self.parent = parent
+        super().__init__(parent, PartialEvalTrace(parent, tangents))
         self.tangents = tangents
-        self.rules = PartialEvalTrace(parent, tangents)
-        self.alive = True
 
-    def pair(self, x: Any) -> tuple[Any, Any]:
-        if type(x) is LinearizeTracer and x._trace is self:
-            return x.primal, x.tangent
-        return x, zero_of_anything(x)
-
-    def wrap(self, primal: Any, tangent: Any) -> Any:
-        return primal if type(tangent) is Zero else LinearizeTracer(self, primal, tangent)
-
-    def process_primitive(
-        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
-    ) -> Any:
-        for x in args:
-            if type(x) is LinearizeTracer and x._trace is self:
-                break
-        else:
-            with set_current_trace(self.parent):
-                return primitive.bind(*args, **params)
-        primals, tangents = split_pairs(self.pair(x) for x in args)
-        with set_current_trace(self.rules):
-            if primitive.linearize is not None:
-                out, tangent = primitive.linearize(self, primals, tangents, params)
-            else:
-                out, tangent = jvp_rule(primitive)(primals, tangents, **params)
-        if primitive.multiple_results:
-            return [self.wrap(p, t) for p, t in zip(out, tangent, strict=True)]
-        return self.wrap(out, tangent)
-
-    def process_custom_jvp_call(
-        self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
-    ) -> Sequence[Any]:
-        primals, tangents = split_pairs(self.pair(x) for x in args)
-        if all(type(t) is Zero for t in tangents):
-            with set_current_trace(self.parent):
-                return self.parent.process_custom_jvp_call(primitive, fun, jvp, primals, params)
-        with set_current_trace(self.rules):
-            if not params["symbolic_zeros"]:
-                tangents = [instantiate(t) for t in tangents]
-            out, out_tangents = jvp(primals, tangents)
-        return [self.wrap(p, t) for p, t in zip(out, out_tangents, strict=True)]
-
-    def process_custom_vjp_call(
-        self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
-    ) -> Sequence[Any]:
-        primals, tangents = split_pairs(self.pair(x) for x in args)
-        if all(type(t) is Zero for t in tangents):
-            with set_current_trace(self.parent):
-                return self.parent.process_custom_vjp_call(
-                    primitive, fun, fwd, bwd, primals, params
-                )
-        with set_current_trace(self.rules):
-            out, out_tangents = primitive.linear_call(fwd, bwd, primals, tangents, params)
-        return [self.wrap(p, t) for p, t in zip(out, out_tangents, strict=True)]
+    def apply_rule(
+        self,
+        primitive: Primitive,
+        primals: Sequence[Any],
+        tangents: Sequence[Any],
+        params: dict[str, Any],
+    ) -> tuple[Any, Any]:
+        if primitive.linearize is not None:
+            return primitive.linearize(self, primals, tangents, params)
+        return super().apply_rule(primitive, primals, tangents, params)
 
 
 def linearize_flat(
