@@ -179,7 +179,7 @@ def _guarded(
         try:
             return tuple(np.ascontiguousarray(v) for v in function(x))
         except np.linalg.LinAlgError:
-            pass
+            pass  # one of the stack does not converge: each alone below, the others count
     out = tuple(np.full((*batch, *s), np.nan, d) for s, d in types)
     for index in np.ndindex(*batch):
         if not finite[index]:

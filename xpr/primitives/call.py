@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
 from xpr.core.primitive import define
 from xpr.core.trace import JaxprTrace, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
@@ -38,7 +38,7 @@ def _jit_abstract(
 
 
 def _jit_reference(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> Sequence[Any]:
-    return eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+    return eval_closed(jaxpr, args)
 
 
 def _jit_dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:

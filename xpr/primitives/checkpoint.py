@@ -21,7 +21,6 @@ from xpr.core.jaxpr import (
     Var,
     dce_jaxpr,
     eval_closed,
-    eval_jaxpr,
 )
 from xpr.core.primitive import define
 from xpr.core.trace import JaxprTrace, set_current_trace, trace_to_jaxpr
@@ -50,7 +49,7 @@ def _abstract(*avals: ShapedArray, jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedA
 
 
 def _evaluate(*args: Any, jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    return eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, *args)
+    return eval_closed(jaxpr, args)
 
 
 def _caller(params: Params, **changes: Any) -> Call:
@@ -158,7 +157,7 @@ def _linearize(
     programs = _Recomputation(linearized.split, len(out_nonzero), policy)
     forward, backward = programs.forward, programs.backward
     with set_current_trace(trace.parent):
-        found = eval_jaxpr(forward.jaxpr, forward.consts, *primals)
+        found = eval_closed(forward, primals)
     count = len(out_nonzero)
     out, kept = found[:count], found[count:]
     given = [t for t in tangents if type(t) is not Zero]

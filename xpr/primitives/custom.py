@@ -12,7 +12,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
-from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.primitive import NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import (
@@ -49,7 +49,7 @@ def _call_abstract(*avals: ShapedArray, call_jaxpr: ClosedJaxpr, **_: Any) -> li
 
 
 def _call_reference(*args: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
-    return eval_jaxpr(call_jaxpr.jaxpr, call_jaxpr.consts, *args)
+    return eval_closed(call_jaxpr, args)
 
 
 def _by_the_trace(*_: Any, **__: Any) -> Any:
