@@ -73,13 +73,16 @@ from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from xpr import image as image
     from xpr import nn as nn
+    from xpr import ops as ops
     from xpr import random as random
+    from xpr import scipy as scipy
 
 remat = checkpoint
 
 # Packages that are loaded when they are first used, since not every program needs them.
-_LAZY = ("nn", "random")
+_LAZY = ("image", "nn", "ops", "random", "scipy")
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 

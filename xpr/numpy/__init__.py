@@ -425,11 +425,12 @@ ndarray = Array
 install_surface(array_methods)
 
 if typing.TYPE_CHECKING:
+    from xpr.numpy import fft as fft
     from xpr.numpy import linalg as linalg
 else:  # type checkers would take any name for an attribute
 
     def __getattr__(name: str) -> object:
-        # Not every program needs factorisations: they are loaded when they are first used.
-        if name == "linalg":
-            return importlib.import_module("xpr.numpy.linalg")
+        # Not every program needs these: they are loaded when they are first used.
+        if name in ("fft", "linalg"):
+            return importlib.import_module(f"xpr.numpy.{name}")
         raise AttributeError(f"module 'xpr.numpy' has no attribute {name!r}")
