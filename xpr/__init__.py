@@ -73,16 +73,19 @@ from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from xpr import dlpack as dlpack
     from xpr import image as image
     from xpr import nn as nn
     from xpr import ops as ops
     from xpr import random as random
     from xpr import scipy as scipy
+    from xpr import stages as stages
+    from xpr import typing as typing
 
 remat = checkpoint
 
 # Packages that are loaded when they are first used, since not every program needs them.
-_LAZY = ("image", "nn", "ops", "random", "scipy")
+_LAZY = ("dlpack", "image", "nn", "ops", "random", "scipy", "stages", "typing")
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
