@@ -13,7 +13,7 @@ from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules import _linalg_loops as loops
 from xpr.primitives import _linalg_host as host
-from xpr.primitives.linalg import cholesky_p, eigh_p, qr_p, svd_p, triangular_solve_p
+from xpr.primitives.linalg import cholesky_p, eigh_p, lu_p, qr_p, svd_p, triangular_solve_p
 
 
 def _register(
@@ -61,6 +61,7 @@ def _of_empty(
 
 _register(cholesky_p, host.cholesky, loops.cholesky, 1 / 3)
 _register(triangular_solve_p, host.triangular_solve, loops.triangular_solve, 1)
+_register(lu_p, host.lu, None, 2 / 3)
 _register(qr_p, host.qr, loops.qr, 4)
 _register(eigh_p, host.eigh, None, 9)
 _register(svd_p, host.svd, None, 20)

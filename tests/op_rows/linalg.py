@@ -114,6 +114,26 @@ def _solve_oracle(**how: bool) -> Callable[[Any, Any], Any]:
     return oracle
 
 
+def _lu_loop(x: Any) -> list[Any]:
+    """Elimination row by row; the pivot has the greatest |re| + |im|, as in LAPACK."""
+    *batch, m, n = x.shape
+    k = min(m, n)
+    wide = x.astype(np.complex128)
+    pivots = np.zeros((*batch, k), np.int32)
+    order = np.broadcast_to(np.arange(m, dtype=np.int32), (*batch, m)).copy()
+    for index in np.ndindex(*batch):
+        a = wide[index]
+        for i in range(k):
+            sizes = np.abs(a[i:, i].real) + np.abs(a[i:, i].imag)
+            pivots[index][i] = pivot = i + int(np.argmax(sizes))
+            a[[i, pivot]] = a[[pivot, i]]
+            order[index][[i, pivot]] = order[index][[pivot, i]]
+            if a[i, i] != 0:
+                a[i + 1 :, i] /= a[i, i]
+            a[i + 1 :, i + 1 :] -= np.outer(a[i + 1 :, i], a[i, i + 1 :])
+    return [wide if x.dtype.kind == "c" else wide.real, pivots, order]
+
+
 def _nan_triangle(x: Any) -> Any:
     return np.tril(np.full_like(x, np.nan))
 
@@ -285,6 +305,25 @@ def _qr_rows() -> list[OpRow]:
     return rows
 
 
+def _lu_rows() -> list[OpRow]:
+    shapes = ((3, 3), (4, 2), (2, 4), (2, 3, 3), (1, 1), (3, 0), (0, 3), (2, 0, 0))
+    rows = [_row("lu", str(s), p.lu, _matrices(s), _lu_loop) for s in shapes]
+    large = _matrices((20, 24))
+    rows.append(_row("lu", "large", p.lu, large, _lu_loop, no_derivative_check="slow"))
+    singular = _fixed([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.5, 1.0, 4.0]])
+    rows.append(
+        _row(
+            "lu",
+            "singular",
+            p.lu,
+            singular,
+            _lu_loop,
+            no_derivative_check="there is no derivative",
+        )
+    )
+    return rows
+
+
 _SPECIAL = "the derivative of NaN is not checked"
 
 ROWS = [
@@ -317,6 +356,7 @@ ROWS = [
         no_derivative_check=_SPECIAL,
     ),
     *_solves(),
+    *_lu_rows(),
     *_qr_rows(),
     _row("eigh", "products", _eigh_products(True), _matrices((4, 4)), _eigh_oracle),
     _row("eigh", "products stack", _eigh_products(False), _matrices((2, 3, 3)), _eigh_oracle),

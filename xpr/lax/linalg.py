@@ -13,6 +13,8 @@ from xpr.primitives.linalg import cholesky as cholesky
 from xpr.primitives.linalg import cholesky_p as cholesky_p
 from xpr.primitives.linalg import eigh as eigh
 from xpr.primitives.linalg import eigh_p as eigh_p
+from xpr.primitives.linalg import lu as lu
+from xpr.primitives.linalg import lu_p as lu_p
 from xpr.primitives.linalg import qr as qr
 from xpr.primitives.linalg import qr_p as qr_p
 from xpr.primitives.linalg import svd as svd

@@ -6,6 +6,7 @@ others of the stack are not touched by that.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +21,9 @@ Host = np.ndarray[Any, Any]
 _LARGE = 64
 
 
-def _lapack(name: str, dtype: np.dtype[Any]) -> Any:
+@functools.cache
+def lapack(name: str, dtype: np.dtype[Any]) -> Any:
+    """SciPy's binding of the LAPACK function `name` for `dtype`."""
     # SciPy's LAPACK is loaded when it is first needed: it takes longer than all of xpr.
     from scipy.linalg import get_lapack_funcs  # noqa: PLC0415
 
@@ -37,7 +40,7 @@ def cholesky(x: Host) -> Host:
 
 
 def _large_cholesky(x: Host) -> Host:
-    potrf, out = _lapack("potrf", x.dtype), np.empty(x.shape, x.dtype)
+    potrf, out = lapack("potrf", x.dtype), np.empty(x.shape, x.dtype)
     for index in np.ndindex(*x.shape[:-2]):
         # The transpose of rows in memory are LAPACK's columns, and the factor's transpose its U.
         factor, info = potrf(x[index].T, lower=0, clean=1)
@@ -120,6 +123,32 @@ def _substitution(
     return np.ascontiguousarray(x if left else x.swapaxes(-1, -2))
 
 
+def lu(x: Host) -> tuple[Host, Host, Host]:
+    """L and U in one matrix, the exchanges of rows and the permutation they make."""
+    *batch, m, n = x.shape
+    k = min(m, n)
+    factors, pivots = np.empty(x.shape, x.dtype), np.empty((*batch, k), np.int32)
+    order = np.empty((*batch, m), np.int32)
+    if x.size == 0:
+        order[...] = np.arange(m)
+        return factors, pivots, order
+    getrf = lapack("getrf", x.dtype)
+    for index in np.ndindex(*batch):
+        factors[index], rows, _ = getrf(x[index])
+        # Among NaNs there is no greatest element: the row that is named may not be one.
+        rows = rows.clip(0, m - 1)
+        pivots[index], order[index] = rows, _permutation(rows.tolist(), m)
+    return factors, pivots, order
+
+
+def _permutation(pivots: list[int], size: int) -> list[int]:
+    """The order of `size` rows after row i has been exchanged with row `pivots[i]`, in turn."""
+    order = list(range(size))
+    for i, other in enumerate(pivots):
+        order[i], order[other] = order[other], order[i]
+    return order
+
+
 def qr(x: Host, *, full_matrices: bool) -> tuple[Host, Host]:
     """Q and R by Householder reflections, with the signs of LAPACK's geqrf."""
     m, n = x.shape[-2:]
@@ -140,7 +169,7 @@ def eigh(x: Host, *, lower: bool) -> tuple[Host, Host]:
         values, vectors = np.linalg.eigh(matrices, "L" if lower else "U")
         return vectors, values
 
-    vectors, values = _guarded(one, read, [(x.shape[-2:], x.dtype), (x.shape[-1:], real)])
+    vectors, values = guarded(one, read, [(x.shape[-2:], x.dtype), (x.shape[-1:], real)])
     return vectors, values
 
 
@@ -149,11 +178,11 @@ def svd(x: Host, *, full_matrices: bool, compute_uv: bool) -> tuple[Host, ...]:
     m, n = x.shape[-2:]
     k, real = min(m, n), x.real.dtype
     if not compute_uv:
-        return _guarded(lambda a: (np.linalg.svd(a, compute_uv=False),), x, [((k,), real)])
+        return guarded(lambda a: (np.linalg.svd(a, compute_uv=False),), x, [((k,), real)])
 
     def one(matrices: Host) -> tuple[Host, ...]:
         if matrices.ndim == 2 and k >= _LARGE:
-            u, s, vh, info = _lapack("gesdd", x.dtype)(matrices, full_matrices=full_matrices)
+            u, s, vh, info = lapack("gesdd", x.dtype)(matrices, full_matrices=full_matrices)
             if info:
                 raise np.linalg.LinAlgError("gesdd does not converge")
             return s, u, vh
@@ -166,10 +195,10 @@ def svd(x: Host, *, full_matrices: bool, compute_uv: bool) -> tuple[Host, ...]:
             np.broadcast_to(np.eye(*s, dtype=x.dtype), (*x.shape[:-2], *s)).copy() for s in shapes
         )
         return np.zeros((*x.shape[:-2], k), real), u, vh
-    return _guarded(one, x, [((k,), real), *((s, x.dtype) for s in shapes)])
+    return guarded(one, x, [((k,), real), *((s, x.dtype) for s in shapes)])
 
 
-def _guarded(
+def guarded(
     function: Callable[[Host], tuple[Host, ...]], x: Host, types: list[tuple[tuple[int, ...], Any]]
 ) -> tuple[Host, ...]:
     """`function` on the matrices that are finite and for which it converges; NaN for the others."""

@@ -66,7 +66,7 @@ def _places(x: Any) -> tuple[Any, Any]:
     return row, column
 
 
-def _kept(x: Any, test: Callable[[Any, Any], Any]) -> Any:
+def kept(x: Any, test: Callable[[Any, Any], Any]) -> Any:
     """`x` where `test(row, column)` holds, zeros elsewhere."""
     return ops.select(test(*_places(x)), x, full_like(x, 0))
 
@@ -74,12 +74,12 @@ def _kept(x: Any, test: Callable[[Any, Any], Any]) -> Any:
 def triangle(x: Any, *, lower: bool, strict: bool = False) -> Any:
     """A triangle of matrices, with their diagonals unless it is `strict`."""
     name = ("gt" if strict else "ge") if lower else ("lt" if strict else "le")
-    return _kept(x, lambda row, column: ops.bind(name, row, column))
+    return kept(x, lambda row, column: ops.bind(name, row, column))
 
 
 def on_diagonal(x: Any) -> Any:
     """The matrices with zeros off the diagonal."""
-    return _kept(x, ops.eq)
+    return kept(x, ops.eq)
 
 
 def diagonal_of(x: Any) -> Any:
@@ -98,15 +98,25 @@ def along_rows(v: Any, shape: tuple[int, ...]) -> Any:
     return ops.broadcast_in_dim(v, shape, tuple(range(len(shape) - 1)))
 
 
-def _columns(x: Any, start: int, stop: int) -> Any:
+def columns(x: Any, start: int, stop: int) -> Any:
+    """The columns of matrices from `start` to before `stop`."""
+    return _part(x, len(shape_of(x)) - 1, start, stop)
+
+
+def rows(x: Any, start: int, stop: int) -> Any:
+    """The rows of matrices from `start` to before `stop`."""
+    return _part(x, len(shape_of(x)) - 2, start, stop)
+
+
+def _part(x: Any, axis: int, start: int, stop: int) -> Any:
     shape = shape_of(x)
-    if (start, stop) == (0, shape[-1]):
+    if (start, stop) == (0, shape[axis]):
         return x
     return ops.bind(
         "slice",
         x,
-        start_indices=(*(0 for _ in shape[:-1]), start),
-        limit_indices=(*shape[:-1], stop),
+        start_indices=tuple(start if i == axis else 0 for i in range(len(shape))),
+        limit_indices=tuple(stop if i == axis else n for i, n in enumerate(shape)),
         strides=None,
     )
 
@@ -118,8 +128,10 @@ def _reciprocal_off_diagonal(x: Any) -> Any:
     return ops.select(on, full_like(x, 0), ops.div(one, ops.select(on, one, x)))
 
 
-def solve(a: Any, b: Any, *, left_side: bool, lower: bool, adjoint: bool = False) -> Any:
-    """X with A X = B, or X A = B, for triangular A or its adjoint."""
+def solve(
+    a: Any, b: Any, *, left_side: bool, lower: bool, adjoint: bool = False, unit: bool = False
+) -> Any:
+    """X with A X = B, or X A = B, for triangular A or its adjoint; `unit`: of unit diagonal."""
     return ops.bind(
         "triangular_solve",
         a,
@@ -128,7 +140,7 @@ def solve(a: Any, b: Any, *, left_side: bool, lower: bool, adjoint: bool = False
         lower=lower,
         transpose_a=adjoint,
         conjugate_a=adjoint and is_complex(get_aval(a).dtype),
-        unit_diagonal=False,
+        unit_diagonal=unit,
     )
 
 
@@ -199,8 +211,8 @@ def front_batch(name: str, results: int) -> Rule:
     """The rule of an operation on stacks of matrices, of `results` results (0: not a list)."""
 
     def batch(axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], **params: Any) -> Any:
-        (x,), (dim,) = args, dims
-        out = ops.bind(name, at_front(axis, x, dim), **params)
+        moved = (at_front(axis, x, dim) for x, dim in zip(args, dims, strict=True))
+        out = ops.bind(name, *moved, **params)
         return (out, [0] * len(out)) if results else (out, 0)
 
     return batch
@@ -212,25 +224,30 @@ def front_batch(name: str, results: int) -> Rule:
 def qr_jvp(
     primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool
 ) -> tuple[list[Any], list[Any]]:
+    """See `qr_tangents`."""
+    (x,), (dx,) = primals, tangents
+    q, r = ops.bind("qr", x, full_matrices=full_matrices)
+    return [q, r], qr_tangents(q, r, dx)
+
+
+def qr_tangents(q: Any, r: Any, dx: Any) -> list[Any]:
     """dQ and dR from C = dA R^-1 (of the first columns, where A is wide).
 
     Q^H dQ is skew-Hermitian, and dR R^-1 is upper triangular with a real diagonal: together they
     are Q^H C. S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions with
     application in optimum experimental design", 2010. See `_completed` for a full Q.
     """
-    (x,), (dx,) = primals, tangents
-    q, r = ops.bind("qr", x, full_matrices=full_matrices)
-    m, n = shape_of(x)[-2:]
+    m, n = shape_of(dx)[-2:]
     k, width = min(m, n), shape_of(q)[-1]
     if k == 0:
-        return [q, r], [zeros(get_aval(q)), zeros(get_aval(r))]
-    corner = _columns(_rows(r, 0, k), 0, k)
-    c = solve(corner, _columns(dx, 0, k), left_side=False, lower=False)
+        return [zeros(get_aval(q)), zeros(get_aval(r))]
+    corner = columns(rows(r, 0, k), 0, k)
+    c = solve(corner, columns(dx, 0, k), left_side=False, lower=False)
     inner = matmul(adjoint(q), c)
     square = _padded_columns(inner, width)
     low = triangle(square, lower=True, strict=True)
     turn = ops.sub(low, adjoint(low))
-    if is_complex(get_aval(x).dtype):
+    if is_complex(get_aval(dx).dtype):
         diagonal = on_diagonal(square)
         half = full_like(diagonal, 0.5)
         turn = ops.add(turn, ops.mul(half, ops.sub(diagonal, el.conj(diagonal))))
@@ -240,7 +257,7 @@ def qr_jvp(
     dr = ops.sub(matmul(adjoint(q), dx), matmul(turn, r))
     if width > k:
         dq = _completed(q, dq, k)
-    return [q, r], [dq, triangle(dr, lower=False)]
+    return [dq, triangle(dr, lower=False)]
 
 
 def _completed(q: Any, dq: Any, k: int) -> Any:
@@ -251,9 +268,9 @@ def _completed(q: Any, dq: Any, k: int) -> Any:
     columns, I - Q11 = V1 T V1^H and Q21 = -V2 T V1^H give Q12 = (I - Q11) K and Q22 = I - Q21 K
     with K = (I - Q11)^-H Q21^H. Where a reflection is none (tau = 0) there is no inverse: NaN.
     """
-    first, d_first = _columns(q, 0, k), _columns(dq, 0, k)
-    top, low = _rows(first, 0, k), _rows(first, k, shape_of(q)[-2])
-    d_top, d_low = _rows(d_first, 0, k), _rows(d_first, k, shape_of(q)[-2])
+    first, d_first = columns(q, 0, k), columns(dq, 0, k)
+    top, low = rows(first, 0, k), rows(first, k, shape_of(q)[-2])
+    d_top, d_low = rows(d_first, 0, k), rows(d_first, k, shape_of(q)[-2])
     rest = ops.sub(on_diagonal(full_like(top, 1)), top)
     # (I - Q11)^H = P S, with unitary P and triangular S.
     p, s = ops.bind("qr", adjoint(rest), full_matrices=False)
@@ -268,10 +285,6 @@ def _completed(q: Any, dq: Any, k: int) -> Any:
     rank = len(shape_of(q))
     last = ops.bind("concatenate", d_upper, d_lower, dimension=rank - 2)
     return ops.bind("concatenate", d_first, last, dimension=rank - 1)
-
-
-def _rows(x: Any, start: int, stop: int) -> Any:
-    return swapped(_columns(swapped(x), start, stop))
 
 
 def _padded_columns(x: Any, width: int) -> Any:

@@ -17,40 +17,20 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import NOT_LINEAR, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _linalg_host as host
+from xpr.primitives import _linalg_lu_rules as lu_rules
 from xpr.primitives import _linalg_rules as rules
 from xpr.primitives import _ops as ops
-from xpr.primitives.convert import convert_type
+from xpr.primitives._linalg_checks import check_matrices, real_type, strong
 from xpr.primitives.rules import expand_dims
 
 _FAMILY = "linalg"
-_TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
-
-
-def _check_matrices(name: str, x: ShapedArray, *, square: bool = False) -> None:
-    if x.dtype not in _TYPES:
-        accepted = ", ".join(t.name for t in _TYPES)
-        raise TypeError(f"{name} does not accept dtype {x.dtype}; it accepts {accepted}")
-    if x.ndim < 2:
-        raise TypeError(f"{name} requires operands of rank at least 2, got shape {x.shape}")
-    if square and x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{name} requires square matrices, got shape {x.shape}")
-
-
-def _real_type(x: ShapedArray) -> np.dtype[Any]:
-    return np.dtype(f"f{x.dtype.itemsize // 2}") if dtypes.is_complex(x.dtype) else x.dtype
-
-
-def _strong(x: Any) -> Any:
-    """`x` without a weak type."""
-    aval = get_aval(x)
-    return convert_type(x, aval.dtype, False) if aval.weak_type else x
 
 
 def _symmetrized(name: str, x: Any, wanted: bool) -> Any:
     """The Hermitian part of checked square matrices."""
-    x = _strong(x)
+    x = strong(x)
     aval = get_aval(x)
-    _check_matrices(name, aval, square=True)
+    check_matrices(name, aval, square=True)
     if not wanted:
         return x
     return ops.mul(ops.add(x, rules.adjoint(x)), rules.full_like(x, 0.5))
@@ -60,7 +40,7 @@ def _symmetrized(name: str, x: Any, wanted: bool) -> Any:
 
 
 def _cholesky_abstract(x: ShapedArray) -> ShapedArray:
-    _check_matrices("cholesky", x, square=True)
+    check_matrices("cholesky", x, square=True)
     return ShapedArray(x.shape, x.dtype)
 
 
@@ -97,8 +77,8 @@ def _triangular_solve_abstract(
     a: ShapedArray, b: ShapedArray, *, left_side: bool, **_: Any
 ) -> ShapedArray:
     name = "triangular_solve"
-    _check_matrices(name, a, square=True)
-    _check_matrices(name, b)
+    check_matrices(name, a, square=True)
+    check_matrices(name, b)
     if a.dtype != b.dtype:
         raise TypeError(f"{name} requires operands of one dtype, got {a.dtype} and {b.dtype}")
     if a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]:
@@ -148,7 +128,7 @@ def triangular_solve(
     >>> triangular_solve(a, np.array([2.0, 9.0], np.float32), left_side=True, lower=True)
     Array([1., 2.], dtype=float32)
     """
-    a, b = _strong(a), _strong(b)
+    a, b = strong(a), strong(b)
     matrix, rank = get_aval(a), get_aval(b).ndim
     vector = matrix.ndim >= 2 and rank == matrix.ndim - 1
     place = rank if left_side else rank - 1
@@ -164,11 +144,57 @@ def triangular_solve(
     return ops.reshape(found, get_aval(b).shape) if vector else found
 
 
+# ---- LU
+
+
+def _lu_abstract(x: ShapedArray) -> list[ShapedArray]:
+    check_matrices("lu", x)
+    *batch, m, n = x.shape
+    return [
+        ShapedArray(x.shape, x.dtype),
+        ShapedArray((*batch, min(m, n)), np.dtype(np.int32)),
+        ShapedArray((*batch, m), np.dtype(np.int32)),
+    ]
+
+
+lu_p = define(
+    "lu",
+    family=_FAMILY,
+    doc="Unit lower and upper triangular factors of matrices with their rows exchanged.",
+    abstract=_lu_abstract,
+    reference=host.lu,
+    jvp=lu_rules.lu_jvp,
+    transpose=NOT_LINEAR,
+    batch=rules.front_batch("lu", 3),
+    multiple_results=True,
+)
+
+
+def lu(x: Any) -> tuple[Array, Array, Array]:
+    """L and U in one matrix, the exchanges of rows, and the permutation that these make.
+
+    `x` [..., m, n] with its rows in the order of the permutation [..., m] is L U. The first result
+    [..., m, n] holds U on and above the diagonal, and L below it, whose diagonal is ones. The
+    second [..., min(m, n)] says which row was exchanged with row i, in order of i; both are int32.
+    A singular matrix has a zero on the diagonal of U. Raises TypeError for rank below 2 and for
+    other dtypes than float32, float64, complex64 and complex128.
+
+    >>> factors, pivots, permutation = lu(np.array([[1.0, 2.0], [4.0, 4.0]], np.float32))
+    >>> factors
+    Array([[4.  , 4.  ],
+           [0.25, 1.  ]], dtype=float32)
+    >>> permutation
+    Array([1, 0], dtype=int32)
+    """
+    factors, pivots, permutation = lu_p.bind(strong(x))
+    return factors, pivots, permutation
+
+
 # ---- QR
 
 
 def _qr_abstract(x: ShapedArray, *, full_matrices: bool) -> list[ShapedArray]:
-    _check_matrices("qr", x)
+    check_matrices("qr", x)
     *batch, m, n = x.shape
     k = m if full_matrices else min(m, n)
     return [ShapedArray((*batch, m, k), x.dtype), ShapedArray((*batch, k, n), x.dtype)]
@@ -202,7 +228,7 @@ def qr(
     """
     if pivoting:
         raise NotImplementedError("qr does not pivot yet: pivoting must be False")
-    q, r = qr_p.bind(_strong(x), full_matrices=bool(full_matrices))
+    q, r = qr_p.bind(strong(x), full_matrices=bool(full_matrices))
     return q, r
 
 
@@ -210,8 +236,8 @@ def qr(
 
 
 def _eigh_abstract(x: ShapedArray, *, lower: bool) -> list[ShapedArray]:
-    _check_matrices("eigh", x, square=True)
-    return [ShapedArray(x.shape, x.dtype), ShapedArray(x.shape[:-1], _real_type(x))]
+    check_matrices("eigh", x, square=True)
+    return [ShapedArray(x.shape, x.dtype), ShapedArray(x.shape[:-1], real_type(x))]
 
 
 eigh_p = define(
@@ -262,10 +288,10 @@ def _refuse_subset(name: str, subset: Any) -> None:
 
 
 def _svd_abstract(x: ShapedArray, *, full_matrices: bool, compute_uv: bool) -> list[ShapedArray]:
-    _check_matrices("svd", x)
+    check_matrices("svd", x)
     *batch, m, n = x.shape
     k = min(m, n)
-    values = ShapedArray((*batch, k), _real_type(x))
+    values = ShapedArray((*batch, k), real_type(x))
     if not compute_uv:
         return [values]
     left, right = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
@@ -306,7 +332,7 @@ def svd(
     del algorithm
     _refuse_subset("svd", subset_by_index)
     found: Sequence[Any] = svd_p.bind(
-        _strong(x), full_matrices=bool(full_matrices), compute_uv=bool(compute_uv)
+        strong(x), full_matrices=bool(full_matrices), compute_uv=bool(compute_uv)
     )
     if not compute_uv:
         return found[0]

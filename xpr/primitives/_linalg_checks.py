@@ -1,0 +1,58 @@
+"""What the operations on matrices ask of their operands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.trace import get_aval
+from xpr.primitives.convert import convert_type
+
+_TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
+INT32 = np.dtype(np.int32)
+
+
+def check_matrices(name: str, x: ShapedArray, *, square: bool = False) -> None:
+    """Refuses other dtypes than those of LAPACK, rank below 2, and with `square` other shapes."""
+    if x.dtype not in _TYPES:
+        accepted = ", ".join(t.name for t in _TYPES)
+        raise TypeError(f"{name} does not accept dtype {x.dtype}; it accepts {accepted}")
+    if x.ndim < 2:
+        raise TypeError(f"{name} requires operands of rank at least 2, got shape {x.shape}")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"{name} requires square matrices, got shape {x.shape}")
+
+
+def check_alike(name: str, *avals: ShapedArray, ranks: tuple[int, ...]) -> None:
+    """Refuses operands of several dtypes, or of other leading axes than the first one's.
+
+    `ranks` says how many axes of each operand are its own (2: matrices, 1: vectors).
+    """
+    first = avals[0]
+    if any(x.dtype != first.dtype for x in avals):
+        found = ", ".join(str(x.dtype) for x in avals)
+        raise TypeError(f"{name} requires operands of one dtype, got {found}")
+    leading = [x.shape[: x.ndim - rank] for x, rank in zip(avals, ranks, strict=True)]
+    short = any(x.ndim < rank for x, rank in zip(avals, ranks, strict=True))
+    if short or any(shape != leading[0] for shape in leading):
+        shapes = ", ".join(str(x.shape) for x in avals)
+        raise TypeError(f"{name} requires operands with the same leading axes, got shapes {shapes}")
+
+
+def real_type(x: ShapedArray) -> np.dtype[Any]:
+    """The dtype of the parts of the elements of `x`."""
+    return np.dtype(f"f{x.dtype.itemsize // 2}") if dtypes.is_complex(x.dtype) else x.dtype
+
+
+def complex_type(x: ShapedArray) -> np.dtype[Any]:
+    """The complex dtype whose parts have the precision of `x`."""
+    return np.dtype(f"c{2 * real_type(x).itemsize}")
+
+
+def strong(x: Any) -> Any:
+    """`x` without a weak type."""
+    aval = get_aval(x)
+    return convert_type(x, aval.dtype, False) if aval.weak_type else x
