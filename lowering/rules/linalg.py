@@ -2,66 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any
-
-import numpy as np
-
-from xpr.core.primitive import Primitive
-from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.registry import register
 from xpr.lowering.rules import _linalg_loops as loops
+from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_host as host
 from xpr.primitives.linalg import cholesky_p, eigh_p, lu_p, qr_p, svd_p, triangular_solve_p
 
-
-def _register(
-    primitive: Primitive,
-    on_host: Callable[..., Any],
-    loop: Callable[..., Any] | None,
-    work: float,
-) -> None:
-    """`on_host` where the target has host calls, else `loop`, a function of tracers.
-
-    `work` is about the number of multiplications and additions per element of the last operand and
-    column of the first.
-    """
-    name = primitive.name
-
-    def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> Sequence[Value]:
-        outs = list(ctx.out_avals)
-        if any(v.aval.size == 0 for v in operands):
-            return _of_empty(ctx, functools.partial(on_host, **params), operands)
-        ctx.module.flops += work * operands[0].shape[-1] * operands[-1].aval.size
-        if ctx.target.host_calls:
-            function = functools.partial(on_host, **params)
-            types = [(a.shape, a.dtype) for a in outs]
-            return ctx.module.host_call(ctx, name, function, operands, types)
-        if loop is None:
-            raise NotImplementedError(
-                f"{name} runs on the host; target {ctx.target.name} cannot call it"
-            )
-        found = ctx.inline(loop, *operands, **params)
-        return found if isinstance(found, (list, tuple)) else [found]
-
-    register(primitive, lower)
-
-
-def _of_empty(
-    ctx: LoweringContext, on_host: Callable[..., Any], operands: Sequence[Value]
-) -> list[Value]:
-    """The factors of empty matrices: nothing, or identities."""
-    found = on_host(*(np.zeros(v.shape, v.dtype) for v in operands))
-    return [
-        ctx.dense(x) if x.size else ctx.constant(0, x.dtype, x.shape)
-        for x in (found if isinstance(found, tuple) else (found,))
-    ]
-
-
-_register(cholesky_p, host.cholesky, loops.cholesky, 1 / 3)
-_register(triangular_solve_p, host.triangular_solve, loops.triangular_solve, 1)
-_register(lu_p, host.lu, None, 2 / 3)
-_register(qr_p, host.qr, loops.qr, 4)
-_register(eigh_p, host.eigh, None, 9)
-_register(svd_p, host.svd, None, 20)
+register_linalg(cholesky_p, host.cholesky, loops.cholesky, 1 / 3)
+register_linalg(triangular_solve_p, host.triangular_solve, loops.triangular_solve, 1)
+register_linalg(lu_p, host.lu, None, 2 / 3)
+register_linalg(qr_p, host.qr, loops.qr, 4)
+register_linalg(eigh_p, host.eigh, None, 9)
+register_linalg(svd_p, host.svd, None, 20)

@@ -1,0 +1,56 @@
+"""How operations on matrices are lowered: the host's LAPACK, or functions of other operations."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.primitive import Primitive
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.registry import register
+
+
+def register_linalg(
+    primitive: Primitive,
+    on_host: Callable[..., Any],
+    loop: Callable[..., Any] | None,
+    work: float,
+) -> None:
+    """`on_host` where the target has host calls, else `loop`, a function of tracers.
+
+    `work` is about the number of multiplications and additions per element of the greatest result
+    and column of the first operand.
+    """
+    name = primitive.name
+
+    def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> Sequence[Value]:
+        outs = list(ctx.out_avals)
+        if any(v.aval.size == 0 for v in operands):
+            return _of_empty(ctx, functools.partial(on_host, **params), operands)
+        ctx.module.flops += work * operands[0].shape[-1] * max(a.size for a in outs)
+        if ctx.target.host_calls:
+            function = functools.partial(on_host, **params)
+            types = [(a.shape, a.dtype) for a in outs]
+            return ctx.module.host_call(ctx, name, function, operands, types)
+        if loop is None:
+            raise NotImplementedError(
+                f"{name} runs on the host; target {ctx.target.name} cannot call it"
+            )
+        found = ctx.inline(loop, *operands, **params)
+        return found if isinstance(found, (list, tuple)) else [found]
+
+    register(primitive, lower)
+
+
+def _of_empty(
+    ctx: LoweringContext, on_host: Callable[..., Any], operands: Sequence[Value]
+) -> list[Value]:
+    """The factors of empty matrices: nothing, or identities."""
+    found = on_host(*(np.zeros(v.shape, v.dtype) for v in operands))
+    return [
+        ctx.dense(x) if x.size else ctx.constant(0, x.dtype, x.shape)
+        for x in (found if isinstance(found, tuple) else (found,))
+    ]
