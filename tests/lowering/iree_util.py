@@ -48,6 +48,33 @@ class Answer:
     seconds: float = 0.0
 
 
+def function(name: str, arguments: str, results_: str, body: str) -> str:
+    """A function whose body ends with the values that it returns, on a line of their own."""
+    *lines, returned = body.strip().splitlines()
+    return (
+        f"func.func public @{name}({arguments}) -> ({results_}) {{\n"
+        + "\n".join(lines)
+        + f"\n return {returned} : {results_}\n}}\n"
+    )
+
+
+def barrier(value: str, type_: str) -> str:
+    return f"%kept = util.optimization_barrier {value} : {type_}\n"
+
+
+def region(names: str, element: str, body: str) -> str:
+    arguments = ", ".join(f"%{name}: tensor<{element}>" for name in names)
+    return f"({{ ^bb0({arguments}):\n {body} }})"
+
+
+LESS = region(
+    "ab",
+    "f32",
+    "%p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "stablehlo.return %p : tensor<i1>",
+)
+
+
 def in_larger(array: Array, before: int = 64, after: int = 512) -> tuple[Array, Array]:
     """A 64-byte aligned copy of ``array`` inside a larger array, and that array, of 1000s."""
     unit = _ALIGNMENT // array.itemsize

@@ -20,7 +20,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.lowering.iree_util import Answer, Array, Call, answers, compile_with, results, run
+from tests.lowering.iree_util import (
+    LESS,
+    Answer,
+    Array,
+    Call,
+    answers,
+    barrier,
+    compile_with,
+    function,
+    region,
+    results,
+    run,
+)
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.targets import get_target
 
@@ -31,38 +43,10 @@ DATA_TILING = llvm_cpu_flag_sets(ProgramHints(matmul_size=(1024, 1024, 1024)))[0
 F32, I32 = np.float32, np.int32
 RNG = np.random.default_rng(20260731)
 
-# ---- pieces of programs
-
-
-def function(name: str, arguments: str, results_: str, body: str) -> str:
-    """A function whose body ends with the values that it returns, on a line of their own."""
-    *lines, returned = body.strip().splitlines()
-    return (
-        f"func.func public @{name}({arguments}) -> ({results_}) {{\n"
-        + "\n".join(lines)
-        + f"\n return {returned} : {results_}\n}}\n"
-    )
-
-
-def barrier(value: str, type_: str) -> str:
-    return f"%kept = util.optimization_barrier {value} : {type_}\n"
-
-
-def region(names: str, element: str, body: str) -> str:
-    arguments = ", ".join(f"%{name}: tensor<{element}>" for name in names)
-    return f"({{ ^bb0({arguments}):\n {body} }})"
-
-
 ADD = region(
     "ab", "f32", "%s = stablehlo.add %a, %b : tensor<f32>\nstablehlo.return %s : tensor<f32>"
 )
 REPLACE = region("ab", "f32", "stablehlo.return %b : tensor<f32>")
-LESS = region(
-    "ab",
-    "f32",
-    "%p = stablehlo.compare LT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
-    "stablehlo.return %p : tensor<i1>",
-)
 
 # ---- the common module: programs, and the calls made to them
 
@@ -73,11 +57,9 @@ VECTOR = "tensor<8xf32>"
 RAMP = np.arange(8, dtype=F32)
 
 
-def program(
-    name: str, arguments: str, results_: str, body: str, values: Iterable[Any], repeat: int = 0
-) -> None:
+def program(name: str, arguments: str, results_: str, body: str, values: Iterable[Any]) -> None:
     _PROGRAMS.append(function(name, arguments, results_, body))
-    _CALLS[name] = Call(name, [np.asarray(value) for value in values], repeat)
+    _CALLS[name] = Call(name, [np.asarray(value) for value in values])
 
 
 @functools.cache
@@ -236,19 +218,7 @@ def test_h3_clamped_indices_stay_inside() -> None:
     np.testing.assert_array_equal(result("h3_gather_guarded"), [1, 7, 0])
 
 
-# ---- H4: sort is quadratic and not stable
-
-for _n in (512, 2048):
-    _t = f"tensor<{_n}xf32>"
-    program(
-        f"h4_sort_{_n}",
-        f"%x: {_t}",
-        _t,
-        f'%r = "stablehlo.sort"(%x) {LESS} {{dimension = 0 : i64}} : ({_t}) -> {_t}\n'
-        f"{barrier('%x', _t)}%r",
-        [RNG.random(_n, dtype=F32)],
-        repeat=5,
-    )
+# ---- H4: sort is not stable (how slow it is: `python -m benchmarks.hazards`)
 
 _PAIR = "tensor<16xi32>, tensor<16xi32>"
 _LESS_PAIR = region(
@@ -312,15 +282,6 @@ def _bitonic_argsort(n: int) -> str:
 
 
 program("h4_bitonic", "%x: tensor<16xi32>", "tensor<16xi32>", _bitonic_argsort(16), [_KEYS])
-
-
-def test_h4_sort_takes_quadratic_time() -> None:
-    # Four times the length: 16 times as long if quadratic, 4.9 times if n log(n).
-    ratio = answer("h4_sort_2048").seconds / answer("h4_sort_512").seconds
-    assert ratio > 8, MENDED
-    for n in (512, 2048):
-        expected = np.sort(_CALLS[f"h4_sort_{n}"].arguments[0])
-        np.testing.assert_array_equal(result(f"h4_sort_{n}"), expected)
 
 
 def test_h4_sort_is_not_stable() -> None:
@@ -758,23 +719,6 @@ def test_h12_data_tiling_fails_where_plainer_flags_compile() -> None:
     np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-4)
 
 
-def test_h12_data_tiling_makes_a_matrix_vector_product_slow() -> None:
-    t = "tensor<1024x1024xf32>"
-    text = function(
-        "f",
-        f"%a: {t}, %x: tensor<1024xf32>",
-        "tensor<1024xf32>",
-        f"%r = stablehlo.dot_general %a, %x, contracting_dims = [1] x [0] : ({t}, tensor<1024xf32>)"
-        " -> tensor<1024xf32>\n%r",
-    )
-    a, x = (RNG.random(shape, dtype=F32) for shape in ((1024, 1024), (1024,)))
-    call = Call("f", [a, x], repeat=20)
-    (slow,), (quick,) = (answers(text, [call], flags) for flags in (DATA_TILING, FAST))
-    for one in (slow, quick):
-        np.testing.assert_allclose(one.results[0], a.astype(float) @ x, rtol=1e-5)
-    assert slow.seconds > 2 * quick.seconds, MENDED
-
-
 # ---- H15: no collectives on the CPU devices
 
 _ALL_REDUCE = function(
@@ -793,17 +737,6 @@ def test_h15_collectives_compile_but_do_not_run() -> None:
 
 # ---- H17: known upstream
 
-_MANY = RNG.random(131_072, dtype=F32)
-for _k in (8, 128):
-    program(
-        f"h17_top_{_k}",
-        "%x: tensor<131072xf32>",
-        f"tensor<{_k}xf32>, tensor<{_k}xi32>",
-        f"%v, %i = chlo.top_k(%x, k = {_k}) : tensor<131072xf32> -> (tensor<{_k}xf32>, "
-        f"tensor<{_k}xi32>)\n%v, %i",
-        [_MANY],
-        repeat=3,
-    )
 program(
     "h17_top_ties",
     "%x: tensor<16xi32>",
@@ -811,12 +744,6 @@ program(
     "%v, %i = chlo.top_k(%x, k = 8) : tensor<16xi32> -> (tensor<8xi32>, tensor<8xi32>)\n%v, %i",
     [_KEYS],
 )
-
-
-def test_h17_top_k_takes_time_in_proportion_to_k() -> None:
-    assert answer("h17_top_128").seconds > 8 * answer("h17_top_8").seconds, MENDED
-    for k in (8, 128):
-        np.testing.assert_array_equal(result(f"h17_top_{k}"), np.sort(_MANY)[::-1][:k])
 
 
 def test_h17_top_k_mixes_up_equal_values() -> None:
@@ -1012,54 +939,3 @@ def test_a_missing_directory_for_temporary_files_kills_the_compiler() -> None:
     text = function("f", f"%x: {VECTOR}", VECTOR, f"%r = stablehlo.add %x, %x : {VECTOR}\n%r")
     assert _status_of_compile(text) == 0
     assert _status_of_compile(text, TMPDIR="/nonexistent/directory") < 0, MENDED
-
-
-# ---- a convolution whose channels come first
-
-for _layout, _x, _w in (("nchw", "1x64x18x18", "64x64x3x3"), ("nhwc", "1x18x18x64", "3x3x64x64")):
-    _order = {"nchw": "[b, f, 0, 1]x[o, i, 0, 1]->[b, f, 0, 1]"}
-    _numbers = _order.get(_layout, "[b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f]")
-    _out = "1x64x16x16" if _layout == "nchw" else "1x16x16x64"
-    program(
-        f"convolution_{_layout}",
-        f"%x: tensor<{_x}xf32>, %w: tensor<{_w}xf32>",
-        f"tensor<{_out}xf32>",
-        f"%r = stablehlo.convolution(%x, %w) dim_numbers = {_numbers}, window = {{}} "
-        "{batch_group_count = 1 : i64, feature_group_count = 1 : i64} : "
-        f"(tensor<{_x}xf32>, tensor<{_w}xf32>) -> tensor<{_out}xf32>\n%r",
-        [np.ones([int(n) for n in shape.split("x")], F32) for shape in (_x, _w)],
-        repeat=3,
-    )
-
-
-_X, _W = "tensor<1x64x18x18xf32>", "tensor<64x64x3x3xf32>"
-_XT, _WT = "tensor<1x18x18x64xf32>", "tensor<3x3x64x64xf32>"
-_YT, _Y = "tensor<1x16x16x64xf32>", "tensor<1x64x16x16xf32>"
-program(
-    "convolution_nchw_guarded",
-    f"%x: {_X}, %w: {_W}",
-    _Y,
-    f"""
-    %a = stablehlo.transpose %x, dims = [0, 2, 3, 1] : ({_X}) -> {_XT}
-    %b = stablehlo.transpose %w, dims = [2, 3, 1, 0] : ({_W}) -> {_WT}
-    %c = util.optimization_barrier %a : {_XT}
-    %d = util.optimization_barrier %b : {_WT}
-    %e = stablehlo.convolution(%c, %d) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-      window = {{}} {{batch_group_count = 1 : i64, feature_group_count = 1 : i64}} :
-      ({_XT}, {_WT}) -> {_YT}
-    %r = stablehlo.transpose %e, dims = [0, 3, 1, 2] : ({_YT}) -> {_Y}
-    %r
-    """,
-    _CALLS["convolution_nchw"].arguments,
-    repeat=3,
-)
-
-
-def test_a_convolution_with_leading_channels_is_slow() -> None:
-    for layout in ("nchw", "nhwc", "nchw_guarded"):
-        np.testing.assert_allclose(result(f"convolution_{layout}"), 576)
-    slow, quick, guarded = (
-        answer(f"convolution_{layout}").seconds for layout in ("nchw", "nhwc", "nchw_guarded")
-    )
-    assert slow > 4 * quick, MENDED
-    assert slow > 4 * guarded
