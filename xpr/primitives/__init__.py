@@ -29,6 +29,7 @@ FAMILIES: tuple[str, ...] = (
     "conv",
     "sort",
     "linalg",
+    "fft",
     "random",
     "call",
     "custom",

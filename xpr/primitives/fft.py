@@ -1,0 +1,202 @@
+"""Discrete Fourier transforms over the innermost axes.
+
+Forward transforms sum `x[j] exp(-2 pi i j k / n)`; inverse ones have the other sign and are divided
+by the number of elements.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.array import Array
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import define
+from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
+from xpr.primitives import elementwise as el
+from xpr.primitives._complex import complex_dtype, real_dtype
+from xpr.primitives.convert import convert_type
+from xpr.primitives.rules import (
+    BatchAxis,
+    Dim,
+    LinearJVP,
+    at_front,
+    full_like,
+    shape_of,
+)
+
+__all__ = ["FftType", "fft"]
+
+NDArray = np.ndarray[Any, Any]
+
+# From so many elements on several transforms are shared out among threads.
+_THREADED = 1 << 16
+
+
+class FftType(enum.IntEnum):
+    """Which transform: from complex numbers to complex ones, or to and from those of real numbers.
+
+    >>> FftType["RFFT"]
+    <FftType.RFFT: 2>
+    """
+
+    FFT = 0
+    IFFT = 1
+    RFFT = 2
+    IRFFT = 3
+
+
+def _innermost(x: ShapedArray, count: int) -> tuple[int, ...]:
+    return x.shape[x.ndim - count :]
+
+
+def _fft_abstract(
+    x: ShapedArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]
+) -> ShapedArray:
+    count = len(fft_lengths)
+    if not 1 <= count <= 3:
+        raise ValueError(f"FFT transforms 1 to 3 axes at once, got fft_lengths {fft_lengths}.")
+    if count > x.ndim:
+        raise ValueError(
+            f"FFT input shape {x.shape} must have at least as many input dimensions as fft_lengths "
+            f"{fft_lengths}."
+        )
+    name = "FFT" if fft_type == FftType.IFFT else fft_type.name
+    allowed = "float32 or float64" if fft_type == FftType.RFFT else "complex64 or complex128"
+    if x.dtype.name not in allowed.split(" or "):
+        raise ValueError(f"{name} input must be {allowed}, got {x.dtype}")
+    sizes, outer = _innermost(x, count), x.shape[: x.ndim - count]
+    *rest, last = fft_lengths
+    half = last // 2 + 1
+    if fft_type == FftType.IRFFT:
+        if sizes != (*rest, half):
+            raise ValueError(
+                f"IRFFT input shape {x.shape} minor dimensions must be equal to fft_lengths, the "
+                f"last one to half of it and one more, got {fft_lengths=}"
+            )
+        return ShapedArray((*outer, *fft_lengths), real_dtype(x.dtype))
+    if sizes != fft_lengths:
+        raise ValueError(
+            f"{name} input shape {x.shape} minor dimensions must be equal to fft_lengths "
+            f"{fft_lengths}"
+        )
+    if fft_type == FftType.RFFT:
+        return ShapedArray((*outer, *rest, half), complex_dtype(x.dtype))
+    return ShapedArray(x.shape, x.dtype)
+
+
+def fft_on_host(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> NDArray:
+    """The transform by pocketfft, which keeps single precision and takes any length."""
+    # SciPy's transforms are loaded when they are first needed.
+    from scipy import fft as scipy_fft  # noqa: PLC0415
+
+    count = len(fft_lengths)
+    if 0 in x.shape or 0 in fft_lengths:
+        aval = _fft_abstract(
+            ShapedArray(x.shape, x.dtype), fft_type=fft_type, fft_lengths=fft_lengths
+        )
+        return np.zeros(aval.shape, aval.dtype)
+    axes = tuple(range(x.ndim - count, x.ndim))
+    # One transform of one axis is the work of one thread.
+    shared = x.size >= _THREADED and (count > 1 or x.size > x.shape[-1])
+    workers = -1 if shared else None
+    function = {
+        FftType.FFT: scipy_fft.fftn,
+        FftType.IFFT: scipy_fft.ifftn,
+        FftType.RFFT: scipy_fft.rfftn,
+        FftType.IRFFT: scipy_fft.irfftn,
+    }[fft_type]
+    return np.asarray(function(x, fft_lengths, axes, workers=workers))
+
+
+def _redundancy(x: Any, length: int) -> Any:
+    """How often each frequency of a half spectrum `x` counts in the whole one: once or twice.
+
+    The transform of `length` real numbers has the conjugates of all frequencies but 0 and, for even
+    lengths, the last one.
+    """
+    shape = shape_of(x)
+    twice = np.full(shape[-1], 2, get_aval(x).dtype)
+    twice[0] = 1
+    if length % 2 == 0:
+        twice[-1] = 1
+    return ops.broadcast_in_dim(twice, shape, (len(shape) - 1,))
+
+
+def _fft_transpose(
+    ct: Any, x: Any, *, fft_type: FftType, fft_lengths: tuple[int, ...]
+) -> list[Any]:
+    del x
+    if fft_type in (FftType.FFT, FftType.IFFT):
+        # The matrix of the transform is symmetric.
+        return [fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)]
+    size, last = math.prod(fft_lengths), fft_lengths[-1]
+    if fft_type == FftType.RFFT:
+        halved = ops.div(el.conj(ct), _redundancy(ct, last))
+        found = fft_p.bind(halved, fft_type=FftType.IRFFT, fft_lengths=fft_lengths)
+        return [ops.mul(found, full_like(found, size))]
+    found = fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
+    scaled = ops.mul(found, _redundancy(found, last))
+    return [el.conj(ops.mul(scaled, full_like(found, 1 / max(size, 1))))]
+
+
+def _fft_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], **params: Any
+) -> tuple[Any, int]:
+    return fft_p.bind(at_front(axis, args[0], dims[0]), **params), 0
+
+
+fft_p = define(
+    "fft",
+    family="fft",
+    doc="The discrete Fourier transform over the innermost axes, one to three of them.",
+    abstract=_fft_abstract,
+    reference=fft_on_host,
+    jvp=LinearJVP(),
+    transpose=_fft_transpose,
+    batch=_fft_batch,
+)
+
+
+def _as_fft_type(fft_type: Any) -> FftType:
+    if isinstance(fft_type, FftType):
+        return fft_type
+    if not isinstance(fft_type, str):
+        raise TypeError(f"Unknown FFT type value '{fft_type}'")
+    if fft_type not in ("fft", "FFT", "ifft", "IFFT", "rfft", "RFFT", "irfft", "IRFFT"):
+        raise ValueError(f"Unknown FFT type '{fft_type}'")
+    return FftType[fft_type.upper()]
+
+
+def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+    """The transform `fft_type` of the innermost axes of `x`, as many as there are `fft_lengths`.
+
+    "fft" and "ifft" take complex [..., *fft_lengths] and keep the type; "rfft" takes real arrays
+    of that shape and gives the first n // 2 + 1 frequencies of the last axis, complex; "irfft" is
+    its inverse, which takes those. Other real dtypes become complex64, or floats for "rfft". Raises
+    ValueError for shapes that do not fit the lengths, more than three of these, complex operands
+    of "rfft" and unknown names; TypeError for other kinds of `fft_type`.
+
+    >>> fft(np.array([1, 2, 3, 4], np.complex64), "fft", (4,))
+    Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
+    """
+    kind = _as_fft_type(fft_type)
+    dtype = get_aval(x).dtype
+    floating = dtype if dtypes.is_inexact(dtype) else dtypes.default_dtype("f")
+    if kind == FftType.RFFT:
+        if dtypes.is_complex(dtype):
+            raise ValueError("only real valued inputs supported for rfft")
+        wanted = floating
+    else:
+        wanted = complex_dtype(floating)
+    x = convert_type(x, wanted, False)
+    if not fft_lengths:
+        return x
+    return fft_p.bind(x, fft_type=kind, fft_lengths=tuple(map(operator.index, fft_lengths)))
