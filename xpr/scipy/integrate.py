@@ -1,0 +1,13 @@
+"""Integrals of sampled functions, under the name of `jax.scipy.integrate`.
+
+>>> import xpr, xpr.numpy as jnp
+>>> xpr.scipy.integrate.trapezoid(jnp.array([1, 2, 3]), dx=0.5)
+Array(2., dtype=float32)
+"""
+
+from __future__ import annotations
+
+# SciPy and NumPy have one meaning for it.
+from xpr.numpy.calculus import trapezoid as trapezoid
+
+__all__ = ["trapezoid"]
