@@ -5,11 +5,21 @@ from __future__ import annotations
 from xpr.lowering.rules import _linalg_loops as loops
 from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_host as host
-from xpr.primitives.linalg import cholesky_p, eigh_p, lu_p, qr_p, svd_p, triangular_solve_p
+from xpr.primitives import _linalg_householder_host as householder
+from xpr.primitives.linalg import (
+    cholesky_p,
+    eigh_p,
+    lu_p,
+    qr_p,
+    qr_pivoted_p,
+    svd_p,
+    triangular_solve_p,
+)
 
 register_linalg(cholesky_p, host.cholesky, loops.cholesky, 1 / 3)
 register_linalg(triangular_solve_p, host.triangular_solve, loops.triangular_solve, 1)
 register_linalg(lu_p, host.lu, None, 2 / 3)
 register_linalg(qr_p, host.qr, loops.qr, 4)
+register_linalg(qr_pivoted_p, householder.qr_pivoted, None, 4)
 register_linalg(eigh_p, host.eigh, None, 9)
 register_linalg(svd_p, host.svd, None, 20)

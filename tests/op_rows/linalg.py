@@ -9,63 +9,11 @@ from typing import Any
 import numpy as np
 
 from tests.op_row import Arrays, OpRow, random_values
+from tests.op_rows._linalg_args import Args, definite, fixed, matrices, row
 from xpr.primitives import elementwise as el
 from xpr.primitives import linalg as p
 from xpr.primitives._linalg_rules import adjoint, along_columns, matmul
 from xpr.primitives.convert import convert_element_type
-
-_TYPES = ("float32", "float64", "complex64", "complex128")
-# Backward stable: errors of a few units in the last place, times the size and the condition.
-_TOLERANCE = {
-    "float32": (2e-5, 2e-5),
-    "complex64": (2e-5, 2e-5),
-    "float64": (1e-13, 1e-13),
-    "complex128": (1e-13, 1e-13),
-}
-
-Args = Callable[[np.random.Generator, np.dtype[Any]], Arrays]
-
-
-def _row(
-    primitive: str,
-    case: str,
-    function: Callable[..., Any],
-    args: Args,
-    oracle: Any = None,
-    **more: Any,
-) -> OpRow:
-    return OpRow(
-        primitive,
-        function,
-        args,
-        more.pop("dtypes", _TYPES),
-        case=case,
-        oracle=oracle,
-        tolerance=_TOLERANCE,
-        smooth=more.pop("smooth", args),
-        signed_zero=False,
-        **more,
-    )
-
-
-# ---- operands
-
-
-def _matrices(*shapes: tuple[int, ...]) -> Args:
-    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
-        return tuple(random_values(rng, dtype, s, -1, 1) for s in shapes)
-
-    return args
-
-
-def _definite(*shape: int) -> Args:
-    """Hermitian matrices with eigenvalues of at least 1."""
-
-    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
-        x = random_values(rng, dtype, shape, -1, 1)
-        return (x @ x.conj().swapaxes(-1, -2) + np.eye(shape[-1], dtype=dtype),)
-
-    return args
 
 
 def _triangular(shape: tuple[int, ...], right: tuple[int, ...]) -> Args:
@@ -76,10 +24,6 @@ def _triangular(shape: tuple[int, ...], right: tuple[int, ...]) -> Args:
         return a.astype(dtype), random_values(rng, dtype, right, -1, 1)
 
     return args
-
-
-def _fixed(*values: Any) -> Args:
-    return lambda rng, dtype: tuple(np.asarray(v).astype(dtype) for v in values)
 
 
 # ---- oracles
@@ -238,7 +182,7 @@ def _solves() -> list[OpRow]:
         case = " ".join(n for n, f in how.items() if f) or "right upper"
         right = (3, 2) if how["left_side"] else (2, 3)
         rows.append(
-            _row(
+            row(
                 "triangular_solve",
                 case,
                 lambda a, b, how=how: p.triangular_solve(a, b, **how),
@@ -256,10 +200,10 @@ def _solves() -> list[OpRow]:
 
     one = _solve_oracle(**how)
     rows += [
-        _row("triangular_solve", "stack", left, _triangular((2, 3, 3), (2, 3, 4)), one),
-        _row("triangular_solve", "many", left, _triangular((4, 5, 2, 2), (4, 5, 2, 1)), one),
-        _row("triangular_solve", "one by one", left, _triangular((1, 1), (1, 2)), one),
-        _row(
+        row("triangular_solve", "stack", left, _triangular((2, 3, 3), (2, 3, 4)), one),
+        row("triangular_solve", "many", left, _triangular((4, 5, 2, 2), (4, 5, 2, 1)), one),
+        row("triangular_solve", "one by one", left, _triangular((1, 1), (1, 2)), one),
+        row(
             "triangular_solve",
             "large",
             left,
@@ -267,20 +211,20 @@ def _solves() -> list[OpRow]:
             one,
             no_derivative_check="slow",
         ),
-        _row("triangular_solve", "no columns", left, _triangular((3, 3), (3, 0)), lambda a, b: b),
-        _row("triangular_solve", "empty", left, _triangular((0, 0), (0, 2)), lambda a, b: b),
-        _row(
+        row("triangular_solve", "no columns", left, _triangular((3, 3), (3, 0)), lambda a, b: b),
+        row("triangular_solve", "empty", left, _triangular((0, 0), (0, 2)), lambda a, b: b),
+        row(
             "triangular_solve",
             "vector",
             vector,
             _triangular((3, 3), (3,)),
             lambda a, b: one(a, b[:, None])[:, 0],
         ),
-        _row(
+        row(
             "triangular_solve",
             "singular",
             left,
-            _fixed([[0.0, 0.0], [1.0, 2.0]], [[1.0], [1.0]]),
+            fixed([[0.0, 0.0], [1.0, 2.0]], [[1.0], [1.0]]),
             lambda a, b: np.array([[np.inf], [-np.inf]]),
             dtypes=("float32", "float64"),
             no_derivative_check="there is no derivative",
@@ -294,25 +238,25 @@ def _qr_rows() -> list[OpRow]:
     for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1), (3, 1), (1, 3)):
         for full in (False, True):
             case = f"{'full ' if full else ''}{shape}"
-            args = _matrices(shape)
-            rows.append(_row("qr", f"products {case}", _qr_products(full), args, _qr_oracle(full)))
+            args = matrices(shape)
+            rows.append(row("qr", f"products {case}", _qr_products(full), args, _qr_oracle(full)))
             function = _qr_factors(full)
-            rows.append(_row("qr", f"factors {case}", function, args))
+            rows.append(row("qr", f"factors {case}", function, args))
     for shape in ((3, 0), (0, 3), (0, 2, 2)):
         rows.append(
-            _row("qr", f"empty {shape}", _qr_products(False), _matrices(shape), _qr_oracle(False))
+            row("qr", f"empty {shape}", _qr_products(False), matrices(shape), _qr_oracle(False))
         )
     return rows
 
 
 def _lu_rows() -> list[OpRow]:
     shapes = ((3, 3), (4, 2), (2, 4), (2, 3, 3), (1, 1), (3, 0), (0, 3), (2, 0, 0))
-    rows = [_row("lu", str(s), p.lu, _matrices(s), _lu_loop) for s in shapes]
-    large = _matrices((20, 24))
-    rows.append(_row("lu", "large", p.lu, large, _lu_loop, no_derivative_check="slow"))
-    singular = _fixed([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.5, 1.0, 4.0]])
+    rows = [row("lu", str(s), p.lu, matrices(s), _lu_loop) for s in shapes]
+    large = matrices((20, 24))
+    rows.append(row("lu", "large", p.lu, large, _lu_loop, no_derivative_check="slow"))
+    singular = fixed([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.5, 1.0, 4.0]])
     rows.append(
-        _row(
+        row(
             "lu",
             "singular",
             p.lu,
@@ -324,96 +268,152 @@ def _lu_rows() -> list[OpRow]:
     return rows
 
 
+def _pivoted_products(full: bool) -> Callable[[Any], list[Any]]:
+    def function(x: Any) -> list[Any]:
+        q, r, order = p.qr(x, pivoting=True, full_matrices=full)
+        return [matmul(q, r), matmul(adjoint(q), q), order]
+
+    return function
+
+
+def _pivoted_oracle(full: bool) -> Callable[[Any], list[Any]]:
+    def oracle(x: Any) -> list[Any]:
+        order = np.zeros((*x.shape[:-2], x.shape[-1]), np.int32)
+        for index in np.ndindex(*x.shape[:-2]):
+            order[index] = _column_order(x[index])
+        eye = _qr_oracle(full)(x)[1]
+        return [np.take_along_axis(x, order[..., None, :], -1), eye, order]
+
+    return oracle
+
+
+def _column_order(x: Any) -> list[int]:
+    """The longest column first, then of those left the one farthest from the span of the others."""
+    order: list[int] = []
+    rest = x.astype(np.complex128)
+    for _ in range(min(x.shape)):
+        longest = int(np.argmax(np.linalg.norm(rest, axis=0)))
+        order.append(longest)
+        unit = rest[:, longest] / np.linalg.norm(rest[:, longest])
+        rest = rest - np.outer(unit, unit.conj() @ rest)
+        rest[:, order] = 0
+    # The columns that no step took stand where the exchanges left them.
+    places = list(range(x.shape[1]))
+    for i, column in enumerate(order):
+        j = places.index(column)
+        places[i], places[j] = places[j], places[i]
+    return places
+
+
+def _pivoted_rows() -> list[OpRow]:
+    def factors(x: Any) -> Any:
+        return p.qr(x, pivoting=True)
+
+    rows = [
+        row(
+            "qr_pivoted",
+            f"{'full ' if full else ''}{shape}",
+            _pivoted_products(full),
+            matrices(shape),
+            _pivoted_oracle(full),
+        )
+        for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 2))
+        for full in (False, True)
+    ]
+    rows += [row("qr_pivoted", f"factors {s}", factors, matrices(s)) for s in ((3, 3), (4, 2))]
+    rows += [row("qr_pivoted", f"empty {s}", factors, matrices(s)) for s in ((3, 0), (0, 3))]
+    return rows
+
+
 _SPECIAL = "the derivative of NaN is not checked"
 
 ROWS = [
-    _row("cholesky", "matrix", p.cholesky, _definite(4, 4), _cholesky_loop),
-    _row("cholesky", "stack", p.cholesky, _definite(2, 3, 3, 3), _cholesky_loop),
-    _row("cholesky", "one by one", p.cholesky, _definite(1, 1), _cholesky_loop),
-    _row(
+    row("cholesky", "matrix", p.cholesky, definite(4, 4), _cholesky_loop),
+    row("cholesky", "stack", p.cholesky, definite(2, 3, 3, 3), _cholesky_loop),
+    row("cholesky", "one by one", p.cholesky, definite(1, 1), _cholesky_loop),
+    row(
         "cholesky",
         "large",
         p.cholesky,
-        _definite(70, 70),
+        definite(70, 70),
         _cholesky_loop,
         no_derivative_check="small matrices are checked",
     ),
-    _row("cholesky", "empty", p.cholesky, _matrices((2, 0, 0)), lambda x: x),
-    _row(
+    row("cholesky", "empty", p.cholesky, matrices((2, 0, 0)), lambda x: x),
+    row(
         "cholesky",
         "lower triangle",
         lambda x: p.cholesky(x, symmetrize_input=False),
-        _definite(3, 3),
+        definite(3, 3),
         _cholesky_loop,
         no_derivative_check="the derivative is that of Hermitian matrices",
     ),
-    _row(
+    row(
         "cholesky",
         "indefinite",
         p.cholesky,
-        _fixed([[[1.0, 2.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]], [[np.nan, 0.0], [0.0, 1.0]]]),
+        fixed([[[1.0, 2.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]], [[np.nan, 0.0], [0.0, 1.0]]]),
         _nan_triangle,
         no_derivative_check=_SPECIAL,
     ),
     *_solves(),
     *_lu_rows(),
     *_qr_rows(),
-    _row("eigh", "products", _eigh_products(True), _matrices((4, 4)), _eigh_oracle),
-    _row("eigh", "products stack", _eigh_products(False), _matrices((2, 3, 3)), _eigh_oracle),
-    _row(
-        "eigh", "square", _eigh_square, _matrices((3, 3)), lambda x: _hermitian(x) @ _hermitian(x)
-    ),
-    _row("eigh", "vectors", p.eigh, _matrices((3, 3)), dtypes=("float32", "float64")),
-    _row("eigh", "empty", p.eigh, _matrices((0, 0))),
-    _row(
+    *_pivoted_rows(),
+    row("eigh", "products", _eigh_products(True), matrices((4, 4)), _eigh_oracle),
+    row("eigh", "products stack", _eigh_products(False), matrices((2, 3, 3)), _eigh_oracle),
+    row("eigh", "square", _eigh_square, matrices((3, 3)), lambda x: _hermitian(x) @ _hermitian(x)),
+    row("eigh", "vectors", p.eigh, matrices((3, 3)), dtypes=("float32", "float64")),
+    row("eigh", "empty", p.eigh, matrices((0, 0))),
+    row(
         "eigh",
         "not finite",
         p.eigh,
-        _fixed(np.full((2, 2), np.nan)),
+        fixed(np.full((2, 2), np.nan)),
         lambda x: [x, x[0].real],
         no_derivative_check=_SPECIAL,
     ),
-    _row("svd", "products", _svd_products, _matrices((3, 3)), _svd_oracle),
-    _row("svd", "products tall", _svd_products, _matrices((4, 2)), _svd_oracle),
-    _row("svd", "products wide", _svd_products, _matrices((2, 2, 3)), _svd_oracle),
-    _row(
+    row("svd", "products", _svd_products, matrices((3, 3)), _svd_oracle),
+    row("svd", "products tall", _svd_products, matrices((4, 2)), _svd_oracle),
+    row("svd", "products wide", _svd_products, matrices((2, 2, 3)), _svd_oracle),
+    row(
         "svd",
         "large",
         lambda x: _svd_products(x)[:3],
-        _matrices((70, 66)),
+        matrices((70, 66)),
         lambda x: [x, _identity_like(66)(x), _identity_like(66)(x)],
         no_derivative_check="small matrices are checked",
     ),
-    _row("svd", "cube", _svd_cube, _matrices((3, 2)), lambda x: x @ x.conj().T @ x),
-    _row(
+    row("svd", "cube", _svd_cube, matrices((3, 2)), lambda x: x @ x.conj().T @ x),
+    row(
         "svd",
         "vectors",
         lambda x: p.svd(x, full_matrices=False),
-        _matrices((3, 2)),
+        matrices((3, 2)),
         dtypes=("float32", "float64"),
     ),
-    _row("svd", "square vectors", p.svd, _matrices((3, 3)), dtypes=("float32", "float64")),
-    _row(
+    row("svd", "square vectors", p.svd, matrices((3, 3)), dtypes=("float32", "float64")),
+    row(
         "svd",
         "full",
         _svd_full,
-        _matrices((4, 2)),
+        matrices((4, 2)),
         _svd_full_oracle,
         no_derivative_check="U is not determined",
     ),
-    _row(
+    row(
         "svd",
         "values",
         lambda x: p.svd(x, compute_uv=False),
-        _matrices((2, 3, 4)),
+        matrices((2, 3, 4)),
         _singular,
     ),
-    _row("svd", "empty", lambda x: p.svd(x, full_matrices=False), _matrices((0, 3))),
-    _row(
+    row("svd", "empty", lambda x: p.svd(x, full_matrices=False), matrices((0, 3))),
+    row(
         "svd",
         "not finite",
         lambda x: p.svd(x, compute_uv=False),
-        _fixed([[np.inf, 1.0], [0.0, 1.0]]),
+        fixed([[np.inf, 1.0], [0.0, 1.0]]),
         lambda x: np.full(2, np.nan),
         no_derivative_check=_SPECIAL,
     ),

@@ -21,3 +21,10 @@ from xpr.primitives.linalg import svd as svd
 from xpr.primitives.linalg import svd_p as svd_p
 from xpr.primitives.linalg import triangular_solve as triangular_solve
 from xpr.primitives.linalg import triangular_solve_p as triangular_solve_p
+from xpr.primitives.linalg_householder import hessenberg as hessenberg
+from xpr.primitives.linalg_householder import hessenberg_p as hessenberg_p
+from xpr.primitives.linalg_householder import householder_product as householder_product
+from xpr.primitives.linalg_householder import householder_product_p as householder_product_p
+from xpr.primitives.linalg_householder import ormqr as ormqr
+from xpr.primitives.linalg_householder import tridiagonal as tridiagonal
+from xpr.primitives.linalg_householder import tridiagonal_p as tridiagonal_p

@@ -29,6 +29,7 @@ FAMILIES: tuple[str, ...] = (
     "conv",
     "sort",
     "linalg",
+    "linalg_householder",
     "fft",
     "random",
     "call",

@@ -12,7 +12,6 @@ from xpr.core.trace import get_aval
 from xpr.primitives.convert import convert_type
 
 _TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex128)))
-INT32 = np.dtype(np.int32)
 
 
 def check_matrices(name: str, x: ShapedArray, *, square: bool = False) -> None:

@@ -220,3 +220,15 @@ def guarded(
         for array, value in zip(out, results, strict=True):
             array[index] = value
     return out
+
+
+def finite_only(function: Callable[[Host], tuple[Host, ...]], x: Host) -> tuple[Host, ...]:
+    """`function` of a stack, with NaN for the inexact results of matrices that are not finite."""
+    finite = np.asarray(np.isfinite(x).all((-2, -1)))
+    if finite.all():
+        return function(x)
+    out = function(np.where(finite[..., None, None], x, 0))
+    for value in out:
+        if value.dtype.kind in "fc":
+            value[~finite] = np.nan
+    return out

@@ -7,7 +7,7 @@ factorisation (indefinite, with NaN) gives NaN.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import NOT_LINEAR, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _linalg_host as host
-from xpr.primitives import _linalg_lu_rules as lu_rules
+from xpr.primitives import _linalg_householder_host as householder
+from xpr.primitives import _linalg_pivot_rules as pivot_rules
 from xpr.primitives import _linalg_rules as rules
 from xpr.primitives import _ops as ops
 from xpr.primitives._linalg_checks import check_matrices, real_type, strong
@@ -163,7 +164,7 @@ lu_p = define(
     doc="Unit lower and upper triangular factors of matrices with their rows exchanged.",
     abstract=_lu_abstract,
     reference=host.lu,
-    jvp=lu_rules.lu_jvp,
+    jvp=pivot_rules.lu_jvp,
     transpose=NOT_LINEAR,
     batch=rules.front_batch("lu", 3),
     multiple_results=True,
@@ -213,21 +214,65 @@ qr_p = define(
 )
 
 
+def _qr_pivoted_abstract(x: ShapedArray, *, full_matrices: bool) -> list[ShapedArray]:
+    check_matrices("qr", x)
+    *batch, m, n = x.shape
+    k = m if full_matrices else min(m, n)
+    return [
+        ShapedArray((*batch, m, k), x.dtype),
+        ShapedArray((*batch, k, n), x.dtype),
+        ShapedArray((*batch, n), np.dtype(np.int32)),
+    ]
+
+
+qr_pivoted_p = define(
+    "qr_pivoted",
+    family=_FAMILY,
+    doc="Q and R of matrices with their columns reordered, so that the diagonal of R descends.",
+    abstract=_qr_pivoted_abstract,
+    reference=householder.qr_pivoted,
+    jvp=pivot_rules.qr_pivoted_jvp,
+    transpose=NOT_LINEAR,
+    batch=rules.front_batch("qr_pivoted", 3),
+    multiple_results=True,
+)
+
+
+@overload
+def qr(
+    x: Any,
+    *,
+    pivoting: Literal[False] = False,
+    full_matrices: bool = True,
+    use_magma: bool | None = None,
+) -> tuple[Array, Array]: ...
+
+
+@overload
+def qr(
+    x: Any, *, pivoting: Literal[True], full_matrices: bool = True, use_magma: bool | None = None
+) -> tuple[Array, Array, Array]: ...
+
+
 def qr(
     x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None
-) -> tuple[Array, Array]:
+) -> tuple[Array, Array] | tuple[Array, Array, Array]:
     """Q with orthonormal columns and upper triangular R with Q R = `x` [..., m, n].
 
     Q is [..., m, m] with `full_matrices`, else [..., m, min(m, n)]. Signs are those of Householder
-    reflections: LAPACK's geqrf. Raises TypeError for rank below 2 and for other dtypes than
-    float32, float64, complex64 and complex128, NotImplementedError for `pivoting`.
+    reflections: LAPACK's geqrf. With `pivoting` Q R is `x` with its columns in an order that makes
+    the diagonal of R descend in magnitude, and the order [..., n] (int32) is the third result.
+    `use_magma` is ignored. Raises TypeError for rank below 2 and for other dtypes than float32,
+    float64, complex64 and complex128.
 
     >>> q, r = qr(np.array([[3.0], [4.0]], np.float32), full_matrices=False)
     >>> r
     Array([[-5.]], dtype=float32)
     """
+    del use_magma
     if pivoting:
-        raise NotImplementedError("qr does not pivot yet: pivoting must be False")
+        q, r, order = qr_pivoted_p.bind(strong(x), full_matrices=bool(full_matrices))
+        return q, r, order
     q, r = qr_p.bind(strong(x), full_matrices=bool(full_matrices))
     return q, r
 

@@ -1,4 +1,4 @@
-"""The derivative of LU factorisations."""
+"""The derivatives of factorisations that exchange rows or columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Any
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._index_dims import GatherDimensionNumbers, GatherScatterMode
-from xpr.primitives._linalg_rules import columns, kept, matmul, rows, solve, triangle
+from xpr.primitives._linalg_rules import (
+    columns,
+    kept,
+    matmul,
+    qr_tangents,
+    rows,
+    solve,
+    swapped,
+    triangle,
+)
 from xpr.primitives.rules import const_like, expand_dims, full_like, shape_of, zero_tangent, zeros
 
 
@@ -30,11 +39,25 @@ def lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], 
         _square(factors, as_columns=True),
     )
     high = _with_unit_corner(triangle(high, lower=False), min(shape_of(factors)[-2:]))
-    x = solve(low, _permuted_rows(dx, permutation), left_side=True, lower=True, unit=True)
+    x = solve(low, _reordered(dx, permutation), left_side=True, lower=True, unit=True)
     x = solve(high, x, left_side=False, lower=False)
     strict = triangle(x, lower=True, strict=True)
     d_low = ops.add(strict, matmul(low, strict))
     return out, [ops.add(d_low, matmul(triangle(x, lower=False), high)), *fixed]
+
+
+def qr_pivoted_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool
+) -> tuple[list[Any], list[Any]]:
+    """The derivative of the factorisation of the columns in the order found, which is constant."""
+    (dx,) = tangents
+    q, r, order = ops.bind("qr_pivoted", *primals, full_matrices=full_matrices)
+    if 0 not in shape_of(dx):
+        dx = swapped(_reordered(swapped(dx), order))
+    return [q, r, order], [*qr_tangents(q, r, dx), zero_tangent(order)]
+
+
+# ---- rows and columns
 
 
 def _square(x: Any, *, as_columns: bool = False) -> Any:
@@ -57,7 +80,7 @@ def _with_unit_corner(x: Any, start: int) -> Any:
     return ops.add(x, kept(full_like(x, 1), inside))
 
 
-def _permuted_rows(x: Any, order: Any) -> Any:
+def _reordered(x: Any, order: Any) -> Any:
     """The rows of `x` in the order given for each matrix."""
     rank = len(shape_of(x))
     batch = tuple(range(rank - 2))
