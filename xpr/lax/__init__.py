@@ -14,9 +14,16 @@ from __future__ import annotations
 import importlib
 import typing
 
+from xpr.lax.communication import pbroadcast as pbroadcast
+from xpr.lax.communication import precv as precv
+from xpr.lax.communication import psend as psend
+from xpr.lax.communication import ragged_all_to_all as ragged_all_to_all
 from xpr.lax.conditionals import cond as cond
 from xpr.lax.conditionals import platform_dependent as platform_dependent
 from xpr.lax.conditionals import switch as switch
+from xpr.lax.generators import RandomAlgorithm as RandomAlgorithm
+from xpr.lax.generators import rng_bit_generator as rng_bit_generator
+from xpr.lax.generators import rng_uniform as rng_uniform
 from xpr.lax.implicit import custom_linear_solve as custom_linear_solve
 from xpr.lax.implicit import custom_root as custom_root
 from xpr.lax.loops import associative_scan as associative_scan
@@ -24,6 +31,19 @@ from xpr.lax.loops import fori_loop as fori_loop
 from xpr.lax.loops import map as map
 from xpr.lax.loops import scan as scan
 from xpr.lax.loops import while_loop as while_loop
+from xpr.lax.marks import after_all as after_all
+from xpr.lax.marks import composite as composite
+from xpr.lax.marks import stage as stage
+from xpr.lax.marks import with_sharding_constraint as with_sharding_constraint
+from xpr.lax.patches import conv_general_dilated_local as conv_general_dilated_local
+from xpr.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
+from xpr.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+from xpr.lax.ragged import ragged_dot as ragged_dot
+from xpr.lax.ragged import ragged_dot_general as ragged_dot_general
+from xpr.lax.scaled import scaled_dot as scaled_dot
+from xpr.primitives._conv_dims import (
+    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+)
 from xpr.primitives._precision import PrecisionLike as PrecisionLike
 from xpr.primitives.collectives import all_gather as all_gather
 from xpr.primitives.collectives import all_to_all as all_to_all

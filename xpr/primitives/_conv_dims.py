@@ -29,6 +29,9 @@ class ConvDimensionNumbers(NamedTuple):
     out_spec: Shape
 
 
+# What the functions take: three strings, the numbers themselves, or None for the default order.
+ConvGeneralDilatedDimensionNumbers = tuple[str, str, str] | ConvDimensionNumbers | None
+
 _CHARACTERS = (("N", "C"), ("O", "I"), ("N", "C"))
 
 
