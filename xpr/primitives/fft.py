@@ -197,6 +197,5 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     else:
         wanted = complex_dtype(floating)
     x = convert_type(x, wanted, False)
-    if not fft_lengths:
-        return x
-    return fft_p.bind(x, fft_type=kind, fft_lengths=tuple(map(operator.index, fft_lengths)))
+    lengths = tuple(map(operator.index, fft_lengths))
+    return fft_p.bind(x, fft_type=kind, fft_lengths=lengths) if lengths else x
