@@ -21,6 +21,11 @@ from xpr.primitives.linalg import svd as svd
 from xpr.primitives.linalg import svd_p as svd_p
 from xpr.primitives.linalg import triangular_solve as triangular_solve
 from xpr.primitives.linalg import triangular_solve_p as triangular_solve_p
+from xpr.primitives.linalg_general import EigImplementation as EigImplementation
+from xpr.primitives.linalg_general import eig as eig
+from xpr.primitives.linalg_general import eig_p as eig_p
+from xpr.primitives.linalg_general import schur as schur
+from xpr.primitives.linalg_general import schur_p as schur_p
 from xpr.primitives.linalg_householder import hessenberg as hessenberg
 from xpr.primitives.linalg_householder import hessenberg_p as hessenberg_p
 from xpr.primitives.linalg_householder import householder_product as householder_product

@@ -30,6 +30,7 @@ FAMILIES: tuple[str, ...] = (
     "sort",
     "linalg",
     "linalg_householder",
+    "linalg_general",
     "fft",
     "random",
     "call",

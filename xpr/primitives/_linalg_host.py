@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -210,9 +210,7 @@ def guarded(
         except np.linalg.LinAlgError:
             pass  # one of the stack does not converge: each alone below, the others count
     out = tuple(np.full((*batch, *s), np.nan, d) for s, d in types)
-    for index in np.ndindex(*batch):
-        if not finite[index]:
-            continue
+    for index in finite_places(x):
         try:
             results = function(x[index])
         except np.linalg.LinAlgError:
@@ -232,3 +230,9 @@ def finite_only(function: Callable[[Host], tuple[Host, ...]], x: Host) -> tuple[
         if value.dtype.kind in "fc":
             value[~finite] = np.nan
     return out
+
+
+def finite_places(x: Host) -> Iterator[tuple[int, ...]]:
+    """The places in a stack of the matrices whose elements are all finite."""
+    finite = np.asarray(np.isfinite(x).all((-2, -1)))
+    return (index for index in np.ndindex(*finite.shape) if finite[index])

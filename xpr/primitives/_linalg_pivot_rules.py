@@ -39,7 +39,7 @@ def lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], 
         _square(factors, as_columns=True),
     )
     high = _with_unit_corner(triangle(high, lower=False), min(shape_of(factors)[-2:]))
-    x = solve(low, _reordered(dx, permutation), left_side=True, lower=True, unit=True)
+    x = solve(low, reordered(dx, permutation), left_side=True, lower=True, unit=True)
     x = solve(high, x, left_side=False, lower=False)
     strict = triangle(x, lower=True, strict=True)
     d_low = ops.add(strict, matmul(low, strict))
@@ -53,7 +53,7 @@ def qr_pivoted_jvp(
     (dx,) = tangents
     q, r, order = ops.bind("qr_pivoted", *primals, full_matrices=full_matrices)
     if 0 not in shape_of(dx):
-        dx = swapped(_reordered(swapped(dx), order))
+        dx = swapped(reordered(swapped(dx), order))
     return [q, r, order], [*qr_tangents(q, r, dx), zero_tangent(order)]
 
 
@@ -80,7 +80,7 @@ def _with_unit_corner(x: Any, start: int) -> Any:
     return ops.add(x, kept(full_like(x, 1), inside))
 
 
-def _reordered(x: Any, order: Any) -> Any:
+def reordered(x: Any, order: Any) -> Any:
     """The rows of `x` in the order given for each matrix."""
     rank = len(shape_of(x))
     batch = tuple(range(rank - 2))

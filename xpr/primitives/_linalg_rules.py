@@ -121,7 +121,7 @@ def _part(x: Any, axis: int, start: int, stop: int) -> Any:
     )
 
 
-def _reciprocal_off_diagonal(x: Any) -> Any:
+def reciprocal_off_diagonal(x: Any) -> Any:
     """1 / x, and zeros on the diagonal."""
     on = ops.eq(*_places(x))
     one = full_like(x, 1)
@@ -310,7 +310,7 @@ def eigh_jvp(
     shape = shape_of(v)
     inner = matmul(matmul(adjoint(v), tangents[0]), v)
     gaps = ops.sub(along_columns(w, shape), along_rows(w, shape))
-    weights = ops.convert(_reciprocal_off_diagonal(gaps), get_aval(v).dtype)
+    weights = ops.convert(reciprocal_off_diagonal(gaps), get_aval(v).dtype)
     return [v, w], [matmul(v, ops.mul(weights, inner)), _real(diagonal_of(inner))]
 
 
@@ -344,7 +344,7 @@ def svd_jvp(
     shape, dtype = shape_of(inner), get_aval(inner).dtype
     real_rows, real_columns = along_rows(s, shape), along_columns(s, shape)
     gaps = ops.mul(ops.add(real_columns, real_rows), ops.sub(real_columns, real_rows))
-    weights = ops.convert(_reciprocal_off_diagonal(gaps), dtype)
+    weights = ops.convert(reciprocal_off_diagonal(gaps), dtype)
     rows, columns = ops.convert(real_rows, dtype), ops.convert(real_columns, dtype)
     left, right = ops.mul(inner, columns), ops.mul(rows, inner)
     turn_u = ops.mul(weights, ops.add(left, adjoint(left)))
