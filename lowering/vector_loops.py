@@ -16,6 +16,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.lowering.context import I1, LoweringContext, Shape, Value
+from xpr.lowering.single_dispatch import emit_dispatch
 from xpr.lowering.vector_context import (
     NotInRegisters,
     Register,
@@ -115,20 +116,7 @@ class _Dispatch:
         """Closes the dispatch, whose results are flat arrays; they get their own shapes."""
         ctx = self.outer
         memory = [_memory_type(s, d) for s, d in types]
-        base = ctx.fresh()
-        left = f"{base} = " if len(results) == 1 else f"{base}:{len(results)} = "
-        body = "\n".join(self.region.lines)
-        indent = ctx._indent
-        text = (
-            f"{left}flow.dispatch.region -> ({', '.join(memory)}) {{\n{body}\n"
-            f"{indent}  flow.return {', '.join(results)} : {', '.join(memory)}\n"
-            f"{indent}}} count() -> (index, index, index) {{\n"
-            f"{indent}  %one = arith.constant 1 : index\n"
-            f"{indent}  flow.return %one, %one, %one : index, index, index\n"
-            f"{indent}}}"
-        )
-        ctx.emit(text)
-        names = [base] if len(results) == 1 else [f"{base}#{i}" for i in range(len(results))]
+        names = emit_dispatch(ctx, self.region.lines, results, memory)
         return [
             _shaped(ctx, name, shape, dtype)
             for name, (shape, dtype) in zip(names, types, strict=True)

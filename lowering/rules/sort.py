@@ -1,8 +1,9 @@
 """Lowering of sorts: never `stablehlo.sort`, which IREE runs as a serial exchange sort.
 
-Three ways, all stable and with NaN last: a short axis is sorted by counting, for each element,
-those before it; on a target with host calls NumPy sorts; elsewhere a bitonic network runs as a
-loop. They compare integer codes that have the order of the keys.
+All ways are stable, with NaN last: a short axis is sorted by counting, for each element, those
+before it; on a target with host calls NumPy sorts; on other processors digits are counted in serial
+loops; elsewhere a bitonic network runs as a loop. They compare integer codes that have the order of
+the keys.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
+from xpr.lowering.rules._radix_sort import radix_order
 from xpr.lowering.rules._sort_network import network_order, repeated_max
 from xpr.lowering.rules._top_rounds import top_positions
 from xpr.primitives._sorting import sort_values, stable_order, top_order
@@ -53,9 +55,16 @@ def _sort_lower(
     moved = [_axis_first(ctx, v, dimension) for v in operands]
     rows = [ctx.reshape(v, (n, size // n)) for v in moved]
     codes = [c for v in rows[:num_keys] for c in _codes(ctx, v)]
-    order = network_order(ctx, codes)
+    order = _order(ctx, codes)
     sorted_rows = [_take_rows(ctx, v, order) for v in rows]
     return [_axis_back(ctx, ctx.reshape(v, moved[0].shape), dimension) for v in sorted_rows]
+
+
+def _order(ctx: LoweringContext, codes: Sequence[Value]) -> Value:
+    """For each column, the rows in ascending order of `codes`, then of position (int32)."""
+    if ctx.target.single_dispatch_loops:
+        return radix_order(ctx, codes)
+    return network_order(ctx, codes)
 
 
 def _host_sort(*arrays: Any, dimension: int, num_keys: int) -> list[Any]:
@@ -185,7 +194,7 @@ def _top_k_lower(ctx: LoweringContext, x: Value, *, k: int, axis: int) -> Sequen
     rows = ctx.reshape(moved, (n, x.aval.size // n))
     # The complement reverses the order of integers without overflow.
     codes = [ctx.not_(c) for c in _codes(ctx, rows)]
-    order = repeated_max(ctx, codes[0], k) if k <= _ROUNDS else network_order(ctx, codes)
+    order = repeated_max(ctx, codes[0], k) if k <= _ROUNDS else _order(ctx, codes)
     order = ctx.slice(order, (0, 0), (k, order.shape[1]))
     shape = (k, *moved.shape[1:])
     return [
