@@ -89,6 +89,30 @@ def test_the_triangle_that_is_read() -> None:
         )
 
 
+def test_eigenvalues_of_general_matrices() -> None:
+    for x in (REAL[:, :3], COMPLEX[:3], np.arange(4).reshape(2, 2)):
+        w, v = jnp.linalg.eig(x)
+        v = np.asarray(v)
+        np.testing.assert_allclose(x @ v, v * np.asarray(w)[..., None, :], **CLOSE)
+        np.testing.assert_allclose(np.linalg.norm(v, axis=-2), 1, rtol=1e-5)
+        values = np.asarray(jnp.linalg.eigvals(x))
+        for found in (values, np.asarray(w)):
+            wanted = REFERENCE.eigvals(x)
+            np.testing.assert_allclose(np.sort(found), np.sort(wanted), rtol=1e-4, atol=1e-5)
+    with override("enable_x64", True):
+        x = REAL[0, :3].astype(np.float64)
+        # The sum of squares of eigenvalues is the trace of the square.
+        found = xpr.grad(lambda a: (jnp.linalg.eigvals(a) ** 2).sum().real)(x)
+        np.testing.assert_allclose(found, 2 * x.T, atol=1e-12)
+
+
+def test_raw_factors_are_those_of_lapack() -> None:
+    for x in (REAL, REAL.swapaxes(-1, -2), COMPLEX):
+        found = jnp.linalg.qr(x, mode="raw")
+        for a, b in zip(found, REFERENCE.qr(x, mode="raw"), strict=True):
+            np.testing.assert_allclose(a, b, **CLOSE)
+
+
 _VECTOR_ORDERS = (None, 1, 2, 3, 0, -1, np.inf, -np.inf)
 _MATRIX_ORDERS = (None, "fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
 
@@ -116,6 +140,9 @@ def test_norms_are_those_of_numpy() -> None:
             jnp.linalg.matrix_norm(x, ord=2), REFERENCE.matrix_norm(x, ord=2), rtol=1e-5
         )
     assert jnp.linalg.norm(jnp.array([3, 4])).dtype == np.float32
+    for empty in (np.zeros((0, 3), np.float32), np.zeros((3, 0), np.float32)):
+        for order in (1, 2, "f", "nuc", np.inf):
+            assert float(jnp.linalg.norm(empty, order)) == 0
 
 
 def test_products_and_diagonals() -> None:
@@ -220,8 +247,6 @@ SQUARE = np.ones((2, 2), np.float32)
             "triangular_solve requires operands with the same leading axes",
         ),
         (lambda: jnp.linalg.qr(X, mode="x"), ValueError, "Unsupported QR decomposition mode 'x'"),
-        (lambda: jnp.linalg.qr(X, mode="raw"), NotImplementedError, "mode='raw'"),
-        (lambda: lax.linalg.qr(X, pivoting=True), NotImplementedError, "qr does not pivot"),
         (lambda: jnp.linalg.eigh(SQUARE, "X"), ValueError, "UPLO must be one of None, 'L', or"),
         (lambda: jnp.linalg.norm(X, "x"), ValueError, "Invalid order 'x' for matrix norm"),
         (lambda: jnp.linalg.norm(X[0], "fro"), ValueError, "Invalid order 'fro' for vector norm"),
