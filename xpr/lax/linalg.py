@@ -33,3 +33,5 @@ from xpr.primitives.linalg_householder import householder_product_p as household
 from xpr.primitives.linalg_householder import ormqr as ormqr
 from xpr.primitives.linalg_householder import tridiagonal as tridiagonal
 from xpr.primitives.linalg_householder import tridiagonal_p as tridiagonal_p
+from xpr.primitives.linalg_tridiagonal import tridiagonal_solve as tridiagonal_solve
+from xpr.primitives.linalg_tridiagonal import tridiagonal_solve_p as tridiagonal_solve_p

@@ -31,6 +31,7 @@ FAMILIES: tuple[str, ...] = (
     "linalg",
     "linalg_householder",
     "linalg_general",
+    "linalg_tridiagonal",
     "fft",
     "random",
     "call",
