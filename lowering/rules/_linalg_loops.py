@@ -93,7 +93,7 @@ def cholesky(x: Any) -> Any:
 
     def body(j: Any, x: Any, factor: Any) -> list[Any]:
         column = ops.sub(_column(x, j), matmul(factor, adjoint(_row(factor, j))))
-        pivot = ops.bind("sqrt", _real(_row(column, j)), accuracy=None)
+        pivot = ops.bind("sqrt", _real(_row(column, j)))
         zero = ops.eq(pivot, full_like(pivot, 0))
         pivot = ops.select(zero, full_like(pivot, np.nan), pivot)
         pivot = ops.convert(pivot, get_aval(x).dtype)
@@ -167,7 +167,7 @@ def qr(x: Any, *, full_matrices: bool) -> list[Any]:
         first, tail = _row(column, j), _from_row(column, j, strict=True)
         rest = squared(tail)
         lead = _real(first)
-        norm = ops.bind("sqrt", ops.add(squared(first), rest), accuracy=None)
+        norm = ops.bind("sqrt", ops.add(squared(first), rest))
         beta = ops.select(ops.bind("ge", lead, full_like(lead, 0)), ops.neg(norm), norm)
         done = ops.eq(rest, full_like(rest, 0))
         if is_complex(dtype):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xpr.lowering.rules import _linalg_jacobi as jacobi
 from xpr.lowering.rules import _linalg_loops as loops
 from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_host as host
@@ -21,5 +22,5 @@ register_linalg(triangular_solve_p, host.triangular_solve, loops.triangular_solv
 register_linalg(lu_p, host.lu, None, 2 / 3)
 register_linalg(qr_p, host.qr, loops.qr, 4)
 register_linalg(qr_pivoted_p, householder.qr_pivoted, None, 4)
-register_linalg(eigh_p, host.eigh, None, 9)
-register_linalg(svd_p, host.svd, None, 20)
+register_linalg(eigh_p, host.eigh, jacobi.eigh, 9)
+register_linalg(svd_p, host.svd, jacobi.svd, 20)

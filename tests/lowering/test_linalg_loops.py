@@ -91,9 +91,3 @@ def test_loops_are_accurate_for_larger_matrices() -> None:
         (q.T @ q - np.eye(100), np.eye(100)),
     ):
         assert np.linalg.norm(residual) < 1e-5 * np.linalg.norm(size)
-
-
-@pytest.mark.parametrize("function", [p.eigh, p.svd])
-def test_what_has_no_loop_says_so(function: Any) -> None:
-    with pytest.raises(NotImplementedError, match=f"{function.__name__} runs on the host; target"):
-        run_compiled([(function, [np.eye(2, dtype=np.float32)])])
