@@ -6,6 +6,8 @@ factorisation (indefinite, with NaN) gives NaN.
 
 from __future__ import annotations
 
+import enum
+import operator
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
@@ -23,6 +25,7 @@ from xpr.primitives import _linalg_rules as rules
 from xpr.primitives import _ops as ops
 from xpr.primitives._linalg_checks import check_matrices, real_type, strong
 from xpr.primitives.rules import expand_dims
+from xpr.primitives.slicing import slice_in_dim
 
 _FAMILY = "linalg"
 
@@ -280,6 +283,14 @@ def qr(
 # ---- eigenvalues of Hermitian matrices
 
 
+class EighImplementation(enum.Enum):
+    """Algorithms for `eigh`: one is taken, whichever is named."""
+
+    QR = "qr"
+    JACOBI = "jacobi"
+    QDWH = "qdwh"
+
+
 def _eigh_abstract(x: ShapedArray, *, lower: bool) -> list[ShapedArray]:
     check_matrices("eigh", x, square=True)
     return [ShapedArray(x.shape, x.dtype), ShapedArray(x.shape[:-1], real_type(x))]
@@ -305,31 +316,53 @@ def eigh(
     symmetrize_input: bool = True,
     sort_eigenvalues: bool = True,
     subset_by_index: tuple[int, int] | None = None,
-    implementation: Any = None,
+    implementation: EighImplementation | None = None,
 ) -> tuple[Array, Array]:
     """Eigenvectors v [..., n, n] (columns) and real eigenvalues w [..., n] of Hermitian `x`.
 
     The eigenvalues ascend, whatever `sort_eigenvalues` says. With `symmetrize_input` the Hermitian
-    part of `x` is meant; without, the triangle that `lower` names. `implementation` is ignored.
+    part of `x` is meant; without, the triangle that `lower` names. `subset_by_index` is the first
+    place of the eigenvalues that are wanted and the one after the last. `implementation` is ignored.
     Raises TypeError for other dtypes than float32, float64, complex64 and complex128, ValueError
-    for matrices that are not square, NotImplementedError for `subset_by_index`.
+    for matrices that are not square and for a subset that is none.
 
     >>> v, w = eigh(np.array([[2.0, 1.0], [1.0, 2.0]], np.float64))
     >>> np.round(np.asarray(w), 6).tolist()
     [1.0, 3.0]
     """
     del sort_eigenvalues, implementation
-    _refuse_subset("eigh", subset_by_index)
     v, w = eigh_p.bind(_symmetrized("eigh", x, symmetrize_input), lower=bool(lower))
-    return v, w
+    if subset_by_index is None:
+        return v, w
+    start, stop = _subset("eigh", subset_by_index, get_aval(w).shape[-1])
+    return rules.columns(v, start, stop), _values(w, start, stop)
 
 
-def _refuse_subset(name: str, subset: Any) -> None:
-    if subset is not None:
-        raise NotImplementedError(f"{name} computes all values: subset_by_index must be None")
+def _subset(name: str, subset: tuple[int, int] | None, count: int) -> tuple[int, int]:
+    """The first place and the one after the last of the values that are wanted of `count`."""
+    if subset is None:
+        return 0, count
+    start, stop = (operator.index(i) for i in subset)
+    if not 0 <= start <= stop <= count:
+        raise ValueError(f"{name} has {count} values: subset_by_index={subset} is not among them")
+    return start, stop
+
+
+def _values(w: Any, start: int, stop: int) -> Any:
+    return slice_in_dim(w, start, stop, axis=-1)
 
 
 # ---- singular values
+
+
+class SvdAlgorithm(enum.Enum):
+    """Algorithms for `svd`: one is taken, whichever is named."""
+
+    DEFAULT = "default"
+    QR = "QR"
+    JACOBI = "Jacobi"
+    POLAR = "polar"
+    DIVIDE_AND_CONQUER = "divide_and_conquer"
 
 
 def _svd_abstract(x: ShapedArray, *, full_matrices: bool, compute_uv: bool) -> list[ShapedArray]:
@@ -362,23 +395,34 @@ def svd(
     full_matrices: bool = True,
     compute_uv: bool = True,
     subset_by_index: tuple[int, int] | None = None,
-    algorithm: Any = None,
+    algorithm: SvdAlgorithm | None = None,
 ) -> Any:
     """U, s and V^H with U diag(s) V^H = `x` [..., m, n]; only s without `compute_uv`.
 
     s [..., min(m, n)] is real and descends. U and V are square with `full_matrices`, else they have
-    min(m, n) columns. `algorithm` is ignored. Raises TypeError for rank below 2 and for other
-    dtypes than float32, float64, complex64 and complex128, NotImplementedError for
-    `subset_by_index`.
+    min(m, n) columns. `subset_by_index` gives the first of the singular values that are wanted and
+    the one after the last. `algorithm` is ignored. Raises TypeError for rank below 2 and for other
+    dtypes than float32, float64, complex64 and complex128, ValueError for a subset that is none, or
+    that is not all together with `full_matrices`.
 
     >>> svd(np.array([[0.0, 2.0], [3.0, 0.0]], np.float32), compute_uv=False)
     Array([3., 2.], dtype=float32)
     """
     del algorithm
-    _refuse_subset("svd", subset_by_index)
+    x = strong(x)
+    check_matrices("svd", get_aval(x))
+    count = min(get_aval(x).shape[-2:])
+    start, stop = _subset("svd", subset_by_index, count)
+    if full_matrices and (start, stop) != (0, count):
+        raise ValueError("full_matrices and subset_by_index cannot both be set")
     found: Sequence[Any] = svd_p.bind(
-        strong(x), full_matrices=bool(full_matrices), compute_uv=bool(compute_uv)
+        x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv)
     )
+    if (start, stop) != (0, count):
+        s = _values(found[0], start, stop)
+        if not compute_uv:
+            return s
+        return rules.columns(found[1], start, stop), s, rules.rows(found[2], start, stop)
     if not compute_uv:
         return found[0]
     s, u, vh = found
