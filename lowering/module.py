@@ -297,7 +297,9 @@ class ModuleBuilder:
 
     def text(self, name: str, *, locations: bool) -> str:
         """The whole module; `locations` adds the user's line to each operation."""
-        out = [f"module @{re.sub(r'[^A-Za-z0-9_]', '_', name) or 'module'} {{"]
+        attributes = self.target.module_attributes
+        about = f"attributes {{{attributes}}} " if attributes else ""
+        out = [f"module @{re.sub(r'[^A-Za-z0-9_]', '_', name) or 'module'} {about}{{"]
         out += self._declarations.values()
         for f in self._functions:
             out.append(f.header)

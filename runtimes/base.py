@@ -182,7 +182,7 @@ class Runtime(ABC):
     is_host: ClassVar[bool] = False
     """Whether NumPy rules may compute on views of this runtime's buffers."""
 
-    priority: ClassVar[int] = 0
+    priority: int = 0
     """The runtime with the highest priority is the default; a negative one must be asked for."""
 
     @abstractmethod

@@ -104,12 +104,16 @@ class Hal:
 
     # ---- devices
 
-    def _create(self, driver: str) -> DevicePair:
+    def create_driver(self, name: str) -> Any:
+        """A driver of IREE's by its name; RuntimeError where it cannot be loaded."""
         # A driver of its own: it owns the threads, and IREE's cache would give a forked child
         # the driver whose threads stayed with the parent.
-        made = self._create_driver(driver)
+        made = self._create_driver(name)
         self._drivers.append(made)
-        device = made.create_default_device()
+        return made
+
+    def _create(self, driver: str) -> DevicePair:
+        device = self.create_driver(driver).create_default_device()
         return device, self.rt.create_hal_module(self.instance, device)
 
     def sync_device(self, index: int) -> DevicePair:

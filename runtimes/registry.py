@@ -1,6 +1,6 @@
 """The runtimes of this process: found by name, started on first use, one object each.
 
-Two are built in, `cpu` and `reference`. Others come from installed packages through the
+Those of this package are built in. Others come from installed packages through the
 entry-point group `xpr.runtimes`: the name is the backend's, the object a callable without
 arguments (a class, say) that returns a `Runtime`. One that fails to start is remembered with its
 reason and stands in nobody's way.
@@ -8,6 +8,8 @@ reason and stands in nobody's way.
 
 from __future__ import annotations
 
+import glob
+import importlib
 import operator
 import os
 import threading
@@ -18,6 +20,9 @@ from xpr.runtimes.cpu import CpuRuntime
 from xpr.runtimes.reference import ReferenceRuntime
 
 GROUP = "xpr.runtimes"
+
+# Where Linux shows the devices of drivers; elsewhere a GPU must be asked for by name.
+_DEVICE_FILES = {"vulkan": ("/dev/dri/renderD*", "/dev/nvidia0")}
 
 _lock = threading.RLock()
 _started: dict[str, Runtime] = {}
@@ -55,6 +60,20 @@ def set_num_cpu_devices(n: int) -> None:
         _num_cpu_devices = n
 
 
+def _class(module: str, name: str) -> Callable[[], Runtime]:
+    """A runtime of this package, whose file is loaded when it is wanted."""
+    return getattr(importlib.import_module(f"xpr.runtimes.{module}"), name)
+
+
+def _seems_present(name: str) -> bool:
+    """Whether it is worth starting a runtime to see if it should be the default.
+
+    To start a GPU's driver takes a tenth of a second, which a machine without one need not spend.
+    """
+    paths = _DEVICE_FILES.get(name)
+    return paths is None or any(glob.glob(path) for path in paths)
+
+
 def _find() -> dict[str, Callable[[], Runtime]]:
     """All runtimes by name, as callables that start them."""
     global _factories
@@ -63,6 +82,7 @@ def _find() -> dict[str, Callable[[], Runtime]]:
             found: dict[str, Callable[[], Runtime]] = {
                 "cpu": lambda: CpuRuntime(num_cpu_devices()),
                 "reference": ReferenceRuntime,
+                "vulkan": lambda: _class("vulkan", "VulkanRuntime")(),
             }
             # It takes 18 ms to import, a fifth of all that importing xpr takes.
             from importlib.metadata import entry_points  # noqa: PLC0415
@@ -154,7 +174,8 @@ def default_backend() -> str:
                 return name
         reasons = "; ".join(f"{n}: {r}" for n, r in failures().items() if n in wished)
         raise RuntimeError(f"No backend of XPR_PLATFORMS works: {reasons}")
-    candidates = {n: r for n, r in backends().items() if r.priority >= 0}
+    started = {name: _start(name) for name in _find() if _seems_present(name)}
+    candidates = {n: r for n, r in started.items() if r is not None and r.priority >= 0}
     if not candidates:
         reasons = "; ".join(f"{n}: {r}" for n, r in failures().items())
         raise RuntimeError(f"No backend works on this machine: {reasons}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.cpu import cpu
+from xpr.lowering.targets.vulkan import vulkan
 
-_TARGETS: dict[str, Target] = {target.name: target for target in (cpu,)}
+_TARGETS: dict[str, Target] = {target.name: target for target in (cpu, vulkan)}
 
 
 def register_target(target: Target) -> None:

@@ -26,6 +26,18 @@ class Target:
     single_dispatch_loops: bool = False
     """Whether loops over small values may become one dispatch (`vector_loops.py`)."""
 
+    donation: bool = True
+    """Whether programs may write results into the memory of donated operands."""
+
+    missing_types: frozenset[str] = frozenset()
+    """The dtypes, by name, that the device does not compute with."""
+
+    module_attributes: str = ""
+    """What a module says of the device that it is for, as MLIR attributes."""
+
+    for_device: Callable[[Any], Target] | None = field(default=None, compare=False)
+    """The target of one device of the runtime, where devices differ."""
+
     overrides: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
     """Lowering rules by primitive name that replace the common rule on this target."""
 

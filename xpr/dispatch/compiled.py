@@ -30,7 +30,8 @@ _log = logging.getLogger("xpr.compile")
 
 def target_of(device: Device) -> Target:
     """The lowering target of a device."""
-    return get_target(device.runtime.target)
+    target = get_target(device.runtime.target)
+    return target if target.for_device is None else target.for_device(device)
 
 
 def lower(
@@ -118,6 +119,7 @@ class CompiledProgram:
         self._const_buffers: list[Buffer] = [
             array_from_host(np.array(c), get_aval(c), device)._buffers[0] for c in consts
         ]
+        self.in_place = True  # whether donated operands are written to, or only given up
         self.lowered: LoweredModule | None = None
         self.executable: Executable | None = None
         self.vmfb: bytes | None = None
@@ -135,10 +137,11 @@ class CompiledProgram:
             self.executable = runtime.load(_interpreter(closed), _signature(closed), device)
             return
         target = target_of(device)
-        module = lower(closed, target, self.name, self.donated_kept)
+        self.in_place = target.donation
+        module = lower(closed, target, self.name, self.donated_kept if self.in_place else ())
         paired = {i for i, _ in module.donations}
         offset = len(closed.consts)
-        lost = [i for i in self.donated_kept if offset + i not in paired]
+        lost = [i for i in self.donated_kept if self.in_place and offset + i not in paired]
         if lost:
             shown = ", ".join(closed.in_avals[i].str_short() for i in lost)
             warnings.warn(
@@ -220,7 +223,7 @@ class CompiledProgram:
                     host = np.array(host)  # the caller may write to the argument later
             out.append(array_from_host(host, aval, self.device, committed))
         for i in self.donate:
-            if i not in self.kept or ("in", i) in self._routes:
+            if i not in self.kept or ("in", i) in self._routes or not self.in_place:
                 _delete(args[i])
         return out
 

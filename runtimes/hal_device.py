@@ -1,0 +1,249 @@
+"""Devices with memory of their own, driven by IREE: what `vulkan`, `cuda` and `rocm` share.
+
+Buffers live in the device's memory. Values come to the host through a staging buffer, because a
+device's own buffers cannot always be mapped; the copy on the host is made once and kept.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from xpr.runtimes import hal
+from xpr.runtimes.base import (
+    ArrayType,
+    Buffer,
+    Device,
+    Executable,
+    ExecutableSignature,
+    Runtime,
+    Shape,
+    deleted_error,
+    type_str,
+)
+
+
+class DeviceBuffer(Buffer):
+    """An IREE buffer view in a device's memory."""
+
+    __slots__ = ("_host", "_kind", "device", "view")
+
+    device: HalDevice
+
+    def __init__(self, view: Any, kind: ArrayType, device: HalDevice) -> None:
+        self.view = view
+        self._kind = kind
+        self.device = device
+        self._host: np.ndarray[Any, Any] | None = None
+
+    @property
+    def shape(self) -> Shape:
+        return self._kind[0]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self._kind[1]
+
+    def __repr__(self) -> str:
+        state = ", deleted" if self.is_deleted() else ""
+        return f"DeviceBuffer({type_str(self._kind)}, {self.device!r}{state})"
+
+    def host_view(self) -> np.ndarray[Any, Any]:
+        host = self._host
+        if host is None:
+            host = self.device.to_host(self.hal_view(), self._kind)
+            host.setflags(write=False)
+            self._host = host
+        return host
+
+    def hal_view(self) -> Any:
+        """The IREE buffer view. Raises RuntimeError when the buffer has been deleted."""
+        view = self.view
+        if view is None:
+            raise deleted_error(self._kind)
+        return view
+
+    def is_deleted(self) -> bool:
+        return self.view is None
+
+    def delete(self) -> None:
+        self.view = self._host = None
+
+    def block_until_ready(self) -> None:
+        self.hal_view()  # calls return when the device has finished
+
+    def memory_span(self) -> tuple[int, int]:
+        raise NotImplementedError(f"{self.device!r} does not tell the addresses of its memory")
+
+
+class HalDevice(Device):
+    """One device of an IREE driver, opened on first use, so that no memory is taken before."""
+
+    def __init__(self, runtime: HalRuntime, id: int, info: dict[str, Any]) -> None:
+        super().__init__(runtime, id, str(info.get("name") or runtime.platform))
+        self._info = info
+        self._lock = threading.Lock()
+        self._pair: hal.DevicePair | None = None
+
+    def hal_device(self) -> hal.DevicePair:
+        """The IREE device and the HAL module bound to it."""
+        pair = self._pair
+        if pair is None:
+            with self._lock:
+                if self._pair is None:
+                    self._pair = self._open()
+                pair = self._pair
+        return pair
+
+    def _open(self) -> hal.DevicePair:
+        runtime = self.runtime
+        assert isinstance(runtime, HalRuntime)
+        device = runtime.open(self._info)
+        shared = hal.start()
+        pair = device, shared.rt.create_hal_module(shared.instance, device)
+        hal.keep_forever(pair)
+        return pair
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> Any:
+        """A buffer view with a copy of `array` in the device's memory."""
+        shared = hal.start()
+        rt: Any = shared.rt
+        device = self.hal_device()[0]
+        element = shared.element_type(array.dtype)
+        if array.nbytes == 0:
+            # IREE copies nothing from an empty array, and drivers refuse empty buffers.
+            buffer = device.allocator.allocate_buffer(
+                int(rt.MemoryType.DEVICE_LOCAL), int(rt.BufferUsage.DEFAULT), 1
+            )
+            return shared.BufferView(buffer, list(array.shape), element)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        held = hal.carrier(array.dtype)
+        return device.allocator.allocate_buffer_copy(
+            int(rt.MemoryType.DEVICE_LOCAL),
+            int(rt.BufferUsage.DEFAULT),
+            device,
+            array if held is None else array.view(held),
+            element,
+        )
+
+    def to_host(self, view: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
+        """The values of a buffer view, in memory of the host's own."""
+        shape, dtype = kind
+        count = math.prod(shape)
+        if count == 0:
+            return np.empty(shape, dtype)
+        rt: Any = hal.start().rt
+        device = self.hal_device()[0]
+        staging = device.allocator.allocate_buffer(
+            int(rt.MemoryType.HOST_LOCAL) | int(rt.MemoryType.DEVICE_VISIBLE),
+            int(rt.BufferUsage.DEFAULT) | int(rt.BufferUsage.MAPPING),
+            count * dtype.itemsize,
+        )
+        done = rt.HalFence.create_at(device.create_semaphore(0), 1)
+        device.queue_copy(view.get_buffer(), staging, rt.HalFence(0), done)
+        done.wait()
+        raw = np.frombuffer(staging.map(), np.uint8, count * dtype.itemsize)
+        return raw.copy().view(dtype).reshape(shape)
+
+    def memory_stats(self) -> dict[str, int] | None:
+        """Bytes in use and the greatest number so far, as IREE's allocator counts them."""
+        if self._pair is None:
+            return {"bytes_in_use": 0, "peak_bytes_in_use": 0}
+        counts = self._pair[0].allocator.statistics
+        used = counts["device_bytes_allocated"] - counts["device_bytes_freed"]
+        return {"bytes_in_use": used, "peak_bytes_in_use": counts["device_bytes_peak"]}
+
+
+class HalExecutable(Executable):
+    """A compiled module loaded on one device."""
+
+    device: HalDevice
+
+    def __init__(self, vmfb: bytes, signature: ExecutableSignature, device: HalDevice) -> None:
+        if signature.host_calls:
+            names = ", ".join(c.symbol for c in signature.host_calls)
+            raise ValueError(f"programs on {device!r} cannot call the host: {names}")
+        self.signature = signature
+        self.device = device
+        shared = hal.start()
+        hal_device, hal_module = device.hal_device()
+        module = shared.rt.VmModule.copy_buffer(shared.instance, vmfb)
+        self._context = shared.rt.VmContext(shared.instance, [hal_module, module])
+        entry = signature.entry.rpartition(".")[2]
+        self._function = module.lookup_function(entry)
+        if self._function is None:
+            raise ValueError(
+                f"the module has no function {entry!r}, only {', '.join(module.function_names)}"
+            )
+        self._pack_context = shared.InvokeContext(hal_device)
+
+    def __call__(self, buffers: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
+        shared = hal.start()
+        expected = len(self.signature.inputs)
+        if len(buffers) != expected:
+            raise TypeError(f"the program takes {expected} arguments, got {len(buffers)}")
+        views = [b.hal_view() for b in buffers]
+        out = shared.rt.VmVariantList(len(self.signature.outputs))
+        self._context.invoke(self._function, shared.pack(self._pack_context, views, {}), out)
+        results = []
+        for i, kind in enumerate(self.signature.outputs):
+            view = out.get_as_object(i, shared.BufferView)
+            if tuple(view.shape) != kind[0]:
+                raise TypeError(
+                    f"the signature promises {type_str(kind)} as result {i}, the module returns "
+                    f"shape {tuple(view.shape)}"
+                )
+            results.append(DeviceBuffer(view, kind, self.device))
+        return results
+
+
+class HalRuntime(Runtime):
+    """The devices of one of IREE's drivers.
+
+    A program for such a device never writes to its operands, and results may share memory with
+    operands: whoever donates an array only gives it up.
+    """
+
+    driver: ClassVar[str]
+
+    def __init__(self) -> None:
+        shared = hal.start()
+        self._driver = shared.create_driver(self.driver)
+        self._devices = tuple(
+            self.make_device(i, info)
+            for i, info in enumerate(self._driver.query_available_devices())
+        )
+        if not self._devices:
+            raise RuntimeError(f"the {self.driver} driver finds no device on this machine")
+
+    def make_device(self, id: int, info: dict[str, Any]) -> HalDevice:
+        """The device that the driver describes by `info`."""
+        return HalDevice(self, id, info)
+
+    def open(self, info: dict[str, Any]) -> Any:
+        """IREE's device for what `query_available_devices` described."""
+        return self._driver.create_device(info["device_id"])
+
+    def devices(self) -> tuple[HalDevice, ...]:
+        return self._devices
+
+    def describe(self, info: dict[str, Any]) -> str:
+        """What the driver tells about a device, as lines of text."""
+        return str(self._driver.dump_device_info(info["device_id"]))
+
+    def buffer_from_host(
+        self, array: np.ndarray[Any, Any], device: Device, *, copy: bool
+    ) -> DeviceBuffer:
+        if not isinstance(device, HalDevice) or device.runtime is not self:
+            raise TypeError(f"the {self.name} runtime needs one of its own devices, got {device!r}")
+        return DeviceBuffer(device.from_host(array), (array.shape, array.dtype), device)
+
+    def load(self, program: bytes, signature: ExecutableSignature, device: Device) -> HalExecutable:
+        """Loads a `.vmfb` that was compiled for such a device."""
+        if not isinstance(device, HalDevice) or device.runtime is not self:
+            raise TypeError(f"the {self.name} runtime needs one of its own devices, got {device!r}")
+        return HalExecutable(program, signature, device)

@@ -1,0 +1,38 @@
+"""The `vulkan` runtime: any GPU with a Vulkan 1.3 driver, and software devices."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+from xpr.runtimes import _vulkan_features
+from xpr.runtimes.hal_device import HalDevice, HalRuntime
+
+
+class VulkanDevice(HalDevice):
+    """A Vulkan device, and what it says that it can do."""
+
+    def __init__(self, runtime: VulkanRuntime, id: int, info: dict[str, Any]) -> None:
+        super().__init__(runtime, id, info)
+        text = runtime.describe(info)
+        self.is_software = bool(re.search(r"^type: cpu", text, re.MULTILINE))
+        uuid = str(info.get("path", "")).removeprefix("GPU-")
+        self.capabilities = _vulkan_features.query().get(uuid, _vulkan_features.MINIMUM)
+
+
+class VulkanRuntime(HalRuntime):
+    """Vulkan devices. A machine whose only one is software does not choose it by default."""
+
+    name = "vulkan"
+    platform = "vulkan"
+    target = "vulkan"
+    driver: ClassVar[str] = "vulkan"
+    priority = 10
+
+    def __init__(self) -> None:
+        super().__init__()
+        if all(isinstance(d, VulkanDevice) and d.is_software for d in self._devices):
+            self.priority = -1
+
+    def make_device(self, id: int, info: dict[str, Any]) -> VulkanDevice:
+        return VulkanDevice(self, id, info)
