@@ -48,11 +48,12 @@ def minimize(
 ) -> OptimizeResults:
     """A local minimum of `fun(x, *args)`, a real number, near `x0` [n].
 
-    `method` is "BFGS", or "l-bfgs-experimental-do-not-rely-on-this", which takes memory for
-    `maxcor` vectors instead of a matrix. Derivatives are found by differentiation. `tol` bounds the gradient, as does the option `gtol`. `options` of both:
-    maxiter, norm (which one of the gradient, the maximum by default), gtol (1e-5); of BFGS
-    line_search_maxiter; of L-BFGS maxcor, ftol, maxfun, maxgrad, maxls. It can be compiled and
-    vectorised, but not differentiated in reverse.
+    `method` is "BFGS", or "l-bfgs-experimental-do-not-rely-on-this", which keeps `maxcor` pairs of
+    vectors instead of a matrix. Derivatives are found by differentiation. `tol` bounds the
+    gradient, as does the option `gtol`. `options` of both: maxiter, norm (which one of the
+    gradient, the maximum by default), gtol (1e-5); of BFGS line_search_maxiter; of L-BFGS maxcor,
+    ftol, maxfun, maxgrad, maxls. It can be compiled and vectorised, but not differentiated in
+    reverse.
 
     Raises TypeError for `args` that are no tuple, `x0` that is not floating and unknown options,
     ValueError for other methods and an `x0` that is no vector, NotImplementedError for complex
