@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 import xpr.numpy as jnp
+from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.trace import get_aval, is_eager
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import convert, promote_args_inexact
 from xpr.numpy._typing import Array
-from xpr.transforms.custom_jvp import custom_jvp
+from xpr.transforms.custom_jvp import SymbolicZero, custom_jvp
 
 # For each dtype, the coefficients of a numerator and a denominator, highest powers first.
 Table = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -68,15 +69,31 @@ def rounded_once(function: Callable[..., Any], *args: Array) -> Any:
     return tuple(x.astype(dtype) for x in out) if isinstance(out, tuple) else out.astype(dtype)
 
 
+def on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` for operands that may be Python numbers, as transformations pass them."""
+    return lambda *args: function(*(as_array(x) for x in args))
+
+
 def with_tangents(
     value: Callable[..., Any], *rules: Callable[..., Any] | None
 ) -> Callable[..., Any]:
     """`value` with the rule `rules[i](tangent, out, *args)` for its i-th argument, None for 0.
 
-    Where nothing is traced the rules are not needed, and `value` alone is faster.
+    Arguments that do not move add nothing, even where the derivative is infinite. Where nothing is
+    traced the rules are not needed, and `value` alone is faster.
     """
-    ruled = custom_jvp(value)
-    ruled.defjvps(*rules)
+    ruled = custom_jvp(on_arrays(value))
+
+    def jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+        args = [as_array(x) for x in primals]
+        out = ruled(*args)
+        total = tree_util.tree_map(jnp.zeros_like, out)
+        for rule, tangent in zip(rules, tangents, strict=True):
+            if rule is not None and not isinstance(tangent, SymbolicZero):
+                total = tree_util.tree_map(jnp.add, total, rule(tangent, out, *args))
+        return out, total
+
+    ruled.defjvp(jvp, symbolic_zeros=True)
     return lambda *args: value(*args) if is_eager() else ruled(*args)
 
 

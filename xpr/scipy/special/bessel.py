@@ -11,7 +11,7 @@ import xpr.numpy as jnp
 from xpr import lax
 from xpr.core import dtypes
 from xpr.numpy._typing import Array, ArrayLike
-from xpr.scipy.special._numerics import floats, strong
+from xpr.scipy.special._numerics import floats, rounded_once, strong
 
 
 def i0e(x: ArrayLike) -> Array:
@@ -67,6 +67,11 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     order, start = operator.index(v), operator.index(n_iter)
     if order < 0 or start <= order:
         raise ValueError(f"bessel_jn requires 0 <= v < n_iter, got v={order} and n_iter={start}")
+    return rounded_once(lambda z: _miller(z, order, start), z)
+
+
+def _miller(z: Array, order: int, start: int) -> Array:
+    """J0 to J of `order`, from `start` down."""
     at_zero = z == 0
     safe = jnp.where(at_zero, 1.0, z)
     # Large values are scaled down on the way, and kept[k] with them.

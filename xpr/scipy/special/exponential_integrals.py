@@ -192,10 +192,10 @@ def _sici_value(x: Array) -> tuple[Array, Array]:
     far_cosine = f * jnp.sin(outer) - g * jnp.cos(outer)
     sine = jnp.where(near, sine, jnp.where(jnp.isinf(y), 0.5 * math.pi, far_sine))
     cosine = jnp.where(near, cosine, jnp.where(jnp.isinf(y), 0.0, far_cosine))
-    cosine = jnp.where(y == 0, -np.inf, jnp.where(x < 0, np.nan, cosine))
+    cosine = jnp.where(y == 0, -np.inf, cosine)
     undefined = jnp.isnan(x)
     sine = jnp.where(undefined, x, jnp.copysign(sine, x))
-    return sine, jnp.where(undefined, np.nan, cosine)
+    return sine, jnp.where(undefined | jnp.isneginf(x), np.nan, cosine)
 
 
 def _sici_slopes(tangent: Any, out: Any, x: Array) -> tuple[Any, Any]:
@@ -206,7 +206,9 @@ _sici = with_tangents(_sici_value, _sici_slopes)
 
 
 def sici(x: ArrayLike) -> tuple[Array, Array]:
-    """The sine and cosine integrals (Si(x), Ci(x)); Ci is NaN for negative `x`, -inf at 0.
+    """The sine and cosine integrals (Si(x), Ci(x)); Ci is -inf at 0.
+
+    For negative `x`, where Ci is complex, the result is its real part, which is Ci(-x).
 
     Raises ValueError for complex numbers.
 

@@ -188,11 +188,13 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
     a number known when the function is traced; TypeError otherwise.
     """
     (a,) = strong(*floats("multigammaln", a))
+    if isinstance(d, float):
+        d = int(d)
     try:
-        count = operator.index(d) if not isinstance(d, float) else int(d)  # type: ignore[arg-type]
+        count = operator.index(d)  # pyright: ignore[reportArgumentType]
     except TypeError:
         raise TypeError(f"multigammaln requires d to be a Python integer, got {d!r}") from None
-    constant = 0.25 * float(d) * (float(d) - 1) * math.log(math.pi)  # type: ignore[arg-type]
+    constant = 0.25 * count * (count - 1) * math.log(math.pi)
     total = jnp.full_like(a, constant)
     for j in range(count):
         total = total + lax.lgamma(a - 0.5 * j)

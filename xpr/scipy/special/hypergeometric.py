@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.core import dtypes
+from xpr.numpy._concrete import as_array
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.scipy.special._numerics import (
     cos_pi,
@@ -76,29 +77,21 @@ def _sums(
     return total, sums
 
 
-def _series_of(top_count: int) -> Callable[..., Array]:
-    """The series of `top_count` upper parameters and a lower one, with its derivatives."""
-
-    @custom_jvp
-    def series(*operands: Array) -> Array:
-        *tops, bottom, x = operands
-        return _sums(tops, [bottom], x, False)[0]
-
-    @series.defjvp
-    def series_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
-        *tops, bottom, x = primals
-        total, slopes = _sums(tops, [bottom], x, True)
-        out = functools.reduce(jnp.multiply, tops) / bottom
-        slopes.append(out * series(*(p + 1.0 for p in tops), bottom + 1.0, x))
-        return total, functools.reduce(
-            jnp.add, [t * s for t, s in zip(tangents, slopes, strict=True)]
-        )
-
-    return series
+@custom_jvp
+def _power_series(*operands: Any) -> Array:
+    """The series with the upper parameters, the lower one and x, in this order."""
+    *tops, bottom, x = map(as_array, operands)
+    return _sums(tops, [bottom], x, False)[0]
 
 
-_confluent_series = _series_of(1)
-_gauss_series = _series_of(2)
+@_power_series.defjvp
+def _power_series_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
+    *tops, bottom, x = map(as_array, primals)
+    total, slopes = _sums(tops, [bottom], x, True)
+    factor = functools.reduce(jnp.multiply, tops) / bottom
+    slopes.append(factor * _power_series(*(p + 1.0 for p in tops), bottom + 1.0, x))
+    parts = [t * s for t, s in zip(tangents, slopes, strict=True)]
+    return total, functools.reduce(jnp.add, parts)
 
 
 def _reciprocal_gamma(x: Array) -> Array:
@@ -149,7 +142,7 @@ def _hyp1f1(a: Array, b: Array, x: Array) -> Array:
     far &= size > 3.0 * (jnp.abs(a) + jnp.abs(b)) * jnp.maximum(1.0, jnp.abs(a - b) / 10.0)
     # Kummer's transformation (DLMF 13.2.39): terms of alternating sign become positive ones.
     inner = jnp.where(special | far, 0.0, jnp.where(mirrored, -x, x))
-    value = _confluent_series(jnp.where(mirrored, b_safe - a_safe, a_safe), b_safe, inner)
+    value = _power_series(jnp.where(mirrored, b_safe - a_safe, a_safe), b_safe, inner)
     value = jnp.where(mirrored, jnp.exp(jnp.where(mirrored, x, 0.0)) * value, value)
     outer = [jnp.where(far, v, s) for v, s in ((a_safe, 1.0), (b_safe, 2.0), (size, 100.0))]
     value = jnp.where(far, _confluent_expansion(*outer), value)
@@ -212,9 +205,9 @@ def _near_one(a: Array, b: Array, c: Array, excess: Array, whole: Array, y: Arra
     """F(a, b; c; 1 - y) for small y > 0 and excess = c - a - b, which may be `whole`."""
     gap = jnp.where(whole, 0.5, excess)
     # DLMF 15.8.4.
-    first = _gamma_ratio([c, gap], [c - a, c - b]) * _gauss_series(a, b, 1.0 - gap, y)
+    first = _gamma_ratio([c, gap], [c - a, c - b]) * _power_series(a, b, 1.0 - gap, y)
     second = _gamma_ratio([c, -gap], [a, b]) * jnp.power(y, gap)
-    plain = first + second * _gauss_series(c - a, c - b, gap + 1.0, y)
+    plain = first + second * _power_series(c - a, c - b, gap + 1.0, y)
     # Euler's transformation makes a negative excess positive.
     turned = whole & (excess < 0)
     p, q = jnp.where(turned, c - a, a), jnp.where(turned, c - b, b)
@@ -241,10 +234,10 @@ def _inside(a: Array, b: Array, c: Array, x: Array, polynomial: Array) -> Array:
     whole = distance <= 4.0 * eps * (jnp.abs(a) + jnp.abs(b) + jnp.abs(c))
     slow = ~whole & (distance < math.sqrt(eps)) & (z < 0.985)
     near_one = (z > 0.9) & ~polynomial & ~is_pole(q) & ~slow
-    inner = _gauss_series(p, q, c, jnp.where(near_one, 0.0, z))
-    operands = ((p, 0.5), (q, 0.5), (c, 1.25), (excess, 0.25))
-    outer = [jnp.where(near_one, v, s) for v, s in operands]
-    value = _near_one(*outer, whole & near_one, jnp.where(near_one, y, 0.1))
+    inner = _power_series(p, q, c, jnp.where(near_one, 0.0, z))
+    outer = [jnp.where(near_one, v, s) for v, s in ((p, 0.5), (q, 0.5), (c, 1.25), (excess, 0.25))]
+    close = jnp.where(near_one, y, 0.1)
+    value = _near_one(outer[0], outer[1], outer[2], outer[3], whole & near_one, close)
     value = jnp.where(near_one, value, inner)
     return jnp.where(turned, jnp.exp(p * jnp.log(jnp.where(turned, y, 1.0))) * value, value)
 
@@ -255,8 +248,8 @@ def _hyp2f1(a: Array, b: Array, c: Array, x: Array) -> Array:
     outside = (x >= 1) & ~polynomial
     pole = is_pole(c) & ~polynomial
     special = undefined | outside | pole | jnp.isinf(x)
-    operands = [jnp.where(special, s, v) for v, s in ((a, 0.5), (b, 0.5), (c, 1.25), (x, 0.0))]
-    value = _inside(*operands, polynomial & ~special)
+    p, q, r = (jnp.where(special, s, v) for v, s in ((a, 0.5), (b, 0.5), (c, 1.25)))
+    value = _inside(p, q, r, jnp.where(special, 0.0, x), polynomial & ~special)
     # Gauss's sum at 1 (DLMF 15.4.20).
     at_one = (x == 1) & (c - a - b > 0) & ~polynomial & ~pole
     p, q, r = (jnp.where(at_one, v, s) for v, s in ((a, 0.5), (b, 0.5), (c, 2.0)))

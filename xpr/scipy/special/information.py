@@ -14,15 +14,21 @@ def _times_log(x: Array, log_of_y: Array) -> Array:
     return jnp.where(nothing, jnp.zeros_like(x), x * log_of_y)
 
 
+def _quotient(x: Array, y: Array) -> Array:
+    """x / y, and 0 for 0 / 0."""
+    nothing = (x == 0) & (y == 0)
+    return jnp.where(nothing, jnp.zeros_like(x), x / jnp.where(nothing, jnp.ones_like(y), y))
+
+
 _xlogy = with_tangents(
     lambda x, y: jnp.where(jnp.isnan(y), y, _times_log(x, jnp.log(jnp.where(x == 0, 1.0, y)))),
     lambda tangent, out, x, y: tangent * jnp.log(y),
-    lambda tangent, out, x, y: tangent * (x / y),
+    lambda tangent, out, x, y: tangent * _quotient(x, y),
 )
 _xlog1py = with_tangents(
     lambda x, y: jnp.where(jnp.isnan(y), y, _times_log(x, jnp.log1p(jnp.where(x == 0, 0.0, y)))),
     lambda tangent, out, x, y: tangent * jnp.log1p(y),
-    lambda tangent, out, x, y: tangent * (x / (1 + y)),
+    lambda tangent, out, x, y: tangent * _quotient(x, 1 + y),
 )
 
 
