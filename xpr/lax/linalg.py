@@ -9,6 +9,12 @@ Array([[2., 0.],
 
 from __future__ import annotations
 
+from xpr.lax.matrix_updates import cholesky_update as cholesky_update
+from xpr.lax.matrix_updates import symmetric_product as symmetric_product
+from xpr.lax.pivots import lu_pivots_to_permutation as lu_pivots_to_permutation
+from xpr.lax.polar import qdwh as qdwh
+from xpr.primitives.linalg import EighImplementation as EighImplementation
+from xpr.primitives.linalg import SvdAlgorithm as SvdAlgorithm
 from xpr.primitives.linalg import cholesky as cholesky
 from xpr.primitives.linalg import cholesky_p as cholesky_p
 from xpr.primitives.linalg import eigh as eigh
