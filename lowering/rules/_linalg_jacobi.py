@@ -16,7 +16,8 @@ import numpy as np
 from xpr.core.dtypes import is_complex
 from xpr.core.trace import get_aval
 from xpr.lowering.rules import _linalg_parts as parts
-from xpr.lowering.rules._linalg_loops import cholesky, qr
+from xpr.lowering.rules._linalg_householder import qr
+from xpr.lowering.rules._linalg_loops import cholesky
 from xpr.primitives import _ops as ops
 from xpr.primitives._linalg_rules import (
     adjoint,
@@ -272,7 +273,7 @@ def svd(x: Any, *, full_matrices: bool, compute_uv: bool) -> list[Any]:
     v, signs = qr(parts.product(swapped(found), permutation), full_matrices=False)
     v = parts.times(v, _phases(signs))
     if full_matrices:
-        w = _with_identity(w, m)
+        w = parts.with_identity(w, m)
     return [s, parts.nan_unless(fine, parts.product(q, w)), parts.nan_unless(fine, adjoint(v))]
 
 
@@ -291,11 +292,3 @@ def _phases(r: Any) -> Any:
     phase = ops.select(zero, full_like(phase, 1), phase)
     *batch, n = shape_of(phase)
     return ops.reshape(phase, (*batch, 1, n))
-
-
-def _with_identity(w: Any, size: int) -> Any:
-    """`w` in the first rows and columns of identity matrices."""
-    n = shape_of(w)[-1]
-    wide = parts.padded(w, size, size)
-    rest = np.diag(np.arange(size) >= n).astype(get_aval(w).dtype)
-    return ops.add(wide, broadcast_to(rest, shape_of(wide)))

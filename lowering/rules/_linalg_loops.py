@@ -1,20 +1,17 @@
-"""Factorisations as loops over columns, for targets that cannot call the host.
+"""Cholesky factors and triangular equations in blocks, for targets that cannot call the host.
 
 Functions of tracers, on stacks of matrices. Golub and Van Loan, "Matrix Computations", 4th edition:
-Cholesky by columns (4.2), substitution (3.1), Householder QR (5.1, 5.2).
+Cholesky in blocks (4.2), substitution (3.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.core.dtypes import is_complex
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.lowering.rules import _linalg_parts as parts
 from xpr.primitives import _ops as ops
-from xpr.primitives import elementwise as el
 from xpr.primitives._linalg_rules import (
     adjoint,
     conjugate,
@@ -25,92 +22,68 @@ from xpr.primitives._linalg_rules import (
 )
 from xpr.primitives.rules import broadcast_to, full_like, shape_of
 from xpr.primitives.shape import rev
-from xpr.primitives.slicing import (
-    dynamic_slice_in_dim,
-    dynamic_update_slice_in_dim,
-    slice_in_dim,
-)
-from xpr.primitives.while_loop import while_p
 
-_INT32 = np.dtype(np.int32)
+# ---- Cholesky
 
 
-def _repeated(
-    count: int, body: Callable[..., Sequence[Any]], fixed: Sequence[Any], start: Sequence[Any]
-) -> list[Any]:
-    """`values = body(i, *fixed, *values)` for each i below `count`."""
+def _panel(x: Any, offset: Any) -> Any:
+    """Columns of L from columns that earlier ones have been subtracted from.
 
-    def step(*args: Any) -> list[Any]:
-        own, i, values = args[: len(fixed)], args[len(fixed)], args[len(fixed) + 1 :]
-        return [ops.add(i, np.int32(1)), *body(i, *own, *values)]
-
-    def below(i: Any, *_: Any) -> list[Any]:
-        return [ops.lt(i, np.int32(count))]
-
-    carried = [np.int32(0), *start]
-    avals = [get_aval(x) for x in carried]
-    out = while_p.bind(
-        *fixed,
-        *carried,
-        cond_jaxpr=trace_to_jaxpr(below, avals),
-        body_jaxpr=trace_to_jaxpr(step, [*(get_aval(x) for x in fixed), *avals]),
-        cond_nconsts=0,
-        body_nconsts=len(fixed),
-    )
-    return list(out[1:])
-
-
-def _column(x: Any, i: Any) -> Any:
-    return dynamic_slice_in_dim(x, i, 1, axis=-1, allow_negative_indices=False)
-
-
-def _row(x: Any, i: Any) -> Any:
-    return dynamic_slice_in_dim(x, i, 1, axis=-2, allow_negative_indices=False)
-
-
-def _with_column(x: Any, column: Any, i: Any) -> Any:
-    return dynamic_update_slice_in_dim(x, column, i, -1, allow_negative_indices=False)
-
-
-def _with_row(x: Any, row: Any, i: Any) -> Any:
-    return dynamic_update_slice_in_dim(x, row, i, -2, allow_negative_indices=False)
-
-
-def _from_row(x: Any, i: Any, *, strict: bool = False) -> Any:
-    """The columns `x` with zeros above row `i`, and in it when `strict`."""
+    Row `offset` holds the first diagonal element; rows above the diagonal become zeros.
+    """
     shape = shape_of(x)
-    row = ops.bind("iota", dtype=_INT32, shape=shape, dimension=len(shape) - 2, sharding=None)
-    kept = ops.bind("gt" if strict else "ge", row, broadcast_to(i, shape))
-    return ops.select(kept, x, full_like(x, 0))
+    width = shape[-1]
 
+    def body(j: Any, offset: Any, x: Any) -> list[Any]:
+        i = ops.add(offset, j)
+        old = parts.column(x, j)
+        pivot = parts.sqrt(parts.real(parts.row(old, i)))
+        zero = ops.eq(pivot, full_like(pivot, 0))
+        pivot = ops.select(zero, full_like(pivot, np.nan), pivot)
+        column = parts.over(parts.from_row(old, i, strict=True), pivot)
+        here = ops.eq(parts.places(shape_of(old), -2), broadcast_to(i, shape_of(old)))
+        column = ops.select(here, parts.spread(pivot, column), column)
+        wide = broadcast_to(column, shape)
+        across = adjoint(parts.row_window(column, offset, width))
+        number = parts.places(shape, -1)
+        after = ops.sub(x, ops.mul(wide, broadcast_to(across, shape)))
+        updated = ops.select(ops.gt(number, broadcast_to(j, shape)), after, x)
+        return [ops.select(ops.eq(number, broadcast_to(j, shape)), wide, updated)]
 
-def _real(x: Any) -> Any:
-    return el.real(x) if is_complex(get_aval(x).dtype) else x
+    (x,) = parts.repeated(width, body, [offset], [x])
+    return x
 
 
 def cholesky(x: Any) -> Any:
-    """Each column of L from the columns before it."""
+    """The lower factors, NaN where there is none; the lower triangle of `x` is read."""
+    n = shape_of(x)[-1]
+    block = parts.block_size(n)
+    count = -(-n // block)
+    factor = parts.with_identity(triangle(x, lower=True), count * block)
+    if count == 1:
+        factor = _panel(factor, np.int32(0))
+    else:
 
-    def body(j: Any, x: Any, factor: Any) -> list[Any]:
-        column = ops.sub(_column(x, j), matmul(factor, adjoint(_row(factor, j))))
-        pivot = ops.bind("sqrt", _real(_row(column, j)))
-        zero = ops.eq(pivot, full_like(pivot, 0))
-        pivot = ops.select(zero, full_like(pivot, np.nan), pivot)
-        pivot = ops.convert(pivot, get_aval(x).dtype)
-        below = _from_row(column, j, strict=True)
-        whole = ops.div(
-            _with_row(below, ops.mul(pivot, pivot), j), broadcast_to(pivot, shape_of(below))
-        )
-        return [_with_column(factor, whole, j)]
+        def body(i: Any, x: Any) -> list[Any]:
+            offset = ops.mul(i, np.int32(block))
+            panel = _panel(parts.column_block(x, i, block), offset)
+            change = parts.product(panel, adjoint(panel))
+            column = parts.places(shape_of(x), -1)
+            end = broadcast_to(ops.add(offset, np.int32(block)), shape_of(x))
+            x = ops.select(ops.bind("ge", column, end), ops.sub(x, change), x)
+            return [parts.with_column_block(x, panel, i)]
 
-    x = triangle(x, lower=True)
-    (factor,) = _repeated(shape_of(x)[-1], body, [x], [full_like(x, 0)])
+        (factor,) = parts.repeated(count, body, [], [factor])
+    factor = parts.settled(parts.columns(parts.rows(factor, 0, n), 0, n))
     # One NaN on the diagonal says that there is no factor.
-    diagonal = _real(diagonal_of(factor))
+    diagonal = parts.real(diagonal_of(factor))
     total = ops.reduce_sum(diagonal, (len(shape_of(diagonal)) - 1,))
     rank = len(shape_of(x))
     failed = ops.broadcast_in_dim(ops.bind("ne", total, total), shape_of(x), tuple(range(rank - 2)))
     return triangle(ops.select(failed, full_like(factor, np.nan), factor), lower=True)
+
+
+# ---- triangular equations
 
 
 def triangular_solve(
@@ -123,7 +96,7 @@ def triangular_solve(
     conjugate_a: bool,
     unit_diagonal: bool,
 ) -> Any:
-    """Substitution, row by row, in an equation with a lower matrix on the left."""
+    """The solution, by turning the equation into one with a lower matrix on the left."""
     rank = len(shape_of(a))
     m = conjugate(a) if conjugate_a else a
     turned = transpose_a == left_side
@@ -131,69 +104,60 @@ def triangular_solve(
     b = b if left_side else swapped(b)
     if lower == turned:
         m, b = rev(m, (rank - 2, rank - 1)), rev(b, (rank - 2,))
-
-    def body(i: Any, m: Any, below: Any, b: Any, x: Any) -> list[Any]:
-        row = ops.sub(_row(b, i), matmul(_row(below, i), x))
-        if not unit_diagonal:
-            row = ops.div(row, broadcast_to(_column(_row(m, i), i), shape_of(row)))
-        return [_with_row(x, row, i)]
-
-    below = triangle(m, lower=True, strict=True)
-    (x,) = _repeated(shape_of(m)[-1], body, [m, below, b], [full_like(b, 0)])
+    m = triangle(m, lower=True, strict=unit_diagonal)
+    if unit_diagonal:
+        m = ops.add(m, parts.identity(m, shape_of(m)[-1]))
+    n = shape_of(m)[-1]
+    x = _substituted(m, b) if parts.block_size(n) == n else _in_blocks(m, b)
     x = rev(x, (rank - 2,)) if lower == turned else x
     return x if left_side else swapped(x)
 
 
-def qr(x: Any, *, full_matrices: bool) -> list[Any]:
-    """Reflections I - tau v v^H that make the columns of R, multiplied from the last to the first.
+def _substituted(m: Any, b: Any) -> Any:
+    """X with M X = B for lower triangular M, row by row."""
 
-    tau and the sign are those of LAPACK's larfg: R has a real diagonal of the sign opposite to the
-    column's leading element.
+    def body(i: Any, m: Any, below: Any, b: Any, x: Any) -> list[Any]:
+        row = ops.sub(parts.row(b, i), matmul(parts.row(below, i), x))
+        row = ops.div(row, broadcast_to(parts.column(parts.row(m, i), i), shape_of(row)))
+        return [parts.with_row(x, row, i)]
+
+    below = triangle(m, lower=True, strict=True)
+    (x,) = parts.repeated(shape_of(m)[-1], body, [m, below, b], [full_like(b, 0)])
+    return x
+
+
+def _in_blocks(m: Any, b: Any) -> Any:
+    """The same, block by block, with the inverses of all blocks on the diagonal.
+
+    A step of refinement in each block makes up for what a product with an inverse loses.
     """
-    *batch, m, n = shape_of(x)
-    k = min(m, n)
-    dtype = get_aval(x).dtype
-    last = (len(batch), len(batch) + 1)
+    n, width = shape_of(b)[-2:]
+    block = parts.block_size(n)
+    count = -(-n // block)
+    m, b = parts.with_identity(m, count * block), parts.padded(b, count * block, width)
+    diagonal = parts.settled(_diagonal_blocks(m, block))
+    inverses = parts.settled(_substituted(diagonal, parts.identity(diagonal, block)))
 
-    def squared(v: Any) -> Any:
-        parts = (el.real(v), el.imag(v)) if is_complex(dtype) else (v,)
-        squares = [ops.mul(p, p) for p in parts]
-        both = squares[0] if len(squares) == 1 else ops.add(*squares)
-        total = ops.reduce_sum(both, last)
-        return ops.reshape(total, (*batch, 1, 1))
+    def body(i: Any, m: Any, diagonal: Any, inverses: Any, b: Any, x: Any) -> list[Any]:
+        own, inverse = (
+            ops.reshape(parts.part(y, i, -3), (*shape_of(m)[:-2], block, block))
+            for y in (diagonal, inverses)
+        )
+        right = ops.sub(parts.row_block(b, i, block), matmul(parts.row_block(m, i, block), x))
+        right = parts.settled(right)
+        found = parts.product(inverse, right)
+        found = ops.add(found, parts.product(inverse, ops.sub(right, parts.product(own, found))))
+        return [parts.with_row_block(x, found, i)]
 
-    def reflect(j: Any, r: Any, vectors: Any, taus: Any) -> list[Any]:
-        column = _column(r, j)
-        first, tail = _row(column, j), _from_row(column, j, strict=True)
-        rest = squared(tail)
-        lead = _real(first)
-        norm = ops.bind("sqrt", ops.add(squared(first), rest))
-        beta = ops.select(ops.bind("ge", lead, full_like(lead, 0)), ops.neg(norm), norm)
-        done = ops.eq(rest, full_like(rest, 0))
-        if is_complex(dtype):
-            imaginary = el.imag(first)
-            done = ops.bind("and", done, ops.eq(imaginary, full_like(imaginary, 0)))
-        one = full_like(first, 1)
-        beta = ops.convert(beta, dtype)
-        safe = ops.select(done, one, beta)
-        tau = ops.select(done, full_like(first, 0), ops.div(ops.sub(beta, first), safe))
-        scale = ops.select(done, one, ops.sub(first, beta))
-        vector = ops.div(tail, broadcast_to(scale, shape_of(tail)))
-        vector = _with_row(vector, one, j)
-        change = matmul(matmul(vector, conjugate(tau)), matmul(adjoint(vector), r))
-        return [ops.sub(r, change), _with_column(vectors, vector, j), _with_column(taus, tau, j)]
+    (x,) = parts.repeated(count, body, [m, diagonal, inverses, b], [full_like(b, 0)])
+    return parts.rows(x, 0, n)
 
-    vectors = slice_in_dim(full_like(x, 0), 0, k, axis=-1)
-    taus = slice_in_dim(vectors, 0, 1, axis=-2)
-    r, vectors, taus = _repeated(k, reflect, [], [x, vectors, taus])
 
-    def accumulate(i: Any, vectors: Any, taus: Any, q: Any) -> list[Any]:
-        j = ops.sub(np.int32(k - 1), i)
-        vector = _column(vectors, j)
-        change = matmul(matmul(vector, _column(taus, j)), matmul(adjoint(vector), q))
-        return [ops.sub(q, change)]
-
-    width = m if full_matrices else k
-    identity = broadcast_to(np.eye(m, width, dtype=dtype), (*batch, m, width))
-    (q,) = _repeated(k, accumulate, [vectors, taus], [identity])
-    return [q, triangle(slice_in_dim(r, 0, width, axis=-2), lower=False)]
+def _diagonal_blocks(m: Any, block: int) -> Any:
+    """The square blocks on the diagonals of matrices, [..., count, block, block]."""
+    *batch, n, _ = shape_of(m)
+    count = n // block
+    blocks = ops.reshape(m, (*batch, count, block, count, block))
+    shape = shape_of(blocks)
+    kept = ops.eq(parts.places(shape, -4), parts.places(shape, -2))
+    return ops.reduce_sum(parts.where(kept, blocks), (len(shape) - 2,))

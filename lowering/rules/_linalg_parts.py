@@ -235,3 +235,61 @@ def nan_unless(which: Any, x: Any) -> Any:
         else which
     )
     return ops.select(broadcast_to(flags, shape), x, full_like(x, np.nan))
+
+
+# ---- blocks of columns
+
+# Up to twice this many columns are one block.
+_BLOCK = 32
+
+
+def block_size(count: int) -> int:
+    """How many of `count` columns make a block."""
+    return count if count <= 2 * _BLOCK else _BLOCK
+
+
+def column_block(x: Any, i: Any, size: int) -> Any:
+    """Block `i` of the columns, of `size` each."""
+    start = ops.mul(i, np.int32(size))
+    return dynamic_slice_in_dim(x, start, size, axis=-1, allow_negative_indices=False)
+
+
+def with_column_block(x: Any, update: Any, i: Any) -> Any:
+    """`x` with block `i` of the columns replaced: a choice for every element."""
+    *batch, m, n = shape_of(x)
+    size = shape_of(update)[-1]
+    blocks = ops.reshape(x, (*batch, m, n // size, size))
+    found = with_part(blocks, ops.reshape(update, (*batch, m, 1, size)), i, -2)
+    return ops.reshape(found, (*batch, m, n))
+
+
+# ---- blocks of rows
+
+
+def row_window(x: Any, start: Any, size: int) -> Any:
+    """`size` rows from the row `start`."""
+    return dynamic_slice_in_dim(x, start, size, axis=-2, allow_negative_indices=False)
+
+
+def row_block(x: Any, i: Any, size: int) -> Any:
+    """Block `i` of the rows, of `size` each."""
+    return row_window(x, ops.mul(i, np.int32(size)), size)
+
+
+def with_row_block(x: Any, update: Any, i: Any) -> Any:
+    """`x` with block `i` of the rows replaced: a choice for every element."""
+    *batch, m, n = shape_of(x)
+    size = shape_of(update)[-2]
+    blocks = ops.reshape(x, (*batch, m // size, size, n))
+    found = with_part(blocks, ops.reshape(update, (*batch, 1, size, n)), i, -3)
+    return ops.reshape(found, (*batch, m, n))
+
+
+def with_identity(x: Any, size: int) -> Any:
+    """`x` in the first rows and columns of identity matrices."""
+    n = shape_of(x)[-1]
+    if n == size:
+        return x
+    wide = padded(x, size, size)
+    rest = np.diag(np.arange(size) >= n).astype(get_aval(x).dtype)
+    return ops.add(wide, broadcast_to(rest, shape_of(wide)))

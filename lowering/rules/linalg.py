@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from xpr.lowering.rules import _linalg_householder as reflections
 from xpr.lowering.rules import _linalg_jacobi as jacobi
 from xpr.lowering.rules import _linalg_loops as loops
+from xpr.lowering.rules import _linalg_lu as lu
 from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_host as host
 from xpr.primitives import _linalg_householder_host as householder
@@ -19,8 +21,8 @@ from xpr.primitives.linalg import (
 
 register_linalg(cholesky_p, host.cholesky, loops.cholesky, 1 / 3)
 register_linalg(triangular_solve_p, host.triangular_solve, loops.triangular_solve, 1)
-register_linalg(lu_p, host.lu, None, 2 / 3)
-register_linalg(qr_p, host.qr, loops.qr, 4)
+register_linalg(lu_p, host.lu, lu.lu, 2 / 3)
+register_linalg(qr_p, host.qr, reflections.qr, 4)
 register_linalg(qr_pivoted_p, householder.qr_pivoted, None, 4)
 register_linalg(eigh_p, host.eigh, jacobi.eigh, 9)
 register_linalg(svd_p, host.svd, jacobi.svd, 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xpr.lowering.rules import _linalg_householder as reflections
 from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_householder_host as host
 from xpr.primitives.linalg_householder import (
@@ -12,8 +13,8 @@ from xpr.primitives.linalg_householder import (
     tridiagonal_p,
 )
 
-register_linalg(geqrf_p, host.geqrf, None, 2)
+register_linalg(geqrf_p, host.geqrf, reflections.geqrf, 2)
 register_linalg(geqp3_p, host.geqp3, None, 2)
-register_linalg(householder_product_p, host.householder_product, None, 2)
+register_linalg(householder_product_p, host.householder_product, reflections.householder_product, 2)
 register_linalg(hessenberg_p, host.hessenberg, None, 4)
 register_linalg(tridiagonal_p, host.tridiagonal, None, 2)
