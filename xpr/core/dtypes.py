@@ -35,7 +35,7 @@ SMALL_FLOAT_TYPES: tuple[np.dtype[Any], ...] = FLOAT8_TYPES + tuple(
     np.dtype(getattr(ml_dtypes, n)) for n in ("float4_e2m1fn", "float6_e2m3fn", "float6_e3m2fn")
 )
 SMALL_INT_TYPES: tuple[np.dtype[Any], ...] = tuple(
-    np.dtype(getattr(ml_dtypes, n)) for n in ("int2", "uint2", "int4", "uint4")
+    np.dtype(getattr(ml_dtypes, n)) for n in ("int1", "uint1", "int2", "uint2", "int4", "uint4")
 )
 
 BOOL = np.dtype(np.bool_)

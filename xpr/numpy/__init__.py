@@ -89,6 +89,7 @@ from xpr.numpy.dtype_api import floating as floating
 from xpr.numpy.dtype_api import generic as generic
 from xpr.numpy.dtype_api import iinfo as iinfo
 from xpr.numpy.dtype_api import inexact as inexact
+from xpr.numpy.dtype_api import int1 as int1
 from xpr.numpy.dtype_api import int2 as int2
 from xpr.numpy.dtype_api import int4 as int4
 from xpr.numpy.dtype_api import int8 as int8
@@ -106,6 +107,7 @@ from xpr.numpy.dtype_api import result_type as result_type
 from xpr.numpy.dtype_api import signedinteger as signedinteger
 from xpr.numpy.dtype_api import single as single
 from xpr.numpy.dtype_api import uint as uint
+from xpr.numpy.dtype_api import uint1 as uint1
 from xpr.numpy.dtype_api import uint2 as uint2
 from xpr.numpy.dtype_api import uint4 as uint4
 from xpr.numpy.dtype_api import uint8 as uint8
@@ -220,6 +222,8 @@ from xpr.numpy.meshes import mgrid as mgrid
 from xpr.numpy.meshes import ogrid as ogrid
 from xpr.numpy.meshes import r_ as r_
 from xpr.numpy.meshes import s_ as s_
+from xpr.numpy.namespace_info import ARRAY_API_VERSIONS as _ARRAY_API_VERSIONS
+from xpr.numpy.namespace_info import array_namespace_info as _array_namespace_info
 from xpr.numpy.nonzero import argwhere as argwhere
 from xpr.numpy.nonzero import flatnonzero as flatnonzero
 from xpr.numpy.nonzero import nonzero as nonzero
@@ -228,6 +232,8 @@ from xpr.numpy.packing import ravel_multi_index as ravel_multi_index
 from xpr.numpy.packing import unpackbits as unpackbits
 from xpr.numpy.packing import unravel_index as unravel_index
 from xpr.numpy.padding import pad as pad
+from xpr.numpy.polynomial_fits import polyfit as polyfit
+from xpr.numpy.polynomial_fits import roots as roots
 from xpr.numpy.polynomials import poly as poly
 from xpr.numpy.polynomials import polyadd as polyadd
 from xpr.numpy.polynomials import polyder as polyder
@@ -421,6 +427,8 @@ from xpr.numpy.windows import hanning as hanning
 from xpr.numpy.windows import kaiser as kaiser
 
 ndarray = Array
+__array_api_version__ = _ARRAY_API_VERSIONS[-1]
+__array_namespace_info__ = _array_namespace_info
 
 install_surface(array_methods)
 

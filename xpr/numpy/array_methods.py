@@ -29,6 +29,7 @@ from xpr.numpy.indexing import getitem as getitem
 from xpr.numpy.logic import equal as equal
 from xpr.numpy.manipulation import matrix_transpose as matrix_transpose
 from xpr.numpy.manipulation import transpose as transpose
+from xpr.numpy.namespace_info import ARRAY_API_VERSIONS
 from xpr.numpy.nonzero import nonzero as nonzero
 from xpr.numpy.operators import (
     op_add as op_add,
@@ -146,8 +147,6 @@ from xpr.numpy.ufuncs_float import round as round
 from xpr.numpy.updates import at as at
 from xpr.primitives.joining import unstack
 
-_API_VERSIONS = ("2024.12",)
-
 method_all = reductions.all
 method_any = reductions.any
 method_argmax = reductions.argmax
@@ -249,9 +248,9 @@ def iterate(x: Any) -> Iterator[Array]:
 
 def namespace(api_version: str | None) -> Any:
     """The module of array functions, as the array API asks for it."""
-    if api_version is not None and api_version not in _API_VERSIONS:
+    if api_version is not None and api_version not in ARRAY_API_VERSIONS:
         raise ValueError(
-            f"{api_version=} is not available; available versions are: {list(_API_VERSIONS)}"
+            f"{api_version=} is not available; available versions are: {list(ARRAY_API_VERSIONS)}"
         )
     return sys.modules["xpr.numpy"]
 

@@ -69,12 +69,14 @@ def _scalar_type(name: str, numpy_type: Any) -> Any:
 
 # Some of these names hide Python's own inside this file, as they do in NumPy.
 bool_ = bool = _scalar_type("bool", np.bool_)
+int1 = _scalar_type("int1", ml_dtypes.int1)
 int2 = _scalar_type("int2", ml_dtypes.int2)
 int4 = _scalar_type("int4", ml_dtypes.int4)
 int8 = _scalar_type("int8", np.int8)
 int16 = _scalar_type("int16", np.int16)
 int32 = _scalar_type("int32", np.int32)
 int64 = _scalar_type("int64", np.int64)
+uint1 = _scalar_type("uint1", ml_dtypes.uint1)
 uint2 = _scalar_type("uint2", ml_dtypes.uint2)
 uint4 = _scalar_type("uint4", ml_dtypes.uint4)
 uint8 = _scalar_type("uint8", np.uint8)

@@ -128,8 +128,21 @@ def _float_divmod(x: Any, y: Any, dtype: DType) -> tuple[Array, Array]:
     rest = select_where(crossed, el.add_p.bind(rest, y), rest)
     # x - rest is a multiple of y up to rounding, so the nearest integer is the quotient.
     quotient = el.round(quotient, el.RoundingMethod.TO_NEAREST_EVEN)
+    ratio = el.div_p.bind(x, y)
+    # A quotient of zero keeps the sign that the ratio has: a quarter of it is nearer to zero than
+    # to one.
+    quarter = el.mul_p.bind(ratio, dtype.type(0.25))
+    small = el.round(quarter, el.RoundingMethod.TO_NEAREST_EVEN)
+    quotient = select_where(cmp.eq_p.bind(quotient, zero), small, quotient)
     by_zero = cmp.eq_p.bind(y, zero)
-    return select_where(by_zero, el.div_p.bind(x, y), quotient), rest
+    return select_where(by_zero, ratio, quotient), _with_zeros_of(rest, y, zero)
+
+
+def _with_zeros_of(rest: Any, y: Any, zero: Any) -> Array:
+    """`rest` with zeros of the sign of `y`; by sums, which keep its derivative."""
+    positive = el.add_p.bind(rest, zero)
+    negative = el.neg_p.bind(el.add_p.bind(el.neg_p.bind(rest), zero))
+    return select_where(cmp.lt_p.bind(y, zero), negative, positive)
 
 
 def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -153,7 +166,8 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         rest = el.rem_p.bind(x, y)
     crossed = cmp.ne_p.bind(cmp.lt_p.bind(rest, zero), cmp.lt_p.bind(y, zero))
     crossed = bits.and_p.bind(crossed, cmp.ne_p.bind(rest, zero))
-    return select_where(crossed, el.add_p.bind(rest, y), rest)
+    rest = select_where(crossed, el.add_p.bind(rest, y), rest)
+    return rest if dtypes.is_integer(dtype) else _with_zeros_of(rest, y, zero)
 
 
 def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -27,7 +27,14 @@ from xpr.transforms.custom_jvp import custom_jvp
 
 
 def _scaled(x: Any, factor: float) -> Array:
-    """`x` times a constant in the dtype of `x`."""
+    """`x` times a constant in the dtype of `x`; complex numbers part by part.
+
+    A product with the constant as a complex number would make a NaN of an infinite part.
+    """
+    if dtypes.is_complex(get_aval(x).dtype):
+        return el.complex_p.bind(
+            *(_scaled(part.bind(x), factor) for part in (el.real_p, el.imag_p))
+        )
     return el.mul_p.bind(x, get_aval(x).dtype.type(factor))
 
 
@@ -72,7 +79,11 @@ def log2(x: ArrayLike, /) -> Array:
     Array([0., 3.], dtype=float32)
     """
     x = one_inexact("log2", x)
-    return el.div_p.bind(fn.log_p.bind(x), get_aval(x).dtype.type(math.log(2)))
+    dtype = get_aval(x).dtype
+    if dtypes.is_complex(dtype):
+        return _scaled(fn.log_p.bind(x), 1 / math.log(2))
+    # A quotient, unlike a product, is exact for powers of two.
+    return el.div_p.bind(fn.log_p.bind(x), dtype.type(math.log(2)))
 
 
 def log10(x: ArrayLike, /) -> Array:
