@@ -32,12 +32,16 @@ class HostCall:
     `outputs`: the array itself when there is one, otherwise a sequence. The arrays it gets hold
     their values until it returns; afterwards the program may use their memory for something else,
     so a function that keeps one must copy it.
+
+    A call `in_place` has one input and one output of the same type. Its function gets a writable
+    array with the input's values, writes the output into it, and returns nothing.
     """
 
     symbol: str
     function: Callable[..., Any]
     inputs: tuple[ArrayType, ...]
     outputs: tuple[ArrayType, ...]
+    in_place: bool = False
 
 
 @dataclass(frozen=True)

@@ -267,8 +267,13 @@ def _exportable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     try:
         array.setflags(write=True)
     except ValueError:  # the memory itself is read-only: a file mapped for reading, say
-        return np.asarray(_Owner(array))
+        return writable(array)
     return array
+
+
+def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A writable array over the memory of a read-only one."""
+    return np.asarray(_Owner(array))
 
 
 def _chain(*starts: np.ndarray[Any, Any] | None) -> list[np.ndarray[Any, Any]]:

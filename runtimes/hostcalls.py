@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr.runtimes import hal
 from xpr.runtimes.base import Device, HostCall, type_str
-from xpr.runtimes.host import HostBuffer
+from xpr.runtimes.host import HostBuffer, writable
 
 MODULE_NAME = "xpr"
 
@@ -63,6 +63,8 @@ def _entry(call: HostCall, device: Device, raised: Raised) -> Callable[..., Any]
                 HostBuffer(None, device, ref.deref(buffer_view), kind).host_view()
                 for ref, kind in zip(refs, inputs, strict=True)
             ]
+            if call.in_place:
+                return _changed_copy(function, arrays[0])
             values = _as_list(function(*arrays), call)
             given = []
             for i in range(len(outputs)):
@@ -77,6 +79,14 @@ def _entry(call: HostCall, device: Device, raised: Raised) -> Callable[..., Any]
         return given[0] if len(given) == 1 else tuple(given) if given else None
 
     return entry
+
+
+def _changed_copy(function: Callable[..., Any], array: np.ndarray[Any, Any]) -> Any:
+    """A reference to a copy of `array`, in memory of IREE's own, that the function has changed."""
+    view = hal.start().copied(array)
+    memory = writable(np.asarray(view.map()))
+    function(memory[: array.nbytes].view(array.dtype).reshape(array.shape))
+    return view.ref
 
 
 def _as_list(values: Any, call: HostCall) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules import _fft_stages
-from xpr.primitives.fft import FftType, fft_on_host, fft_p
+from xpr.primitives.fft import FftType, fft_in_place, fft_on_host, fft_p
 
 
 def _fft_lower(
@@ -25,8 +25,10 @@ def _fft_lower(
     # The usual count of operations of a transform of n complex numbers: 5 n log2(n).
     ctx.module.flops += 5 * max(x.aval.size, out.size) * math.log2(math.prod(fft_lengths) + 1)
     if ctx.target.host_calls:
-        function = functools.partial(fft_on_host, **params)
-        return ctx.module.host_call(ctx, "fft", function, [x], [(out.shape, out.dtype)])[0]
+        in_place = fft_type in (FftType.FFT, FftType.IFFT)
+        function = functools.partial(fft_in_place if in_place else fft_on_host, **params)
+        types = [(out.shape, out.dtype)]
+        return ctx.module.host_call(ctx, "fft", function, [x], types, in_place=in_place)[0]
     return ctx.inline(_fft_stages.fft, x, **params)
 
 

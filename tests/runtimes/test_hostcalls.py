@@ -64,6 +64,24 @@ def test_one_operand_and_one_result(parallel: bool) -> None:
 
 
 @BOTH
+def test_a_function_may_change_a_copy_in_place(parallel: bool) -> None:
+    def sort(a: np.ndarray[Any, Any]) -> None:
+        assert a.flags.writeable
+        a.sort()
+        if a[0] > 0:
+            raise ValueError("no negative number")
+
+    in_place = (HostCall("sort", sort, (H,), (H,), in_place=True), *calls()[1:])
+    program = load(CALLING, "sort", [H], [H], host_calls=in_place, parallel=parallel)
+    for seed in range(3):
+        operand = values(seed)
+        np.testing.assert_array_equal(run(program, operand)[0], 2 * np.sort(values(seed)))
+        np.testing.assert_array_equal(operand, values(seed))
+    with pytest.raises(ValueError, match="no negative number"):
+        run(program, np.abs(values()))
+
+
+@BOTH
 def test_several_operands_and_results(parallel: bool) -> None:
     told: list[np.ndarray[Any, Any]] = []
 

@@ -94,15 +94,27 @@ def _fft_abstract(
 
 def fft_on_host(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> NDArray:
     """The transform by pocketfft, which keeps single precision and takes any length."""
+    if 0 in x.shape or 0 in fft_lengths:
+        operand = ShapedArray(x.shape, x.dtype)
+        aval = _fft_abstract(operand, fft_type=fft_type, fft_lengths=fft_lengths)
+        return np.zeros(aval.shape, aval.dtype)
+    return _pocketfft(x, fft_type, fft_lengths)
+
+
+def fft_in_place(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> None:
+    """The transform of complex numbers to complex ones, written over a contiguous operand."""
+    found = _pocketfft(x, fft_type, fft_lengths, overwrite_x=True)
+    if not np.may_share_memory(found, x):
+        x[...] = found
+
+
+def _pocketfft(
+    x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], **options: bool
+) -> NDArray:
     # SciPy's transforms are loaded when they are first needed.
     from scipy import fft as scipy_fft  # noqa: PLC0415
 
     count = len(fft_lengths)
-    if 0 in x.shape or 0 in fft_lengths:
-        aval = _fft_abstract(
-            ShapedArray(x.shape, x.dtype), fft_type=fft_type, fft_lengths=fft_lengths
-        )
-        return np.zeros(aval.shape, aval.dtype)
     axes = tuple(range(x.ndim - count, x.ndim))
     # One transform of one axis is the work of one thread.
     shared = x.size >= _THREADED and (count > 1 or x.size > x.shape[-1])
@@ -113,7 +125,7 @@ def fft_on_host(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) 
         FftType.RFFT: scipy_fft.rfftn,
         FftType.IRFFT: scipy_fft.irfftn,
     }[fft_type]
-    return np.asarray(function(x, fft_lengths, axes, workers=workers))
+    return np.asarray(function(x, fft_lengths, axes, workers=workers, **options))
 
 
 def _redundancy(x: Any, length: int) -> Any:
