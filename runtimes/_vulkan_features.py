@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from ctypes import POINTER, byref, c_char_p, c_uint32, c_uint64, c_uint8, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_uint8, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 

@@ -32,12 +32,10 @@ class DeviceBuffer(Buffer):
 
     __slots__ = ("_host", "_kind", "device", "view")
 
-    device: HalDevice
-
     def __init__(self, view: Any, kind: ArrayType, device: HalDevice) -> None:
         self.view = view
         self._kind = kind
-        self.device = device
+        self.device: Device = device
         self._host: np.ndarray[Any, Any] | None = None
 
     @property
@@ -55,7 +53,9 @@ class DeviceBuffer(Buffer):
     def host_view(self) -> np.ndarray[Any, Any]:
         host = self._host
         if host is None:
-            host = self.device.to_host(self.hal_view(), self._kind)
+            device = self.device
+            assert isinstance(device, HalDevice)
+            host = device.to_host(self.hal_view(), self._kind)
             host.setflags(write=False)
             self._host = host
         return host
@@ -161,14 +161,13 @@ class HalDevice(Device):
 class HalExecutable(Executable):
     """A compiled module loaded on one device."""
 
-    device: HalDevice
-
     def __init__(self, vmfb: bytes, signature: ExecutableSignature, device: HalDevice) -> None:
         if signature.host_calls:
             names = ", ".join(c.symbol for c in signature.host_calls)
             raise ValueError(f"programs on {device!r} cannot call the host: {names}")
         self.signature = signature
-        self.device = device
+        self.device: Device = device
+        self._hal_device = device
         shared = hal.start()
         hal_device, hal_module = device.hal_device()
         module = shared.rt.VmModule.copy_buffer(shared.instance, vmfb)
@@ -197,7 +196,7 @@ class HalExecutable(Executable):
                     f"the signature promises {type_str(kind)} as result {i}, the module returns "
                     f"shape {tuple(view.shape)}"
                 )
-            results.append(DeviceBuffer(view, kind, self.device))
+            results.append(DeviceBuffer(view, kind, self._hal_device))
         return results
 
 

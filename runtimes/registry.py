@@ -22,7 +22,12 @@ from xpr.runtimes.reference import ReferenceRuntime
 GROUP = "xpr.runtimes"
 
 # Where Linux shows the devices of drivers; elsewhere a GPU must be asked for by name.
-_DEVICE_FILES = {"vulkan": ("/dev/dri/renderD*", "/dev/nvidia0")}
+_DEVICE_FILES = {
+    "vulkan": ("/dev/dri/renderD*", "/dev/nvidia0"),
+    "cuda": ("/dev/nvidia0",),
+    "rocm": ("/dev/kfd",),
+    "metal": ("/System/Library/Frameworks/Metal.framework",),
+}
 
 _lock = threading.RLock()
 _started: dict[str, Runtime] = {}
@@ -82,7 +87,11 @@ def _find() -> dict[str, Callable[[], Runtime]]:
             found: dict[str, Callable[[], Runtime]] = {
                 "cpu": lambda: CpuRuntime(num_cpu_devices()),
                 "reference": ReferenceRuntime,
+                "vmvx": lambda: _class("vmvx", "VmvxRuntime")(),
                 "vulkan": lambda: _class("vulkan", "VulkanRuntime")(),
+                "cuda": lambda: _class("cuda", "CudaRuntime")(),
+                "rocm": lambda: _class("rocm", "RocmRuntime")(),
+                "metal": lambda: _class("metal", "MetalRuntime")(),
             }
             # It takes 18 ms to import, a fifth of all that importing xpr takes.
             from importlib.metadata import entry_points  # noqa: PLC0415

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.cpu import cpu
+from xpr.lowering.targets.gpu import cuda, metal, rocm
+from xpr.lowering.targets.vmvx import vmvx
 from xpr.lowering.targets.vulkan import vulkan
 
-_TARGETS: dict[str, Target] = {target.name: target for target in (cpu, vulkan)}
+_TARGETS: dict[str, Target] = {
+    target.name: target for target in (cpu, vmvx, vulkan, cuda, rocm, metal)
+}
 
 
 def register_target(target: Target) -> None:

@@ -15,6 +15,8 @@ from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature, R
 from xpr.runtimes.cpu import CpuRuntime
 from xpr.runtimes.host import HostBuffer
 
+BUILT_IN = ["cpu", "reference", "vmvx", "vulkan", "cuda", "rocm", "metal"]
+
 
 class Fake(Runtime):
     """A runtime with two devices, the second of which belongs to another process."""
@@ -78,12 +80,13 @@ def here(name: str) -> str:
 
 def test_built_in_runtimes(fresh: dict[str, str]) -> None:
     assert registry.live() == {}
-    assert registry.known() == ["cpu", "reference"]
-    assert registry.default_backend() == "cpu"
-    assert sorted(registry.backends()) == ["cpu", "reference"]
+    assert registry.known() == BUILT_IN
+    assert registry.default_backend() in BUILT_IN
+    # Those of GPUs work on some machines.
+    assert {"cpu", "reference", "vmvx"} <= set(registry.backends()) <= set(BUILT_IN)
     assert registry.get_runtime("cpu") is registry.get_runtime("cpu")
     assert registry.live()["cpu"] is registry.get_runtime("cpu")
-    assert registry.failures() == {}
+    assert set(registry.failures()) == set(BUILT_IN) - set(registry.backends())
 
 
 def test_devices(fresh: dict[str, str]) -> None:
@@ -109,7 +112,7 @@ def test_devices(fresh: dict[str, str]) -> None:
 
 
 def test_unknown_backend(fresh: dict[str, str]) -> None:
-    message = r"Unknown backend tpu\. Available backends are \['cpu', 'reference'\]"
+    message = r"Unknown backend tpu\. Available backends are \['cpu', 'reference', "
     for ask in (registry.devices, registry.get_runtime, registry.device_count):
         with pytest.raises(RuntimeError, match=message):
             ask("tpu")
@@ -117,7 +120,7 @@ def test_unknown_backend(fresh: dict[str, str]) -> None:
 
 def test_runtimes_of_installed_packages(fresh: dict[str, str]) -> None:
     fresh["fake"] = here("Fake")
-    assert registry.known() == ["cpu", "reference", "fake"]
+    assert registry.known() == [*BUILT_IN, "fake"]
     assert registry.default_backend() == "fake"
     assert registry.device_count() == 2
     assert [repr(d) for d in registry.local_devices()] == ["FakeDevice(id=0)"]
@@ -137,9 +140,10 @@ def test_broken_runtimes_stand_in_nobodys_way(fresh: dict[str, str]) -> None:
         gone="no_such_package_anywhere:Runtime",
         other="builtins:dict",
     )
-    assert sorted(registry.backends()) == ["cpu", "reference"]
+    assert {"cpu", "reference", "vmvx"} <= set(registry.backends()) <= set(BUILT_IN)
     assert registry.default_backend() == "cpu"
-    assert registry.failures() == {
+    ours = {name: why for name, why in registry.failures().items() if name not in BUILT_IN}
+    assert ours == {
         "broken": "OSError: libpretended.so: cannot open shared object file",
         "empty": "RuntimeError: the empty runtime found no device",
         "gone": "ModuleNotFoundError: No module named 'no_such_package_anywhere'",

@@ -1,0 +1,41 @@
+"""GPUs that IREE knows by the names of their architectures: CUDA, ROCm and Metal."""
+
+from __future__ import annotations
+
+from xpr.lowering.flags import INPUT_FLAGS, OUTPUT_FLAGS, FlagSet, ProgramHints
+from xpr.lowering.targets.base import Target
+
+
+def _flags(hints: ProgramHints) -> list[FlagSet]:
+    return [()]
+
+
+def _target(name: str, device: str, *flags: str, missing: frozenset[str] = frozenset()) -> Target:
+    return Target(
+        name=name,
+        base_flags=(
+            *INPUT_FLAGS,
+            *OUTPUT_FLAGS,
+            "--iree-opt-const-eval=false",
+            f"--iree-hal-target-device={device}",
+            *flags,
+        ),
+        choose_flags=_flags,
+        donation=False,
+        missing_types=missing,
+    )
+
+
+def cuda_target(architecture: str = "sm_80") -> Target:
+    """NVIDIA GPUs from `architecture` on."""
+    return _target("cuda", "cuda", f"--iree-cuda-target={architecture}")
+
+
+def rocm_target(architecture: str = "gfx942") -> Target:
+    """AMD GPUs of one `architecture`."""
+    return _target("rocm", "hip", f"--iree-rocm-target={architecture}")
+
+
+cuda = cuda_target()
+rocm = rocm_target()
+metal = _target("metal", "metal", missing=frozenset({"float64", "complex128"}))
