@@ -153,14 +153,14 @@ def _check_ragged(operand: Any, output: Any, numbers: dict[str, Any], size: int)
 
 
 def psend(x: Any, axis_name: Names, perm: Sequence[tuple[int, int]]) -> NoReturn:
-    """Raises NotImplementedError: one device at a time runs a program; see `ppermute`."""
+    """Raises NotImplementedError: there is nobody else to send to; `ppermute` does both at once."""
     _one_device("psend", axis_name)
 
 
 def precv(
     token: Any, out_shape: Any, axis_name: Names, perm: Sequence[tuple[int, int]]
 ) -> NoReturn:
-    """Raises NotImplementedError: one device at a time runs a program; see `ppermute`."""
+    """Raises NotImplementedError: nobody else can have sent; `ppermute` does both at once."""
     _one_device("precv", axis_name)
 
 

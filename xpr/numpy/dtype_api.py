@@ -64,7 +64,9 @@ def install_constructor(constructor: Any) -> None:
 
 
 def _scalar_type(name: str, numpy_type: Any) -> Any:
-    return ScalarType(name, (), {"dtype": np.dtype(numpy_type), "__module__": "xpr.numpy"})
+    text = f"The dtype {name}; called with a value it makes an array of that dtype."
+    members = {"dtype": np.dtype(numpy_type), "__module__": "xpr.numpy", "__doc__": text}
+    return ScalarType(name, (), members)
 
 
 # Some of these names hide Python's own inside this file, as they do in NumPy.

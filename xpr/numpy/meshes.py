@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -180,7 +181,8 @@ class _Joiner:
     at least, and where their own axes stand among these (-1: at the end).
     """
 
-    def __init__(self, name: str, axis: int, ndmin: int, place: int) -> None:
+    def __init__(self, name: str, summary: str, axis: int, ndmin: int, place: int) -> None:
+        self.__doc__ = f"{summary}\n\n{inspect.cleandoc(type(self).__doc__ or '')}"
         self._name = name
         self._default = (axis, ndmin, place)
 
@@ -230,7 +232,7 @@ class _Joiner:
 
 mgrid = _Mgrid()
 ogrid = _Ogrid()
-r_ = _Joiner("r_", 0, 1, -1)
-c_ = _Joiner("c_", -1, 2, 0)
+r_ = _Joiner("r_", "Joins along the first axis.", 0, 1, -1)
+c_ = _Joiner("c_", "Joins columns, along the last axis.", -1, 2, 0)
 s_ = np.s_
 index_exp = np.index_exp
