@@ -275,6 +275,6 @@ except RuntimeError as error:
 
     assert run("reference, cpu") == "reference [ReferenceDevice(id=0)]\n"
     assert run("") == "cpu [CpuDevice(id=0)]\n"
-    assert run("tpu,cpu") == (
-        "Unknown backend tpu in XPR_PLATFORMS. Available backends are ['cpu', 'reference']\n"
+    assert run("tpu,cpu").startswith(
+        "Unknown backend tpu in XPR_PLATFORMS. Available backends are ['cpu', 'reference', "
     )
