@@ -111,11 +111,12 @@ def worst_error(
     for a, b in zip(found, expected, strict=True):
         if a.shape != b.shape:
             return float("inf"), f"shape {a.shape} for {b.shape}"
-        if a.dtype.kind not in {"f": "f", "i": "iu", "u": "iu", "b": "b"}[b.dtype.kind]:
+        if a.dtype.kind not in {"f": "f", "c": "c", "i": "iu", "u": "iu", "b": "b"}[b.dtype.kind]:
             return float("inf"), f"dtype {a.dtype} for {b.dtype}"
         if b.size == 0:
             continue
-        error = numpy.max(numpy.abs(a.astype(numpy.float64) - b.astype(numpy.float64)))
+        wide = numpy.complex128 if b.dtype.kind == "c" else numpy.float64
+        error = numpy.max(numpy.abs(a.astype(wide) - b.astype(wide)))
         if not numpy.isfinite(error):
             return float("inf"), "NaN or infinity"
         scale = float(numpy.max(numpy.abs(b)))

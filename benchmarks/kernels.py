@@ -126,6 +126,15 @@ def _argsort(np: Any, lax: Any, x: Any) -> Any:
     return np.argsort(x, stable=True)
 
 
+def _fft(np: Any, lax: Any, x: Any) -> Any:
+    return np.fft.fft(x)
+
+
+def _fft_inputs(rng: Any, quick: bool) -> list[numpy.ndarray]:
+    parts = rng.standard_normal((2, 1 << (10 if quick else 18)), dtype=numpy.float32)
+    return [parts[0] + numpy.complex64(1j) * parts[1]]
+
+
 def _cumsum(np: Any, lax: Any, x: Any) -> Any:
     return np.cumsum(x)
 
@@ -255,6 +264,7 @@ KERNELS: tuple[Case, ...] = (
     _kernel(name="sort 4096", program=_sort, inputs=_normal((4096,))),
     _kernel(name="sort 1M", program=_sort, inputs=_normal((1_000_000,), quick=((20_000,),))),
     _kernel(name="argsort 1M", program=_argsort, inputs=_normal((1_000_000,), quick=((20_000,),))),
+    _kernel(name="fft 2^18", program=_fft, inputs=_fft_inputs),
     _kernel(
         name="cumsum 1M",
         program=_cumsum,
