@@ -1288,6 +1288,17 @@ def test_a_deep_tree_is_an_error_and_no_crash() -> None:
     assert out.stdout.split() == ["caught"] * 3
 
 
+def test_namedtuples_may_have_a_length_of_their_own() -> None:
+    class Rows(NamedTuple):
+        matrix: Any
+
+        def __len__(self) -> int:
+            return self.matrix.shape[0]  # leaves need have no shape
+
+    found = tu.tree_map_with_path(lambda path, x: (tu.keystr(path), x), Rows(7))
+    assert found == Rows((".matrix", 7))
+
+
 def test_surface() -> None:
     names = """DictKey FlattenedIndexKey GetAttrKey KeyEntry KeyPath Partial PyTreeDef SequenceKey
         all_leaves flatten_one_level flatten_one_level_with_keys is_tree_node keystr

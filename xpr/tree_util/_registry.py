@@ -242,7 +242,8 @@ def one_level(node: Any) -> Level | None:
         keys = sorted_keys(node)
         return Level(kind, (node.default_factory, keys), tuple(node[key] for key in keys))
     if _is_namedtuple(kind):
-        return Level(kind, kind, tuple(node))
+        # Not tuple(node), which asks for a length that the class may count in its own way.
+        return Level(kind, kind, tuple(tuple.__iter__(node)))
     return None
 
 
