@@ -22,7 +22,7 @@ from xpr.primitives.linalg import (
 register_linalg(cholesky_p, host.cholesky, loops.cholesky, 1 / 3)
 register_linalg(triangular_solve_p, host.triangular_solve, loops.triangular_solve, 1)
 register_linalg(lu_p, host.lu, lu.lu, 2 / 3)
-register_linalg(qr_p, host.qr, reflections.qr, 4)
+register_linalg(qr_p, householder.qr, reflections.qr, 4)
 register_linalg(qr_pivoted_p, householder.qr_pivoted, None, 4)
 register_linalg(eigh_p, host.eigh, jacobi.eigh, 9)
 register_linalg(svd_p, host.svd, jacobi.svd, 20)

@@ -12,6 +12,7 @@ from xpr.lax.loops import fori_loop
 from xpr.primitives import compare as cmp
 from xpr.primitives import reduce as red
 from xpr.primitives import shape as sh
+from xpr.primitives.convert import convert_element_type
 from xpr.primitives.creation import broadcasted_iota
 from xpr.primitives.slicing import dynamic_index_in_dim
 
@@ -43,6 +44,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
         return sh.broadcast_in_dim(x, shape, tuple(range(len(shape))))
 
     def exchange(i: Any, order: Any) -> Any:
+        i = convert_element_type(i, _INT32)
         other = cmp.eq(rows, spread(dynamic_index_in_dim(pivots, i, last)))
         here = spread(dynamic_index_in_dim(order, i, last))
         zero = sh.broadcast(_INT32.type(0), shape)
@@ -50,4 +52,4 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
         there = sh.broadcast_in_dim(there, shape, tuple(range(last)))
         return cmp.select(cmp.eq(rows, i), there, cmp.select(other, here, order))
 
-    return fori_loop(0, aval.shape[-1], exchange, rows)
+    return fori_loop(_INT32.type(0), _INT32.type(aval.shape[-1]), exchange, rows)

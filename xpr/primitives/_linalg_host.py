@@ -16,9 +16,9 @@ import numpy as np
 Host = np.ndarray[Any, Any]
 
 
-# From this size on SciPy's LAPACK is called matrix by matrix: for 512 by 512 it takes a fifth
-# (Cholesky) and two fifths (singular values) of the time of NumPy's, which loops over stacks.
-_LARGE = 64
+# From this size on SciPy's LAPACK is called matrix by matrix: for 512 by 512 it takes a fifth to
+# nine tenths of the time of NumPy's, which loops over stacks.
+LARGE = 64
 
 
 @functools.cache
@@ -32,7 +32,7 @@ def lapack(name: str, dtype: np.dtype[Any]) -> Any:
 
 def cholesky(x: Host) -> Host:
     """The lower Cholesky factors of Hermitian matrices, of which the lower triangle is read."""
-    out = _large_cholesky(x) if x.shape[-1] >= _LARGE else _small_cholesky(x)
+    out = _large_cholesky(x) if x.shape[-1] >= LARGE else _small_cholesky(x)
     failed = np.isnan(np.diagonal(out, axis1=-2, axis2=-1)).any(-1)
     if failed.any():
         out[failed] = np.tril(np.full_like(out[failed], np.nan))
@@ -149,23 +149,14 @@ def _permutation(pivots: list[int], size: int) -> list[int]:
     return order
 
 
-def qr(x: Host, *, full_matrices: bool) -> tuple[Host, Host]:
-    """Q and R by Householder reflections, with the signs of LAPACK's geqrf."""
-    m, n = x.shape[-2:]
-    if x.size == 0:
-        k = m if full_matrices else min(m, n)
-        q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*x.shape[:-2], m, k)).copy()
-        return q, np.zeros((*x.shape[:-2], k, n), x.dtype)
-    q, r = np.linalg.qr(x, mode="complete" if full_matrices else "reduced")
-    return np.ascontiguousarray(q), np.ascontiguousarray(r)
-
-
 def eigh(x: Host, *, lower: bool) -> tuple[Host, Host]:
     """Eigenvectors (columns) and ascending eigenvalues of Hermitian matrices."""
     real = x.real.dtype
     read = np.tril(x) if lower else np.triu(x)
 
     def one(matrices: Host) -> tuple[Host, ...]:
+        if matrices.ndim == 2 and len(matrices) >= LARGE:
+            return _large_eigh(matrices, lower)
         values, vectors = np.linalg.eigh(matrices, "L" if lower else "U")
         return vectors, values
 
@@ -173,22 +164,34 @@ def eigh(x: Host, *, lower: bool) -> tuple[Host, Host]:
     return vectors, values
 
 
+def _large_eigh(x: Host, lower: bool) -> tuple[Host, Host]:
+    # The transpose of rows in memory are LAPACK's columns: those of the conjugate matrix.
+    evd = lapack("heevd" if np.iscomplexobj(x) else "syevd", x.dtype)
+    values, vectors, info = evd(x.T, lower=int(not lower))
+    if info:
+        raise np.linalg.LinAlgError("the eigenvalues do not converge")
+    return vectors.conj() if np.iscomplexobj(x) else vectors, values
+
+
 def svd(x: Host, *, full_matrices: bool, compute_uv: bool) -> tuple[Host, ...]:
     """Descending singular values, and with `compute_uv` U and V^H."""
     m, n = x.shape[-2:]
     k, real = min(m, n), x.real.dtype
-    if not compute_uv:
-        return guarded(lambda a: (np.linalg.svd(a, compute_uv=False),), x, [((k,), real)])
 
     def one(matrices: Host) -> tuple[Host, ...]:
-        if matrices.ndim == 2 and k >= _LARGE:
-            u, s, vh, info = lapack("gesdd", x.dtype)(matrices, full_matrices=full_matrices)
+        if matrices.ndim == 2 and k >= LARGE:
+            how = {"full_matrices": int(full_matrices), "compute_uv": int(compute_uv)}
+            u, s, vh, info = lapack("gesdd", x.dtype)(matrices, **how)
             if info:
-                raise np.linalg.LinAlgError("gesdd does not converge")
-            return s, u, vh
+                raise np.linalg.LinAlgError("the singular values do not converge")
+            return (s, u, vh) if compute_uv else (s,)
+        if not compute_uv:
+            return (np.linalg.svd(matrices, compute_uv=False),)
         u, s, vh = np.linalg.svd(matrices, full_matrices=full_matrices)
         return s, u, vh
 
+    if not compute_uv:
+        return guarded(one, x, [((k,), real)])
     shapes = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
     if x.size == 0:
         u, vh = (

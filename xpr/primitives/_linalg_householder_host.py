@@ -11,15 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from xpr.primitives._linalg_host import Host, finite_only, lapack
+from xpr.primitives._linalg_host import LARGE, Host, finite_only, lapack
 
 
-def _each(function: Callable[..., Any], types: Sequence[Any], *operands: Host) -> tuple[Host, ...]:
+def _each(function: Callable[..., Any], types: Sequence[Any], x: Host) -> tuple[Host, ...]:
     """The results of `function` on each matrix of a stack; `types` are shapes and dtypes."""
-    batch = operands[0].shape[:-2]
+    batch = x.shape[:-2]
     out = tuple(np.empty((*batch, *shape), dtype) for shape, dtype in types)
     for index in np.ndindex(*batch):
-        for array, value in zip(out, function(*(x[index] for x in operands)), strict=True):
+        for array, value in zip(out, function(x[index]), strict=True):
             array[index] = value
     return out
 
@@ -64,15 +64,49 @@ def geqp3(x: Host) -> tuple[Host, Host, Host]:
     return factors, order, taus
 
 
+def qr(x: Host, *, full_matrices: bool) -> tuple[Host, Host]:
+    """Q and R by Householder reflections, with the signs of LAPACK's geqrf."""
+    *batch, m, n = x.shape
+    k = m if full_matrices else min(m, n)
+    if x.size == 0:
+        q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*batch, m, k)).copy()
+        return q, np.zeros((*batch, k, n), x.dtype)
+    if min(m, n) < LARGE:
+        q, r = np.linalg.qr(x, mode="complete" if full_matrices else "reduced")
+        return np.ascontiguousarray(q), np.ascontiguousarray(r)
+    function = lapack("geqrf", x.dtype)
+
+    def one(a: Host) -> tuple[Host, Host]:
+        factors, taus = _with_workspace(function, a)
+        return _q_and_r(factors, taus, full_matrices)
+
+    q, r = _each(one, [((m, k), x.dtype), ((k, n), x.dtype)], x)
+    return q, r
+
+
+def _q_and_r(factors: Host, taus: Host, full_matrices: bool) -> tuple[Host, Host]:
+    """Q and R of one matrix from R and the reflections below it."""
+    (m, n), k = factors.shape, len(taus)
+    width = m if full_matrices else k
+    reflections = factors[:, :width]
+    if width > n:
+        reflections = np.zeros((m, width), factors.dtype, order="F")
+        reflections[:, :n] = factors
+    return _product(reflections, taus), np.triu(factors[:width])
+
+
 def qr_pivoted(x: Host, *, full_matrices: bool) -> tuple[Host, Host, Host]:
     """Q, R and the order of the columns of the matrices of which they are the factors."""
     *batch, m, n = x.shape
+    k = m if full_matrices else min(m, n)
+    if x.size == 0:
+        return *qr(x, full_matrices=full_matrices), geqp3(x)[1]
     factors, order, taus = geqp3(x)
-    k = min(m, n)
-    width = m if full_matrices else k
-    reflections = np.zeros((*batch, m, width), x.dtype)
-    reflections[..., :k] = factors[..., :k]
-    return householder_product(reflections, taus), np.triu(factors[..., :width, :]), order
+    types = [((m, k), x.dtype), ((k, n), x.dtype)]
+    q, r = (np.empty((*batch, *shape), dtype) for shape, dtype in types)
+    for index in np.ndindex(*batch):
+        q[index], r[index] = _q_and_r(factors[index], taus[index], full_matrices)
+    return q, r, order
 
 
 def householder_product(a: Host, taus: Host) -> Host:
@@ -80,11 +114,15 @@ def householder_product(a: Host, taus: Host) -> Host:
     *_, m, n = a.shape
     if a.size == 0 or taus.size == 0:
         return np.broadcast_to(np.eye(m, n, dtype=a.dtype), a.shape).copy()
-    function = lapack("ungqr" if np.iscomplexobj(a) else "orgqr", a.dtype)
-    types = [((m, n), a.dtype)]
-    # A stack of rows of taus has one axis less: `_each` indexes both by the leading axes.
-    (out,) = _each(lambda x, tau: _with_workspace(function, x, tau), types, a, taus)
+    out = np.empty(a.shape, a.dtype)
+    for index in np.ndindex(*a.shape[:-2]):
+        out[index] = _product(a[index], taus[index])
     return out
+
+
+def _product(a: Host, taus: Host) -> Host:
+    (q,) = _with_workspace(lapack("ungqr" if np.iscomplexobj(a) else "orgqr", a.dtype), a, taus)
+    return q
 
 
 def hessenberg(x: Host) -> tuple[Host, Host]:

@@ -209,7 +209,7 @@ qr_p = define(
     family=_FAMILY,
     doc="Q with orthonormal columns and upper triangular R, by Householder reflections.",
     abstract=_qr_abstract,
-    reference=host.qr,
+    reference=householder.qr,
     jvp=rules.qr_jvp,
     transpose=NOT_LINEAR,
     batch=rules.front_batch("qr", 2),
@@ -322,7 +322,7 @@ def eigh(
 
     The eigenvalues ascend, whatever `sort_eigenvalues` says. With `symmetrize_input` the Hermitian
     part of `x` is meant; without, the triangle that `lower` names. `subset_by_index` is the first
-    place of the eigenvalues that are wanted and the one after the last. `implementation` is ignored.
+    place of the wanted eigenvalues and the one after the last. `implementation` is ignored.
     Raises TypeError for other dtypes than float32, float64, complex64 and complex128, ValueError
     for matrices that are not square and for a subset that is none.
 
