@@ -17,32 +17,55 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xpr
+
 LISTS = sorted(Path(__file__).with_name("surface").glob("*.txt"))
 NAMES = [
     name.replace("jax", "xpr", 1) for page in LISTS for name in page.read_text().split() if name
 ]
 # What is not offered, and why.
 EXCEPTIONS: dict[str, str] = {}
+# The parameters of their functions, a function a line, as `spelled` writes them.
+SIGNATURES = Path(__file__).with_name("surface") / "signatures" / "functions.txt"
+_NAMED = "a ufunc: the call takes what JAX's takes, but its signature shows the operands' names"
+_WIDER = "takes all that JAX takes, and more"
+OTHER_PARAMETERS: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            f"jax.numpy.{name}"
+            for name in "add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and "
+            "logical_or logical_xor maximum minimum multiply negative subtract".split()
+        ),
+        _NAMED,
+    ),
+    "jax.numpy.array": "JAX's own takes its old positional arguments by *args; NumPy's are named",
+    "jax.numpy.empty_like": _WIDER,
+    "jax.numpy.float_power": "positional parameters of other names, as those of `power`",
+    "jax.numpy.set_printoptions": "NumPy's own parameters, by name",
+    "jax.numpy.linalg.matmul": _WIDER,
+    "jax.numpy.linalg.tensordot": _WIDER,
+    "jax.lax.all_gather": "`to` is about values that vary over devices, of which there is one",
+    "jax.lax.cond": "takes both of JAX's orders of arguments, so they have no names of their own",
+    "jax.lax.random_gamma_grad": "parameters that JAX leaves without names have names",
+}
 SHARE = 0.99
 MIN_LINE = 12
 
 
 def resolve(name: str) -> Any:
-    """The object of that dotted name; AttributeError if there is none."""
-    parts = name.split(".")
-    for count in range(len(parts), 0, -1):
-        module = ".".join(parts[:count])
-        try:
-            found = importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            # Another module that is missing is an error of its own.
-            if not module.startswith(str(error.name)):
-                raise
-            continue
-        for part in parts[count:]:
-            found = getattr(found, part)
-        return found
-    raise AttributeError(name)
+    """The object of that dotted name; AttributeError if there is none.
+
+    Attributes come first: some functions have the names of the files that they are in.
+    """
+    found: Any = xpr
+    path = "xpr"
+    for part in name.split(".")[1:]:
+        path += "." + part
+        if inspect.ismodule(found) and not hasattr(found, part):
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(path)
+        found = getattr(found, part)
+    return found
 
 
 def needs_documentation(value: Any) -> bool:
@@ -112,6 +135,41 @@ def test_documentation_is_about_the_thing_itself() -> None:
         if owner is not value:
             shared.append((first, name))
     assert shared == []
+
+
+def spelled(function: Any) -> str:
+    """The parameters: "=" marks a default, "/" and "*" stand where they do in a definition."""
+    words: list[str] = []
+    parameters = list(inspect.signature(function).parameters.values())
+    kinds = [p.kind for p in parameters]
+    marks = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    for i, p in enumerate(parameters):
+        before = kinds[i - 1] if i else None
+        if p.kind is p.KEYWORD_ONLY and before not in (p.KEYWORD_ONLY, p.VAR_POSITIONAL):
+            words.append("*")
+        words.append(marks.get(p.kind, "") + p.name + ("" if p.default is p.empty else "="))
+        if p.kind is p.POSITIONAL_ONLY and p.kind not in kinds[i + 1 : i + 2]:
+            words.append("/")
+    return " ".join(words)
+
+
+def test_parameters_are_those_of_jax() -> None:
+    """Names, order, kinds and which ones may be left out."""
+    different = {}
+    for line in SIGNATURES.read_text().splitlines():
+        name, _, wanted = line.partition(" ")
+        found = spelled(resolve(name.replace("jax", "xpr", 1)))
+        if found != wanted and name not in OTHER_PARAMETERS:
+            different[name] = (found, wanted)
+    assert different == {}
+
+
+def test_other_parameters_take_more() -> None:
+    """What differs from JAX differs in fact, and says why."""
+    lines = dict(line.split(" ", 1) for line in SIGNATURES.read_text().splitlines() if " " in line)
+    for name, reason in OTHER_PARAMETERS.items():
+        assert len(reason) > MIN_LINE
+        assert spelled(resolve(name.replace("jax", "xpr", 1))) != lines[name]
 
 
 def test_nothing_comes_from_another_implementation() -> None:

@@ -423,6 +423,10 @@ def test_orders_and_searches() -> None:
     np.testing.assert_array_equal(
         jnp.take_along_axis(rows, jnp.array([[2], [0]]), axis=1), [[3], [4]]
     )
+    last = jnp.array([[-1], [0]])
+    for wrap, want in ((None, 3), (True, 3), (False, np.iinfo(np.int32).min)):
+        found = jnp.take_along_axis(rows, last, axis=1, wrap_negative_indices=wrap)
+        np.testing.assert_array_equal(found, [[want], [4]])
     first, second = jnp.unstack(rows)
     np.testing.assert_array_equal(jnp.concat([first, second]), np.arange(1, 7))
     np.testing.assert_array_equal(

@@ -40,7 +40,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
-    _split_transpose: bool | None = None,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """Applies `f` to one slice of `xs` after another, and carries a value along.
 

@@ -368,8 +368,13 @@ def take_along_axis(
     axis: int | None = -1,
     mode: str | None = None,
     fill_value: Any = None,
+    *,
+    wrap_negative_indices: bool | None = None,
 ) -> Any:
     """Elements of `arr` along `axis`, matching the other axes of `indices` position by position.
+
+    Negative indices count from the end, unless `wrap_negative_indices` is False: then they are out
+    of bounds. The default depends on `mode`: they count from the end in "fill" and "clip".
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.array([[3, 1, 2]])
@@ -387,7 +392,10 @@ def take_along_axis(
                 "take_along_axis with axis=None requires 1-D indices, got shape "
                 f"{get_aval(idx).shape}"
             )
-        return take_along_axis(sh.reshape(x, (get_aval(x).size,)), idx, 0, mode, fill_value)
+        flat = sh.reshape(x, (get_aval(x).size,))
+        return take_along_axis(
+            flat, idx, 0, mode, fill_value, wrap_negative_indices=wrap_negative_indices
+        )
     shape, ishape = get_aval(x).shape, get_aval(idx).shape
     if len(shape) != len(ishape):
         raise ValueError(
@@ -401,7 +409,9 @@ def take_along_axis(
                 tuple(1 if k == axis else n for k, n in enumerate(s)) for s in (ishape, shape)
             ]
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={others}")
-    if mode is None or mode in ("fill", "clip"):
+    if wrap_negative_indices is None:
+        wrap_negative_indices = mode is None or mode in ("fill", "clip")
+    if wrap_negative_indices:
         idx = _from_end(idx, shape[axis])
     # Axes of equal size run in step. An axis that only the indices have is one of the batch, an
     # axis that only the array has is taken whole.

@@ -191,7 +191,7 @@ def _refuse(name: str, out: Any) -> None:
         raise NotImplementedError(f"The 'out' argument to jnp.{name} is not supported.")
 
 
-def iscomplex(x: ArrayLike, /) -> Array:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether each element has an imaginary part that is not 0."""
     x, dtype = one_operand("iscomplex", x)
     if not dtypes.is_complex(dtype):
@@ -199,7 +199,7 @@ def iscomplex(x: ArrayLike, /) -> Array:
     return to_bool(el.imag_p.bind(x))
 
 
-def isreal(x: ArrayLike, /) -> Array:
+def isreal(x: ArrayLike) -> Array:
     """Whether the imaginary part of each element is 0."""
     return bits.not_p.bind(iscomplex(x))
 

@@ -24,7 +24,7 @@ from xpr.primitives import integer as bits
 from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import full, iota
 from xpr.primitives.cumulative import cumsum
-from xpr.primitives.shape import broadcast_in_dim, reshape
+from xpr.primitives.shape import broadcast_in_dim, require_no_sharding, reshape
 from xpr.primitives.slicing import slice_in_dim
 from xpr.primitives.sort import sort
 
@@ -250,6 +250,7 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: ArrayLike | None = None,
+    out_sharding: Any = None,
 ) -> Array:
     """The values below which `q` percent of the elements along `axis` lie, as `quantile`.
 
@@ -257,6 +258,7 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 50)
     Array(2., dtype=float32)
     """
+    require_no_sharding("percentile", out_sharding)
     levels = _hundredth("percentile", q)
     return _quantiles(
         "percentile", a, levels, axis, out, overwrite_input, method, keepdims, weights, False

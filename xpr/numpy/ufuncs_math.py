@@ -325,7 +325,7 @@ def sinc(x: ArrayLike, /) -> Array:
     return with_weak_type_of(x, out)
 
 
-def i0(x: ArrayLike, /) -> Array:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 0, of a real number.
 
     Raises ValueError for complex operands.

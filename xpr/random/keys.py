@@ -347,14 +347,14 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     return _seeded("PRNGKey", seed)
 
 
-def key_dtype(impl: Any = None) -> KeyType:
-    """The dtype of arrays of typed keys of the generator `impl`.
+def key_dtype(impl_spec: Any = None) -> KeyType:
+    """The dtype of arrays of typed keys of the generator `impl_spec`.
 
     >>> import xpr
     >>> xpr.random.key_dtype() == xpr.random.key(0).dtype
     True
     """
-    _require_impl(impl)
+    _require_impl(impl_spec)
     return _KEY_TYPE
 
 
