@@ -109,7 +109,9 @@ def test_dtypes() -> None:
             assert jnp.fft.fft(x.astype(dtype)).dtype == np.dtype(wanted)
         assert jnp.fft.irfft(x.astype("c8")).dtype == np.float32
         assert jnp.fft.irfft(x.astype("c16")).dtype == np.float64
-        assert jnp.fft.fft(x).dtype == np.complex128
+        assert jnp.fft.fft(x.astype(np.int64)).dtype == np.complex128
+        assert jnp.fft.fft(x.astype(np.int32)).dtype == np.complex64
+        assert jnp.fft.rfft(x.astype(np.bool_)).dtype == np.complex64
 
 
 def test_empty_arrays_and_scalars() -> None:

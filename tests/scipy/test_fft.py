@@ -74,6 +74,9 @@ def test_dtypes_and_empty_arrays() -> None:
         found = xfft.dct(x.astype(dtype))
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, scipy.fft.dct(x.astype(dtype).astype("f4")), rtol=1e-5)
+    with override("enable_x64", True):
+        assert xfft.dct(x.astype(np.int32)).dtype == np.float32
+        assert xfft.idct(x.astype(np.int64)).dtype == np.float64
     for name in NAMES:
         assert getattr(xfft, name)(np.zeros((0, 3), np.float32)).shape == (0, 3)
 

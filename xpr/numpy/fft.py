@@ -1,6 +1,6 @@
 """Discrete Fourier transforms, under the names of `jax.numpy.fft`.
 
-Transforms keep single and double precision; integers become floats of the default precision.
+Transforms keep single and double precision; integers become complex64, those of 64 bits complex128.
 `norm` says which direction is divided by the number n of elements: "backward" (the default, also
 None) the inverse one, "forward" the forward one, "ortho" both by its square root. Functions with
 an argument `n` or `s` first cut the axes to these lengths, or fill them up with zeros.
@@ -23,7 +23,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array as _AnyArray
 from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, convert
+from xpr.numpy._promote import as_operand, convert, to_inexact
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.creation import placed
 from xpr.numpy.dtype_api import requested_dtype
@@ -300,7 +300,7 @@ def _frequencies(name: str, n: Any, d: Any, dtype: DTypeLike, device: Any, *, ha
     if isinstance(n, Tracer):
         raise n._concretization(f"the n argument of fft.{name} must be known when it is traced")
     wanted = dtypes.default_dtype("f") if dtype is None else requested_dtype(dtype, name)
-    computed = real_dtype(wanted) if dtypes.is_inexact(wanted) else dtypes.default_dtype("f")
+    computed = real_dtype(to_inexact(wanted))
     size = operator.index(n)
     k = iota(np.dtype(np.int32), (size // 2 + 1 if half else max(size, 0)))
     if not half and size > 0:

@@ -192,16 +192,20 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
 
     "fft" and "ifft" take complex [..., *fft_lengths] and keep the type; "rfft" takes real arrays
     of that shape and gives the first n // 2 + 1 frequencies of the last axis, complex; "irfft" is
-    its inverse, which takes those. Other real dtypes become complex64, or floats for "rfft". Raises
-    ValueError for shapes that do not fit the lengths, more than three of these, complex operands
-    of "rfft" and unknown names; TypeError for other kinds of `fft_type`.
+    its inverse, which takes those. Other dtypes become complex64, or float32 for "rfft"; integers
+    of 64 bits become complex128 or float64. Raises ValueError for shapes that do not fit the lengths,
+    more than three of these, 16-bit floats or complex operands of "rfft" and unknown names;
+    TypeError for other kinds of `fft_type`.
 
     >>> fft(np.array([1, 2, 3, 4], np.complex64), "fft", (4,))
     Array([10.+0.j, -2.+2.j, -2.+0.j, -2.-2.j], dtype=complex64)
     """
     kind = _as_fft_type(fft_type)
     dtype = get_aval(x).dtype
-    floating = dtype if dtypes.is_inexact(dtype) else dtypes.default_dtype("f")
+    # Of integers only those of 64 bits become floats of 64 bits.
+    floating = dtype
+    if not dtypes.is_inexact(dtype):
+        floating = np.dtype(np.float64 if dtype.itemsize == 8 else np.float32)
     if kind == FftType.RFFT:
         if dtypes.is_complex(dtype):
             raise ValueError("only real valued inputs supported for rfft")

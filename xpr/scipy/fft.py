@@ -19,7 +19,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, convert
+from xpr.numpy._promote import as_operand, convert, to_inexact
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.fft import irfft, rfft
 from xpr.numpy.joining import concatenate, stack
@@ -92,7 +92,7 @@ def _checked(name: str, x: Any, type: int, norm: str | None) -> Array:
         raise NotImplementedError(f"Only DCT type 2 is implemented; fft.{name} got {type = }")
     if norm not in (None, "backward", "ortho"):
         raise ValueError(f"fft.{name}: {norm = } is not implemented")
-    dtype = operand.dtype if dtypes.is_inexact(operand.dtype) else dtypes.default_dtype("f")
+    dtype = to_inexact(operand.dtype)
     wide = complex_dtype(dtype)
     return convert(operand, wide if dtypes.is_complex(dtype) else real_dtype(wide))
 
