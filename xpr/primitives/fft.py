@@ -190,10 +190,10 @@ def _as_fft_type(fft_type: Any) -> FftType:
 def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
     """The transform `fft_type` of the innermost axes of `x`, as many as there are `fft_lengths`.
 
-    "fft" and "ifft" take complex [..., *fft_lengths] and keep the type; "rfft" takes real arrays
-    of that shape and gives the first n // 2 + 1 frequencies of the last axis, complex; "irfft" is
-    its inverse, which takes those. Other dtypes become complex64, or float32 for "rfft"; integers
-    of 64 bits become complex128 or float64. Raises ValueError for shapes that do not fit the lengths,
+    "fft" and "ifft" take complex [..., *fft_lengths] and keep the type; "rfft" takes real arrays of
+    that shape and gives the first n // 2 + 1 frequencies of the last axis, complex; "irfft" is its
+    inverse, which takes those. Other dtypes become complex64, or float32 for "rfft"; integers of 64
+    bits become complex128 or float64. Raises ValueError for shapes that do not fit the lengths,
     more than three of these, 16-bit floats or complex operands of "rfft" and unknown names;
     TypeError for other kinds of `fft_type`.
 
