@@ -39,6 +39,8 @@ def repeated(
 
     With `unless` the loop ends before it where `unless(i, *values)`, a boolean of rank 0, holds.
     """
+    if count <= 1 and unless is None:
+        return list(body(np.int32(0), *fixed, *start) if count else start)
 
     def step(*args: Any) -> list[Any]:
         own, i, values = args[: len(fixed)], args[len(fixed)], args[len(fixed) + 1 :]

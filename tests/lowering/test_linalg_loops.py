@@ -15,6 +15,7 @@ from xpr.interpreters.jvp import jvp_flat
 from xpr.lowering.targets.cpu import cpu
 from xpr.primitives import linalg as p
 from xpr.primitives import linalg_householder as h
+from xpr.primitives import linalg_tridiagonal as t
 
 
 @pytest.fixture(autouse=True)
@@ -196,3 +197,33 @@ def test_derivatives_of_loops() -> None:
     )
     for slope, high, low in zip(found, more, less, strict=True):
         np.testing.assert_allclose(slope, (high - low) / (2 * step), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_tridiagonal_equations(dtype: str) -> None:
+    low, middle, high = _operand(dtype, 3, 2, 6)
+    right = _operand(dtype, 2, 6, 3)
+    singular = low.copy(), middle.copy()
+    singular[0][0, 1] = singular[1][0, 0] = 0
+
+    def solved(perturb: bool) -> Any:
+        return lambda *x: t.tridiagonal_solve(*x, perturb_singular=perturb)
+
+    one = np.array([2.0], dtype)
+    cases: list[Case] = [
+        (solved(False), [low, middle, high, right]),
+        (solved(False), [*singular, high, right]),
+        (solved(True), [*singular, high, right]),
+        (solved(False), [one, one, one, one[None]]),
+    ]
+    found = _run(cases)
+    with override("enable_x64", True):
+        expected = run_reference(cases)
+    tolerance = 1e-4 if dtype == "float32" else 1e-12
+    for (x,), (y,) in zip(found, expected, strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+    matrix = np.stack([np.diag(m) for m in middle])
+    for k in range(2):
+        matrix[k] += np.diag(low[k, 1:], -1) + np.diag(high[k, :-1], 1)
+    np.testing.assert_allclose(matrix @ found[0][0], right, atol=tolerance)
+    assert np.isnan(found[1][0][0]).all()
