@@ -203,8 +203,8 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 def poly(seq_of_zeros: ArrayLike) -> Array:
     """The coefficients of the polynomial with those zeros and leading coefficient 1.
 
-    Raises NotImplementedError for a matrix, whose zeros would be its eigenvalues, and ValueError
-    for other arrays of several axes.
+    Of a square matrix it is the characteristic polynomial, complex: its zeros are the eigenvalues.
+    Raises ValueError for other arrays of several axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.poly(jnp.array([1, 2]))
@@ -213,7 +213,10 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     x = _inexact("poly", seq_of_zeros)
     shape = get_aval(x).shape
     if len(shape) == 2 and shape[0] == shape[1] != 0:
-        raise NotImplementedError("poly of a matrix needs its eigenvalues: pass them as a vector")
+        # Not every program needs eigenvalues.
+        from xpr.numpy import linalg  # noqa: PLC0415
+
+        return poly(linalg.eigvals(x))
     if len(shape) > 1:
         raise ValueError(f"input must be 1d or non-empty square 2d array, got shape {shape}.")
     if not shape:
