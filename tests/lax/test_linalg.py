@@ -281,6 +281,18 @@ def test_large_factors(dtype: str) -> None:
         _close(values / n, s / n, dtype)
 
 
+def test_a_large_matrix_that_is_not_finite_is_alone() -> None:
+    a = _random(20, "float64", 2, 70, 70)
+    hermitian = a + _adjoint(a)
+    hermitian[0, 3, 3] = a[0, 3, 4] = np.inf
+    for found in (linalg.svd(a), linalg.eigh(hermitian)):
+        for x in map(np.asarray, found):
+            assert np.isnan(x[0]).all()
+            assert np.isfinite(x[1]).all()
+    v, w = (np.asarray(x[1]) for x in linalg.eigh(hermitian))
+    _close((v * w) @ v.T, hermitian[1], "float64", 10)
+
+
 # ---- errors
 
 

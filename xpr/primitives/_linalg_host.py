@@ -154,13 +154,15 @@ def eigh(x: Host, *, lower: bool) -> tuple[Host, Host]:
     real = x.real.dtype
     read = np.tril(x) if lower else np.triu(x)
 
-    def one(matrices: Host) -> tuple[Host, ...]:
-        if matrices.ndim == 2 and len(matrices) >= LARGE:
-            return _large_eigh(matrices, lower)
+    def small(matrices: Host) -> tuple[Host, ...]:
         values, vectors = np.linalg.eigh(matrices, "L" if lower else "U")
         return vectors, values
 
-    vectors, values = guarded(one, read, [(x.shape[-2:], x.dtype), (x.shape[-1:], real)])
+    def large(matrix: Host) -> tuple[Host, ...]:
+        return _large_eigh(matrix, lower)
+
+    types = [(x.shape[-2:], x.dtype), (x.shape[-1:], real)]
+    vectors, values = _guarded(small, large, x.shape[-1], read, types)
     return vectors, values
 
 
@@ -178,40 +180,48 @@ def svd(x: Host, *, full_matrices: bool, compute_uv: bool) -> tuple[Host, ...]:
     m, n = x.shape[-2:]
     k, real = min(m, n), x.real.dtype
 
-    def one(matrices: Host) -> tuple[Host, ...]:
-        if matrices.ndim == 2 and k >= LARGE:
-            how = {"full_matrices": int(full_matrices), "compute_uv": int(compute_uv)}
-            u, s, vh, info = lapack("gesdd", x.dtype)(matrices, **how)
-            if info:
-                raise np.linalg.LinAlgError("the singular values do not converge")
-            return (s, u, vh) if compute_uv else (s,)
+    def large(matrix: Host) -> tuple[Host, ...]:
+        how = {"full_matrices": int(full_matrices), "compute_uv": int(compute_uv)}
+        u, s, vh, info = lapack("gesdd", x.dtype)(matrix, **how)
+        if info:
+            raise np.linalg.LinAlgError("the singular values do not converge")
+        return (s, u, vh) if compute_uv else (s,)
+
+    def small(matrices: Host) -> tuple[Host, ...]:
         if not compute_uv:
             return (np.linalg.svd(matrices, compute_uv=False),)
         u, s, vh = np.linalg.svd(matrices, full_matrices=full_matrices)
         return s, u, vh
 
     if not compute_uv:
-        return guarded(one, x, [((k,), real)])
+        return _guarded(small, large, k, x, [((k,), real)])
     shapes = ((m, m), (n, n)) if full_matrices else ((m, k), (k, n))
     if x.size == 0:
         u, vh = (
             np.broadcast_to(np.eye(*s, dtype=x.dtype), (*x.shape[:-2], *s)).copy() for s in shapes
         )
         return np.zeros((*x.shape[:-2], k), real), u, vh
-    return guarded(one, x, [((k,), real), *((s, x.dtype) for s in shapes)])
+    types = [((k,), real), *((s, x.dtype) for s in shapes)]
+    return _guarded(small, large, k, x, types)
 
 
-def guarded(
-    function: Callable[[Host], tuple[Host, ...]], x: Host, types: list[tuple[tuple[int, ...], Any]]
+Function = Callable[[Host], tuple[Host, ...]]
+
+
+def _guarded(
+    small: Function, large: Function, size: int, x: Host, types: list[tuple[tuple[int, ...], Any]]
 ) -> tuple[Host, ...]:
-    """`function` on the matrices that are finite and for which it converges; NaN for the others."""
+    """Results for the matrices that are finite and that converge; NaN for the others.
+
+    `small` takes a stack, `large` one matrix; the `size` of the matrices says which is called.
+    """
     batch = x.shape[:-2]
-    finite = np.asarray(np.isfinite(x).all((-2, -1)))
-    if finite.all():
+    if size < LARGE and np.isfinite(x).all():
         try:
-            return tuple(np.ascontiguousarray(v) for v in function(x))
+            return tuple(np.ascontiguousarray(v) for v in small(x))
         except np.linalg.LinAlgError:
             pass  # one of the stack does not converge: each alone below, the others count
+    function = small if size < LARGE else large
     out = tuple(np.full((*batch, *s), np.nan, d) for s, d in types)
     for index in finite_places(x):
         try:
