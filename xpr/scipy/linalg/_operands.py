@@ -9,6 +9,7 @@ from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, one_inexact, promote_dtypes_inexact
 from xpr.numpy._typing import Array
 from xpr.numpy.linalg._operands import check_square
+from xpr.transforms.vmap import vmap
 
 # What says which memory may be overwritten and what is checked beforehand is there for programs
 # that give it: arrays are immutable, and values cannot be checked while a function is traced.
@@ -52,3 +53,10 @@ def equations(name: str, a: Array, b: Array) -> tuple[Array, Array, bool]:
     batch = jnp.broadcast_shapes(a.shape[:-2], right.shape[:-2])
     left, right = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, right))
     return left, right, vectors
+
+
+def stacked(function: Any, axes: int) -> Any:
+    """`function`, of matrices, for stacks of them with so many leading axes."""
+    for _ in range(axes):
+        function = vmap(function)
+    return function

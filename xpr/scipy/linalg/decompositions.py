@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Iterator
 from typing import Any
 
 import xpr.numpy as jnp
+from xpr.lax.polar import qdwh
 from xpr.numpy._typing import Array, ArrayLike
-from xpr.numpy.linalg._operands import adjoint, conjugated, epsilon, identities, product
+from xpr.numpy.linalg._operands import adjoint, conjugated, product
 from xpr.primitives import linalg as _linalg
 from xpr.primitives.linalg_householder import geqrf
-from xpr.scipy.linalg._operands import matrices, promoted, square_matrices
+from xpr.scipy.linalg._operands import matrices, promoted, square_matrices, stacked
 
 # ---- Cholesky
 
@@ -211,11 +209,9 @@ def polar(
 ) -> tuple[Array, Array]:
     """U with orthonormal columns (or rows, if wide) and Hermitian P with U P = `a` [..., m, n].
 
-    With `side` "left" it is P U = `a`. `method` is "qdwh", an iteration of products and QR and
-    Cholesky factors that stops when it has converged to `eps` (by default the dtype's epsilon) or
-    after `max_iterations`, or "svd", to which these say nothing. Y. Nakatsukasa, Z. Bai, F. Gygi,
-    "Optimizing Halley's iteration for computing the matrix polar decomposition", 2010. Raises
-    ValueError for another `side` or `method`.
+    With `side` "left" it is P U = `a`. `method` is "qdwh", the iteration of `lax.linalg.qdwh`, to
+    which `eps` and `max_iterations` are given, or "svd", which has no derivative where singular
+    values are equal. Raises ValueError for another `side` or `method`.
 
     >>> import xpr.numpy as jnp
     >>> u, p = polar(jnp.array([[1.0, -2.0], [2.0, 1.0]]))
@@ -234,58 +230,16 @@ def polar(
         if side == "right":
             return unitary, product(adjoint(right) * values[..., None, :], right)
         return unitary, product(left * values[..., None, :], adjoint(left))
-    limit = epsilon(x) if eps is None else float(eps)
-    steps = 100 if max_iterations is None else operator.index(max_iterations)
     wide = x.shape[-2] < x.shape[-1]
-    unitary = _unitary_factor(adjoint(x) if wide else x, limit, steps)
-    unitary = adjoint(unitary) if wide else unitary
+
+    def factor(one: Array) -> Array:
+        return qdwh(one, eps=eps, max_iterations=max_iterations)[0]
+
+    if not x.size:
+        unitary = jnp.broadcast_to(jnp.eye(*x.shape[-2:], dtype=x.dtype), x.shape)
+    else:
+        unitary = stacked(factor, x.ndim - 2)(adjoint(x) if wide else x)
+        unitary = adjoint(unitary) if wide else unitary
     back = adjoint(unitary)
     p = product(back, x) if side == "right" else product(x, back)
     return unitary, (p + adjoint(p)) / 2
-
-
-def _unitary_factor(x: Array, eps: float, steps: int) -> Array:
-    """The unitary polar factor of matrices that are not wide.
-
-    The weights depend on the least singular value, for which an epsilon of the greatest is taken:
-    so they are known before, and with them the number of steps, about 6.
-    """
-    if not x.size:
-        return jnp.broadcast_to(jnp.eye(*x.shape[-2:], dtype=x.dtype), x.shape)
-    sizes = jnp.abs(x)
-    bound = jnp.sqrt(
-        jnp.max(jnp.sum(sizes, axis=-1), axis=-1) * jnp.max(jnp.sum(sizes, axis=-2), axis=-1)
-    )
-    x = x / jnp.where(bound == 0, 1, bound)[..., None, None].astype(x.dtype)
-    one = identities(x, x.shape[-1])
-    for a, b, c in _halley_weights(epsilon(x), eps, steps):
-        if c > 100:
-            both = jnp.concatenate([math.sqrt(c) * x, one], axis=-2)
-            q, _ = _linalg.qr(both, full_matrices=False)
-            m = x.shape[-2]
-            moved = product(q[..., :m, :], adjoint(q[..., m:, :])) / math.sqrt(c)
-        else:
-            factor = _linalg.cholesky(one + c * product(adjoint(x), x))
-            moved = x
-            for turned in (True, False):
-                moved = _linalg.triangular_solve(
-                    factor, moved, lower=True, transpose_a=turned, conjugate_a=turned
-                )
-        x = (b / c) * x + (a - b / c) * moved
-    # One step of Newton and Schulz makes the columns orthonormal to rounding.
-    return 1.5 * x - 0.5 * product(x, product(adjoint(x), x))
-
-
-def _halley_weights(least: float, eps: float, steps: int) -> Iterator[tuple[float, float, float]]:
-    """The weights of each step, from the least singular value until it is 1 up to `eps`."""
-    for _ in range(steps):
-        if abs(1 - least) <= 5 * eps:
-            return
-        square = least * least
-        d = (4 * (1 - square) / square**2) ** (1 / 3)
-        root = math.sqrt(1 + d)
-        a = root + 0.5 * math.sqrt(8 - 4 * d + 8 * (2 - square) / (square * root))
-        b = (a - 1) ** 2 / 4
-        c = a + b - 1
-        yield a, b, c
-        least = min(least * (a + b * square) / (1 + c * square), 1.0)

@@ -17,8 +17,7 @@ from xpr.primitives.linalg import triangular_solve
 from xpr.primitives.linalg_general import schur as _schur
 from xpr.primitives.linalg_householder import hessenberg as _hessenberg
 from xpr.primitives.linalg_householder import householder_product
-from xpr.scipy.linalg._operands import promoted, square_matrices
-from xpr.transforms.vmap import vmap
+from xpr.scipy.linalg._operands import promoted, square_matrices, stacked
 
 # ---- Hermitian matrices
 
@@ -186,13 +185,6 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
         return lax.fori_loop(0, n - 1, step, (t, z))
 
     return stacked(one, t.ndim - 2)(t, z)
-
-
-def stacked(function: Any, axes: int) -> Any:
-    """`function`, of matrices, for stacks of them with so many leading axes."""
-    for _ in range(axes):
-        function = vmap(function)
-    return function
 
 
 def _triangular_at(i: Array, t: Array, z: Array) -> tuple[Array, Array]:

@@ -16,8 +16,8 @@ from xpr.numpy.linalg._operands import adjoint, epsilon, identities, product, re
 from xpr.primitives.custom import stop_gradient
 from xpr.primitives.linalg import triangular_solve
 from xpr.scipy.linalg._columns import by_columns, column_of, solve_shifted
-from xpr.scipy.linalg._operands import promoted, square_matrices
-from xpr.scipy.linalg.eigenvalues import as_complex, schur, stacked
+from xpr.scipy.linalg._operands import promoted, square_matrices, stacked
+from xpr.scipy.linalg.eigenvalues import as_complex, schur
 from xpr.transforms.derivatives import jvp
 
 # ---- the exponential
