@@ -18,12 +18,13 @@ from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, one_inexact, promote_dtypes
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
+from xpr.primitives._linalg_checks import strong
 
 Host = np.ndarray[Any, Any]
 
 
 def _vectors(name: str, x: Any) -> Array:
-    return jnp.atleast_1d(as_array(as_operand(name, x)))
+    return jnp.atleast_1d(strong(as_array(as_operand(name, x))))
 
 
 def _filled(elements: Array, places: Host) -> Array:
