@@ -419,6 +419,8 @@ def test_orders_and_searches() -> None:
     np.testing.assert_array_equal(
         jnp.searchsorted(x, jnp.array([1, 2, 3]), side="right", sorter=by), [2, 4, 4]
     )
+    nothing = jnp.zeros(0)
+    np.testing.assert_array_equal(jnp.searchsorted(nothing, x, sorter=jnp.argsort(nothing)), 0)
     rows = jnp.array([[1, 2, 3], [4, 5, 6]])
     np.testing.assert_array_equal(
         jnp.take_along_axis(rows, jnp.array([[2], [0]]), axis=1), [[3], [4]]

@@ -66,7 +66,7 @@ def searchsorted(
                 "Indexer must have integer or boolean type, got indexer with type "
                 f"{get_aval(order).dtype}"
             )
-        x = rows_at(x, order)
+        x = rows_at(x, order) if get_aval(x).size else x
     shape = get_aval(q).shape
     index = dtypes.default_dtype("i")
     if not get_aval(x).size or not get_aval(q).size:
