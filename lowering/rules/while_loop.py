@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Var
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -30,12 +30,38 @@ def _while_lower(
             )
         except NotInRegisters:
             pass  # the plain form takes every program
+    ignored = _ignored(body_jaxpr, body_nconsts)
+
+    def body(inner: LoweringContext, *carry: Value) -> list[Value]:
+        for i in ignored:
+            _use(inner, carry[i])
+        return inline_program(inner, body_jaxpr, [*body_consts, *carry])
+
     return while_loop(
         ctx,
         operands[held:],
         lambda inner, *carry: inline_program(inner, cond_jaxpr, [*cond_consts, *carry])[0],
-        lambda inner, *carry: inline_program(inner, body_jaxpr, [*body_consts, *carry]),
+        body,
     )
+
+
+def _ignored(body: ClosedJaxpr, nconsts: int) -> list[int]:
+    """The places of carried values that the body never reads, such as whether the loop is done."""
+    read = {v for eqn in body.jaxpr.eqns for v in eqn.invars if isinstance(v, Var)}
+    read |= {v for v in body.jaxpr.outvars if isinstance(v, Var)}
+    return [i for i, v in enumerate(body.jaxpr.invars[nconsts:]) if v not in read]
+
+
+def _use(ctx: LoweringContext, value: Value) -> None:
+    """Keeps an argument of the body that nothing reads.
+
+    MLIR would drop it and not the result of its name, after which IREE's conversion of the loop
+    fails or reads beyond the arguments.
+    """
+    if value.dtype.kind == "u":
+        # The barrier is refused for types with a sign; this bit cast costs nothing.
+        value = ctx.bitcast(value, f"i{value.dtype.itemsize}")
+    ctx.assign(f"util.optimization_barrier {value.name} : {value.type}", value.shape, value.dtype)
 
 
 register(while_p, _while_lower)

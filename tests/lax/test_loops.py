@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -464,3 +466,26 @@ def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
         expected[i] = 1
         expected = np.sin(expected)
     close(found, (expected, 7, 6.0))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_values_that_only_the_test_of_a_loop_reads(dtype: str) -> None:
+    # So many numbers are not kept in registers: the loop is a plain one.
+    start = np.linspace(0.1, 0.2, 700).astype(dtype)
+
+    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        x, _, _ = state
+        x = x * (1 + jnp.vdot(x, x))
+        return x, jnp.abs(x).max() > 40, jnp.abs(x).sum().astype("uint32")
+
+    def goes_on(state: tuple[Any, ...]) -> Any:
+        return ~state[1] & (state[2] < 9000)
+
+    first = (jnp.asarray(start), jnp.zeros((), bool), jnp.zeros((), "uint32"))
+    x, done, total = xpr.jit(lambda s: lax.while_loop(goes_on, body, s))(first)
+    expected = start
+    while np.abs(expected).max() <= 40 and np.abs(expected).sum() < 9000:
+        expected = expected * (1 + np.vdot(expected, expected))
+    np.testing.assert_allclose(x, expected, rtol=1e-4)
+    assert bool(done) == (np.abs(expected).max() > 40)
+    np.testing.assert_allclose(total, np.abs(expected).sum(), rtol=1e-4)
