@@ -227,3 +227,8 @@ def test_tridiagonal_equations(dtype: str) -> None:
         matrix[k] += np.diag(low[k, 1:], -1) + np.diag(high[k, :-1], 1)
     np.testing.assert_allclose(matrix @ found[0][0], right, atol=tolerance)
     assert np.isnan(found[1][0][0]).all()
+
+
+def test_what_has_no_loop_says_so() -> None:
+    with pytest.raises(NotImplementedError, match="geqp3 runs on the host; target cpu"):
+        run_compiled([(h.geqp3, [np.eye(2, dtype=np.float32)])])
