@@ -90,6 +90,9 @@ def dynamic_update_slice(
     # Where the update is a slice of `x`, IREE would copy from one place of a buffer to another that
     # overlaps it, which fails or gives wrong values.
     update = ctx.barrier(update)
+    if dtypes.is_complex(x.dtype):
+        # One complex number everywhere, updated, is more than the compiler can do: it may crash.
+        x = ctx.barrier(x)
     found = _same_type(ctx, starts)
     names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
     return ctx.assign(

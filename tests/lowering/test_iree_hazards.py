@@ -934,6 +934,39 @@ def test_windows_over_real_and_imaginary_parts_are_right() -> None:
     np.testing.assert_allclose(result("complex_window_guarded"), expected, rtol=1e-5, atol=1e-6)
 
 
+def _updated(constant: str) -> str:
+    return (
+        "%z = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>\n"
+        f"%s = stablehlo.broadcast_in_dim %z, dims = [] : (tensor<complex<f32>>) -> {_C8}\n"
+        f"{constant}"
+        "%i = stablehlo.constant dense<3> : tensor<i32>\n"
+        f"%r = stablehlo.dynamic_update_slice %c, %x, %i : ({_C8}, tensor<2xcomplex<f32>>, "
+        f"tensor<i32>) -> {_C8}\n%r"
+    )
+
+
+_COMPLEX_UPDATE = function(
+    "f", "%x: tensor<2xcomplex<f32>>", _C8, _updated("").replace("slice %c", "slice %s")
+)
+program(
+    "complex_update_guarded",
+    "%x: tensor<2xcomplex<f32>>",
+    _C8,
+    _updated(f"%c = stablehlo.optimization_barrier %s : {_C8}\n"),
+    [_WAVE[:2]],
+)
+
+
+def test_an_update_of_a_complex_constant_does_not_compile() -> None:
+    """Without the check of the compiler's own result its process ends."""
+    assert compile_with(_COMPLEX_UPDATE)[0] is None, MENDED
+
+
+def test_a_barrier_guards_the_complex_constant() -> None:
+    expected = np.concatenate([np.zeros(3), _WAVE[:2], np.zeros(3)])
+    np.testing.assert_array_equal(result("complex_update_guarded"), expected)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Windows finds its directory otherwise")
 def test_a_missing_directory_for_temporary_files_kills_the_compiler() -> None:
     text = function("f", f"%x: {VECTOR}", VECTOR, f"%r = stablehlo.add %x, %x : {VECTOR}\n%r")

@@ -149,6 +149,12 @@ def test_updates_leave_arguments_alone(runtime: str) -> None:
     np.testing.assert_array_equal(X, kept)
 
 
+def test_an_update_of_a_complex_constant() -> None:
+    x = np.full((1, 2), 2 + 1j, np.complex64)
+    found = xpr.jit(lambda x: jnp.zeros((3, 2), np.complex64).at[1].set(x[0]))(x)
+    np.testing.assert_array_equal(found, [[0, 0], [2 + 1j, 2 + 1j], [0, 0]])
+
+
 def test_an_update_taken_from_the_same_array(runtime: str) -> None:
     x = np.arange(8, dtype=np.float32)
     case = (lambda a, i: sl.dynamic_update_slice(a, a[:6], (i,)), [x, np.array(1, np.int32)])
