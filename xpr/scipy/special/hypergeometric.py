@@ -94,27 +94,20 @@ def _power_series_jvp(primals: Any, tangents: Any) -> tuple[Array, Array]:
     return total, functools.reduce(jnp.add, parts)
 
 
-def _reciprocal_gamma(x: Array) -> Array:
-    pole = is_pole(x)
-    return jnp.where(pole, 0.0, 1.0 / gamma(jnp.where(pole, 1.0, x)))
-
-
 def _gamma_ratio(tops: Sequence[Array], bottoms: Sequence[Array]) -> Array:
     """The product of gamma at `tops` over that at `bottoms`; 0 where one of these is a pole."""
     limit = 12.0 if tops[0].dtype.itemsize <= 4 else 80.0
     large = functools.reduce(jnp.logical_or, [jnp.abs(v) > limit for v in (*tops, *bottoms)])
-    product, logarithm = jnp.ones_like(tops[0]), jnp.zeros_like(tops[0])
-    sign = jnp.ones_like(tops[0])
-    for v in tops:
-        product = product * gamma(jnp.where(large, 1.0, v))
-        logarithm = logarithm + lax.lgamma(jnp.where(large, v, 1.0))
-        sign = sign * gammasgn(v)
-    for v in bottoms:
-        pole = is_pole(v)
-        product = product * _reciprocal_gamma(jnp.where(large, 1.0, v))
-        logarithm = logarithm - lax.lgamma(jnp.where(large & ~pole, v, 1.0))
-        sign = jnp.where(pole, 0.0, sign * gammasgn(v))
-    return jnp.where(large, sign * jnp.exp(logarithm), product)
+    # All in one array, since every use of gamma makes a compiled program much longer.
+    values = jnp.stack([*tops, *bottoms])
+    upper = np.arange(values.shape[0]).reshape((-1,) + (1,) * tops[0].ndim) < len(tops)
+    pole = is_pole(values) & ~upper
+    direct = gamma(jnp.where(large | pole, 1.0, values))
+    factors = jnp.where(pole, 0.0, jnp.where(upper, direct, 1.0 / direct))
+    logarithms = lax.lgamma(jnp.where(large & ~pole, values, 1.0))
+    logarithm = jnp.sum(jnp.where(upper, logarithms, -logarithms), 0)
+    sign = jnp.prod(jnp.where(pole, 0.0, gammasgn(jnp.where(pole, 1.0, values))), 0)
+    return jnp.where(large, sign * jnp.exp(logarithm), jnp.prod(factors, 0))
 
 
 # ---- the confluent function
@@ -204,10 +197,12 @@ def _with_logarithm(a: Array, b: Array, m: Array, y: Array) -> Array:
 def _near_one(a: Array, b: Array, c: Array, excess: Array, whole: Array, y: Array) -> Array:
     """F(a, b; c; 1 - y) for small y > 0 and excess = c - a - b, which may be `whole`."""
     gap = jnp.where(whole, 0.5, excess)
-    # DLMF 15.8.4.
-    first = _gamma_ratio([c, gap], [c - a, c - b]) * _power_series(a, b, 1.0 - gap, y)
+    # DLMF 15.8.4, both series in one loop.
+    lower = jnp.stack([1.0 - gap, gap + 1.0])
+    series = _power_series(jnp.stack([a, c - a]), jnp.stack([b, c - b]), lower, jnp.stack([y, y]))
+    first = _gamma_ratio([c, gap], [c - a, c - b]) * series[0]
     second = _gamma_ratio([c, -gap], [a, b]) * jnp.power(y, gap)
-    plain = first + second * _power_series(c - a, c - b, gap + 1.0, y)
+    plain = first + second * series[1]
     # Euler's transformation makes a negative excess positive.
     turned = whole & (excess < 0)
     p, q = jnp.where(turned, c - a, a), jnp.where(turned, c - b, b)
