@@ -98,6 +98,28 @@ def test_jit_and_vmap(method: str) -> None:
     assert len({int(s) for s in steps}) > 1
 
 
+def test_complex_variables() -> None:
+    with xpr.enable_x64(True):
+        matrix = np.array([[2.0, 1j], [0.5, 1 - 1j]])
+        b = np.array([1.0 + 2j, -1.0])
+
+        def square(z: Any) -> Any:
+            return (jnp.abs(matrix @ z - b) ** 2).sum()
+
+        found = minimize(square, jnp.zeros(2, "complex128"), method=LBFGS, options={"ftol": 0.0})
+        assert bool(found.success)
+        np.testing.assert_allclose(found.x, np.linalg.solve(matrix, b), atol=1e-5)
+        np.testing.assert_allclose(found.jac, xpr.grad(square)(found.x), atol=1e-12)
+
+
+def test_many_variables() -> None:
+    # More than are kept in registers.
+    target = np.sin(np.arange(600)).astype("f4")
+    for method in (BFGS, LBFGS):
+        found = minimize(lambda x: (jnp.cosh(x - target)).sum(), jnp.zeros(600), method=method)
+        np.testing.assert_allclose(found.x, target, atol=2e-3)
+
+
 def test_ends_of_searches() -> None:
     start = jnp.array([-1.2, 1.0])
     found = minimize(rosenbrock, start, method=BFGS, options={"maxiter": 3})
@@ -161,7 +183,7 @@ def test_errors() -> None:
         minimize(fun, jnp.ones((2, 2)), method=BFGS)
     with pytest.raises(TypeError, match="requires floating x0, got int32"):
         minimize(fun, jnp.arange(2), method=BFGS)
-    with pytest.raises(NotImplementedError, match="requires real x0, got complex64"):
+    with pytest.raises(TypeError, match="requires floating x0, got complex64"):
         minimize(fun, 1j * x0, method=BFGS)
     with pytest.raises(TypeError, match="minimize requires ndarray"):
         minimize(fun, wrong, method=BFGS)

@@ -1,14 +1,22 @@
-"""BFGS with limited memory: Nocedal and Wright, Numerical Optimization (2nd ed.), algorithm 7.5."""
+"""BFGS with limited memory: Nocedal and Wright, Numerical Optimization (2nd ed.), algorithm 7.5.
+
+Complex variables are pairs of real ones: Sorber, Van Barel and De Lathauwer, "Unconstrained
+optimization of real functions in complex variables", SIAM Journal on Optimization 22 (2012), show
+that both views give the same steps.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import xpr.numpy as jnp
+from xpr.core import dtypes
 from xpr.lax.loops import scan, while_loop
 from xpr.numpy._typing import Array
+from xpr.primitives.elementwise import complex as complex_of
 from xpr.scipy.optimize._line_search import Objective, dot, line_search
 from xpr.transforms.derivatives import value_and_grad
 
@@ -50,6 +58,8 @@ def minimize_lbfgs(
 ) -> LBFGSState:
     """A minimum of `fun` near `x0` [n], found when the `norm` of the gradient is below `gtol`.
 
+    `norm` is an order of `linalg.norm`, or a function.
+
     The last `maxcor` pairs of steps and changes of the gradient are kept. The search fails after
     `maxiter` steps (200 n by default, if no other limit is given), `maxfun` or `maxgrad`
     evaluations, a step that gains less than `ftol`, or a line search without result in `maxls`
@@ -57,6 +67,9 @@ def minimize_lbfgs(
     """
     if maxiter is None and maxfun is None and maxgrad is None:
         maxiter = 200 * x0.shape[0]
+    if dtypes.is_complex(x0.dtype):
+        return _of_complex(fun, x0, (maxiter, norm, maxcor, ftol, gtol, maxfun, maxgrad, maxls))
+    size = _norm_of(norm)
     value, gradient = value_and_grad(fun)(x0)
     none = jnp.zeros((), jnp.int32)
     first = LBFGSState(
@@ -69,7 +82,7 @@ def minimize_lbfgs(
         scale=jnp.ones((), x0.dtype),
         steps=none,
         evaluations=none + 1,
-        converged=jnp.linalg.norm(gradient, ord=norm) < gtol,
+        converged=size(gradient) < gtol,
         failed=jnp.zeros((), bool),
         status=none,
     )
@@ -83,7 +96,7 @@ def minimize_lbfgs(
         best = found.best
         move = best.step.astype(direction.dtype) * direction
         steps, evaluations = state.steps + 1, state.evaluations + found.evaluations
-        converged = jnp.linalg.norm(found.gradient, ord=norm) < gtol
+        converged = size(found.gradient) < gtol
         status = jnp.where(state.value - best.value < ftol, 4, 0)
         # The later ones hide the earlier ones.
         limits = ((3, maxgrad, evaluations), (2, maxfun, evaluations), (1, maxiter, steps))
@@ -102,6 +115,28 @@ def minimize_lbfgs(
         )
 
     return while_loop(goes_on, step, first)
+
+
+def _norm_of(norm: Any) -> Callable[[Array], Any]:
+    """The function that `norm` is, or the norm of that order."""
+    return norm if callable(norm) else lambda gradient: jnp.linalg.norm(gradient, ord=norm)
+
+
+def _of_complex(fun: Objective, x0: Array, options: tuple[Any, ...]) -> LBFGSState:
+    """The search in the real and imaginary parts; the norm is that of the complex gradient."""
+    maxiter, norm, *others = options
+    size = _norm_of(norm)
+
+    def joined(parts: Array) -> Array:
+        real, imag = jnp.split(parts, 2)
+        return complex_of(real, imag)
+
+    parts = jnp.concatenate([x0.real, x0.imag])
+    found = minimize_lbfgs(
+        lambda u: fun(joined(u)), parts, maxiter, lambda g: size(joined(g)), *others
+    )
+    # Gradients with respect to complex numbers are conjugates here, as `grad` gives them.
+    return found._replace(x=joined(found.x), gradient=joined(found.gradient).conj())
 
 
 def _direction(state: LBFGSState) -> Array:

@@ -11,6 +11,7 @@ from xpr.numpy._promote import as_operand
 from xpr.numpy._typing import Array
 from xpr.scipy.optimize._bfgs import minimize_bfgs
 from xpr.scipy.optimize._lbfgs import minimize_lbfgs
+from xpr.transforms.jit import jit
 
 _LBFGS = "l-bfgs-experimental-do-not-rely-on-this"
 
@@ -49,15 +50,14 @@ def minimize(
     """A local minimum of `fun(x, *args)`, a real number, near `x0` [n].
 
     `method` is "BFGS", or "l-bfgs-experimental-do-not-rely-on-this", which keeps `maxcor` pairs of
-    vectors instead of a matrix. Derivatives are found by differentiation. `tol` bounds the
-    gradient, as does the option `gtol`. `options` of both: maxiter, norm (which one of the
-    gradient, the maximum by default), gtol (1e-5); of BFGS line_search_maxiter; of L-BFGS maxcor,
-    ftol, maxfun, maxgrad, maxls. It can be compiled and vectorised, but not differentiated in
-    reverse.
+    vectors instead of a matrix and takes complex `x0`. Derivatives are found by differentiation.
+    `tol` bounds the gradient, as does the option `gtol`. `options` of both: maxiter, norm (which
+    one of the gradient, the maximum by default), gtol (1e-5); of BFGS line_search_maxiter; of
+    L-BFGS maxcor, ftol, maxfun, maxgrad, maxls. It can be compiled and vectorised, but not
+    differentiated in reverse.
 
     Raises TypeError for `args` that are no tuple, `x0` that is not floating and unknown options,
-    ValueError for other methods and an `x0` that is no vector, NotImplementedError for complex
-    `x0`.
+    ValueError for other methods and an `x0` that is no vector.
 
     >>> import xpr.numpy as jnp
     >>> valley = lambda x, a: (1 - x[0]) ** 2 + a * (x[1] - x[0] ** 2) ** 2
@@ -73,10 +73,8 @@ def minimize(
     start = jnp.asarray(as_operand("minimize", x0, 1))
     if start.ndim != 1:
         raise ValueError(f"minimize requires a vector x0, got shape {start.shape}")
-    if dtypes.is_complex(start.dtype):
-        raise NotImplementedError(f"minimize requires real x0, got {start.dtype}")
-    if not dtypes.is_float(start.dtype):
-        raise TypeError(f"minimize requires floating x0, got {start.dtype}")
+    if not (dtypes.is_float(start.dtype) or (chosen == _LBFGS and dtypes.is_inexact(start.dtype))):
+        raise TypeError(f"minimize with {method} requires floating x0, got {start.dtype}")
     # Loops carry strong types.
     start = start.astype(start.dtype)
     settings = dict(options or {})
@@ -87,7 +85,8 @@ def minimize(
         return jnp.asarray(fun(x, *args))
 
     find = minimize_bfgs if chosen == "bfgs" else minimize_lbfgs
-    found = find(objective, start, **settings)
+    # One program, instead of one for the loop and steps before it.
+    found = jit(lambda x: find(objective, x, **settings))(start)
     return OptimizeResults(
         x=found.x,
         success=found.converged,
