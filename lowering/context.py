@@ -12,6 +12,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.folding import KNOWN, NO_ROOTS, SOLID, Roots, fold_of, roots_of
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
 
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 Shape = tuple[int, ...]
+_WITH_BRANCHES = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+# What makes new elements, which are not folded, and what rearranges those of its first operand.
+_UNFOLDED = frozenset(
+    {
+        *(f"stablehlo.{n}" for n in ("reduce", "reduce_window", "dot_general", "convolution")),
+        *("stablehlo.while", "stablehlo.case", "stablehlo.sort", "stablehlo.scatter"),
+    }
+)
+_OF_FIRST = frozenset(
+    f"stablehlo.{n}" for n in ("gather", "dynamic_slice", "reverse", "broadcast_in_dim")
+)
 I1 = np.dtype(np.bool_)
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
@@ -27,7 +39,7 @@ _COMPLEX128 = np.dtype(np.complex128)
 class Value:
     """An SSA value: its name, shape and dtype."""
 
-    __slots__ = ("dtype", "name", "number", "shape", "strided", "widened")
+    __slots__ = ("dtype", "fold", "name", "number", "roots", "shape", "splat", "strided", "widened")
 
     def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.name = name
@@ -39,6 +51,11 @@ class Value:
         self.strided = False
         # The value of a rank-0 integer constant.
         self.number: int | None = None
+        # Whether the compiler may know the elements to be one number (see `folding.py`), and the
+        # number where it is written in the program.
+        self.fold = SOLID
+        self.roots: Roots = NO_ROOTS
+        self.splat: float | None = None
 
     @property
     def type(self) -> str:
@@ -101,12 +118,20 @@ class LoweringContext:
         self.lines.append(self._indent + text)
         self.sources.append(self.source)
 
-    def assign(self, text: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
-        """Appends `%n = text` and returns the new value."""
+    def assign(
+        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
+    ) -> Value:
+        """Appends `%n = text` and returns the new value.
+
+        `op` and `of` name the operation and the operands of what a compiler folds.
+        """
         name = self.fresh()
         self.lines.append(f"{self._indent}{name} = {text}")
         self.sources.append(self.source)
-        return Value(name, shape, dtype)
+        out = Value(name, shape, dtype)
+        if of:
+            out.fold, out.roots = fold_of(op, of), roots_of(of)
+        return out
 
     def op(
         self,
@@ -120,6 +145,9 @@ class LoweringContext:
 
         `attributes` is the inside of `<{...}>`, such as `dimension = 0 : i64`.
         """
+        if name in _WITH_BRANCHES:
+            # An operand that no round changes may be known in the regions.
+            operands = [self.unfolded(v) if v.shape else v for v in operands]
         types = ", ".join(v.type for v in operands)
         outs = [tensor_type(s, d) for s, d in results]
         out_type = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
@@ -136,7 +164,11 @@ class LoweringContext:
         )
         self.emit(f'{left}"{name}"({args}){props}{body} : ({types}) -> {out_type}')
         if len(results) == 1:
-            return [Value(base, *results[0])]
+            out = Value(base, *results[0])
+            if operands and name not in _UNFOLDED:
+                of = operands[:1] if name in _OF_FIRST else operands
+                out.fold, out.roots = fold_of(name, of), roots_of(of)
+            return [out]
         return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]
 
     def op1(
@@ -195,6 +227,9 @@ class LoweringContext:
             found = self.assign(
                 f"stablehlo.constant {dense} : {tensor_type(shape, dtype)}", shape, dtype
             )
+            found.fold = KNOWN
+            if dtype.kind in "biuf":
+                found.splat = float(value) if dtype.kind == "f" else int(value)
             if not shape and dtype.kind in "iu":
                 found.number = int(value)
             self._constants[key] = found
@@ -204,11 +239,13 @@ class LoweringContext:
         """A small table written into the program."""
         if values.dtype == _COMPLEX128:
             return self._complex128(self.dense(values.real.copy()), self.dense(values.imag.copy()))
-        return self.assign(
+        out = self.assign(
             f"stablehlo.constant {dense_text(values)} : {tensor_type(values.shape, values.dtype)}",
             values.shape,
             values.dtype,
         )
+        out.fold = KNOWN
+        return out
 
     def full_like(self, x: Value, value: Any) -> Value:
         """A constant of the type of `x`."""
@@ -223,7 +260,7 @@ class LoweringContext:
 
     def unary(self, op: str, x: Value) -> Value:
         """`stablehlo.<op>` where the result has the operand's type."""
-        return self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype)
+        return self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype, op, (x,))
 
     def match(self, *operands: Operand) -> list[Value]:
         """Numbers made constants, and rank-0 values broadcast, to go with the widest operand."""
@@ -246,7 +283,8 @@ class LoweringContext:
     def binary(self, op: str, x: Operand, y: Operand) -> Value:
         """`stablehlo.<op>` of two operands of one type."""
         a, b = self.match(x, y)
-        return self.assign(f"stablehlo.{op} {a.name}, {b.name} : {a.type}", a.shape, a.dtype)
+        text = f"stablehlo.{op} {a.name}, {b.name} : {a.type}"
+        return self.assign(text, a.shape, a.dtype, op, (a, b))
 
     def add(self, x: Operand, y: Operand) -> Value:
         return self.binary("add", x, y)
@@ -302,6 +340,8 @@ class LoweringContext:
             f"-> {out}",
             a.shape,
             I1,
+            "compare",
+            (a, b),
         )
 
     def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
@@ -313,6 +353,8 @@ class LoweringContext:
             f"stablehlo.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
             a.shape,
             a.dtype,
+            "select",
+            (pred, a, b),
         )
 
     def convert(self, x: Value, dtype: Any) -> Value:
@@ -321,7 +363,11 @@ class LoweringContext:
         if x.dtype == d:
             return x
         out = self.assign(
-            f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}", x.shape, d
+            f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
+            x.shape,
+            d,
+            "convert",
+            (x,),
         )
         out.widened = d.itemsize > x.dtype.itemsize or x.dtype == I1
         return out
@@ -333,6 +379,8 @@ class LoweringContext:
             f"stablehlo.bitcast_convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
             x.shape,
             d,
+            "bitcast",
+            (x,),
         )
 
     # ---- shapes
@@ -343,11 +391,15 @@ class LoweringContext:
             return x
         out = tensor_type(tuple(shape), x.dtype)
         text = ", ".join(map(str, dims))
-        return self.assign(
+        spread = self.assign(
             f"stablehlo.broadcast_in_dim {x.name}, dims = [{text}] : ({x.type}) -> {out}",
             tuple(shape),
             x.dtype,
+            "broadcast",
+            (x,),
         )
+        spread.splat = x.splat
+        return spread
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The elements of `x` in another shape."""
@@ -360,7 +412,10 @@ class LoweringContext:
             f"stablehlo.reshape {x.name} : ({x.type}) -> {tensor_type(shape, x.dtype)}",
             shape,
             x.dtype,
+            "reshape",
+            (x,),
         )
+        out.splat = x.splat
         out.widened, out.strided = x.widened, x.strided
         return out
 
@@ -375,6 +430,8 @@ class LoweringContext:
             f"{tensor_type(shape, x.dtype)}",
             shape,
             x.dtype,
+            "transpose",
+            (x,),
         )
         out.widened, out.strided = x.widened, x.strided
         return out
@@ -402,6 +459,8 @@ class LoweringContext:
             f"stablehlo.slice {x.name} [{ranges}] : ({x.type}) -> {tensor_type(shape, x.dtype)}",
             shape,
             x.dtype,
+            "slice",
+            (x,),
         )
         out.strided = any(s != 1 for s in steps)
         return self.one_element(out, x)
@@ -418,6 +477,13 @@ class LoweringContext:
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
         return self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
+
+    def unfolded(self, x: Value) -> Value:
+        """`x` behind a barrier if the compiler may know it to be one number repeated.
+
+        IREE counts such elements wrongly when it reduces them.
+        """
+        return self.barrier(x) if x.fold == KNOWN else x
 
     def one_element(self, part: Value, x: Value) -> Value:
         """`part`, a slice of `x`, behind a barrier where IREE would never end compiling.
@@ -442,6 +508,8 @@ class LoweringContext:
             f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {out}",
             tuple(shape),
             xs[0].dtype,
+            "concatenate",
+            xs,
         )
 
     def pad(
@@ -484,6 +552,8 @@ class LoweringContext:
             f"stablehlo.pad {x.name}, {value.name}, {edges} : ({x.type}, {value.type}) -> {out}",
             shape,
             x.dtype,
+            "pad",
+            (x, value),
         )
         return self.barrier(padded) if gaps else padded
 
@@ -495,6 +565,7 @@ class LoweringContext:
         body: Callable[..., Sequence[Value]],
     ) -> list[Value]:
         """`stablehlo.reduce`: `body(ctx, *accumulators, *elements)` on rank-0 values."""
+        xs = [self.unfolded(x) for x in xs]
         kept = tuple(s for i, s in enumerate(xs[0].shape) if i not in axes)
         scalars = [((), x.dtype) for x in xs]
         region = self.region([*scalars, *scalars], body)
@@ -512,6 +583,8 @@ class LoweringContext:
         self, symbol: str, operands: Sequence[Value], results: Sequence[tuple[Shape, np.dtype[Any]]]
     ) -> list[Value]:
         """A call of another function of the module."""
+        # The function may be inlined, and its arguments known then.
+        operands = [self.unfolded(v) if v.shape else v for v in operands]
         types = ", ".join(v.type for v in operands)
         outs = ", ".join(tensor_type(s, d) for s, d in results)
         args = ", ".join(v.name for v in operands)

@@ -94,7 +94,9 @@ class _Dispatch:
     def operand(self, x: Value) -> Value:
         """A value of the program in memory, flat; registers are read from it."""
         register_element(x.dtype)
-        return _flat(self.outer, x)
+        # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does
+        # so with what it knows to be one number repeated.
+        return _flat(self.outer, self.outer.unfolded(x))
 
     def held(self, x: Value) -> Value:
         """A value that does not change: in registers if it is small, else in memory."""

@@ -77,6 +77,8 @@ def dynamic_slice(
         f"({x.type}, {types}) -> {tensor_type(sizes, x.dtype)}",
         sizes,
         x.dtype,
+        "dynamic_slice",
+        (x,),
     )
     return ctx.one_element(out, x)
 

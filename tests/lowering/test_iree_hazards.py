@@ -972,3 +972,31 @@ def test_a_missing_directory_for_temporary_files_kills_the_compiler() -> None:
     text = function("f", f"%x: {VECTOR}", VECTOR, f"%r = stablehlo.add %x, %x : {VECTOR}\n%r")
     assert _status_of_compile(text) == 0
     assert _status_of_compile(text, TMPDIR="/nonexistent/directory") < 0, MENDED
+
+
+# ---- a sum of one number repeated
+
+_OF_ONES = """
+    %x = stablehlo.constant dense<1.0> : tensor<3xf32>
+    %n = stablehlo.negate %x : tensor<3xf32>
+    {barrier}
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %r = "stablehlo.reduce"(%{name}, %z) {add} {{dimensions = array<i64: 0>}} :
+      (tensor<3xf32>, tensor<f32>) -> tensor<f32>
+    %t = stablehlo.add %r, %q : tensor<f32>
+    %t
+"""
+_KEPT = "%k = stablehlo.optimization_barrier %n : tensor<3xf32>"
+for _name, _barrier in (("n", ""), ("k", _KEPT)):
+    program(
+        f"sum_of_ones_{_name}",
+        "%q: tensor<f32>",
+        "tensor<f32>",
+        _OF_ONES.format(barrier=_barrier, name=_name, add=ADD),
+        [np.zeros((), F32)],
+    )
+
+
+def test_a_sum_of_one_number_repeated_counts_few_of_them() -> None:
+    assert result("sum_of_ones_n") == -1, MENDED
+    assert result("sum_of_ones_k") == -3
