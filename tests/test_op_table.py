@@ -25,7 +25,7 @@ def _groups() -> list[Any]:
     ]
 
 
-def _operands(row: OpRow, dtype: str) -> tuple[np.ndarray[Any, Any], ...]:
+def operands_of(row: OpRow, dtype: str) -> tuple[np.ndarray[Any, Any], ...]:
     # A seed of the row's own: adding rows leaves the others' data as they are.
     seed = zlib.crc32(f"{row.id}/{dtype}".encode())
     return row.args(np.random.default_rng(seed), np_dtype(dtype))
@@ -41,7 +41,7 @@ def _cast(value: Any, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
 def test_compiled_equals_reference(family: str, dtype: str, runtime: str) -> None:
     rows = [r for r in _TABLE[family] if dtype in r.dtypes and runtime not in r.skip]
     with override("enable_x64", True):
-        cases: list[Case] = [(r.function, _operands(r, dtype)) for r in rows]
+        cases: list[Case] = [(r.function, operands_of(r, dtype)) for r in rows]
         compiled, reference = run_compiled(cases, runtime), run_reference(cases)
     for row, found, expected in zip(rows, compiled, reference, strict=True):
         for i, (a, b) in enumerate(zip(found, expected, strict=True)):
@@ -56,7 +56,7 @@ def test_reference_equals_oracle(family: str) -> None:
     rows = [r for r in _TABLE[family] if r.oracle is not None]
     for row in rows:
         for dtype in row.dtypes:
-            operands = _operands(row, dtype)
+            operands = operands_of(row, dtype)
             with override("enable_x64", True):
                 found = run_reference([(row.function, operands)])[0]
             assert row.oracle is not None

@@ -6,7 +6,8 @@ near-minimax, from Chebyshev interpolation in 60 digits; each gives its error. D
 count as 0, as they do throughout compiled programs.
 
 IREE's own forms were measured against these. In float32 its exponential is as fast but off by 5 ulp
-near overflow, its expm1 three times slower; its logarithm and logistic function are good, and used.
+near overflow, its expm1 three times slower; its logarithm and logistic function are good, and used
+where a driver does not put approximations of its own in their place.
 In float64 it calls scalar functions, three times slower, or has none.
 """
 
@@ -17,6 +18,7 @@ import numpy as np
 from xpr.lowering.numerics.expr import (
     Expr,
     by_dtype,
+    held,
     least_normal,
     polynomial,
     power_of_two,
@@ -72,7 +74,7 @@ def nearest(x: Expr) -> tuple[Expr, Expr]:
     Adding 1.5 * 2**23 (2**52) leaves it in the lowest bits. Defined, unlike a conversion, for NaN.
     """
     magic = by_dtype(x, 1.5 * 2.0**23, 1.5 * 2.0**52)
-    shifted = x + magic
+    shifted = held(x + magic)
     integer = np.dtype(f"i{x.dtype.itemsize}")
     bits = int(np.asarray(magic, x.dtype).view(integer))
     return shifted - magic, shifted.bits(integer) - bits
@@ -140,7 +142,7 @@ def expm1(x: Expr) -> Expr:
 
 def log(x: Expr) -> Expr:
     """The natural logarithm."""
-    if x.dtype == np.float32:
+    if x.dtype == np.float32 and x.ctx.target.exact_sums:
         return x.unary("log")
     k, f = exponent_and_fraction(x)
     half_square = 0.5 * f * f
@@ -173,7 +175,7 @@ def exponent_and_fraction(x: Expr) -> tuple[Expr, Expr]:
 
 def log1p(x: Expr) -> Expr:
     """log(1 + x): the logarithm of the rounded sum, corrected for its rounding."""
-    u = x + 1.0
+    u = held(x + 1.0)
     value = log(u) + (x - (u - 1.0)) / u
     value = where(u.eq(1.0), x, value)
     return where((x > -1.0) & (x < np.inf), value, log(u))
@@ -181,6 +183,6 @@ def log1p(x: Expr) -> Expr:
 
 def logistic(x: Expr) -> Expr:
     """1 / (1 + e**-x)."""
-    if x.dtype == np.float32:
+    if x.dtype == np.float32 and x.ctx.target.exact_sums:
         return x.unary("logistic")
     return 1.0 / (exp(-x) + 1.0)

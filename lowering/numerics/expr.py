@@ -204,16 +204,28 @@ def power_of_two(k: Expr, dtype: np.dtype[Any]) -> Expr:
 # ---- doubled precision: unevaluated sums high + low
 
 
+def held(x: Expr) -> Expr:
+    """`x`, of which no compiler knows how it was made: for sums that must not be rearranged.
+
+    Some drivers compute (a + b) - a as b. Adding a bit that is always zero, the last one of the
+    product of two neighbours, costs four integer operations, which only such targets pay.
+    """
+    if x.ctx.target.exact_sums:
+        return x
+    bits = x.bits(np.dtype(f"u{x.dtype.itemsize}"))
+    return (bits ^ ((bits * (bits + 1)) & 1)).bits(x.dtype)
+
+
 def fast_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a + b exactly, for |a| >= |b| or a == 0 (Dekker 1971)."""
-    total = a + b
+    total = held(a + b)
     return total, b - (total - a)
 
 
 def exact_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a + b exactly (Knuth, The Art of Computer Programming, volume 2, section 4.2.2)."""
-    total = a + b
-    part = total - a
+    total = held(a + b)
+    part = held(total - a)
     return total, (a - (total - part)) + (b - part)
 
 

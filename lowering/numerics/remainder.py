@@ -11,6 +11,7 @@ from xpr.lowering.numerics.exponential import scaled
 from xpr.lowering.numerics.expr import Expr, least_normal, where
 
 _I64, _F64 = np.dtype(np.int64), np.dtype(np.float64)
+_I32, _U32 = np.dtype(np.int32), np.dtype(np.uint32)
 
 
 def _reduced_once(r: Expr, m: Expr) -> Expr:
@@ -33,6 +34,8 @@ def _product_modulo(a: Expr, b: Expr, m: Expr, inverse: Expr) -> Expr:
 def fmod(x: Expr, y: Expr) -> Expr:
     """x - trunc(x / y) y without rounding, with the sign of x."""
     if x.dtype == np.float32:
+        if {"float64", "int64"} & x.ctx.target.missing_types:
+            return _fmod_single(x, y)
         # A remainder of float32 numbers is a float32 number, and their exponents differ by less.
         return _fmod_double(x.to(_F64), y.to(_F64), 4).to(np.float32)
     return _fmod_double(x, y, 6)
@@ -62,3 +65,36 @@ def _fmod_double(x: Expr, y: Expr, squarings: int) -> Expr:
     rest = _product_modulo(_reduced_once(a, m), power, m, inverse)
     value = scaled(rest.to(_F64), exponent - 1075).copysign(x)
     return where(useful, value, where(defined & ~y.is_nan(), x, np.nan))
+
+
+# Exponents of float32 numbers differ by less than this many of the steps below.
+_STEP = 8
+_STEPS = 35
+
+
+def _fmod_single(x: Expr, y: Expr) -> Expr:
+    """`fmod` for float32 without types of 64 bits.
+
+    With x = a 2**n 2**e and y = m 2**e for whole numbers a, m < 2**24 as above; the power of two is
+    multiplied to the remainder a few bits at a time.
+    """
+    size, divisor = abs(x), abs(y)
+    defined = (size < np.inf) & (divisor >= least_normal(y))
+    useful = defined & (size >= divisor) & (divisor < np.inf)
+    size, divisor = where(useful, size, 1.0), where(useful, divisor, 1.0)
+    a, m = (v.bits(_U32) for v in (size, divisor))
+    exponent = m >> 23
+    n = (a >> 23) - exponent
+    mask, hidden = (1 << 23) - 1, 1 << 23
+    a, m = (a & mask) | hidden, (m & mask) | hidden
+    rest = _modulo(a, m)
+    for _ in range(_STEPS):
+        step = n.min(_STEP)
+        rest = _modulo(rest << step, m)
+        n = n - step
+    value = scaled(rest.to(np.float32), exponent.bits(_I32) - 150).copysign(x)
+    return where(useful, value, where(defined & ~y.is_nan(), x, np.nan))
+
+
+def _modulo(a: Expr, m: Expr) -> Expr:
+    return Expr(a.ctx, a.ctx.rem(a.value, m.value))

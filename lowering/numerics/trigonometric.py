@@ -95,6 +95,12 @@ def _window(offset: Expr, words: list[int], steps: int, wanted: int) -> list[Exp
 
 def _high_half(a: Expr, b: Expr) -> Expr:
     """The upper 32 bits of the product of two uint32."""
+    if "uint64" in a.ctx.target.missing_types:
+        low = 0xFFFF
+        ah, al, bh, bl = a >> 16, a & low, b >> 16, b & low
+        first = ah * bl + ((al * bl) >> 16)
+        second = al * bh + (first & low)
+        return ah * bh + (first >> 16) + (second >> 16)
     return ((a.to(_U64) * b.to(_U64)) >> 32).to(_U32)
 
 

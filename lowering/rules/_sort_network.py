@@ -42,7 +42,7 @@ def network_order(ctx: LoweringContext, codes: Sequence[Value]) -> Value:
         ctx.pad(c, ctx.constant(np.iinfo(c.dtype).max, c.dtype), (0, 0), (size - rows, 0), (0, 0))
         for c in codes
     ]
-    if len(codes) == 1 and codes[0].dtype == _I32:
+    if len(codes) == 1 and codes[0].dtype == _I32 and "int64" not in ctx.target.missing_types:
         # Code and position in one integer: a step is a minimum and a maximum.
         code = ctx.binary("shift_left", ctx.convert(padded[0], _I64), 32)
         keys = [ctx.or_(code, ctx.iota(_I64, code.shape, 0))]

@@ -46,19 +46,21 @@ def _mulhi_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
     dtype, bits = x.dtype, 8 * x.dtype.itemsize
     logical, arithmetic = "shift_right_logical", "shift_right_arithmetic"
     right = logical if dtype.kind == "u" else arithmetic
-    if bits < 64:
-        wide = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
+    twice = f"{'uint' if dtype.kind == 'u' else 'int'}{2 * bits}"
+    if bits < 64 and twice not in ctx.target.missing_types:
+        wide = np.dtype(twice)
         product = ctx.mul(ctx.convert(x, wide), ctx.convert(y, wide))
         return ctx.convert(ctx.binary(right, product, bits), dtype)
-    # Schoolbook multiplication of 32-bit halves; the low halves are unsigned.
-    mask = 0xFFFFFFFF
-    x1, x0 = ctx.binary(right, x, 32), ctx.and_(x, mask)
-    y1, y0 = ctx.binary(right, y, 32), ctx.and_(y, mask)
-    low = ctx.binary(logical, ctx.mul(x0, y0), 32)
+    # Schoolbook multiplication of halves; the low ones are unsigned.
+    half = bits // 2
+    mask = (1 << half) - 1
+    x1, x0 = ctx.binary(right, x, half), ctx.and_(x, mask)
+    y1, y0 = ctx.binary(right, y, half), ctx.and_(y, mask)
+    low = ctx.binary(logical, ctx.mul(x0, y0), half)
     middle = ctx.add(ctx.mul(x1, y0), low)
     cross = ctx.add(ctx.mul(x0, y1), ctx.and_(middle, mask))
-    high = ctx.add(ctx.mul(x1, y1), ctx.binary(right, middle, 32))
-    return ctx.add(high, ctx.binary(right, cross, 32))
+    high = ctx.add(ctx.mul(x1, y1), ctx.binary(right, middle, half))
+    return ctx.add(high, ctx.binary(right, cross, half))
 
 
 _RULES: dict[Primitive, LoweringRule] = {

@@ -38,7 +38,8 @@ def _integer_pow_lower(ctx: LoweringContext, x: Value, *, y: int) -> Value:
     if y == 0:
         return ctx.full_like(x, 1)
     if dtypes.is_float(x.dtype) and abs(y) > _MAX_FLOAT_SQUARING:
-        return _pow_lower(ctx, x, ctx.constant(y, np.dtype(np.int64)))
+        kind = np.int32 if abs(y) <= np.iinfo(np.int32).max else np.int64
+        return _pow_lower(ctx, x, ctx.constant(y, np.dtype(kind)))
     result, base, exponent = None, x, abs(y)
     while exponent:
         if exponent & 1:

@@ -184,7 +184,8 @@ def _top_k_lower(ctx: LoweringContext, x: Value, *, k: int, axis: int) -> Sequen
     if n <= _COUNTING_LENGTH and x.aval.size * n <= _COUNTING_WORK:
         here = _places(ctx, [ctx.not_(c) for c in _codes(ctx, x)], axis, k)
         return [_pick(ctx, v, here, axis) for v in (x, ctx.iota(_I32, x.shape, axis))]
-    if k <= _ROUNDS and _has_short_codes(x.dtype) and x.aval.size <= np.iinfo(_I32).max:
+    has_pairs = _has_short_codes(x.dtype) and "int64" not in ctx.target.missing_types
+    if k <= _ROUNDS and has_pairs and x.aval.size <= np.iinfo(_I32).max:
         return _top_in_rounds(ctx, x, k, axis)
     if ctx.target.host_calls:
         function = functools.partial(_host_top_k, k=k, axis=axis)

@@ -32,6 +32,9 @@ class Target:
     missing_types: frozenset[str] = frozenset()
     """The dtypes, by name, that the device does not compute with."""
 
+    exact_sums: bool = True
+    """Whether the device's own compiler leaves sums of floats in the order they are written in."""
+
     module_attributes: str = ""
     """What a module says of the device that it is for, as MLIR attributes."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 from xpr.lowering.flags import INPUT_FLAGS, OUTPUT_FLAGS, FlagSet, ProgramHints
@@ -10,6 +11,9 @@ from xpr.lowering.targets.base import Target
 from xpr.runtimes._vulkan_features import VulkanCapabilities
 
 _BASE_FLAGS: FlagSet = (*INPUT_FLAGS, *OUTPUT_FLAGS, "--iree-opt-const-eval=false")
+
+OVERRIDES: dict[str, Callable[..., Any]] = {}
+"""Filled by `_vulkan_rules.py`, which is loaded with all other rules."""
 
 # The types that a device may lack, and the names for them in IREE's description of a GPU.
 _COMPUTE = {
@@ -20,8 +24,17 @@ _COMPUTE = {
     "int8": "int8",
 }
 _STORAGE = {"int64": "b64", "int16": "b16", "int8": "b8"}
-# No shader computes with these; IREE has no form of its own for them.
-_NOWHERE = frozenset({"bfloat16"})
+# What goes with them: types of the same storage, which IREE computes in 32 bits.
+_IMPLIED = {
+    "float64": ("complex128",),
+    "int64": ("uint64",),
+    "int16": ("uint16", "bfloat16"),
+    "int8": (
+        *("bool", "uint8", "int4", "uint4", "int2", "uint2"),
+        *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
+        *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    ),
+}
 
 
 def _flags(hints: ProgramHints) -> list[FlagSet]:
@@ -55,20 +68,18 @@ def _description(able: VulkanCapabilities) -> str:
 @functools.cache
 def vulkan_target(able: VulkanCapabilities) -> Target:
     """The target for devices of these capabilities."""
-    missing = {t for t in _COMPUTE if t not in able.types} | _NOWHERE
-    if "int64" in missing:
-        missing.add("uint64")
-    if "float64" in missing:
-        missing.add("complex128")
-    missing |= {f"u{t}" for t in ("int16", "int8") if t in missing}
+    missing = {t for t in _COMPUTE if t not in able.types}
+    missing |= {implied for t in tuple(missing) for implied in _IMPLIED.get(t, ())}
     return Target(
         name="vulkan",
         base_flags=_BASE_FLAGS,
         choose_flags=_flags,
         donation=False,
+        exact_sums=False,
         missing_types=frozenset(missing),
         module_attributes=_description(able),
         for_device=_of_device,
+        overrides=OVERRIDES,
     )
 
 

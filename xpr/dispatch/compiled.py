@@ -21,6 +21,7 @@ from xpr.dispatch.eager import check_finite, host_value
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.compiler import compile_stablehlo
 from xpr.lowering.module import ENTRY, LoweredModule, lower_jaxpr_to_module
+from xpr.lowering.supported import check_types
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
@@ -41,8 +42,14 @@ def lower(
     donate: Sequence[int] = (),
     *,
     embed_consts: bool = False,
+    device: Device | None = None,
 ) -> LoweredModule:
-    """Lowers a program for `target`; `embed_consts` writes closed-over arrays into it."""
+    """Lowers a program for `target`; `embed_consts` writes closed-over arrays into it.
+
+    Raises TypeError, naming `device`, if the program has values of types that the target lacks.
+    """
+    shown = "" if device is None else f"{device!r} ({device.device_kind})"
+    check_types(closed.jaxpr, target, shown)
     lowering_rules.load_all()
     return lower_jaxpr_to_module(
         closed, target, name=name, donate=donate, embed_consts=embed_consts
@@ -138,7 +145,8 @@ class CompiledProgram:
             return
         target = target_of(device)
         self.in_place = target.donation
-        module = lower(closed, target, self.name, self.donated_kept if self.in_place else ())
+        donated = self.donated_kept if self.in_place else ()
+        module = lower(closed, target, self.name, donated, device=device)
         paired = {i for i, _ in module.donations}
         offset = len(closed.consts)
         lost = [i for i in self.donated_kept if self.in_place and offset + i not in paired]

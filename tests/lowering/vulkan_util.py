@@ -1,0 +1,58 @@
+"""The first Vulkan device, and StableHLO programs run on it as they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xpr.dispatch.compiled import target_of
+from xpr.lowering.compiler import compile_stablehlo
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.types import tensor_type
+from xpr.runtimes import registry
+from xpr.runtimes.base import Device, ExecutableSignature
+
+Array = np.ndarray[Any, Any]
+
+
+def vulkan_device() -> Device:
+    """The first device; skips with the reason when there is none."""
+    try:
+        return registry.devices("vulkan")[0]
+    except RuntimeError as error:
+        pytest.skip(f"no Vulkan device: {error}")
+
+
+def compile_on(device: Device, body: str, args: Sequence[Array], result: Array) -> bytes:
+    """The module with a `main` of operands `%a0`, `%a1`, ... like `args`, and one result.
+
+    The last line of `body` names the value to return.
+    """
+    target = target_of(device)
+    types = [tensor_type(a.shape, a.dtype) for a in args]
+    operands = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
+    out = tensor_type(result.shape, result.dtype)
+    *lines, value = body.strip().splitlines()
+    text = "\n".join(
+        [
+            f"module @hazard attributes {{{target.module_attributes}}} {{",
+            f"func.func public @main({operands}) -> {out} {{",
+            *lines,
+            f"return {value.strip()} : {out}",
+            "}}",
+        ]
+    )
+    return compile_stablehlo(text, target, hints=ProgramHints())
+
+
+def run_on(device: Device, body: str, args: Sequence[Array], like: Array) -> Array:
+    """The result of such a module."""
+    vmfb = compile_on(device, body, args, like)
+    inputs = tuple((a.shape, a.dtype) for a in args)
+    signature = ExecutableSignature("main", inputs, ((like.shape, like.dtype),))
+    executable = device.runtime.load(vmfb, signature, device)
+    buffers = [device.runtime.buffer_from_host(a, device, copy=True) for a in args]
+    return executable(buffers)[0].host_view()
