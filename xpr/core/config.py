@@ -82,13 +82,23 @@ def _any(value: Any) -> Any:
     return value
 
 
+def _device(value: Any) -> Any:
+    # Devices are known to the runtimes only; whether a platform of that name exists shows on use.
+    if value is None or isinstance(value, str) or hasattr(value, "device_kind"):
+        return value
+    raise ValueError(
+        "expected a device (such as xpr.devices('cpu')[0]), a platform name (such as 'cpu') or "
+        f"None, got {value!r}"
+    )
+
+
 _SETTINGS: dict[str, Setting] = {
     s.name: s
     for s in (
         Setting(
             "enable_x64", _bool, "64-bit types are kept; otherwise 32-bit ones replace them", True
         ),
-        Setting("default_device", _any, "device (or platform name) of uncommitted work", True),
+        Setting("default_device", _device, "device (or platform name) of uncommitted work", True),
         Setting("default_matmul_precision", _any, "precision of matrix products", True),
         Setting(
             "numpy_dtype_promotion",

@@ -262,6 +262,29 @@ class Tracer(Array):
     def block_until_ready(self) -> Tracer:
         return self
 
+    def devices(self) -> Any:
+        if (value := self.concrete()) is not None:
+            return value.devices()
+        raise self._concretization(
+            f"The devices() method was called on traced array with shape {_shape(self)}."
+        )
+
+    @property
+    def committed(self) -> bool:
+        if (value := self.concrete()) is not None:
+            return value.committed
+        raise self._concretization(
+            f"The 'committed' attribute is not available on traced array with shape {_shape(self)}."
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _PLACE:
+            raise AttributeError(
+                f"The {name!r} attribute is not available on traced array with shape "
+                f"{_shape(self)}: where a program runs is known when it is called{self._origin()}"
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
     def __hash__(self) -> int:
         raise TypeError(f"unhashable type: {type(self).__name__!r}")
 
@@ -279,6 +302,13 @@ class Tracer(Array):
 
     def __copy__(self) -> Tracer:
         return self
+
+
+# What only concrete arrays have, and programs may ask of any array.
+_PLACE = frozenset(
+    {"addressable_shards", "device", "global_shards", "is_fully_addressable",
+     "is_fully_replicated", "sharding"}
+)  # fmt: skip
 
 
 def _shape(x: Tracer) -> str:

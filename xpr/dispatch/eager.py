@@ -59,15 +59,18 @@ class EagerTrace(Trace):
         avals: list[ShapedArray] = []
         hosts: list[np.ndarray[Any, Any]] = []
         device: Device | None = None
-        committed = foreign = False
+        committed = foreign = elsewhere = False
         for a in args:
             if type(a) is ArrayImpl:
                 avals.append(a.aval)
                 buffer = a._buffers[0]
-                hosts.append(buffer.host_view())
+                if type(buffer) is HostBuffer:
+                    hosts.append(buffer.host_view())
+                else:
+                    elsewhere = True  # values come to the host only if the work is done there
                 if a._committed:
                     if committed and device is not buffer.device:
-                        placement.common_device(args)  # raises and names both devices
+                        placement.common_device(args, primitive.name)  # raises
                     device, committed = buffer.device, True
             else:
                 aval, host = host_value(a)
@@ -80,6 +83,8 @@ class EagerTrace(Trace):
             from xpr.dispatch import compiled  # noqa: PLC0415  reached only when compiling
 
             return compiled.apply_primitive(primitive, args, params, device, committed)
+        if elsewhere:
+            hosts = [a._value if type(a) is ArrayImpl else host_value(a)[1] for a in args]
         found = _result_types(primitive, tuple(avals), params)
         with np.errstate(all="ignore"):
             result = primitive.reference(*hosts, **params)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.config import on_update, state
@@ -30,23 +30,50 @@ def forget_default_device() -> None:
     _default = None
 
 
-def common_device(arrays: Iterable[Any]) -> tuple[Device, bool]:
+def common_device(
+    arrays: Sequence[Any], name: str = "the computation", labels: Sequence[str] | None = None
+) -> tuple[Device, bool]:
     """The device that work on `arrays` runs on, and whether one of them committed it.
 
-    Committed arrays decide. Raises ValueError, naming both devices, when two disagree.
+    Committed arrays decide. Raises ValueError, naming both arrays and devices, when two disagree;
+    `name` is the function's for that message, `labels` are the arrays'.
     """
+    first = -1
     chosen: Device | None = None
-    for a in arrays:
+    for i, a in enumerate(arrays):
         if type(a) is ArrayImpl and a._committed:
             device = a._buffers[0].device
             if chosen is None:
-                chosen = device
+                first, chosen = i, device
             elif chosen is not device:
-                raise ValueError(
-                    "Received incompatible devices for one computation: got committed arrays on "
-                    f"{chosen!r} and {device!r}. Move one of them with xpr.device_put(x, device)."
-                )
+                found = [_argument(arrays[k], labels[k] if labels else k, name) for k in (first, i)]
+                raise incompatible(*found)
     return (default_device(), False) if chosen is None else (chosen, True)
+
+
+def _argument(x: ArrayImpl, label: Any, name: str) -> str:
+    shape = x.aval.strip_weak_type()
+    return f"argument {label} of {name} with shape {shape} and {where(x.device)}"
+
+
+def where(device: Device) -> str:
+    """A device as messages about placement name it."""
+    return f"with device ids [{device.id}] on platform {device.platform.upper()}"
+
+
+def incompatible(first: str, second: str) -> ValueError:
+    """The error for one computation that two devices would have to do."""
+    return ValueError(
+        f"Received incompatible devices for jitted computation. Got {first} and {second}. Move one "
+        "of them with xpr.device_put(x, device)."
+    )
+
+
+def committed(x: Any) -> Any:
+    """An array of xpr as one that belongs to its device; anything else as it is."""
+    if type(x) is not ArrayImpl or x._committed:
+        return x
+    return ArrayImpl(x.aval, x._buffers, True)
 
 
 def to_device(x: ArrayImpl, device: Device, committed: bool) -> ArrayImpl:

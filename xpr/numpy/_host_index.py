@@ -16,6 +16,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.trace import context
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace, wrap
+from xpr.dispatch.placement import default_device
 from xpr.primitives.slicing import detached
 
 Host = np.ndarray[Any, Any]
@@ -88,6 +89,8 @@ def _key(x: ArrayImpl, index: Any) -> _Key | None:
             found.append(int(item))
         else:
             return None
+    if not committed and device is not default_device():
+        return None
     return _Key(tuple(found) if several else found[0], has_arrays, committed)
 
 

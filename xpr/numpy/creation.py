@@ -338,10 +338,16 @@ def _type_of(name: str, a: Any) -> tuple[Shape, DType, bool]:
     return aval.shape, aval.dtype, aval.weak_type
 
 
+def _place_like(a: Any, device: Any) -> Any:
+    """The device asked for, else that of an array that was put on one."""
+    return a.device if device is None and type(a) is ArrayImpl and a.committed else device
+
+
 def _like(
     name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any, sharding: Any = None
 ) -> Array:
     require_no_sharding(name, sharding)
+    device = _place_like(a, device)
     own_shape, own_dtype, own_weak = _type_of(name, a)
     wanted = own_dtype if dtype is None else requested_dtype(dtype, name)
     sizes = own_shape if shape is None else _sizes(name, shape)
@@ -393,6 +399,7 @@ def full_like(
     Array([7, 7, 7], dtype=int32)
     """
     require_no_sharding("full_like", out_sharding)
+    device = _place_like(a, device)
     own_shape, own_dtype, own_weak = _type_of("full_like", a)
     wanted = own_dtype if dtype is None else requested_dtype(dtype, "full_like")
     sizes = own_shape if shape is None else _sizes("full_like", shape)

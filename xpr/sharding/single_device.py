@@ -39,12 +39,29 @@ class Sharding:
 
 
 class SingleDeviceSharding(Sharding):
-    """The whole array on one device."""
+    """The whole array on one device.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> place = SingleDeviceSharding(xpr.devices("cpu")[0])
+    >>> xpr.device_put(jnp.ones(2), place).sharding == place
+    True
+    """
 
     __slots__ = ("_device",)
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
+        if not isinstance(device, Device):
+            raise TypeError(f"SingleDeviceSharding takes a device, got {type(device).__name__}")
+        if memory_kind not in (None, "device"):
+            raise NotImplementedError(
+                f"arrays live in the memory kind 'device' only, got {memory_kind!r}"
+            )
         self._device = device
+
+    @property
+    def memory_kind(self) -> str:
+        """The kind of memory that holds the array: always the device's own."""
+        return "device"
 
     @property
     def device_set(self) -> set[Device]:
@@ -62,6 +79,12 @@ class SingleDeviceSharding(Sharding):
         """Which part of the array each device holds."""
         return {self._device: (slice(None),) * len(global_shape)}
 
+    def addressable_devices_indices_map(
+        self, global_shape: tuple[int, ...]
+    ) -> dict[Device, tuple[slice, ...]]:
+        """Which part of the array each device of this process holds."""
+        return self.devices_indices_map(global_shape)
+
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether `other` puts an array of `ndim` axes in the same places."""
         return other.device_set == self.device_set
@@ -73,7 +96,14 @@ class SingleDeviceSharding(Sharding):
         return hash(self._device)
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self._device!r})"
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind=device)"
+
+
+def make_single_device_sharding(
+    device: Device, *, memory_kind: str | None = None
+) -> SingleDeviceSharding:
+    """The sharding that puts the whole of an array on `device`."""
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,10 @@ from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, context, get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
-from xpr.dispatch.placement import common_device
+from xpr.dispatch.placement import committed, common_device, default_device
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
+from xpr.transforms.shardings import UNSPECIFIED, Shardings, requested
 from xpr.transforms.signature import ArgumentRoles, argument_roles, name_of, places, source_of
 from xpr.transforms.tracing import (
     TracedProgram,
@@ -40,18 +41,25 @@ from xpr.transforms.tracing import (
 class JitOptions:
     """What `jit` was told about a function."""
 
-    __slots__ = ("device", "inline", "keep_unused", "roles")
+    __slots__ = ("device", "inline", "keep_unused", "roles", "shardings")
 
     def __init__(
-        self, roles: ArgumentRoles, keep_unused: bool, inline: bool, device: Device | None
+        self,
+        roles: ArgumentRoles,
+        keep_unused: bool,
+        inline: bool,
+        device: Device | None,
+        shardings: Shardings | None = None,
     ) -> None:
         self.roles = roles
         self.keep_unused = keep_unused
         self.inline = inline
-        self.device = device
+        self.device = device if shardings is None else shardings.device
+        self.shardings = shardings
 
     def key(self) -> tuple[Any, ...]:
-        return (self.roles, self.keep_unused, self.inline, self.device)
+        placed = None if self.shardings is None else self.shardings.key
+        return (self.roles, self.keep_unused, self.inline, self.device, placed)
 
 
 class CacheInfo:
@@ -92,12 +100,24 @@ def _cache_for(fun: Any, options: JitOptions) -> CacheInfo:
 class _Entry:
     """A compiled program that takes exactly the arrays of the call and nothing else."""
 
-    __slots__ = ("device", "executable", "out_avals", "out_tree", "program", "single")
+    __slots__ = (
+        "committed",
+        "device",
+        "executable",
+        "is_default",
+        "out_avals",
+        "out_tree",
+        "program",
+        "single",
+    )
 
-    def __init__(self, program: Any, out_tree: Any) -> None:
+    def __init__(self, program: Any, out_tree: Any, fixed: bool) -> None:
         self.program = program
         self.executable = program.executable
         self.device = program.device
+        # Whether work that no argument committed to a device belongs on this one, too.
+        self.is_default = fixed or program.device is default_device()
+        self.committed = fixed
         self.out_avals = tuple(program.out_avals)
         self.out_tree = out_tree
         self.single = tree_util.treedef_is_leaf(out_tree) and len(self.out_avals) == 1
@@ -135,7 +155,7 @@ class JittedFunction:
         self._calls = self._cache.calls
         roles = options.roles
         self._has_static = bool(
-            roles.static_argnums or roles.static_argnames or options.device is not None
+            roles.static_argnums or roles.static_argnames or options.device or options.shardings
         )
 
     # ---- calls
@@ -145,26 +165,27 @@ class JittedFunction:
             return self._slow_call(args, kwargs, None)
         if kwargs:
             return self._general_call(args, kwargs)
-        avals: list[Any] = [state.trace_key]
+        key: list[Any] = [state.trace_key]
         buffers = []
         for a in args:
             if type(a) is not ArrayImpl:
                 return self._general_call(args, kwargs)
-            avals.append(a.aval)
+            key.append(a.aval)
             buffers.append(a._buffers[0])
-        entry = self._fast.get(tuple(avals))
+        device = buffers[0].device if buffers else None
+        key.append(device)
+        entry = self._fast.get(tuple(key))
         if entry is None:
             return self._general_call(args, kwargs)
-        device = entry.device
-        for b in buffers:
-            if b.device is not device:
-                return self._general_call(args, kwargs)
-        results = entry.executable(buffers)
-        committed = False
+        committed = entry.committed
         for a in args:
             if a._committed:
                 committed = True
-                break
+            if a._buffers[0].device is not device:
+                return self._general_call(args, kwargs)
+        if not (committed or entry.is_default):
+            return self._general_call(args, kwargs)
+        results = entry.executable(buffers)
         if entry.single:
             return ArrayImpl(entry.out_avals[0], (results[0],), committed)
         return entry.out_tree.unflatten(
@@ -175,22 +196,26 @@ class JittedFunction:
         """A call with any arguments: found again by their structure, types and static values."""
         if not self._has_static:
             leaves, tree_key = tree_util.flatten_args_key(args, kwargs)
+            device: Any = None
             key: list[Any] = [state.trace_key, tree_key]
-            entry_device: Any = None
             for leaf in leaves:
                 kind = type(leaf)
                 if kind is ArrayImpl:
                     key.append(leaf.aval)
                     if leaf._committed:
-                        entry_device = leaf._buffers[0].device
+                        found = leaf._buffers[0].device
+                        if device is not None and device is not found:
+                            return self._slow_call(args, kwargs, None)  # raises
+                        device = found
                 elif kind is np.ndarray:
                     key.append((leaf.shape, leaf.dtype))
                 elif kind is float or kind is int or kind is bool or kind is complex:
                     key.append(kind)
                 else:
                     return self._slow_call(args, kwargs, None)
+            key.append(device)
             entry = self._calls.get(tuple(key))
-            if entry is not None and (entry_device is None or entry_device is entry.device):
+            if entry is not None:
                 out = entry.program(leaves)
                 return out[0] if entry.single else entry.out_tree.unflatten(out)
             return self._slow_call(args, kwargs, tuple(key))
@@ -207,7 +232,7 @@ class JittedFunction:
         if context.trace is not eager_trace or any(isinstance(x, Tracer) for x in parts.leaves):
             out = self._bind(traced, parts)
         else:
-            out = self._run(traced, parts, avals, args if not kwargs else None, call_key)
+            out = self._run(traced, parts, args if not kwargs else None, call_key)
         return tree_util.tree_unflatten(traced.out_tree, out)
 
     def _bind(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
@@ -230,25 +255,42 @@ class JittedFunction:
         self,
         traced: TracedProgram,
         parts: CallParts,
-        avals: Sequence[ShapedArray],
         plain: tuple[Any, ...] | None,
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
-        fixed = self._options.device
-        device, _ = common_device(parts.leaves) if fixed is None else (fixed, True)
+        fixed = self._options.device is not None
+        device = self._device_for(traced, parts)
         program = self.program_for(traced, device, parts.donated)
         out = program(parts.leaves)
-        if fixed is not None:
-            return [ArrayImpl(a.aval, a._buffers, True) for a in out]
-        entry = _Entry(program, traced.out_tree)
+        if fixed:
+            out = [committed(a) for a in out]
+        entry = _Entry(program, traced.out_tree, fixed)
         # Some nodes (deques, say) have other leaves under the quick key than in truth.
-        if call_key is not None and len(call_key) == len(parts.leaves) + 2:
+        if call_key is not None and len(call_key) == len(parts.leaves) + 3:
             self._calls[call_key] = entry
-        checked = state.debug_nans or state.debug_infs
-        arrays_only = plain is not None and all(type(a) is ArrayImpl for a in plain)
-        if arrays_only and program.simple and not parts.static_args and not checked:
-            self._fast[(state.trace_key, *avals)] = entry
+        if plain is not None and program.simple and not parts.static_args:
+            key = _plain_key(plain, device)
+            if key is not None and not (state.debug_nans or state.debug_infs):
+                self._fast[key] = entry
         return out
+
+    def _device_for(self, traced: TracedProgram, parts: CallParts) -> Device:
+        """Where a call runs. ValueError for arguments that belong on different devices."""
+        options = self._options
+        if options.device is None or options.shardings is not None:
+            several = {a.device for a in parts.leaves if type(a) is ArrayImpl and a._committed}
+            names: Sequence[str] = ()
+            if len(several) > 1 or options.shardings is not None:
+                names = debug_info(self._fun, parts.tree, parts.static_args, "jit").arg_names
+            if options.shardings is not None:
+                args, named = tree_util.tree_unflatten(parts.tree, parts.leaves)
+                options.shardings.check_arguments(
+                    args, named, parts.leaves, names, name_of(self._fun)
+                )
+                options.shardings.check_results(traced.out_tree)
+            if options.device is None:
+                return common_device(parts.leaves, name_of(self._fun), names)[0]
+        return options.device
 
     # ---- stages, also used by `trace`, `lower` and `compile`
 
@@ -408,6 +450,14 @@ class JittedFunction:
         return f"<jitted {self._fun!r}>"
 
 
+def _plain_key(args: tuple[Any, ...], device: Device) -> tuple[Any, ...] | None:
+    """The key of the fast path for such arguments: arrays on the program's device."""
+    for a in args:
+        if type(a) is not ArrayImpl or a._buffers[0].device is not device:
+            return None
+    return (state.trace_key, *(a.aval for a in args), device if args else None)
+
+
 def _differences(old: tuple[Any, ...], new: tuple[Any, ...], names: Sequence[str]) -> list[str]:
     found = []
     if old[0] != new[0]:
@@ -433,6 +483,8 @@ def jit(
     fun: Callable[..., Any] | None = None,
     /,
     *,
+    in_shardings: Any = UNSPECIFIED,
+    out_shardings: Any = UNSPECIFIED,
     static_argnums: int | Iterable[int] | None = None,
     static_argnames: str | Iterable[str] | None = None,
     donate_argnums: int | Iterable[int] | None = None,
@@ -448,9 +500,12 @@ def jit(
     `static_argnums`/`static_argnames` are passed as they are and must be hashable; the buffers of
     those in `donate_argnums`/`donate_argnames` may be overwritten, after which the arrays raise
     when used. `keep_unused` keeps arguments that do not matter in the program; `inline` writes the
-    program into the one that calls it; `device` or `backend` fixes where it runs.
+    program into the one that calls it; `device` or `backend` fixes where it runs, and so do
+    `in_shardings` and `out_shardings`, prefixes of the trees of arguments and results whose leaves
+    are shardings of one device, or None.
 
-    Raises TypeError for arguments that are no arrays, ValueError for bad options.
+    Raises TypeError for arguments that are no arrays, ValueError for bad options and for arguments
+    that were put on different devices.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jit(lambda x: x * 2)(jnp.arange(3))
@@ -459,6 +514,8 @@ def jit(
     if fun is None:
         return functools.partial(
             jit,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
             static_argnums=static_argnums,
             static_argnames=static_argnames,
             donate_argnums=donate_argnums,
@@ -471,14 +528,16 @@ def jit(
     check_callable(fun, "jit")
     if device is not None and backend is not None:
         raise ValueError(
-            f"jit takes a device or a backend, not both: got device={device}, backend={backend!r}"
+            f"jit takes a device or a backend, not both: got device={device!r} and "
+            f"backend={backend!r}"
         )
     if backend is not None:
         from xpr.runtimes import registry  # noqa: PLC0415  only when a backend is named
 
         device = registry.devices(backend)[0]
     roles = argument_roles(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
-    return JittedFunction(fun, JitOptions(roles, keep_unused, inline, device))
+    shardings = requested(in_shardings, out_shardings, device)
+    return JittedFunction(fun, JitOptions(roles, keep_unused, inline, device, shardings))
 
 
 def clear_caches() -> None:

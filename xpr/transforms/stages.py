@@ -13,6 +13,7 @@ from xpr.dispatch import compiled
 from xpr.dispatch.placement import default_device
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes.base import Device
+from xpr.sharding import SingleDeviceSharding
 from xpr.transforms.jit import CallParts, JittedFunction
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram
@@ -57,6 +58,22 @@ class _Stage:
         return tree_util.tree_unflatten(
             self._traced.out_tree, _structs(self._traced.closed.out_avals)
         )
+
+    @property
+    def _place(self) -> SingleDeviceSharding:
+        return SingleDeviceSharding(self._function.options.device or default_device())
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments go, as (args, kwargs)."""
+        count = self._traced.in_tree.num_leaves
+        return tree_util.tree_unflatten(self._traced.in_tree, [self._place] * count)
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results are."""
+        count = self._traced.out_tree.num_leaves
+        return tree_util.tree_unflatten(self._traced.out_tree, [self._place] * count)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
