@@ -19,6 +19,7 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import platformdirs
 
@@ -46,6 +47,14 @@ _PRUNE_SECONDS = 86400.0
 _PRUNE_FRACTION = 16
 # Pruning goes down to this part of the limit, so that it does not run at every write.
 _PRUNE_TO = 0.8
+
+
+class CacheEntry(NamedTuple):
+    """One file of the cache: its key, its bytes on disk, and when it was last used."""
+
+    key: bytes
+    size: int
+    used: float
 
 
 @dataclass
@@ -106,28 +115,58 @@ class CompileCache:
         """Remove the entry for ``key``, if there is one."""
         _remove(self.path(key))
 
+    def entries(self) -> list[CacheEntry]:
+        """What is stored, in no order, sound or not; nothing if there is no directory."""
+        found: list[CacheEntry] = []
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for file in _files(self.directory):
+                # Another process may prune at the same time: a file that vanishes is no error.
+                with contextlib.suppress(FileNotFoundError):
+                    if _ENTRY_NAME.fullmatch(file.name):
+                        status = file.stat(follow_symlinks=False)
+                        key = bytes.fromhex(file.name.removesuffix(_SUFFIX))
+                        found.append(CacheEntry(key, status.st_size, status.st_mtime))
+        return found
+
+    def fault(self, key: bytes) -> str | None:
+        """Why the entry for ``key`` is not used, or ``None`` if it is sound."""
+        content = _read_own_file(self.path(key))
+        if content is None:
+            return "cannot be read, or others may change it"
+        return "damaged" if _unpack(content, key) is None else None
+
+    def clear(self) -> int:
+        """Remove all entries, and what dead writers left; the number of entries removed."""
+        entries = self.entries()
+        for entry in entries:
+            self.discard(entry.key)
+        self._remove_stale()
+        return sum(not self.path(entry.key).exists() for entry in entries)
+
     def prune(self) -> None:
         """Remove the entries used longest ago until the directory is within its limit."""
-        now = time.time()
-        entries: list[tuple[float, int, str]] = []
-        for entry in _files(self.directory):
-            # Another process may prune at the same time: a file that vanishes is no error.
-            with contextlib.suppress(FileNotFoundError):
-                status = entry.stat(follow_symlinks=False)
-                if _ENTRY_NAME.fullmatch(entry.name):
-                    entries.append((status.st_mtime, status.st_size, entry.path))
-                elif _TEMPORARY_NAME.fullmatch(entry.name):
-                    if now - status.st_mtime > _STALE_TEMPORARY_SECONDS:
-                        _remove(Path(entry.path))
-        total = sum(size for _, size, _ in entries)
+        self._remove_stale()
+        entries = self.entries()
+        total = sum(entry.size for entry in entries)
         if total > self.max_bytes:
             goal = int(self.max_bytes * _PRUNE_TO)
-            for _, size, path in sorted(entries):
+            for entry in sorted(entries, key=lambda entry: entry.used):
                 if total <= goal:
                     break
-                _remove(Path(path))
-                total -= size
+                self.discard(entry.key)
+                total -= entry.size
         self._written = 0
+
+    def _remove_stale(self) -> None:
+        """Remove the temporary files of writers that died."""
+        now = time.time()
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for file in _files(self.directory):
+                with contextlib.suppress(FileNotFoundError):
+                    if _TEMPORARY_NAME.fullmatch(file.name):
+                        age = now - file.stat(follow_symlinks=False).st_mtime
+                        if age > _STALE_TEMPORARY_SECONDS:
+                            _remove(Path(file.path))
 
     def _prune_if_due(self) -> None:
         stamp = self.directory / "pruned"

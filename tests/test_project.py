@@ -193,6 +193,29 @@ def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
         assert headers["Requires-Python"] == ">=3.11"
         assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
+    # Installed into a folder of its own, it has the command, which runs the files of that folder.
+    target = tmp_path / "installed"
+    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(wheel)],
+        check=True,
+        timeout=300,
+    )
+    (command,) = (target / "bin").glob("xpr*")
+    done = subprocess.run(
+        [str(command), "compile", "model:missing", "-o", "m.vmfb", "--traceback"],
+        env={**os.environ, "PYTHONPATH": str(target)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "xpr compile: there is no module 'model'; name a file with its ending .py\n"
+    )
+
 
 def _copy_sources(source: Path, target: Path) -> None:
     """Copy a source folder with its links kept as links, without what tools left in it."""

@@ -1,0 +1,205 @@
+"""The command `xpr`: what the package does, from a shell.
+
+Each command is one file of this package, which is loaded when it is called for. The exit status is
+0 where the command did what was asked, 1 where it failed, and 2 where the command line itself was
+wrong. A failure is one line on standard error; `--traceback` shows where it came from.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+
+from xpr.cli.errors import CommandError, UsageError, one_line
+from xpr.version import __version__
+
+FAILURE = 1
+USAGE = 2
+_INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C ended
+
+
+def _command(module: str) -> Callable[[argparse.Namespace], int]:
+    """The function `run` of a file of this package, loaded at the call."""
+
+    def run(options: argparse.Namespace) -> int:
+        return importlib.import_module(f"xpr.cli.{module}").run(options)
+
+    return run
+
+
+class _Commands:
+    """Collects the subcommands, all with the same common options and form of help."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._commands = parser.add_subparsers(dest="command", metavar="command", required=True)
+        self._common = argparse.ArgumentParser(add_help=False)
+        self._common.add_argument(
+            "--traceback", action="store_true", help="on failure, show where it came from"
+        )
+
+    def add(self, name: str, summary: str, details: str, example: str) -> argparse.ArgumentParser:
+        """A parser for the subcommand `name`; `xpr.cli.<name>_command.run` carries it out."""
+        parser = self._commands.add_parser(
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}. {details}",
+            epilog=f"example:\n  {example}",
+            parents=[self._common],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        parser.set_defaults(run=_command(f"{name}_command"), parser=parser)
+        return parser
+
+
+def _build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="xpr",
+        description="Compile array programs, run and measure them, and look into what was made.",
+        epilog="`xpr COMMAND --help` explains a command and gives an example.",
+    )
+    parser.add_argument("--version", action="version", version=f"xpr {__version__}")
+    commands = _Commands(parser)
+    _add_compile(commands)
+    _add_run(commands)
+    _add_inspect(commands)
+    _add_bench(commands)
+    _add_cache(commands)
+    return parser
+
+
+def _add_compile(commands: _Commands) -> None:
+    parser = commands.add(
+        "compile",
+        "compile a function to a file",
+        "The function is traced for the types\nthat are given. An output that ends in .vmfb is a "
+        "module for one target, for IREE's\nruntime; one that ends in .xpr is a bundle for one "
+        "target or several.",
+        "xpr compile model.py:predict --args 'f32[8,64]' 'f32[64]' -o predict.vmfb",
+    )
+    parser.add_argument(
+        "function", metavar="module.py:function", help="the file, and the name of the function"
+    )
+    parser.add_argument(
+        "--args",
+        nargs="*",
+        default=[],
+        metavar="TYPE",
+        help="the types of the arguments, such as f32[8,64], i32[] or x=bf16[3] for one by name",
+    )
+    parser.add_argument(
+        "--target",
+        action="append",
+        metavar="TARGET",
+        help="cpu (the default), vulkan, vmvx, metal, cuda:sm_90, rocm:gfx942, x86_64-v3, "
+        "aarch64-linux, riscv64-linux; once for each, in a bundle",
+    )
+    parser.add_argument("-o", "--output", required=True, help="the file to write, .vmfb or .xpr")
+
+
+def _add_run(commands: _Commands) -> None:
+    parser = commands.add(
+        "run",
+        "run a bundle or a module on arrays from files",
+        "Inputs and\noutputs are .npy files, in the order in which `xpr inspect` shows them. "
+        "A module for\nthe CPU is native code: run only those you trust.",
+        "xpr run model.xpr --input images.npy --output scores.npy",
+    )
+    _add_program_arguments(parser)
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="a .npy file for each input",
+    )
+    parser.add_argument(
+        "--output",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="a .npy file for each result; without, the results are printed",
+    )
+
+
+def _add_program_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("program", help="a bundle (.xpr) or a module (.vmfb)")
+    parser.add_argument(
+        "--runtime", metavar="NAME", help="the runtime to use, of those the program is made for"
+    )
+
+
+def _add_inspect(commands: _Commands) -> None:
+    parser = commands.add(
+        "inspect",
+        "show what a bundle or a module holds",
+        "Signature, targets, sizes and\nthe dispatches, which are the parts that a device runs "
+        "as a whole. Nothing of it is run.",
+        "xpr inspect model.xpr",
+    )
+    parser.add_argument("program", help="a bundle (.xpr) or a module (.vmfb)")
+
+
+def _add_bench(commands: _Commands) -> None:
+    parser = commands.add(
+        "bench",
+        "measure a bundle or a module",
+        "The time to load it, of the first call\nand of later ones, on the inputs that are given, "
+        "else on random ones.",
+        "xpr bench model.xpr --seconds 2",
+    )
+    _add_program_arguments(parser)
+    parser.add_argument(
+        "--input", nargs="+", action="extend", default=[], metavar="FILE", help="a .npy file each"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="how long to go on (default: %(default)s)"
+    )
+
+
+def _add_cache(commands: _Commands) -> None:
+    parser = commands.add(
+        "cache",
+        "list, clear or verify the cache of compiled programs",
+        "`verify` checks the\ndigest of each entry and removes those that are damaged.",
+        "xpr cache verify",
+    )
+    parser.add_argument(
+        "action", nargs="?", choices=("ls", "clear", "verify"), default="ls", help="(default: ls)"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carries out one command line, that of the process by default; returns the exit status.
+
+    Raises SystemExit for `--help`, `--version` and a command line that cannot be understood.
+
+    >>> main(["cache", "verify", "--traceback", "now"])
+    Traceback (most recent call last):
+        ...
+    SystemExit: 2
+    """
+    options = _build_parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except UsageError as error:
+        print(f"xpr {options.command}: {error}", file=sys.stderr)
+        return USAGE
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has gone, as `head` does. Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILURE
+    except Exception as error:
+        # Whatever a command raises ends as one line: nobody above could do more with it.
+        if options.traceback and not isinstance(error, CommandError):
+            traceback.print_exc()
+        else:
+            print(f"xpr {options.command}: {one_line(error)}", file=sys.stderr)
+        return FAILURE

@@ -1,0 +1,66 @@
+"""`xpr cache`: the compiled programs that are kept on disk."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from xpr.cli.errors import CommandError
+from xpr.cli.inspect_command import size_text
+from xpr.lowering.cache import CompileCache, default_cache
+
+
+def run(options: argparse.Namespace) -> int:
+    """Lists, clears or verifies."""
+    cache = default_cache()
+    if cache is None:
+        raise CommandError("the cache is switched off by XPR_CACHE")
+    actions = {"ls": _list, "clear": _clear, "verify": _verify}
+    return actions[options.action](cache)
+
+
+def _list(cache: CompileCache) -> int:
+    entries = cache.entries()
+    now = time.time()
+    for entry in sorted(entries, key=lambda e: e.used, reverse=True):
+        print(f"{entry.key.hex()[:16]}  {size_text(entry.size):>9}  {_age(now - entry.used)}")
+    total = sum(entry.size for entry in entries)
+    limit = size_text(cache.max_bytes)
+    print(f"{cache.directory}: {_count(len(entries))}, {size_text(total)} of at most {limit}")
+    return 0
+
+
+def _clear(cache: CompileCache) -> int:
+    print(f"{cache.directory}: {_count(cache.clear())} removed")
+    return 0
+
+
+def _verify(cache: CompileCache) -> int:
+    entries = cache.entries()
+    bad = 0
+    for entry in entries:
+        fault = cache.fault(entry.key)
+        if fault is not None:
+            bad += 1
+            cache.discard(entry.key)
+            left = ", and could not be removed" if cache.path(entry.key).exists() else ", removed"
+            print(f"{entry.key.hex()}: {fault}{left}")
+    print(f"{cache.directory}: {_count(len(entries))} checked, {bad} damaged")
+    return 1 if bad else 0
+
+
+def _count(number: int) -> str:
+    return f"{number} entr{'y' if number == 1 else 'ies'}"
+
+
+def _age(seconds: float) -> str:
+    """How long ago, to the greatest unit that it fills.
+
+    >>> _age(5), _age(7300), _age(1e6)
+    ('just now', '2 hours ago', '11 days ago')
+    """
+    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        number = int(seconds // length)
+        if number:
+            return f"{number} {unit}{'s' if number > 1 else ''} ago"
+    return "just now"

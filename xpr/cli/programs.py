@@ -1,0 +1,119 @@
+"""A bundle or a module from a file, ready to be called with NumPy arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xpr.cli.errors import CommandError, UsageError
+from xpr.cli.modules import DYNAMIC, describe, type_text
+from xpr.runtimes import registry
+from xpr.runtimes.base import ArrayType, ExecutableSignature
+
+_ENTRY = "main"
+
+HostArray = np.ndarray[Any, Any]
+
+
+class Program(ABC):
+    """A loaded program with its inputs and results in a row."""
+
+    runtime: str
+    inputs: tuple[ArrayType, ...]
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+
+    @abstractmethod
+    def __call__(self, arrays: Sequence[HostArray]) -> list[HostArray]:
+        """Runs on one array for each input; the results are ready when it returns."""
+
+
+class ModuleProgram(Program):
+    """A `.vmfb` on the first device of a runtime."""
+
+    def __init__(self, path: Path, runtime: str | None) -> None:
+        data = path.read_bytes()
+        module = describe(data, str(path))
+        functions = [f for f in module.functions if f.inputs is not None]
+        found = next(
+            (f for f in functions if f.name == _ENTRY), functions[0] if functions else None
+        )
+        if found is None or found.inputs is None or found.outputs is None:
+            raise CommandError(f"{path} has no function whose types it states")
+        if runtime is None:
+            if not module.runtimes:
+                raise CommandError(f"{path} does not say what it runs on: name it by --runtime")
+            runtime = module.runtimes[0]
+        elif module.runtimes and runtime not in module.runtimes:
+            raise UsageError(f"{path} is made for {', '.join(module.runtimes)}, not for {runtime}")
+        if any(DYNAMIC in shape for shape, _ in (*found.inputs, *found.outputs)):
+            raise CommandError(f"{path} has sizes left open: run it from a bundle")
+        self.runtime = runtime
+        self.inputs = found.inputs
+        self.input_names = tuple(f"input {i}" for i in range(len(found.inputs)))
+        self.output_names = tuple(f"result {i}" for i in range(len(found.outputs)))
+        self._device = registry.devices(runtime)[0]
+        signature = ExecutableSignature(found.name, found.inputs, found.outputs)
+        self._executable = self._device.runtime.load(data, signature, self._device)
+
+    def __call__(self, arrays: Sequence[HostArray]) -> list[HostArray]:
+        device = self._device
+        buffers = [device.runtime.buffer_from_host(a, device, copy=False) for a in arrays]
+        return [result.host_view() for result in self._executable(buffers)]
+
+
+def open_program(path: Path, runtime: str | None) -> Program:
+    """Loads what stands at `path` for a runtime, or for one that it is made for."""
+    return ModuleProgram(path, runtime)
+
+
+def read_inputs(program: Program, files: Sequence[str]) -> list[HostArray]:
+    """The arrays of `.npy` files, one for each input and of its type."""
+    if len(files) != len(program.inputs):
+        types = ", ".join(map(type_text, program.inputs)) or "none"
+        raise UsageError(f"{len(program.inputs)} inputs are needed ({types}), got {len(files)}")
+    return [
+        _read(file, kind, name)
+        for file, kind, name in zip(files, program.inputs, program.input_names, strict=True)
+    ]
+
+
+def _read(file: str, kind: ArrayType, name: str) -> HostArray:
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{file} is no .npy file with an array: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise CommandError(f"{file} holds several arrays: one in a .npy file is needed")
+    dtype = kind[1]
+    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+        array = array.view(dtype)  # NumPy's files have no names for the types of ml_dtypes
+    if not _fits(array, kind):
+        found = type_text((array.shape, array.dtype))
+        raise CommandError(f"{name} must be {type_text(kind)}, got {found} in {file}")
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _fits(array: HostArray, kind: ArrayType) -> bool:
+    shape, dtype = kind
+    return (
+        array.dtype == dtype
+        and array.ndim == len(shape)
+        and all(want in (DYNAMIC, size) for want, size in zip(shape, array.shape, strict=True))
+    )
+
+
+def random_inputs(program: Program, seed: int = 0) -> list[HostArray]:
+    """Arrays of the inputs' types: normal numbers, or integers from 0 to 9; 1 for open sizes."""
+    rng = np.random.default_rng(seed)
+    arrays = []
+    for shape, dtype in program.inputs:
+        sizes = [1 if size == DYNAMIC else size for size in shape]
+        exact = dtype.kind in "biu"
+        drawn = rng.integers(0, 10, sizes) if exact else rng.standard_normal(sizes)
+        arrays.append(np.asarray(drawn).astype(dtype))
+    return arrays

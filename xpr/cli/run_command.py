@@ -1,0 +1,32 @@
+"""`xpr run`: a bundle or a module, once, on arrays from files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from xpr.cli.errors import UsageError
+from xpr.cli.modules import type_text
+from xpr.cli.programs import open_program, read_inputs
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the program; saves or prints the results."""
+    program = open_program(Path(options.program), options.runtime)
+    inputs = read_inputs(program, options.input)
+    files: list[str] = options.output
+    count = len(program.output_names)
+    if files and len(files) != count:
+        raise UsageError(f"the program has {count} results, got {len(files)} files for them")
+    results = program(inputs)
+    if not files:
+        for name, result in zip(program.output_names, results, strict=True):
+            print(f"{name} {type_text((result.shape, result.dtype))}\n{result}")
+        return 0
+    for file, result in zip(files, results, strict=True):
+        with open(file, "wb") as opened:  # given a name, NumPy would add .npy to it
+            np.save(opened, result)
+        print(f"{file}: {type_text((result.shape, result.dtype))}")
+    return 0

@@ -1,0 +1,102 @@
+"""What a command line says of functions and of their arguments' types."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import xpr
+from xpr.cli.errors import CommandError, UsageError
+from xpr.core.config import state
+from xpr.core.dtypes import SHORT_NAMES, float0
+
+_TYPE = re.compile(r"(?:(?P<keyword>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
+_DTYPES = {
+    name: dtype
+    for dtype, short in SHORT_NAMES.items()
+    for name in (short, dtype.name)
+    if dtype != float0
+}
+
+
+def parse_type(text: str) -> tuple[str | None, xpr.ShapeDtypeStruct]:
+    """The keyword, if one is given, and the type of an argument.
+
+    Dtypes are short (`f32`, `i8`, `u16`, `bf16`, `bool`) or have NumPy's names. Raises UsageError.
+
+    >>> parse_type("f32[8,64]")
+    (None, ShapeDtypeStruct(shape=(8, 64), dtype=float32))
+    >>> parse_type("scale=bfloat16[]")
+    ('scale', ShapeDtypeStruct(shape=(), dtype=bfloat16))
+    """
+    match = _TYPE.fullmatch(text.replace(" ", ""))
+    if match is None:
+        raise UsageError(f"a type is written like f32[8,64], i32[] or x=bf16[3], got {text!r}")
+    sizes = [size for size in match["shape"].split(",") if size]
+    if not all(size.isdecimal() for size in sizes):
+        raise UsageError(f"sizes must be numbers, got {match['shape']!r} in {text!r}")
+    dtype = _DTYPES.get(match["dtype"])
+    if dtype is None:
+        raise UsageError(f"unknown dtype {match['dtype']!r} in {text!r}")
+    if dtype.name in ("float64", "int64", "uint64", "complex128") and not state.enable_x64:
+        raise UsageError(f"{text!r} has a 64-bit type: set XPR_ENABLE_X64=1 to keep these")
+    return match["keyword"], xpr.ShapeDtypeStruct([int(size) for size in sizes], dtype)
+
+
+def parse_types(texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
+    """The types of positional arguments, and those of arguments by name."""
+    positional: list[Any] = []
+    named: dict[str, Any] = {}
+    for text in texts:
+        keyword, struct = parse_type(text)
+        if keyword is None:
+            if named:
+                raise UsageError(f"{text!r} has no name and follows arguments that have one")
+            positional.append(struct)
+        elif keyword in named:
+            raise UsageError(f"the argument {keyword} is given twice")
+        else:
+            named[keyword] = struct
+    return positional, named
+
+
+def load_function(text: str) -> Any:
+    """The jitted function that `path/to/file.py:name` or `package.module:name` names.
+
+    The file's folder comes first on the path for imports, as it does for a script.
+    """
+    place, colon, name = text.rpartition(":")
+    if not (colon and place and name):
+        raise UsageError(f"a function is named like model.py:predict, got {text!r}")
+    module = _load_file(Path(place)) if place.endswith(".py") else _import(place)
+    found: Any = module
+    for part in name.split("."):
+        found = getattr(found, part, None)
+        if found is None:
+            raise CommandError(f"{place} has no {name!r}")
+    if not callable(found):
+        raise CommandError(f"{text} is no function but of type {type(found).__name__}")
+    return found if isinstance(found, type(xpr.jit(len))) else xpr.jit(found)
+
+
+def _load_file(path: Path) -> Any:
+    if not path.is_file():
+        raise CommandError(f"{path}: there is no such file")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules.setdefault(path.stem, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _import(name: str) -> Any:
+    sys.path.insert(0, str(Path.cwd()))
+    if importlib.util.find_spec(name.partition(".")[0]) is None:
+        raise CommandError(f"there is no module {name!r}; name a file with its ending .py")
+    return importlib.import_module(name)
