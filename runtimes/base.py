@@ -86,9 +86,18 @@ class Device:
         """The number of the device within its process."""
         return self.id
 
+    @property
+    def host_id(self) -> int:
+        """The number of the process, under the older of JAX's names for it."""
+        return self.process_index
+
     def memory_stats(self) -> dict[str, int] | None:
         """Bytes in use and similar figures, or None where the runtime cannot tell."""
         return None
+
+    def features(self) -> str:
+        """What the device can do, in a few words for `xpr.print_devices`."""
+        return ""
 
     def __repr__(self) -> str:
         return f"{self.platform.capitalize()}Device(id={self.id})"

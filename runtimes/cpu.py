@@ -30,7 +30,7 @@ from xpr.runtimes.base import (
     Runtime,
     type_str,
 )
-from xpr.runtimes.host import HostBuffer, host_copy
+from xpr.runtimes.host import HostBuffer, host_copy, memory_of_the_host
 from xpr.runtimes.hostcalls import HostCallModule, Raised
 
 _PARALLEL_COST = 4e6
@@ -233,10 +233,12 @@ class CpuDevice(Device):
             - s["device_bytes_freed"]
             for s in hal.statistics()
         )
-        stats = {"bytes_in_use": used}
-        if hasattr(os, "sysconf"):
-            stats["bytes_limit"] = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return stats
+        return {"bytes_in_use": used, **memory_of_the_host()}
+
+    def features(self) -> str:
+        cores = _cores()
+        sets = _instruction_sets()
+        return f"{cores} core{'s' * (cores > 1)}" + (f", {' '.join(sets)}" if sets else "")
 
 
 _LARGE_BYTES = 1 << 20
@@ -291,6 +293,22 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+_SETS = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")
+"""Instruction sets that decide about speed, by the names that Linux gives them."""
+
+
+def _instruction_sets() -> list[str]:
+    """Those of `_SETS` that the processor has; none where the system does not tell."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    flags = next((li for li in lines if li.lower().startswith(("flags", "features"))), "")
+    found = set(flags.partition(":")[2].split())
+    return [name for name in _SETS if name in found]
 
 
 _M_TRIM_THRESHOLD = -1

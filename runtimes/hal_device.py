@@ -83,6 +83,9 @@ class DeviceBuffer(Buffer):
 class HalDevice(Device):
     """One device of an IREE driver, opened on first use, so that no memory is taken before."""
 
+    memory_limit: int = 0
+    """Bytes of the device's memory; 0 where the driver does not tell."""
+
     def __init__(self, runtime: HalRuntime, id: int, info: dict[str, Any]) -> None:
         super().__init__(runtime, id, str(info.get("name") or runtime.platform))
         self._info = info
@@ -151,11 +154,12 @@ class HalDevice(Device):
 
     def memory_stats(self) -> dict[str, int] | None:
         """Bytes in use and the greatest number so far, as IREE's allocator counts them."""
+        limit = {"bytes_limit": self.memory_limit} if self.memory_limit else {}
         if self._pair is None:
-            return {"bytes_in_use": 0, "peak_bytes_in_use": 0}
+            return {"bytes_in_use": 0, "peak_bytes_in_use": 0, **limit}
         counts = self._pair[0].allocator.statistics
         used = counts["device_bytes_allocated"] - counts["device_bytes_freed"]
-        return {"bytes_in_use": used, "peak_bytes_in_use": counts["device_bytes_peak"]}
+        return {"bytes_in_use": used, "peak_bytes_in_use": counts["device_bytes_peak"], **limit}
 
 
 class HalExecutable(Executable):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import sys
 from typing import Any
 
@@ -47,6 +48,13 @@ def host_copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     if array.nbytes <= _SMALL_BYTES:
         return np.array(array, order="C", subok=False)
     return aligned_copy(array)
+
+
+def memory_of_the_host() -> dict[str, int]:
+    """The `bytes_limit` of devices that use this machine's memory, where the system tells it."""
+    if not hasattr(os, "sysconf"):
+        return {}
+    return {"bytes_limit": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")}
 
 
 class HostBuffer(Buffer):

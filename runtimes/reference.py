@@ -5,13 +5,14 @@ It compiles nothing. What it computes is the definition that compiled programs a
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.runtimes.base import Device, Executable, ExecutableSignature, Runtime, type_str
-from xpr.runtimes.host import HostBuffer, host_copy
+from xpr.runtimes.host import HostBuffer, host_copy, memory_of_the_host
 
 Program = Callable[[list[np.ndarray[Any, Any]]], Sequence[np.ndarray[Any, Any]]]
 
@@ -56,6 +57,22 @@ def _check(verb: str, noun: str, kinds: Sequence[Any], arrays: Sequence[Any]) ->
             )
 
 
+class ReferenceDevice(Device):
+    """The interpreter, as a device with the memory of the host."""
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes of the buffers that are alive, and the memory of the machine."""
+        used = sum(
+            b.nbytes
+            for b in gc.get_objects()
+            if type(b) is HostBuffer and b.device is self and not b.is_deleted()
+        )
+        return {"bytes_in_use": used, **memory_of_the_host()}
+
+    def features(self) -> str:
+        return f"NumPy {np.__version__}, no compiler"
+
+
 class ReferenceRuntime(Runtime):
     """One device that interprets programs with NumPy; it is used only when asked for."""
 
@@ -66,7 +83,7 @@ class ReferenceRuntime(Runtime):
     priority = -1
 
     def __init__(self) -> None:
-        self._devices = (Device(self, 0, "NumPy"),)
+        self._devices = (ReferenceDevice(self, 0, "NumPy"),)
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices

@@ -191,15 +191,25 @@ def default_backend() -> str:
     return max(candidates, key=lambda n: candidates[n].priority)
 
 
-def devices(backend: str | None = None) -> list[Device]:
+def devices(backend: str | Runtime | None = None) -> list[Device]:
     """The devices of the backend of that name, or of the default one."""
+    if isinstance(backend, Runtime):
+        return list(backend.devices())
     return list(get_runtime(default_backend() if backend is None else backend).devices())
 
 
-def local_devices(backend: str | None = None, process_index: int | None = None) -> list[Device]:
-    """The devices that belong to this process, or to process `process_index`."""
+def local_devices(
+    process_index: int | None = None, backend: str | Runtime | None = None
+) -> list[Device]:
+    """The devices that belong to this process, or to process `process_index`.
+
+    Raises ValueError for a process that there is not.
+    """
     mine = 0 if process_index is None else process_index
-    return [d for d in devices(backend) if d.process_index == mine]
+    found = [d for d in devices(backend) if d.process_index == mine]
+    if not found:
+        raise ValueError(f"there is no process of number {process_index}")
+    return found
 
 
 def device_count(backend: str | None = None) -> int:
@@ -209,4 +219,4 @@ def device_count(backend: str | None = None) -> int:
 
 def local_device_count(backend: str | None = None) -> int:
     """The number of devices that belong to this process."""
-    return len(local_devices(backend))
+    return len(local_devices(backend=backend))

@@ -17,7 +17,15 @@ class VulkanDevice(HalDevice):
         text = runtime.describe(info)
         self.is_software = bool(re.search(r"^type: cpu", text, re.MULTILINE))
         uuid = str(info.get("path", "")).removeprefix("GPU-")
+        heaps = re.findall(r"^  \[\d+\] size=(\d+) flags=0x([0-9a-f]+)$", text, re.MULTILINE)
+        self.memory_limit = sum(int(size) for size, flags in heaps if int(flags, 16) & 1)
         self.capabilities = _vulkan_features.query().get(uuid, _vulkan_features.MINIMUM)
+
+    def features(self) -> str:
+        found = self.capabilities
+        kind = "software, " if self.is_software else ""
+        types = " ".join(sorted(found.types)) or "32-bit types only"
+        return f"{kind}{types}, subgroups of {found.subgroup_size}"
 
 
 class VulkanRuntime(HalRuntime):

@@ -36,7 +36,18 @@ from xpr.contexts import numpy_rank_promotion as numpy_rank_promotion
 from xpr.core.array import Array as Array
 from xpr.core.config import config as config
 from xpr.core.dtypes import float0 as float0
+from xpr.dispatch.assembly import make_array_from_callback as make_array_from_callback
+from xpr.dispatch.assembly import (
+    make_array_from_process_local_data as make_array_from_process_local_data,
+)
+from xpr.dispatch.assembly import (
+    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+)
+from xpr.dispatch.inspection import live_arrays as live_arrays
+from xpr.dispatch.inspection import print_environment_info as print_environment_info
+from xpr.dispatch.inspection import process_indices as process_indices
 from xpr.dispatch.transfer import block_until_ready as block_until_ready
+from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
 from xpr.dispatch.transfer import device_get as device_get
 from xpr.dispatch.transfer import device_put as device_put
 from xpr.dispatch.transfer import typeof as typeof
@@ -46,6 +57,7 @@ from xpr.runtimes.registry import device_count as device_count
 from xpr.runtimes.registry import devices as devices
 from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
+from xpr.runtimes.table import print_devices as print_devices
 from xpr.sharding import Shard as Shard
 from xpr.transforms.checkpoint import checkpoint as checkpoint
 from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
@@ -74,6 +86,7 @@ from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from xpr import dlpack as dlpack
+    from xpr import export as export
     from xpr import image as image
     from xpr import nn as nn
     from xpr import ops as ops
@@ -85,7 +98,7 @@ if TYPE_CHECKING:
 remat = checkpoint
 
 # Packages that are loaded when they are first used, since not every program needs them.
-_LAZY = ("dlpack", "image", "nn", "ops", "random", "scipy", "stages", "typing")
+_LAZY = ("dlpack", "export", "image", "nn", "ops", "random", "scipy", "stages", "typing")
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
@@ -98,11 +111,12 @@ if not TYPE_CHECKING:  # type checkers would take any name for an attribute
         return sorted({*globals(), *_LAZY})
 
 
-def process_index() -> int:
-    """The number of this process among those that compute together."""
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among those of the devices of `backend`."""
+    del backend
     return 0
 
 
-def process_count() -> int:
-    """How many processes compute together."""
-    return 1
+def process_count(backend: str | None = None) -> int:
+    """How many processes the devices of `backend` belong to."""
+    return len(process_indices(backend))

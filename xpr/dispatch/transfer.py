@@ -105,6 +105,19 @@ def block_until_ready(x: Any) -> Any:
     return x
 
 
+def copy_to_host_async(x: Any) -> Any:
+    """Starts copying every array in the pytree `x` to the host, and returns `x`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.copy_to_host_async({"a": jnp.ones(2)})["a"]
+    Array([1., 1.], dtype=float32)
+    """
+    for leaf in tree_util.tree_leaves(x):
+        if isinstance(leaf, ArrayImpl):
+            leaf.copy_to_host_async()
+    return x
+
+
 def typeof(x: Any) -> Any:
     """The aval of `x`: its shape, dtype and weak type."""
     return get_aval(x)
