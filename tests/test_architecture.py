@@ -182,10 +182,14 @@ def test_eager_work_needs_no_compiler() -> None:
     assert out.stdout.strip() == "83.0 []"
 
 
+# A loader that is copied beside a model has to be one file.
+ONE_FILE = ("xpr.runtimes.bundle",)
+
+
 def test_source_files_stay_small() -> None:
     long = {
         str(p.relative_to(ROOT)): n
-        for _, p in _modules()
-        if (n := len(p.read_text().splitlines())) > 700
+        for module, p in _modules()
+        if module not in ONE_FILE and (n := len(p.read_text().splitlines())) > 700
     }
     assert not long

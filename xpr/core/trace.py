@@ -150,7 +150,9 @@ register_aval(
     np.ndarray, lambda x: ShapedArray(x.shape, dtypes.canonicalize(x.dtype, allow_float0=True))
 )
 register_aval(np.ma.MaskedArray, _refuse_masked_array)
-register_aval(np.generic, lambda x: ShapedArray((), dtypes.canonicalize(x.dtype)))
+register_aval(
+    np.generic, lambda x: ShapedArray((), dtypes.canonicalize(x.dtype, allow_float0=True))
+)
 
 
 def check_python_int(x: Any, dtype: np.dtype[Any]) -> None:

@@ -1,0 +1,872 @@
+"""Runs exported bundles (`model.xpr`) with NumPy, ml_dtypes and IREE's runtime alone.
+
+This one file is the whole loader: copy it beside a model and use it as a module or a program.
+
+    python bundle.py model.xpr --input x.npy --output y.npy
+
+A bundle is a ZIP archive whose members are stored as they are: `manifest.json` (what the program
+takes and gives, what it was compiled for, the SHA-256 of every other member), `modules/*.vmfb`,
+`program.mlir` and perhaps `weights.safetensors` and `signature.json`. Everything is checked before
+a module is loaded, for a module for a CPU is native code that can do whatever this process can:
+**run only bundles that you would run as a program.** Give `hmac_key` or `public_key` to accept
+none but those that the owner of the key made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import binascii
+import ctypes
+import functools
+import hashlib
+import hmac
+import importlib
+import io
+import json
+import math
+import os
+import platform as host_platform
+import re
+import sys
+import zipfile
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+FORMAT = "xpr-bundle"
+FORMAT_VERSION = 1
+MANIFEST, SIGNATURE = "manifest.json", "signature.json"
+_MAX_MANIFEST_BYTES = 64 << 20
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*\Z")
+
+Array = np.ndarray[Any, Any]
+
+
+class BundleError(ValueError):
+    """A bundle that cannot be used here."""
+
+
+class CorruptBundleError(BundleError):
+    """A file that is no bundle, or one whose bytes are not those that were written."""
+
+
+class BundleSignatureError(BundleError):
+    """A bundle without the signature that was asked for, or with a wrong one."""
+
+
+class BundleVersionError(BundleError):
+    """A bundle of another format, or for another version of IREE."""
+
+
+class BundleTargetError(BundleError):
+    """A bundle without a module for this machine, or for the platform that was asked for."""
+
+
+class ArgumentValueError(BundleError):
+    """An argument of a wrong shape."""
+
+
+class ArgumentTypeError(TypeError):
+    """Arguments of a wrong number, structure or dtype."""
+
+
+# ---- the archive
+
+
+def read_archive(data: bytes, *, hmac_key: bytes | None = None, public_key: Any = None) -> Members:
+    """The members of a bundle, all of them checked; see `Bundle` for the keys and the errors."""
+    try:
+        members = _members(data)
+    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError) as error:
+        raise CorruptBundleError(f"not a bundle, or a damaged one: {error}") from error
+    if MANIFEST not in members:
+        raise CorruptBundleError(f"not a bundle: the archive has no {MANIFEST}")
+    raw = members[MANIFEST]
+    check_signature(raw, members.get(SIGNATURE), hmac_key, public_key)
+    try:
+        manifest = json.loads(raw)
+        kind, version = manifest["format"], manifest["format_version"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CorruptBundleError(f"{MANIFEST} is damaged: {error!r}") from error
+    if kind != FORMAT or type(version) is not int:
+        raise CorruptBundleError(f"{MANIFEST} describes {kind!r}, not an {FORMAT!r}")
+    if version != FORMAT_VERSION:
+        raise BundleVersionError(
+            f"the bundle has format version {version}; this loader reads {FORMAT_VERSION}"
+        )
+    _check_digests(manifest, members)
+    return Members(manifest, members)
+
+
+class Members:
+    """The manifest of a bundle, and its members by name."""
+
+    def __init__(self, manifest: dict[str, Any], files: dict[str, bytes]) -> None:
+        self.manifest = manifest
+        self.files = files
+
+
+def _members(data: bytes) -> dict[str, bytes]:
+    """All members; each must be stored uncompressed, so that none is larger than the file."""
+    found: dict[str, bytes] = {}
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            name = info.filename
+            if not _NAME.match(name) or ".." in name:
+                raise CorruptBundleError(f"the archive has a member of a forbidden name: {name!r}")
+            if name in found:
+                raise CorruptBundleError(f"the archive has two members called {name!r}")
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
+                raise CorruptBundleError(f"{name} is compressed, which no member of a bundle is")
+            limit = _MAX_MANIFEST_BYTES if name == MANIFEST else len(data)
+            if info.file_size > limit or info.flag_bits & 1:
+                raise CorruptBundleError(f"{name} is encrypted or larger than it can be")
+            content = archive.read(info)
+            if len(content) != info.file_size:
+                raise CorruptBundleError(f"{name} is cut short")
+            found[name] = content
+    return found
+
+
+def _check_digests(manifest: dict[str, Any], members: dict[str, bytes]) -> None:
+    listed = manifest.get("members")
+    if not isinstance(listed, dict):
+        raise CorruptBundleError(f"{MANIFEST} lists no members")
+    present = set(members) - {MANIFEST, SIGNATURE}
+    if present != set(listed):
+        odd = ", ".join(sorted(present ^ set(listed)))
+        raise CorruptBundleError(f"the archive and {MANIFEST} name different members: {odd}")
+    for name, entry in listed.items():
+        wanted = entry.get("sha256") if isinstance(entry, dict) else None
+        if hashlib.sha256(members[name]).hexdigest() != wanted:
+            raise CorruptBundleError(f"{name} has been altered: its SHA-256 is not the manifest's")
+
+
+def check_signature(
+    manifest: bytes, signature: bytes | None, hmac_key: bytes | None, public_key: Any
+) -> None:
+    """Raises BundleSignatureError unless the manifest is signed by the keys that are given."""
+    if hmac_key is None and public_key is None:
+        return
+    if signature is None:
+        raise BundleSignatureError("the bundle is not signed, and a key to check it was given")
+    try:
+        given = json.loads(signature)
+        if hmac_key is not None:
+            wanted = hmac.new(hmac_key, manifest, hashlib.sha256).hexdigest()
+            if not hmac.compare_digest(str(given.get("hmac-sha256", "")).encode(), wanted.encode()):
+                raise BundleSignatureError("the bundle has no HMAC-SHA256 that fits the key")
+        if public_key is not None:
+            _check_ed25519(manifest, base64.b64decode(str(given.get("ed25519", ""))), public_key)
+    except (AttributeError, binascii.Error, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise BundleSignatureError(f"{SIGNATURE} is damaged: {error!r}") from error
+
+
+def _check_ed25519(manifest: bytes, signature: bytes, public_key: Any) -> None:
+    try:
+        exceptions = importlib.import_module("cryptography.exceptions")
+        ed25519 = importlib.import_module("cryptography.hazmat.primitives.asymmetric.ed25519")
+    except ImportError as error:
+        raise BundleSignatureError(
+            "checking an Ed25519 signature requires the package cryptography"
+        ) from error
+    if isinstance(public_key, (bytes, bytearray)):
+        public_key = ed25519.Ed25519PublicKey.from_public_bytes(bytes(public_key))
+    try:
+        public_key.verify(signature, manifest)
+    except exceptions.InvalidSignature:
+        raise BundleSignatureError(
+            "the bundle has no Ed25519 signature that fits the key"
+        ) from None
+
+
+# ---- what this machine is
+
+_ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+
+def host_architecture() -> str:
+    """The architecture of this machine, as the first word of a target triple."""
+    name = host_platform.machine().lower()
+    return _ARCHITECTURES.get(name, name)
+
+
+@functools.cache
+def host_features() -> frozenset[str] | None:
+    """The instruction sets of this CPU as Linux names them; None where nothing tells them."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("flags", "Features"):
+                    return frozenset(value.split())
+                if key.strip() == "isa":
+                    return frozenset(value.strip().lower().split("_"))
+    except OSError:
+        pass
+    return None
+
+
+def iree_version() -> str:
+    """The version of the IREE runtime that is installed."""
+    version = importlib.import_module("iree.runtime.version")
+    return str(getattr(version, "VERSION", None) or getattr(version, "PACKAGE_VERSION", ""))
+
+
+def _major(version: str) -> str:
+    return str(version).partition(".")[0]
+
+
+def _why_unfit(entry: dict[str, Any], check_cpu: bool) -> str | None:
+    """Why this machine cannot run a module; None if nothing speaks against it."""
+    if entry["runtime"] != "cpu" or not check_cpu:
+        return None
+    here, wanted = host_architecture(), entry["architecture"]
+    if here != wanted:
+        return f"it is for the architecture {wanted}, and this machine is {here}"
+    features = set(entry["features"])
+    if not features:
+        return None
+    known = host_features()
+    if known is None:
+        return (
+            f"it needs the CPU features {', '.join(sorted(features))}, and this system does not "
+            "tell which ones there are (check_cpu=False skips this check)"
+        )
+    missing = sorted(features - known)
+    return f"it needs CPU features that are missing here: {', '.join(missing)}" if missing else None
+
+
+def choose_platform(
+    manifest: dict[str, Any], platform: str | None, *, check_cpu: bool = True
+) -> str:
+    """The key, in the manifest's table of platforms, of the module to run here.
+
+    Without a name: the first module that fits this machine, those for CPUs before others.
+    Raises BundleTargetError with the reason for each module that does not fit.
+    """
+    table: dict[str, Any] = manifest["platforms"]
+    names = [n for n, e in table.items() if platform in (None, n, e["runtime"])]
+    if not names:
+        raise BundleTargetError(
+            f"the bundle has no module for the platform {platform!r}, only for {', '.join(table)}"
+        )
+    reasons = {}
+    for name in sorted(names, key=lambda n: table[n]["runtime"] != "cpu"):
+        reason = _why_unfit(table[name], check_cpu)
+        if reason is None:
+            return name
+        reasons[name] = reason
+    said = "; ".join(f"the module {n!r}: {r}" for n, r in reasons.items())
+    raise BundleTargetError(f"the bundle cannot run on this machine: {said}")
+
+
+def check_versions(manifest: dict[str, Any]) -> None:
+    """Raises BundleVersionError for a bundle of another major version of IREE."""
+    made, here = manifest["iree"], iree_version()
+    if _major(made) != _major(here):
+        raise BundleVersionError(
+            f"the bundle was compiled by IREE {made}, and the installed runtime is {here}: they "
+            "must agree in the major version"
+        )
+
+
+# ---- types and tensors
+
+SAFETENSORS_TYPES = {
+    "BOOL": "bool",
+    **{f"I{b}": f"int{b}" for b in (8, 16, 32, 64)},
+    **{f"U{b}": f"uint{b}" for b in (8, 16, 32, 64)},
+    **{f"F{b}": f"float{b}" for b in (16, 32, 64)},
+    "BF16": "bfloat16",
+    "F8_E4M3": "float8_e4m3fn",
+    "F8_E5M2": "float8_e5m2",
+    "C64": "complex64",
+}
+
+
+def named_dtype(name: str) -> np.dtype[Any]:
+    """The dtype of that name, NumPy's own or one of ml_dtypes."""
+    try:
+        return np.dtype(getattr(ml_dtypes, name, name))
+    except TypeError:
+        raise CorruptBundleError(f"unknown dtype {name!r}") from None
+
+
+def read_tensors(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
+    """The arrays of a safetensors file, over the memory of `data`, and its metadata.
+
+    Raises CorruptBundleError for anything that is no such file.
+    """
+    try:
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8 : 8 + size])
+        metadata = header.pop("__metadata__", {})
+        body = memoryview(data)[8 + size :]
+        arrays = {}
+        for name, entry in header.items():
+            dtype = named_dtype(SAFETENSORS_TYPES[entry["dtype"]])
+            shape = tuple(entry["shape"])
+            low, high = entry["data_offsets"]
+            if not 0 <= low <= high <= len(body) or high - low != math.prod(shape) * dtype.itemsize:
+                raise ValueError(f"the bytes of {name} are out of place")
+            arrays[name] = np.frombuffer(body[low:high], np.uint8).view(dtype).reshape(shape)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise CorruptBundleError(f"damaged safetensors data: {error!r}") from error
+    return arrays, metadata
+
+
+class ArgumentType:
+    """One input or result: where it stands, its dtype, and its shape.
+
+    An extent is a number, or a polynomial in the open sizes, as `[[factor, [name, ...]], ...]`.
+    """
+
+    def __init__(self, entry: dict[str, Any]) -> None:
+        self.path = str(entry["path"])
+        self.given_no_values = entry["dtype"] == "float0"
+        self.dtype = np.dtype(bool) if self.given_no_values else named_dtype(entry["dtype"])
+        self.weak = bool(entry.get("weak_type"))
+        self.extents: tuple[Any, ...] = tuple(
+            e if isinstance(e, int) else tuple((int(f), tuple(names)) for f, names in e["terms"])
+            for e in entry["shape"]
+        )
+        self.texts = tuple(str(e) if isinstance(e, int) else e["text"] for e in entry["shape"])
+        self.fixed = all(isinstance(e, int) for e in self.extents)
+
+    def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
+        """The shape for these open sizes."""
+        return tuple(evaluate(e, sizes) for e in self.extents)
+
+    def __str__(self) -> str:
+        return f"{'float0' if self.given_no_values else self.dtype.name}[{','.join(self.texts)}]"
+
+
+def evaluate(extent: Any, sizes: dict[str, int]) -> int:
+    """The value of an extent for these open sizes."""
+    if isinstance(extent, int):
+        return extent
+    return sum(factor * math.prod(sizes[n] for n in names) for factor, names in extent)
+
+
+def _solve(extent: Any, found: int, sizes: dict[str, int]) -> None:
+    """Takes an open size from an extent that has no other one, if that can be done exactly."""
+    unknown = {n for _, names in extent for n in names if n not in sizes}
+    if len(unknown) != 1:
+        return
+    (name,) = unknown
+    linear = [(f, names) for f, names in extent if name in names]
+    if len(linear) != 1 or linear[0][1] != (name,):
+        return
+    rest = evaluate(tuple(t for t in extent if name not in t[1]), sizes)
+    quotient, remainder = divmod(found - rest, linear[0][0])
+    if remainder == 0:
+        sizes[name] = quotient
+
+
+def open_sizes(
+    types: Sequence[ArgumentType],
+    shapes: Sequence[tuple[int, ...]],
+    constraints: Sequence[dict[str, Any]],
+) -> dict[str, int]:
+    """The open sizes that the arguments' shapes tell, by name.
+
+    Raises ArgumentValueError, naming the argument and the sizes, for shapes that do not fit.
+    """
+    sizes: dict[str, int] = {}
+    for _ in range(2):  # extents of two open sizes may wait for one that comes later
+        for kind, shape in zip(types, shapes, strict=True):
+            if len(shape) == len(kind.extents):
+                for extent, found in zip(kind.extents, shape, strict=True):
+                    if not isinstance(extent, int):
+                        _solve(extent, found, sizes)
+    told = "".join(f", where {n} is {v}" for n, v in sorted(sizes.items()))
+    for kind, shape in zip(types, shapes, strict=True):
+        known = all(
+            isinstance(e, int) or all(n in sizes for _, names in e for n in names)
+            for e in kind.extents
+        )
+        if len(shape) != len(kind.extents) or not known or kind.shape(sizes) != shape:
+            found = ",".join(map(str, shape))
+            raise ArgumentValueError(
+                f"argument {kind.path}: expected {kind}, got shape [{found}]{told}"
+            )
+    for name, value in sizes.items():
+        if value < 1:
+            raise ArgumentValueError(f"the open size {name} must be at least 1, got {value}")
+    for constraint in constraints:
+        left, right = (
+            evaluate(tuple((f, tuple(n)) for f, n in side), sizes)
+            for side in (constraint["left"], constraint["right"])
+        )
+        if not _HOLDS[constraint["relation"]](left, right):
+            values = ", ".join(f"{n} = {v}" for n, v in sorted(sizes.items()))
+            raise ArgumentValueError(
+                f"the constraint {constraint['text']} does not hold for {values}"
+            )
+    return sizes
+
+
+_HOLDS: dict[str, Callable[[int, int], bool]] = {
+    "==": lambda a, b: a == b,
+    ">=": lambda a, b: a >= b,
+    "mod": lambda a, b: a % b == 0,
+}
+
+
+def checked_argument(kind: ArgumentType, value: Any) -> Array:
+    """An argument as an array of the right dtype.
+
+    Python numbers take the dtype they stand for; arrays must have it.
+    """
+    if type(value) in (bool, int, float, complex) and not kind.extents:
+        rank = "biufc".find(kind.dtype.kind)
+        needs = {bool: 0, int: 1, float: 3, complex: 4}[type(value)]
+        if (kind.dtype.kind == "b") == (needs == 0) and (rank < 0 or rank >= needs):
+            return np.asarray(value, kind.dtype)
+    array = value if type(value) is np.ndarray else np.asarray(value)
+    if kind.given_no_values:
+        return array
+    if array.dtype != kind.dtype:
+        raise ArgumentTypeError(
+            f"argument {kind.path}: expected dtype {kind.dtype.name}, got {array.dtype.name}"
+        )
+    return array
+
+
+# ---- trees
+
+Children = Callable[[str, Any], Sequence[Any] | None]
+
+
+def flatten(
+    structure: dict[str, Any], tree: Any, path: str = "", custom: Children | None = None
+) -> list[Any]:
+    """The leaves of `tree`, whose structure must be the given one.
+
+    Nodes of types that only the exporting program knew are given as sequences of their children.
+    Raises ArgumentTypeError that names the place where the structures differ.
+    """
+    kind, children = structure["type"], structure.get("children", ())
+    if kind == "leaf":
+        return [tree]
+    if kind == "none":
+        if tree is not None:
+            raise ArgumentTypeError(f"argument {path or '()'}: expected None, got {type(tree)}")
+        return []
+    if kind == "dict":
+        keys = structure["keys"]
+        if not isinstance(tree, dict) or set(tree) != set(keys):
+            shown = sorted(map(repr, tree)) if isinstance(tree, dict) else type(tree)
+            raise ArgumentTypeError(
+                f"argument {path or '()'}: expected a dict with the keys {keys}, got {shown}"
+            )
+        items, names = [tree[k] for k in keys], [f"[{k!r}]" for k in keys]
+    else:
+        items = custom(structure["name"], tree) if kind == "custom" and custom else None
+        if items is None:
+            wanted = {"list": list, "tuple": tuple}.get(kind, (list, tuple))
+            if not isinstance(tree, wanted):
+                raise ArgumentTypeError(
+                    f"argument {path or '()'}: expected a {kind}, got {type(tree)}"
+                )
+            items = list(tree)
+        names = [f"[{i}]" for i in range(len(items))]
+        if len(items) != len(children):
+            raise ArgumentTypeError(
+                f"argument {path or '()'}: expected {len(children)} items, got {len(items)}"
+            )
+    leaves: list[Any] = []
+    for child, item, name in zip(children, items, names, strict=True):
+        leaves += flatten(child, item, path + name, custom)
+    return leaves
+
+
+def unflatten(structure: dict[str, Any], leaves: Sequence[Any]) -> Any:
+    """The tree of that structure with these leaves; unknown types of nodes become tuples."""
+    rest = iter(leaves)
+
+    def build(node: dict[str, Any]) -> Any:
+        kind = node["type"]
+        if kind == "leaf":
+            return next(rest)
+        children = [build(child) for child in node.get("children", ())]
+        if kind == "none":
+            return None
+        if kind == "dict":
+            return dict(zip(node["keys"], children, strict=True))
+        if kind == "list":
+            return children
+        if kind == "namedtuple":
+            return _named_tuple(node["name"], tuple(node["fields"]))(*children)
+        return tuple(children)
+
+    return build(structure)
+
+
+@functools.cache
+def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields)
+
+
+def flatten_call(
+    structure: dict[str, Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    custom: Children | None = None,
+) -> list[Any]:
+    """The leaves of a call's arguments; ArgumentTypeError for a wrong number or structure."""
+    positional, named = structure["children"]
+    wanted = positional["children"]
+    if len(args) != len(wanted):
+        raise ArgumentTypeError(
+            f"the program takes {len(wanted)} positional arguments, got {len(args)}"
+        )
+    if set(kwargs) != set(named["keys"]):
+        raise ArgumentTypeError(
+            f"the program takes the keyword arguments {named['keys']}, got {sorted(kwargs)}"
+        )
+    leaves: list[Any] = []
+    for i, (child, arg) in enumerate(zip(wanted, args, strict=True)):
+        leaves += flatten(child, arg, f"args[{i}]", custom)
+    for key, child in zip(named["keys"], named["children"], strict=True):
+        leaves += flatten(child, kwargs[key], f"kwargs[{key!r}]", custom)
+    return leaves
+
+
+# ---- running
+
+_DRIVERS = {"vulkan": "vulkan", "cuda": "cuda", "rocm": "hip", "metal": "metal"}
+_PARALLEL_COST = 4e6
+_COPIED_BYTES = 4096
+_ALIGNMENT = 64
+
+# The integers that carry types which NumPy and IREE have no common name for.
+_CARRIED = {
+    "bfloat16": ("uint16", "BFLOAT_16"),
+    "float8_e4m3fn": ("uint8", "FLOAT_8_E4M3_FN"),
+    "float8_e4m3fnuz": ("uint8", "FLOAT_8_E4M3_FNUZ"),
+    "float8_e5m2": ("uint8", "FLOAT_8_E5M2"),
+    "float8_e5m2fnuz": ("uint8", "FLOAT_8_E5M2_FNUZ"),
+    "float8_e8m0fnu": ("uint8", "FLOAT_8_E8M0_FNU"),
+    "float4_e2m1fn": ("uint8", "UINT_8"),
+    "float8_e3m4": ("uint8", "UINT_8"),
+    "float8_e4m3": ("uint8", "UINT_8"),
+    "float8_e4m3b11fnuz": ("uint8", "UINT_8"),
+    "int2": ("int8", "SINT_8"),
+    "int4": ("int8", "SINT_8"),
+    "uint2": ("uint8", "UINT_8"),
+    "uint4": ("uint8", "UINT_8"),
+}
+_KINDS = {"b": "BOOL", "i": "SINT", "u": "UINT", "f": "FLOAT", "c": "COMPLEX"}
+
+
+class _Iree:
+    """The process's IREE instance and its devices, which live until the process ends."""
+
+    def __init__(self) -> None:
+        self.rt: Any = importlib.import_module("iree.runtime")
+        binding: Any = importlib.import_module("iree.runtime._binding")
+        shared = sys.modules.get("xpr.runtimes.hal")
+        # A second instance in one process would end it: in a process of xpr's, use its own.
+        if shared is not None:
+            self.instance = shared.start().instance
+        else:
+            binding.disable_leak_checker()
+            self.instance = self.rt.VmInstance()
+        self.create_driver = binding.create_hal_driver
+        self.pack = binding.ArgumentPacker(binding._invoke_statics, None).pack
+        self.InvokeContext = binding.InvokeContext
+        self._devices: dict[str, tuple[Any, Any, Any]] = {}
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
+    def device(self, driver: str) -> tuple[Any, Any]:
+        """An IREE device and the module bound to it."""
+        found = self._devices.get(driver)
+        if found is None:
+            made = self.create_driver(driver)
+            device = made.create_default_device()
+            module = self.rt.create_hal_module(self.instance, device)
+            found = self._devices[driver] = made, device, module
+        return found[1], found[2]
+
+    def element_type(self, dtype: np.dtype[Any]) -> int:
+        """IREE's number for a dtype."""
+        carried = _CARRIED.get(dtype.name)
+        name = carried[1] if carried else f"{_KINDS[dtype.kind]}_{8 * dtype.itemsize}"
+        return int(getattr(self.rt.HalElementType, name))
+
+
+_iree = functools.cache(_Iree)
+
+
+class _Runner:
+    """One module on one device: flat arrays in, flat arrays out."""
+
+    def __init__(self, vmfb: bytes, runtime: str, cost: float) -> None:
+        iree = _iree()
+        rt = iree.rt
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        local = "local-task" if cost >= _PARALLEL_COST and (cores or 1) > 1 else "local-sync"
+        self.is_host = runtime not in _DRIVERS
+        self.device, hal_module = iree.device(_DRIVERS.get(runtime, local))
+        try:
+            module = rt.VmModule.copy_buffer(iree.instance, vmfb)
+            self._context = rt.VmContext(iree.instance, [hal_module, module])
+        except Exception as error:
+            raise BundleTargetError(
+                f"IREE {iree_version()} cannot load the module for {runtime}: {error}"
+            ) from error
+        self._function = module.lookup_function("main")
+        if self._function is None:
+            raise CorruptBundleError("the module has no function 'main'")
+        self._pack_context = iree.InvokeContext(self.device)
+        memory, usage = rt.MemoryType, rt.BufferUsage
+        if self.is_host:
+            self._memory = int(memory.HOST_LOCAL | memory.DEVICE_VISIBLE)
+            self._usage = int(usage.DEFAULT | usage.MAPPING)
+        else:
+            self._memory, self._usage = int(memory.DEVICE_LOCAL), int(usage.DEFAULT)
+        self._results = rt.VmVariantList
+        self._view = rt.HalBufferView
+
+    def to_device(self, array: Array) -> Any:
+        """A buffer view of an array's values, over its own memory where that can be."""
+        dtype = array.dtype
+        carried = _CARRIED.get(dtype.name)
+        if carried:
+            array = array.view(carried[0])
+        large = array.nbytes > _COPIED_BYTES
+        if large and self.is_host and array.flags.writeable and array.flags.c_contiguous:
+            address = array.__array_interface__["data"][0]
+            if address % _ALIGNMENT == 0:
+                view = self.device.from_dlpack_capsule(array.__dlpack__())
+                if not carried:
+                    return view
+                element = _iree().element_type(dtype)
+                return self._view(view.get_buffer(), array.shape, element)
+        element = _iree().element_type(dtype)
+        if array.nbytes == 0:
+            buffer = self.device.allocator.allocate_buffer(self._memory, self._usage, 1)
+            return self._view(buffer, list(array.shape), element)
+        contiguous = np.ascontiguousarray(array).reshape(array.shape)
+        return self.device.allocator.allocate_buffer_copy(
+            self._memory, self._usage, self.device, contiguous, element
+        )
+
+    def _to_host(self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        count = math.prod(shape) * dtype.itemsize
+        if count == 0:
+            return np.empty(shape, dtype)
+        if self.is_host:
+            raw = np.asarray(memoryview(view.map()).toreadonly())
+            return raw[:count].view(dtype).reshape(shape)
+        rt = _iree().rt
+        memory, usage = rt.MemoryType, rt.BufferUsage
+        staging = self.device.allocator.allocate_buffer(
+            int(memory.HOST_LOCAL | memory.DEVICE_VISIBLE),
+            int(usage.DEFAULT | usage.MAPPING),
+            count,
+        )
+        done = rt.HalFence.create_at(self.device.create_semaphore(0), 1)
+        self.device.queue_copy(view.get_buffer(), staging, rt.HalFence(0), done)
+        done.wait()
+        return np.frombuffer(staging.map(), np.uint8, count).copy().view(dtype).reshape(shape)
+
+    def span(self, view: Any) -> tuple[int, int]:
+        """The addresses that a buffer view covers."""
+        low = np.ndarray(view.byte_length, np.uint8, view.map()).__array_interface__["data"][0]
+        return low, low + view.byte_length
+
+    def __call__(
+        self,
+        views: list[Any],
+        results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+        taken: list[tuple[int, int]],
+    ) -> list[Array]:
+        """The results; those that lie in memory in `taken` are copied out of it."""
+        out = self._results(len(results))
+        packed = _iree().pack(self._pack_context, views, {})
+        self._context.invoke(self._function, packed, out)
+        arrays = []
+        for i, (shape, dtype) in enumerate(results):
+            view = out.get_as_object(i, self._view)
+            if tuple(view.shape) != shape:
+                raise BundleError(
+                    f"the manifest promises shape {shape} as result {i}, the module returns "
+                    f"{tuple(view.shape)}"
+                )
+            array = self._to_host(view, shape, dtype)
+            if self.is_host and array.nbytes:
+                low = array.__array_interface__["data"][0]
+                high = low + array.nbytes
+                if any(low < end and start < high for start, end in taken):
+                    array = array.copy()
+                else:
+                    taken.append((low, high))
+            arrays.append(array)
+        return arrays
+
+
+class Bundle:
+    """An exported program, ready to be called with NumPy arrays.
+
+    `source` is a path or the bytes of a bundle. `platform` names a runtime (`cpu`, `vulkan`, ...)
+    or one of the bundle's own names of modules; without it the first that fits this machine is
+    taken. `hmac_key` (bytes) and `public_key` (32 bytes, or a key object of `cryptography`) ask
+    for a signature. `order` picks the function itself (0) or its derivatives (`vjp_order`).
+    `check_cpu=False` skips the check of architecture and CPU features.
+
+    Raises CorruptBundleError, BundleSignatureError, BundleVersionError or BundleTargetError, all of
+    them BundleErrors and ValueErrors, before any of the bundle's code is loaded.
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        platform: str | None = None,
+        hmac_key: bytes | None = None,
+        public_key: Any = None,
+        order: int = 0,
+        check_cpu: bool = True,
+    ) -> None:
+        members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
+        self.manifest = members.manifest
+        program = Program(members, order, platform, check_cpu)
+        self.platform = program.platform
+        self.inputs, self.outputs = program.inputs, program.outputs
+        self._program = program
+        self._runner = _Runner(program.vmfb, program.runtime, program.cost)
+        self._weights = [self._runner.to_device(_aligned(w)) for w in program.weights]
+        self._taken = [self._runner.span(w) for w in self._weights] if self._runner.is_host else []
+        self._fixed = all(t.fixed for t in (*self.inputs, *self.outputs))
+        self._shapes = [t.shape({}) for t in self.inputs] if self._fixed else []
+        self._passed = [i for i, t in enumerate(self.inputs) if not t.given_no_values]
+        self._kinds = self._result_kinds({}) if self._fixed else []
+
+    def _result_kinds(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        return [(t.shape(sizes), t.dtype) for t in self.outputs if not t.given_no_values]
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the program; arguments and result have the structure of the exported function.
+
+        Raises ArgumentTypeError for a wrong number, structure or dtype, ArgumentValueError for
+        wrong shapes, both with the name of the argument.
+        """
+        leaves = flatten_call(self._program.in_tree, args, kwargs)
+        return unflatten(self._program.out_tree, self.call_flat(leaves))
+
+    __call__ = call
+
+    def call_flat(self, leaves: Sequence[Any]) -> list[Array]:
+        """Calls the program with its flat inputs and gives its flat results."""
+        types = self.inputs
+        if len(leaves) != len(types):
+            raise ArgumentTypeError(f"the program takes {len(types)} arrays, got {len(leaves)}")
+        arrays = [checked_argument(t, x) for t, x in zip(types, leaves, strict=True)]
+        shapes = [a.shape for a in arrays]
+        if self._fixed and shapes == self._shapes:
+            kinds = self._kinds
+        else:
+            sizes = open_sizes(types, shapes, self.manifest["constraints"])
+            kinds = self._result_kinds(sizes)
+        runner = self._runner
+        views = [runner.to_device(arrays[i]) for i in self._passed]
+        taken = [runner.span(v) for v in views if v.byte_length] if runner.is_host else []
+        found = iter(runner([*self._weights, *views], kinds, self._taken + taken))
+        return [
+            np.zeros(t.extents, bool) if t.given_no_values else next(found) for t in self.outputs
+        ]
+
+
+class Program:
+    """One of a bundle's programs as its manifest describes it, with the module for one platform."""
+
+    def __init__(self, members: Members, order: int, platform: str | None, check_cpu: bool) -> None:
+        manifest = members.manifest
+        try:
+            check_versions(manifest)
+            self.platform = choose_platform(manifest, platform, check_cpu=check_cpu)
+            programs = manifest["programs"]
+            if not 0 <= order < len(programs):
+                raise BundleError(
+                    f"the bundle holds derivatives up to order {len(programs) - 1}, got {order}"
+                )
+            data = programs[order]
+            self.runtime = str(manifest["platforms"][self.platform]["runtime"])
+            self.inputs = [ArgumentType(e) for e in data["inputs"]]
+            self.outputs = [ArgumentType(e) for e in data["outputs"]]
+            self.in_tree, self.out_tree = data["in_tree"], data["out_tree"]
+            self.cost = float(data["cost"])
+            self.constraints = manifest["constraints"]
+            self.vmfb = members.files[data["modules"][self.platform]]
+            stored = members.files.get("weights.safetensors")
+            tensors = read_tensors(stored)[0] if stored is not None else {}
+            self.weights = [tensors[name] for name in data["weights"]]
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise CorruptBundleError(f"{MANIFEST} is damaged: {error!r}") from error
+
+
+def _aligned(array: Array) -> Array:
+    """A writable copy in memory that compiled code can use as it is."""
+    raw = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
+
+
+def open_bundle(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    hmac_key: bytes | None = None,
+    public_key: Any = None,
+) -> Members:
+    """The checked members of the bundle in a file, or of its bytes."""
+    if isinstance(source, (bytes, bytearray)):
+        data = bytes(source)
+    else:
+        with open(source, "rb") as file:
+            data = file.read()
+    return read_archive(data, hmac_key=hmac_key, public_key=public_key)
+
+
+# ---- the program
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs a bundle on arrays in `.npy` files; 0 on success, 1 with the reason on failure."""
+    parser = argparse.ArgumentParser(description="Run an exported bundle on arrays in .npy files.")
+    parser.add_argument("bundle", help="the model.xpr file")
+    parser.add_argument("--input", action="append", default=[], help="one .npy for each input")
+    parser.add_argument("--output", action="append", default=[], help="one .npy for each result")
+    parser.add_argument("--platform", help="cpu, vulkan, ... (default: the first that fits)")
+    parser.add_argument("--hmac-key", help="a file with the key that the bundle is signed with")
+    options = parser.parse_args(arguments)
+    try:
+        key = None
+        if options.hmac_key is not None:
+            with open(options.hmac_key, "rb") as file:
+                key = file.read()
+        bundle = Bundle(options.bundle, platform=options.platform, hmac_key=key)
+        inputs = [np.load(name, allow_pickle=False) for name in options.input]
+        results = bundle.call_flat(inputs)
+        for i, result in enumerate(results):
+            if i < len(options.output):
+                np.save(options.output[i], result, allow_pickle=False)
+            else:
+                print(f"{bundle.outputs[i].path}: {result.dtype.name}{list(result.shape)}")
+                print(result)
+    except (ValueError, TypeError, OSError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Functions as programs to be stored, compiled for other machines, and run without the compiler.
+
+`export(jit(f))(*args)` gives an `Exported`, which can be called, serialised and read back by
+`deserialize`, and saved as a bundle: one file with compiled modules for several platforms. `load`
+reads a bundle; `runtimes/bundle.py` does so with NumPy and IREE's runtime alone.
+
+>>> import xpr, xpr.numpy as jnp
+>>> exported = xpr.export.export(xpr.jit(lambda x: x + 1))(jnp.ones(2))
+>>> exported.call(jnp.zeros(2))
+Array([1., 1.], dtype=float32)
+"""
+
+from __future__ import annotations
+
+from xpr.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
+from xpr.export.exported import Exported as Exported
+from xpr.export.exported import default_export_platform as default_export_platform
+from xpr.export.exported import deserialize as deserialize
+from xpr.export.exported import export as export
+from xpr.export.exported import (
+    maximum_supported_calling_convention_version as maximum_supported_calling_convention_version,
+)
+from xpr.export.exported import (
+    minimum_supported_calling_convention_version as minimum_supported_calling_convention_version,
+)
+from xpr.export.loaded import LoadedBundle as LoadedBundle
+from xpr.export.loaded import load as load
+from xpr.export.trees import (
+    register_namedtuple_serialization as register_namedtuple_serialization,
+)
+from xpr.export.trees import (
+    register_pytree_node_serialization as register_pytree_node_serialization,
+)

@@ -1,0 +1,393 @@
+"""`export`: a function as a program that can be stored, compiled for other machines and called."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr import tree_util
+from xpr.core.context import context
+from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
+from xpr.core.trace import Tracer, get_aval, trace_to_jaxpr
+from xpr.dispatch.eager import eager_trace
+from xpr.dispatch.placement import common_device
+from xpr.export import trees
+from xpr.export.program_data import Arrays, dtype_of
+from xpr.export.programs import Program, derived_program, stored_program, trace_program
+from xpr.export.tensors import write_tensors
+from xpr.interpreters.zeros import tangent_aval
+from xpr.runtimes import registry
+from xpr.runtimes.bundle import CorruptBundleError, read_tensors
+from xpr.transforms.custom_vjp import custom_vjp
+from xpr.transforms.derivatives import vjp
+from xpr.transforms.jit import JittedFunction, jit
+
+minimum_supported_calling_convention_version = 1
+maximum_supported_calling_convention_version = 1
+
+_FORMAT = "xpr-exported"
+_PLATFORMS = frozenset({"cpu", "vulkan", "cuda", "rocm", "metal", "vmvx"})
+
+
+class DisabledSafetyCheck:
+    """A check that calls of an exported function leave out.
+
+    >>> DisabledSafetyCheck.platform()
+    platform
+    """
+
+    def __init__(self, _impl: str) -> None:
+        self._impl = _impl
+
+    @classmethod
+    def platform(cls) -> DisabledSafetyCheck:
+        """Lets a function run on platforms that it was not exported for."""
+        return cls("platform")
+
+    @classmethod
+    def custom_call(cls, target_name: str) -> DisabledSafetyCheck:
+        """Allows a custom call of that name. Programs of xpr have none, so nothing changes."""
+        return cls(f"custom_call:{target_name}")
+
+    def is_custom_call(self) -> str | None:
+        """The name of the custom call that is allowed, if this check is of that kind."""
+        kind, _, name = self._impl.partition(":")
+        return name if kind == "custom_call" and name else None
+
+    def __repr__(self) -> str:
+        return self._impl
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DisabledSafetyCheck) and self._impl == other._impl
+
+    def __hash__(self) -> int:
+        return hash(self._impl)
+
+
+def default_export_platform() -> str:
+    """The platform that `export` takes when none is named: that of the default device.
+
+    >>> default_export_platform() in ("cpu", "vulkan", "cuda", "rocm", "metal")
+    True
+    """
+    name = registry.default_backend()
+    return "cpu" if name == "reference" else name
+
+
+class Exported:
+    """A function as a program of its own: types, structure, and what it computes as data.
+
+    Made by `export` and `deserialize`. `in_avals` and `out_avals` are the flat types, `in_tree` is
+    the structure of `(args, kwargs)` and `out_tree` that of the result.
+    """
+
+    def __init__(
+        self,
+        fun_name: str,
+        in_tree: Any,
+        out_tree: Any,
+        program: Program,
+        platforms: tuple[str, ...],
+        disabled_safety_checks: tuple[DisabledSafetyCheck, ...] = (),
+        get_vjp: Callable[[Exported], Exported] | None = None,
+    ) -> None:
+        self.fun_name = fun_name
+        self.in_tree = in_tree
+        self.out_tree = out_tree
+        self.program = program
+        self.platforms = platforms
+        self.disabled_safety_checks = disabled_safety_checks
+        self.calling_convention_version = maximum_supported_calling_convention_version
+        self.nr_devices = 1
+        self.ordered_effects: tuple[Any, ...] = ()
+        self.unordered_effects: tuple[Any, ...] = ()
+        self._get_vjp = get_vjp
+        self._vjp: Exported | None = None
+        self._callables: dict[Any, tuple[JittedFunction, Any]] = {}
+
+    @property
+    def in_avals(self) -> tuple[Any, ...]:
+        """The types of the flat inputs."""
+        return self.program.in_avals
+
+    @property
+    def out_avals(self) -> tuple[Any, ...]:
+        """The types of the flat results."""
+        return self.program.out_avals
+
+    @property
+    def module_kept_var_idx(self) -> tuple[int, ...]:
+        """The places of the inputs that the module takes: all of them."""
+        return tuple(range(len(self.in_avals)))
+
+    @property
+    def uses_global_constants(self) -> bool:
+        """Whether sizes are left open."""
+        return self.program.scope is not None
+
+    def __repr__(self) -> str:
+        types = ", ".join(str(a) for a in self.in_avals)
+        return f"Exported(fun_name={self.fun_name}, in_avals=({types}), platforms={self.platforms})"
+
+    def mlir_module(self) -> str:
+        """The program as StableHLO text, with the arrays it closes over written into it."""
+        from xpr.export.modules import stablehlo_text  # noqa: PLC0415  lowering is loaded on use
+
+        return stablehlo_text(self)
+
+    @property
+    def mlir_module_serialized(self) -> bytes:
+        """The text of `mlir_module` as bytes."""
+        return self.mlir_module().encode()
+
+    # ---- calls
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function, also from traced code: inside `jit`, `vmap`, and `grad` (reverse
+        mode) where derivatives were exported.
+
+        Raises ValueError for arguments of another structure, shape or dtype than it was exported
+        for, and for a device that it was not exported for.
+        """
+        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        if tree != self.in_tree:
+            raise ValueError(
+                "The invocation args and kwargs must have the same pytree structure as when the "
+                f"function {self.fun_name!r} was exported: expected {self.in_tree}, got {tree}"
+            )
+        return tree_util.tree_unflatten(self.out_tree, self.call_flat(*leaves))
+
+    def call_flat(self, *leaves: Any) -> Sequence[Any]:
+        """Calls the function with its flat inputs and gives its flat results."""
+        avals = [get_aval(x) for x in leaves]
+        sizes = self.program.sizes(self.input_names(), avals)
+        self._check_platform(leaves)
+        known = self._callables.get(sizes)
+        if known is None:
+            known = self._callables[sizes] = self._functions(self.program.at(sizes))
+        traced = context.trace is not eager_trace or any(isinstance(x, Tracer) for x in leaves)
+        return known[1 if traced else 0](*leaves)
+
+    def _functions(self, closed: ClosedJaxpr) -> tuple[JittedFunction, Any]:
+        """The program at fixed sizes as a jitted function, and as one with its own derivative."""
+
+        def run(*flat: Any) -> Sequence[Any]:
+            return eval_closed(closed, flat)
+
+        run.__name__ = self.fun_name
+        run.__qualname__ = self.fun_name
+        jitted: JittedFunction = jit(run)
+        differentiable = custom_vjp(jitted)
+        differentiable.defvjp(lambda *xs: (jitted(*xs), xs), self._pull_back)
+        return jitted, differentiable
+
+    def _pull_back(self, primals: Sequence[Any], cotangents: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(self.vjp().call_flat(*primals, *cotangents))
+
+    def input_names(self) -> list[str]:
+        """The names of the flat inputs: their paths in `args` and `kwargs`."""
+        dummy = tree_util.tree_unflatten(self.in_tree, range(self.in_tree.num_leaves))
+        return [
+            ("args" if path[0].idx == 0 else "kwargs") + tree_util.keystr(path[1:])
+            for path, _ in tree_util.tree_flatten_with_path(dummy)[0]
+        ]
+
+    def _check_platform(self, leaves: Sequence[Any]) -> None:
+        if DisabledSafetyCheck.platform() in self.disabled_safety_checks:
+            return
+        name = common_device(leaves)[0].runtime.name
+        platform = "cpu" if name == "reference" else name
+        if platform in _PLATFORMS and platform not in self.platforms:
+            raise ValueError(
+                f"Function {self.fun_name!r} was exported for platforms {self.platforms} but it is "
+                f"used on {platform!r}."
+            )
+
+    # ---- derivatives
+
+    def has_vjp(self) -> bool:
+        """Whether the derivative is there."""
+        return self._get_vjp is not None
+
+    def vjp(self) -> Exported:
+        """The derivative in reverse mode, exported.
+
+        A function of the flat inputs followed by a cotangent for each result; it returns a tuple
+        with a cotangent for each input. Inputs and results without derivatives, such as integers,
+        have cotangents of dtype float0. Raises ValueError if it was not serialised with this one.
+        """
+        if self._get_vjp is None:
+            raise ValueError(
+                f"No VJP is available for {self.fun_name!r}: serialise it with a greater vjp_order"
+            )
+        if self._vjp is None:
+            self._vjp = self._get_vjp(self)
+        return self._vjp
+
+    # ---- storing
+
+    def serialize(self, vjp_order: int = 0) -> bytearray:
+        """The function as bytes that `deserialize` reads; `vjp_order` derivatives come with it.
+
+        They hold no code but the program's own operations, so that reading them runs nothing.
+
+        Raises NotImplementedError for programs that call back into this process, ValueError for
+        pytree nodes that were not registered for serialization.
+        """
+        if vjp_order < 0:
+            raise ValueError(f"vjp_order must not be negative, got {vjp_order}")
+        arrays: Arrays = {}
+        entries: list[Any] = []
+        exported = self
+        for order in range(vjp_order + 1):
+            exported = exported.vjp() if order else exported
+            data, found = exported.program.data()
+            arrays |= {f"{order}.{name}": a for name, a in found.items()}
+            entries.append(
+                {
+                    "name": exported.fun_name,
+                    "in_tree": trees.tree_data(exported.in_tree),
+                    "out_tree": trees.tree_data(exported.out_tree),
+                    "types": {n: [a.dtype.name, list(a.shape)] for n, a in found.items()},
+                    "program": data,
+                }
+            )
+        document = {
+            "format": _FORMAT,
+            "version": self.calling_convention_version,
+            "platforms": self.platforms,
+            "disabled_checks": [str(c) for c in self.disabled_safety_checks],
+            "programs": entries,
+        }
+        text = json.dumps(document, separators=(",", ":"))
+        return bytearray(write_tensors(arrays, {_FORMAT: text}))
+
+    def save(self, path: str | os.PathLike[str], **options: Any) -> None:
+        """Writes a bundle for machines without the compiler: see `xpr.export.save`."""
+        from xpr.export.writing import save  # noqa: PLC0415  the compile path is loaded on use
+
+        save(self, path, **options)
+
+
+def deserialize(blob: bytes | bytearray) -> Exported:
+    """The exported function that `Exported.serialize` wrote.
+
+    Raises ValueError for data that is none, or that needs another version of xpr.
+
+    >>> import xpr, numpy as np
+    >>> exported = export(xpr.jit(xpr.numpy.sin))(np.zeros(2, np.float32))
+    >>> deserialize(exported.serialize()).call(np.array([0.0, 0.5], np.float32))
+    Array([0.        , 0.47942555], dtype=float32)
+    """
+    try:
+        tensors, metadata = read_tensors(bytes(blob))
+        document = json.loads(metadata[_FORMAT])
+        version = document["version"]
+        if not (
+            minimum_supported_calling_convention_version
+            <= version
+            <= maximum_supported_calling_convention_version
+        ):
+            raise ValueError(
+                f"the function was exported with version {version} of the calling convention; "
+                f"supported are {minimum_supported_calling_convention_version} to "
+                f"{maximum_supported_calling_convention_version}"
+            )
+        return _read_document(document, tensors)
+    except (KeyError, TypeError, AttributeError, IndexError, CorruptBundleError) as error:
+        raise ValueError(f"this is no exported function, or a damaged one: {error}") from error
+
+
+def _read_document(document: Any, tensors: Arrays) -> Exported:
+    later: Exported | None = None
+    for order, entry in reversed(list(enumerate(document["programs"]))):
+        arrays = {}
+        for name, (dtype, shape) in entry["types"].items():
+            found = tensors[f"{order}.{name}"]
+            arrays[name] = found.view(dtype_of(dtype)).reshape(tuple(shape))
+        following = later
+
+        later = Exported(
+            str(entry["name"]),
+            trees.tree_from_data(entry["in_tree"]),
+            trees.tree_from_data(entry["out_tree"]),
+            stored_program(entry["program"], arrays),
+            tuple(document["platforms"]),
+            tuple(DisabledSafetyCheck(c) for c in document["disabled_checks"]),
+            None if following is None else (lambda _, following=following: following),
+        )
+    if later is None:
+        raise ValueError("this is no exported function: it has no program")
+    return later
+
+
+def export(
+    fun_jit: Any,
+    *,
+    platforms: Sequence[str] | None = None,
+    disabled_checks: Sequence[DisabledSafetyCheck] = (),
+) -> Callable[..., Exported]:
+    """A function that exports `fun_jit` for the types of the arguments it is given.
+
+    `fun_jit` is the result of `xpr.jit`. The arguments may be arrays or anything with a shape and
+    a dtype. `platforms` names what it is meant to run on (`cpu`, `vulkan`, `cuda`, `rocm`,
+    `metal`, `vmvx`); without it the default device's. `disabled_checks` leaves checks of calls out.
+
+    Raises ValueError if `fun_jit` is no jitted function or a platform is unknown.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> x = xpr.ShapeDtypeStruct((3,), jnp.float32)
+    >>> exported = export(xpr.jit(lambda x: 2 * x), platforms=("cpu", "vulkan"))(x)
+    >>> exported.in_avals, exported.platforms
+    ((ShapedArray(float32[3]),), ('cpu', 'vulkan'))
+    >>> exported.call(jnp.arange(3.0))
+    Array([0., 2., 4.], dtype=float32)
+    """
+    if not isinstance(fun_jit, JittedFunction):
+        raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
+    chosen = (default_export_platform(),) if platforms is None else tuple(platforms)
+    unknown = [p for p in chosen if p not in _PLATFORMS]
+    if unknown or not chosen:
+        raise ValueError(f"platforms must be some of {', '.join(sorted(_PLATFORMS))}, got {chosen}")
+
+    def do_export(*args: Any, **kwargs: Any) -> Exported:
+        program, traced = trace_program(fun_jit, args, kwargs)
+        return Exported(
+            re.sub(r"[^A-Za-z0-9_.]", "_", traced.fun_name) or "f",
+            traced.in_tree,
+            traced.out_tree,
+            program,
+            chosen,
+            tuple(disabled_checks),
+            _derive,
+        )
+
+    return do_export
+
+
+def _derive(exported: Exported) -> Exported:
+    """The derivative of an exported function, by differentiating its program."""
+    count = len(exported.in_avals)
+
+    def differentiated(closed: ClosedJaxpr) -> ClosedJaxpr:
+        def pull_back(*flat: Any) -> Sequence[Any]:
+            _, pull = vjp(as_function(closed), *flat[:count])
+            return pull(list(flat[count:]))
+
+        tangents = [tangent_aval(a) for a in closed.out_avals]
+        return trace_to_jaxpr(pull_back, [*closed.in_avals, *tangents])
+
+    program = derived_program(exported.program, differentiated)
+    flat = tuple(range(count + len(exported.out_avals)))
+    return Exported(
+        f"{exported.fun_name}_vjp",
+        tree_util.tree_structure((flat, {})),
+        tree_util.tree_structure(tuple(range(count))),
+        program,
+        exported.platforms,
+        exported.disabled_safety_checks,
+        _derive,
+    )
