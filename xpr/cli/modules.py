@@ -106,19 +106,23 @@ class Module:
         return tuple(dict.fromkeys(found))
 
 
+# What IREE's verifier raises for the many ways in which a module can be damaged.
+_REFUSED = (ValueError, IndexError, RuntimeError, NotImplementedError)
+
+
 def describe(data: bytes, label: str) -> Module:
     """The description of a module's bytes; CommandError naming `label` if they are none."""
     shared = hal.start()
     try:
         module = shared.rt.VmModule.copy_buffer(shared.instance, data)
-    except ValueError as error:
-        reason = str(error).rpartition("; ")[2]
+        functions = tuple(
+            _function(name, module.lookup_function(name).reflection)
+            for name in module.function_names
+            if not name.startswith("__")
+        )
+    except _REFUSED as error:
+        reason = str(error).partition(".c:")[2].partition(" ")[2] or str(error)
         raise CommandError(f"{label} is not a module that IREE can load: {reason}") from error
-    functions = tuple(
-        _function(name, module.lookup_function(name).reflection)
-        for name in module.function_names
-        if not name.startswith("__")
-    )
     parts, code = _parts(data)
     executables = dict.fromkeys(_EXECUTABLE.findall(code))
     details = {
@@ -159,7 +163,7 @@ def _parts(data: bytes) -> tuple[tuple[tuple[str, int], ...], bytes]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             sizes = tuple((info.filename, info.file_size) for info in archive.infolist())
             return sizes, archive.read("module.fb")
-    except (zipfile.BadZipFile, KeyError):
+    except (zipfile.BadZipFile, KeyError, EOFError, *_REFUSED):
         return (("module.fb", len(data)),), data
 
 

@@ -1,0 +1,1 @@
+"""What must hold whatever happens: damage, sudden death, crowds and long use."""
