@@ -17,6 +17,7 @@ TITLES = {
     "compiling": "Tracing and compiling",
     "processes": "New processes",
     "kernels": "Kernels",
+    "arrays": "Sorting, factorisations, statistics",
     "derivatives": "Derivatives",
     "loops": "Loops, random numbers, training",
 }

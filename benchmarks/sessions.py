@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 
 from benchmarks import implementations
+from benchmarks.arrays import ARRAYS
 from benchmarks.cases import Call, Case
 from benchmarks.derivatives import DERIVATIVES
 from benchmarks.kernels import KERNELS
@@ -25,7 +26,7 @@ from benchmarks.overheads import OVERHEADS
 from benchmarks.training import TRAINING
 
 CASES: dict[str, Case] = {
-    case.name: case for case in (*OVERHEADS, *KERNELS, *DERIVATIVES, *LOOPS, *TRAINING)
+    case.name: case for case in (*OVERHEADS, *KERNELS, *ARRAYS, *DERIVATIVES, *LOOPS, *TRAINING)
 }
 
 ROOT = Path(__file__).resolve().parent.parent
