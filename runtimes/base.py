@@ -144,6 +144,13 @@ class Buffer(ABC):
         Raises RuntimeError when the buffer has been deleted.
         """
 
+    def alias(self) -> Buffer:
+        """Another buffer with the same values, in the same memory where the runtime can do that.
+
+        To delete one of them leaves the other as it is.
+        """
+        return self.device.runtime.buffer_from_host(self.host_view(), self.device, copy=False)
+
     @abstractmethod
     def is_deleted(self) -> bool:
         """Whether the memory has been given up by `delete` or by donation."""

@@ -67,6 +67,11 @@ class DeviceBuffer(Buffer):
             raise deleted_error(self._kind)
         return view
 
+    def alias(self) -> DeviceBuffer:
+        device = self.device
+        assert isinstance(device, HalDevice)
+        return DeviceBuffer(self.hal_view(), self._kind, device)
+
     def is_deleted(self) -> bool:
         return self.view is None
 

@@ -171,6 +171,9 @@ class HostBuffer(Buffer):
             self.host = None  # a view of the copy replaces it, so that the values are there once
         return view
 
+    def alias(self) -> HostBuffer:
+        return HostBuffer(self.host_view(), self.device)
+
     # ---- who else sees the memory
 
     def is_shared(self) -> bool:

@@ -126,6 +126,7 @@ class CompiledProgram:
         self._const_buffers: list[Buffer] = [
             array_from_host(np.array(c), get_aval(c), device)._buffers[0] for c in consts
         ]
+        self._const_results: dict[int, Buffer] = {}
         self.in_place = True  # whether donated operands are written to, or only given up
         self.lowered: LoweredModule | None = None
         self.executable: Executable | None = None
@@ -141,6 +142,7 @@ class CompiledProgram:
         closed, device = self.closed, self.device
         runtime = device.runtime
         if runtime.target == "reference":
+            self.in_place = False
             self.executable = runtime.load(_interpreter(closed), _signature(closed), device)
             return
         target = target_of(device)
@@ -222,18 +224,28 @@ class CompiledProgram:
                 out.append(ArrayImpl(aval, (results[index],), committed))
                 continue
             if kind == "out":
-                host = results[index].host_view()
+                buffer = results[index].alias()
             elif kind == "const":
-                host = self._const_values[index]
-            else:
-                host = buffers[index].host_view()
-                if type(args[index]) is not ArrayImpl:
-                    host = np.array(host)  # the caller may write to the argument later
-            out.append(array_from_host(host, aval, self.device, committed))
+                buffer = self._const_buffer(index).alias()
+            elif type(args[index]) is ArrayImpl or not self.device.runtime.is_host:
+                buffer = buffers[index].alias()
+            else:  # the caller may write to the argument later
+                host = np.array(buffers[index].host_view())
+                buffer = array_from_host(host, aval, self.device)._buffers[0]
+            out.append(ArrayImpl(aval, (buffer,), committed))
         for i in self.donate:
             if i not in self.kept or ("in", i) in self._routes or not self.in_place:
                 _delete(args[i])
         return out
+
+    def _const_buffer(self, index: int) -> Buffer:
+        """A constant that is a result, on the device."""
+        found = self._const_results.get(index)
+        if found is None:
+            value = self._const_values[index]
+            made = array_from_host(np.array(value), get_aval(value), self.device)
+            found = self._const_results[index] = made._buffers[0]
+        return found
 
 
 def operand_buffer(x: Any, device: Device) -> Buffer:

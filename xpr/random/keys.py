@@ -155,9 +155,16 @@ class KeyArray:
     def devices(self) -> Any:
         return self._data.devices()
 
+    @property
+    def committed(self) -> bool:
+        return self._data.committed
+
     def block_until_ready(self) -> KeyArray:
         self._data.block_until_ready()
         return self
+
+    def copy_to_host_async(self) -> None:
+        self._data.copy_to_host_async()
 
     def is_deleted(self) -> bool:
         return self._data.is_deleted()
