@@ -63,12 +63,22 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"xpr {__version__}")
     commands = _Commands(parser)
+    _add_devices(commands)
     _add_compile(commands)
     _add_run(commands)
     _add_inspect(commands)
     _add_bench(commands)
     _add_cache(commands)
     return parser
+
+
+def _add_devices(commands: _Commands) -> None:
+    commands.add(
+        "devices",
+        "list the devices of all runtimes",
+        "Each runtime is started. One that\ndoes not work here is listed with the reason.",
+        "xpr devices",
+    )
 
 
 def _add_compile(commands: _Commands) -> None:
@@ -94,8 +104,8 @@ def _add_compile(commands: _Commands) -> None:
         "--target",
         action="append",
         metavar="TARGET",
-        help="cpu (the default), vulkan, vmvx, metal, cuda:sm_90, rocm:gfx942, x86_64-v3, "
-        "aarch64-linux, riscv64-linux; once for each, in a bundle",
+        help="cpu (this machine's, the default), x86_64-v3, aarch64-linux, riscv64-linux, vulkan, "
+        "cuda:sm_90, rocm:gfx942, metal or vmvx; once for each, in a bundle",
     )
     parser.add_argument("-o", "--output", required=True, help="the file to write, .vmfb or .xpr")
 
@@ -149,8 +159,8 @@ def _add_bench(commands: _Commands) -> None:
     parser = commands.add(
         "bench",
         "measure a bundle or a module",
-        "The time to load it, of the first call\nand of later ones, on the inputs that are given, "
-        "else on random ones.",
+        "The time to load it, of the first call\nand of later ones, from inputs in the host's "
+        "memory to results there. The inputs\nare those that are given, else random ones.",
         "xpr bench model.xpr --seconds 2",
     )
     _add_program_arguments(parser)

@@ -3,47 +3,52 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from xpr.cli.errors import UsageError
 from xpr.cli.inspect_command import size_text
 from xpr.cli.progress import phase
 from xpr.cli.specs import load_function, parse_types
+from xpr.export.exported import Exported, export
+from xpr.export.targets import ExportTarget, export_target
 
 
 def run(options: argparse.Namespace) -> int:
     """Traces, lowers, compiles and writes; prints what was written."""
     output = Path(options.output)
-    targets: list[str] = options.target or ["cpu"]
-    positional, named = parse_types(options.args)
-    if output.suffix == ".vmfb":
-        if len(targets) > 1:
-            raise UsageError(
-                f"a .vmfb is for one target, got {', '.join(targets)}; write a bundle (.xpr)"
-            )
-    elif output.suffix != ".xpr":
+    targets = _targets(options.target or ["cpu"])
+    if output.suffix not in (".vmfb", ".xpr"):
         raise UsageError(f"the output must end in .vmfb or .xpr, got {options.output!r}")
+    names = ", ".join(target.name for target in targets)
+    if output.suffix == ".vmfb" and len(targets) > 1:
+        raise UsageError(f"a .vmfb is for one target, got {names}; write a bundle (.xpr)")
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}")
+    positional, named = parse_types(options.args)
     function = load_function(options.function)
-    name = getattr(function, "__name__", "main")
-    with phase(f"tracing {name}"):
-        traced = function.trace(*positional, **named)
-    _write_module(traced, targets[0], output)
-    print(f"{output}: {name} for {', '.join(targets)}, {size_text(output.stat().st_size)}")
+    with phase(f"tracing {options.function}"):
+        exported = export(function)(*positional, **named)
+    if output.suffix == ".vmfb":
+        _write_module(exported, targets[0], output)
+    else:
+        with phase(f"compiling {exported.fun_name} for {names}"):
+            exported.save(output, targets=[target.name for target in targets])
+    size = size_text(output.stat().st_size)
+    print(f"{output}: {exported.fun_name} for {names}, {size}")
     return 0
 
 
-def _write_module(traced: Any, target_name: str, output: Path) -> None:
-    # The compiler's layers are loaded by commands that compile, and by no other.
-    from xpr.cli.targets import parse_target  # noqa: PLC0415
-    from xpr.dispatch import compiled  # noqa: PLC0415
+def _targets(names: list[str]) -> list[ExportTarget]:
+    try:
+        return [export_target(name) for name in names]
+    except ValueError as error:
+        raise UsageError(str(error)) from error
 
-    target = replace(parse_target(target_name), host_calls=False)
-    with phase(f"lowering {traced.fun_name}"):
-        module = compiled.lower(traced.jaxpr, target, traced.fun_name, embed_consts=True)
-    with phase(f"compiling {traced.fun_name} for {target_name}"):
-        data = compiled.compile_module(module, target)
+
+def _write_module(exported: Exported, target: ExportTarget, output: Path) -> None:
+    from xpr.export.modules import compile_for, module_program  # noqa: PLC0415  loads the compiler
+
+    program = module_program(exported.program.at(()), None)
+    with phase(f"compiling {exported.fun_name} for {target.name}"):
+        data, _ = compile_for(program, target.target, exported.fun_name)
     output.write_bytes(data)

@@ -7,7 +7,6 @@ import sysconfig
 import traceback
 
 import xpr
-from xpr.core.errors import XprError
 
 _LONGEST = 400
 
@@ -34,7 +33,7 @@ def one_line(error: BaseException) -> str:
     text = " ".join([*str(error).split(), *_place(error).split()])
     if len(text) > _LONGEST:
         text = f"{text[:_LONGEST]}... (--traceback shows all)"
-    if isinstance(error, (CommandError, XprError)):
+    if type(error).__module__.startswith("xpr."):
         return text
     name = type(error).__name__
     return f"{name}: {text}" if text else name
@@ -45,7 +44,7 @@ def _place(error: BaseException) -> str:
     notes: list[str] = getattr(error, "__notes__", [])
     if notes:
         return notes[0]
-    if isinstance(error, (CommandError, XprError)):
+    if type(error).__module__.startswith("xpr."):
         return ""
     libraries = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
     not_users = ("<", os.path.dirname(xpr.__file__), *libraries)

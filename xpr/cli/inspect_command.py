@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from xpr.cli.modules import Function, Module, describe, type_text
+from xpr.cli.modules import Function, Module, describe, open_type_text, type_text
+from xpr.cli.programs import is_bundle
+from xpr.runtimes.bundle import SIGNATURE, ArgumentType, CorruptBundleError, Members, open_bundle
+
+_WEIGHTS = "weights.safetensors"
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the description."""
     path = Path(options.program)
-    data = path.read_bytes()
-    print("\n".join(_module_lines(describe(data, str(path)))))
+    if is_bundle(path):
+        members = open_bundle(path)
+        try:
+            lines = list(_bundle_lines(members, path))
+        except (KeyError, TypeError, AttributeError, IndexError) as error:
+            raise CorruptBundleError(f"the manifest is damaged: {error!r}") from error
+    else:
+        lines = list(_module_lines(describe(path.read_bytes(), str(path))))
+    print("\n".join(lines))
     return 0
 
 
-def _module_lines(module: Module) -> list[str]:
-    lines = [f"module     {module.name}, {size_text(module.size)}"]
-    lines += [f"function   {_signature(f)}" for f in module.functions]
-    lines += [f"device     {name}" for name in module.devices]
-    lines += [f"format     {name}" for name in module.formats]
-    lines += [f"{kind:<10} {text}" for kind, text in module.details]
-    lines += [f"part       {name}, {size_text(size)}" for name, size in module.parts]
-    lines += [f"dispatch   {name}" for name in module.dispatches]
-    return lines
+def _line(kind: str, text: str) -> str:
+    return f"{kind:<10} {text}"
+
+
+# ---- modules
+
+
+def _module_lines(module: Module) -> Iterator[str]:
+    yield _line("module", f"{module.name}, {size_text(module.size)}")
+    yield from (_line("function", _signature(function)) for function in module.functions)
+    yield from (_line("device", name) for name in module.devices)
+    yield from (_line("format", name) for name in module.formats)
+    yield from (_line(kind, text) for kind, text in module.details)
+    yield from (_line("part", f"{name}, {size_text(size)}") for name, size in module.parts)
+    yield from (_line("dispatch", name) for name in module.dispatches)
 
 
 def _signature(function: Function) -> str:
@@ -35,6 +54,48 @@ def _signature(function: Function) -> str:
     return f"{function.name}({inputs}) -> ({outputs})"
 
 
+# ---- bundles
+
+
+def _bundle_lines(members: Members, path: Path) -> Iterator[str]:
+    manifest = members.manifest
+    yield _line("bundle", f"{manifest['name']}, {size_text(path.stat().st_size)}")
+    yield _line("made by", f"xpr {manifest['xpr']}, IREE {manifest['iree']}")
+    signed = "by whom can only be told with a key" if SIGNATURE in members.files else "no"
+    yield _line("signed", signed)
+    if _WEIGHTS in members.files:
+        yield _line("weights", size_text(len(members.files[_WEIGHTS])))
+    yield from (_line("constraint", str(c["text"])) for c in manifest["constraints"])
+    for name, description in manifest["platforms"].items():
+        yield _line("target", f"{name} ({_target_text(description)})")
+    for program in manifest["programs"]:
+        yield from _program_lines(program, members)
+
+
+def _target_text(description: dict[str, Any]) -> str:
+    parts = [f"runtime {description['runtime']}"]
+    parts += [str(description[key]) for key in ("triple", "cpu") if key in description]
+    if description["runtime"] not in ("cpu",) and "architecture" in description:
+        parts.append(str(description["architecture"]))
+    if description.get("features"):
+        parts.append(f"{len(description['features'])} CPU features")
+    return ", ".join(parts)
+
+
+def _program_lines(program: dict[str, Any], members: Members) -> Iterator[str]:
+    yield _line("function", str(program["name"]))
+    for side, kind in (("inputs", "input"), ("outputs", "result")):
+        for entry in program[side]:
+            argument = ArgumentType(entry)
+            yield _line(f"  {kind}", f"{argument.path}: {open_type_text(argument)}")
+    for target, file in program["modules"].items():
+        module = describe(members.files[file], file)
+        count = len(module.dispatches)
+        about = f"{size_text(module.size)}, {count} dispatch{'' if count == 1 else 'es'}"
+        yield _line("  module", f"{file} for {target}, {about}")
+        yield from (_line("", f"  {name}") for name in module.dispatches)
+
+
 def size_text(size: int) -> str:
     """Bytes as people read them.
 
@@ -43,8 +104,9 @@ def size_text(size: int) -> str:
     """
     if size < 1000:
         return f"{size} bytes"
-    for unit in ("kB", "MB", "GB"):
-        size_in_unit = size / 1000 ** (1 + ("kB", "MB", "GB").index(unit))
-        if size_in_unit < 1000 or unit == "GB":
-            return f"{size_in_unit:.1f} {unit}"
-    raise AssertionError("the last unit holds every size")
+    scaled = float(size)
+    for unit in ("kB", "MB"):
+        scaled /= 1000
+        if scaled < 1000:
+            return f"{scaled:.1f} {unit}"
+    return f"{scaled / 1000:.1f} GB"

@@ -22,6 +22,7 @@ from xpr.cli.errors import CommandError
 from xpr.core.dtypes import SHORT_NAMES
 from xpr.runtimes import hal
 from xpr.runtimes.base import ArrayType
+from xpr.runtimes.bundle import ArgumentType
 
 DYNAMIC = -1
 """Stands for a size that is left open."""
@@ -181,6 +182,12 @@ def _number(name: str) -> tuple[str, int, str]:
     before, _, after = name.partition("_dispatch_")
     digits = re.match(r"\d*", after)
     return before, int(digits[0]) if digits and digits[0] else 0, after
+
+
+def open_type_text(kind: ArgumentType) -> str:
+    """The type of a bundle's input or result, with the names of open sizes."""
+    name = "float0" if kind.given_no_values else SHORT_NAMES.get(kind.dtype, kind.dtype.name)
+    return f"{name}[{','.join(kind.texts)}]"
 
 
 def type_text(kind: ArrayType) -> str:

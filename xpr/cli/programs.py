@@ -13,6 +13,7 @@ from xpr.cli.errors import CommandError, UsageError
 from xpr.cli.modules import DYNAMIC, describe, type_text
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, ExecutableSignature
+from xpr.runtimes.bundle import MANIFEST, ArgumentType
 
 _ENTRY = "main"
 
@@ -24,6 +25,7 @@ class Program(ABC):
 
     runtime: str
     inputs: tuple[ArrayType, ...]
+    """The types of the inputs, with `DYNAMIC` for sizes that are left open."""
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
 
@@ -66,9 +68,40 @@ class ModuleProgram(Program):
         return [result.host_view() for result in self._executable(buffers)]
 
 
+class BundleProgram(Program):
+    """A bundle's program, on the first device that it fits."""
+
+    def __init__(self, path: Path, runtime: str | None) -> None:
+        # It brings all of xpr, which a bare module does without.
+        from xpr.export.loaded import load  # noqa: PLC0415
+
+        self._bundle = load(path, platform=runtime)
+        self.runtime = self._bundle.device.runtime.name
+        self.inputs = tuple((_sizes(kind), kind.dtype) for kind in self._bundle.inputs)
+        self.input_names = tuple(f"argument {kind.path}" for kind in self._bundle.inputs)
+        self.output_names = tuple(kind.path for kind in self._bundle.outputs)
+
+    def __call__(self, arrays: Sequence[HostArray]) -> list[HostArray]:
+        return [np.asarray(result) for result in self._bundle.call_flat(arrays)]
+
+
+def _sizes(kind: ArgumentType) -> tuple[int, ...]:
+    return tuple(size if isinstance(size, int) else DYNAMIC for size in kind.extents)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a file is to be read as a bundle: by its ending, else by its first member."""
+    if path.suffix in (".xpr", ".vmfb"):
+        return path.suffix == ".xpr"
+    with path.open("rb") as file:
+        start = file.read(64)
+    # A ZIP archive's first header has the first name at byte 30.
+    return start[:2] == b"PK" and start[30:].startswith(MANIFEST.encode())
+
+
 def open_program(path: Path, runtime: str | None) -> Program:
     """Loads what stands at `path` for a runtime, or for one that it is made for."""
-    return ModuleProgram(path, runtime)
+    return BundleProgram(path, runtime) if is_bundle(path) else ModuleProgram(path, runtime)
 
 
 def read_inputs(program: Program, files: Sequence[str]) -> list[HostArray]:
