@@ -110,10 +110,18 @@ def _vulkan(name: str, wish: str) -> ExportTarget:
     return ExportTarget(name, vulkan_target(able), description)
 
 
+# The architectures that IREE 3.13 has a description of. Modules hold PTX, which the driver
+# translates for any later architecture as well.
+_CUDA = (60, 75, 80, 86, 89)
+
+
 def _cuda(name: str, wish: str) -> ExportTarget:
-    architecture = wish or "sm_80"
-    description = {"runtime": "cuda", "architecture": architecture}
-    return ExportTarget(name, cuda_target(architecture), description)
+    match = re.fullmatch(r"sm_(\d+)", wish or "sm_80")
+    if match is None or int(match[1]) < _CUDA[0]:
+        raise ValueError(f"target {name!r}: expected cuda:sm_<number>, from sm_{_CUDA[0]} on")
+    compiled = f"sm_{max(n for n in _CUDA if n <= int(match[1]))}"
+    description = {"runtime": "cuda", "architecture": match[0], "compiled_for": compiled}
+    return ExportTarget(name, cuda_target(compiled), description)
 
 
 def _rocm(name: str, wish: str) -> ExportTarget:

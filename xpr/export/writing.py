@@ -115,16 +115,17 @@ def bundle_bytes(
 
 
 class _Weights:
-    """The arrays outside of the code; one object has one name."""
+    """The arrays outside of the code; equal ones have one name."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self._names: dict[int, str] = {}
+        self._names: dict[Any, str] = {}
 
     def name_of(self, array: np.ndarray[Any, Any]) -> str:
-        key = array.__array_interface__["data"][0]
+        content = hashlib.sha256(np.ascontiguousarray(array).tobytes()).digest()
+        key = (array.dtype.name, array.shape, content)
         name = self._names.get(key)
-        if name is None or self.arrays[name].shape != array.shape:
+        if name is None:
             name = self._names[key] = f"weight{len(self.arrays)}"
             self.arrays[name] = array
         return name

@@ -1,0 +1,424 @@
+"""Bundles: what is in them, what they compute, and what is refused before anything runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import struct
+import subprocess
+import sys
+import warnings
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import xpr
+import xpr.numpy as jnp
+from tests.export.bundles import (
+    KEY,
+    PARAMS,
+    W,
+    X,
+    changed,
+    exported,
+    network,
+    plain_bundle,
+    signed_bundle,
+)
+from xpr.export import export, load
+from xpr.export.targets import export_target
+from xpr.export.writing import bundle_bytes
+from xpr.runtimes import bundle
+from xpr.runtimes.bundle import (
+    ArgumentTypeError,
+    ArgumentValueError,
+    Bundle,
+    BundleError,
+    BundleSignatureError,
+    BundleTargetError,
+    BundleVersionError,
+    CorruptBundleError,
+)
+
+LOADER = Path(bundle.__file__).resolve()
+SHIFT = np.float32(1)
+
+
+def members_of(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert all(i.compress_type == zipfile.ZIP_STORED for i in archive.infolist())
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_what_a_bundle_holds():
+    members = members_of(plain_bundle())
+    assert list(members) == [
+        "manifest.json",
+        "program.mlir",
+        "modules/cpu.vmfb",
+        "program.vjp1.mlir",
+        "modules/cpu.vjp1.vmfb",
+        "weights.safetensors",
+    ]
+    manifest = json.loads(members["manifest.json"])
+    assert (manifest["format"], manifest["format_version"]) == ("xpr-bundle", 1)
+    assert (manifest["xpr"], manifest["vjp_order"]) == (xpr.__version__, 1)
+    assert manifest["iree"].split(".")[:2] == bundle.iree_version().split(".")[:2]
+    program = manifest["programs"][0]
+    assert [(i["path"], i["shape"], i["dtype"]) for i in program["inputs"]] == [
+        ("args[0]['b']", [16], "float32"),
+        ("args[0]['scale']", [], "float32"),
+        ("args[1]", [4, 64], "float32"),
+        ("kwargs['shift']", [], "float32"),
+    ]
+    assert [o["path"] for o in program["outputs"]] == [
+        "result['rest'][0]",
+        "result['rest'][1][0]",
+        "result['w']",
+        "result['y']",
+    ]
+    # The weights are stored once for all programs, in a file that others read too.
+    tensors = safetensors.numpy.load(members["weights.safetensors"])
+    assert list(tensors) == ["weight0"]
+    np.testing.assert_array_equal(tensors["weight0"], W)
+    assert b"stablehlo.dot_general" in members["program.mlir"]
+
+
+def test_the_same_program_gives_the_same_bytes():
+    assert bundle_bytes(exported(), vjp_order=1) == plain_bundle()
+
+
+def test_loaded_bundles_compute_what_the_function_computes(tmp_path):
+    path = tmp_path / "model.xpr"
+    path.write_bytes(plain_bundle())
+    expected = network(PARAMS, X, shift=SHIFT)
+    on_device = xpr.tree.map(jnp.asarray, PARAMS)
+    results = [
+        load(path).call(PARAMS, X, shift=1.0),
+        load(path, platform="cpu")(on_device, jnp.asarray(X), shift=SHIFT),
+        load(plain_bundle(), device=xpr.devices()[0]).call(PARAMS, X, shift=SHIFT),
+        Bundle(path).call(PARAMS, X, shift=1.0),
+        Bundle(plain_bundle())(PARAMS, X, shift=SHIFT),
+    ]
+    for i, found in enumerate(results):
+        assert xpr.tree.structure(found) == xpr.tree.structure(expected)
+        kind = np.ndarray if i > 2 else xpr.Array
+        for a, b in zip(xpr.tree.leaves(found), xpr.tree.leaves(expected), strict=True):
+            assert isinstance(a, kind)
+            np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-5)
+
+
+def test_derivatives_in_bundles():
+    flat = [PARAMS["b"], PARAMS["scale"], X, SHIFT]
+    cts = [np.float32(1), np.zeros(16, "f4"), np.zeros(W.shape, "f4"), np.zeros((4, 16), "f4")]
+    expected = xpr.grad(lambda p: network(p, X, shift=SHIFT)["rest"][0])(PARAMS)
+    for model in (Bundle(plain_bundle(), order=1), load(plain_bundle(), order=1)):
+        found = model.call(*flat, *cts)
+        np.testing.assert_allclose(np.asarray(found[0]), expected["b"], rtol=1e-5)
+        np.testing.assert_allclose(np.asarray(found[1]), expected["scale"], rtol=1e-4)
+    with pytest.raises(BundleError, match="derivatives up to order 1, got 2"):
+        Bundle(plain_bundle(), order=2)
+
+
+def test_results_share_no_memory_with_arguments_or_weights():
+    model = Bundle(plain_bundle())
+    params = {"b": np.array(PARAMS["b"]), "scale": PARAMS["scale"]}
+    first = model.call(params, X, shift=SHIFT)
+    params["b"][:] = 99
+    np.testing.assert_array_equal(first["rest"][1][0], PARAMS["b"])
+    if first["w"].flags.writeable:
+        first["w"][:] = 0
+    np.testing.assert_array_equal(model.call(params, X, shift=SHIFT)["w"], W)
+
+
+def test_integers_and_results_without_values():
+    e = export(xpr.jit(lambda x, n: (x * n, n + 1)))(np.ones(3, np.float32), np.int32(2))
+    model = Bundle(bundle_bytes(e, vjp_order=1), order=1)
+    one, nothing = np.ones(3, np.float32), np.zeros((), xpr.float0)
+    found = model.call(one, np.int32(5), one, nothing)
+    np.testing.assert_array_equal(found[0], 5 * one)
+    restored = load(bundle_bytes(e, vjp_order=1), order=1).call(one, np.int32(5), one, nothing)
+    np.testing.assert_array_equal(restored[0], 5 * one)
+    assert restored[1].dtype == xpr.float0
+
+
+def test_small_types_cross_the_boundary():
+    def f(x, flags):
+        return x * 2, ~flags, x.astype("float8_e5m2")
+
+    x, flags = np.asarray(jnp.ones(3, "bfloat16")), np.array([True, False])
+    data = bundle_bytes(export(xpr.jit(f))(x, flags))
+    for model in (Bundle(data), load(data)):
+        found = [np.asarray(r) for r in model.call(x, flags)]
+        assert [r.dtype.name for r in found] == ["bfloat16", "bool", "float8_e5m2"]
+        np.testing.assert_array_equal(found[0].astype("f4"), np.full(3, 2, "f4"))
+        np.testing.assert_array_equal(found[1], ~flags)
+
+
+# ---- a machine with the loader alone
+
+ALONE = """
+import sys
+
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "xpr" or name.startswith("iree.compiler"):
+            raise ImportError(f"{name} is not there")
+
+sys.meta_path.insert(0, Blocked())
+"""
+
+
+def run_alone(folder: Path, code: str) -> str:
+    shutil.copy(LOADER, folder / "bundle.py")
+    (folder / "model.xpr").write_bytes(plain_bundle())
+    (folder / "alone.py").write_text(ALONE + code)
+    done = subprocess.run(
+        [sys.executable, "alone.py"], cwd=folder, capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_loader_needs_neither_xpr_nor_the_compiler(tmp_path):
+    np.savez(tmp_path / "in.npz", b=PARAMS["b"], x=X)
+    code = """
+import bundle, numpy as np
+given = np.load("in.npz")
+model = bundle.Bundle("model.xpr")
+out = model.call({"b": given["b"], "scale": 0.5}, given["x"], shift=1)
+np.save("y.npy", out["y"])
+print([m for m in sys.modules if m.startswith(("xpr", "iree.compiler", "scipy", "jax"))])
+"""
+    assert run_alone(tmp_path, code).strip() == "[]"
+    expected = network(PARAMS, X, shift=SHIFT)["y"]
+    np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_the_loader_as_a_program(tmp_path):
+    inputs = {"b": PARAMS["b"], "scale": PARAMS["scale"], "x": X, "shift": SHIFT}
+    for name, value in inputs.items():
+        np.save(tmp_path / f"{name}.npy", value)
+    arguments = [part for name in inputs for part in ("--input", f"{name}.npy")]
+    arguments = ["model.xpr", *arguments, "--output", "total.npy"]
+    run = f"""
+sys.argv = {["bundle.py", *arguments]!r}
+import runpy
+try:
+    runpy.run_path("bundle.py", run_name="__main__")
+except SystemExit as end:
+    assert end.code == 0, end.code
+"""
+    printed = run_alone(tmp_path, run)
+    assert "result['y']: float32[4, 16]" in printed
+    expected = network(PARAMS, X, shift=SHIFT)["rest"][0]
+    np.testing.assert_allclose(np.load(tmp_path / "total.npy"), expected, rtol=1e-5)
+
+
+def test_the_program_tells_why_it_fails(tmp_path, capsys):
+    path = tmp_path / "model.xpr"
+    path.write_bytes(b"nothing of the kind")
+    assert bundle.main([str(path)]) == 1
+    assert "not a bundle" in capsys.readouterr().err
+    path.write_bytes(plain_bundle())
+    assert bundle.main([str(path)]) == 1
+    assert "the program takes 4 arrays, got 0" in capsys.readouterr().err
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize("length", [0, 10, 3000, -1, -30])
+def test_truncated_files(length):
+    with pytest.raises(CorruptBundleError, match="not a bundle"):
+        Bundle(plain_bundle()[:length])
+
+
+def test_altered_bytes():
+    rng = np.random.default_rng(0)
+    for place in rng.integers(0, len(plain_bundle()), 40):
+        data = bytearray(plain_bundle())
+        data[place] ^= 0x10
+        try:
+            bundle.read_archive(bytes(data))
+        except BundleError:
+            continue
+        # What no digest covers: times, attributes and such in the archive's own records.
+        assert members_of(bytes(data)) == members_of(plain_bundle())
+
+
+def test_members_that_differ_from_the_manifest():
+    def alter(manifest, members):
+        members["modules/cpu.vmfb"] = members["modules/cpu.vmfb"][:-1] + b"?"
+
+    def add(manifest, members):
+        members["more.bin"] = b"more"
+
+    def remove(manifest, members):
+        del members["weights.safetensors"]
+
+    for change, message in (
+        (alter, r"modules/cpu\.vmfb has been altered"),
+        (add, r"name different members: more\.bin"),
+        (remove, r"name different members: weights\.safetensors"),
+    ):
+        with pytest.raises(CorruptBundleError, match=message):
+            Bundle(changed(plain_bundle(), change, digests=False))
+
+
+def test_archives_with_tricks():
+    for name in ("../evil", "/evil", "a/../evil", "C:evil", "a\\evil", "a//b"):
+        with pytest.raises(CorruptBundleError, match="a forbidden name"):
+            Bundle(
+                changed(plain_bundle(), lambda _, members, name=name: members.update({name: b""}))
+            )
+    with pytest.raises(CorruptBundleError, match="is compressed"):
+        Bundle(changed(plain_bundle(), lambda *_: None, compress=zipfile.ZIP_DEFLATED))
+    out = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(out, "w") as archive:
+        warnings.simplefilter("ignore")
+        archive.writestr("manifest.json", b"{}")
+        archive.writestr("manifest.json", b"{}")
+    with pytest.raises(CorruptBundleError, match="two members called"):
+        Bundle(out.getvalue())
+    # A directory that promises a gigabyte.
+    data = bytearray(plain_bundle())
+    entry = data.find(b"PK\x01\x02")
+    struct.pack_into("<II", data, entry + 20, 1 << 30, 1 << 30)
+    with pytest.raises(CorruptBundleError):
+        Bundle(bytes(data))
+
+
+def test_manifests_of_other_kinds():
+    for change, error, message in (
+        (lambda m: m.update(format="zoo"), CorruptBundleError, "describes 'zoo'"),
+        (lambda m: m.update(format_version=2), BundleVersionError, "has format version 2"),
+        (lambda m: m.update(iree="9.1.0"), BundleVersionError, r"compiled by IREE 9\.1\.0"),
+        (lambda m: m.pop("programs"), CorruptBundleError, "manifest.json is damaged"),
+        (lambda m: m.update(platforms={}), BundleTargetError, "no module for the platform"),
+    ):
+        data = changed(plain_bundle(), lambda m, _, change=change: change(m))
+        with pytest.raises(error, match=message):
+            Bundle(data)
+
+
+def test_modules_for_other_machines():
+    def entry(**fields):
+        return lambda m, _: m["platforms"]["cpu"].update(fields)
+
+    here = bundle.host_architecture()
+    data = changed(plain_bundle(), entry(architecture="z80"))
+    for open_it in (Bundle, load):
+        with pytest.raises(
+            BundleTargetError, match=f"architecture z80, and this machine is {here}"
+        ):
+            open_it(data)
+    data = changed(plain_bundle(), entry(features=["warp_drive"]))
+    with pytest.raises(BundleTargetError, match="CPU features that are missing here: warp_drive"):
+        Bundle(data)
+    assert Bundle(data, check_cpu=False).platform == "cpu"
+    with pytest.raises(
+        BundleTargetError, match="no module for the platform 'vulkan', only for cpu"
+    ):
+        Bundle(plain_bundle(), platform="vulkan")
+
+
+def test_arguments_that_do_not_fit():
+    for model in (Bundle(plain_bundle()), load(plain_bundle())):
+        with pytest.raises(ArgumentTypeError, match="takes 2 positional arguments, got 1"):
+            model.call(PARAMS, shift=SHIFT)
+        with pytest.raises(ArgumentTypeError, match=r"keyword arguments \['shift'\], got \[\]"):
+            model.call(PARAMS, X)
+        with pytest.raises(ArgumentTypeError, match=r"args\[0\]: expected a dict with the keys"):
+            model.call({"b": PARAMS["b"]}, X, shift=SHIFT)
+        with pytest.raises(
+            ArgumentTypeError, match=r"args\[1\]: expected dtype float32, got int32"
+        ):
+            model.call(PARAMS, X.astype(np.int32), shift=SHIFT)
+        message = r"args\[1\]: expected float32\[4,64\], got shape \[3,64\]"
+        with pytest.raises(ArgumentValueError, match=message):
+            model.call(PARAMS, X[:3], shift=SHIFT)
+        with pytest.raises(ArgumentTypeError, match=r"kwargs\['shift'\]: expected dtype float32"):
+            model.call(PARAMS, X, shift=1j)
+        with pytest.raises(ArgumentTypeError, match="takes 4 arrays, got 1"):
+            model.call_flat([X])
+    with pytest.raises(TypeError, match=r"argument args\[1\] is traced"):
+        xpr.jit(lambda x: load(plain_bundle()).call(PARAMS, x, shift=SHIFT))(X)
+
+
+# ---- signatures
+
+
+def test_hmac_signatures():
+    assert Bundle(signed_bundle(), hmac_key=KEY).platform == "cpu"
+    assert Bundle(signed_bundle()).platform == "cpu"
+    with pytest.raises(BundleSignatureError, match="no HMAC-SHA256 that fits the key"):
+        load(signed_bundle(), hmac_key=KEY[::-1])
+    with pytest.raises(BundleSignatureError, match="is not signed"):
+        Bundle(plain_bundle(), hmac_key=KEY)
+
+    def replace(manifest, members):
+        members["program.mlir"] += b"// more"
+
+    with pytest.raises(BundleSignatureError, match="no HMAC-SHA256"):
+        Bundle(changed(signed_bundle(), replace), hmac_key=KEY)
+    with pytest.raises(ValueError, match="at least 16 bytes, got 3"):
+        bundle_bytes(exported(), hmac_key=b"abc")
+
+
+def test_ed25519_signatures():
+    ed25519 = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.ed25519")
+    key = ed25519.Ed25519PrivateKey.generate()
+    data = bundle_bytes(exported(), signing_key=key)
+    assert bundle_bytes(exported(), signing_key=key.private_bytes_raw()) == data
+    for public in (key.public_key(), key.public_key().public_bytes_raw()):
+        assert Bundle(data, public_key=public).platform == "cpu"
+    other = ed25519.Ed25519PrivateKey.generate().public_key()
+    with pytest.raises(BundleSignatureError, match="no Ed25519 signature that fits"):
+        Bundle(data, public_key=other)
+    with pytest.raises(BundleSignatureError, match="no Ed25519 signature that fits"):
+        Bundle(signed_bundle(), public_key=other)
+
+
+# ---- targets
+
+ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "riscv64": 243}
+
+
+def test_every_target_compiles():
+    names = ["x86_64", "x86_64-v3", "aarch64-linux", "riscv64-linux", "vulkan", "vulkan:minimum"]
+    names += ["cuda:sm_90", "rocm:gfx942", "metal", "vmvx"]
+    e = export(xpr.jit(lambda x: jnp.tanh(x) @ x.T), platforms=("cpu", "vulkan"))(X)
+    data = bundle_bytes(e, targets=names)
+    members = members_of(data)
+    manifest = json.loads(members["manifest.json"])
+    assert list(manifest["platforms"]) == names
+    for name, entry in manifest["platforms"].items():
+        module = members[manifest["programs"][0]["modules"][name]]
+        if entry["runtime"] == "cpu":
+            header = module[module.index(b"\x7fELF") :]
+            assert header[18] == ELF_MACHINES[entry["architecture"]]
+    assert manifest["platforms"]["x86_64"]["features"] == []
+    assert "avx2" in manifest["platforms"]["x86_64-v3"]["features"]
+    assert Bundle(data, platform="vmvx").platform == "vmvx"
+    found = Bundle(data, platform="vmvx").call(X)
+    np.testing.assert_allclose(found, np.tanh(X) @ X.T, rtol=1e-4, atol=1e-4)
+    if bundle.host_architecture() in ELF_MACHINES:
+        name = f"{bundle.host_architecture()}"
+        assert Bundle(data).platform.startswith(name)
+        np.testing.assert_allclose(Bundle(data).call(X), np.tanh(X) @ X.T, rtol=1e-4, atol=1e-4)
+
+
+def test_unknown_targets():
+    for name in ("abacus", "x86_64-v9", "aarch64-v2", "vulkan:moon", "cuda:gfx942", "metal:x"):
+        with pytest.raises(ValueError, match="target"):
+            export_target(name)
+    e = export(xpr.jit(lambda x: x * 2))(jnp.ones(2, "float16"))
+    with pytest.raises(TypeError, match="type float16, which devices of the target 'vulkan'"):
+        bundle_bytes(e, targets="vulkan:minimum")
+    with pytest.raises(ValueError, match="at least one target"):
+        bundle_bytes(e, targets=())
