@@ -28,6 +28,7 @@ import math
 import os
 import platform as host_platform
 import re
+import struct
 import sys
 import zipfile
 from collections import namedtuple
@@ -42,6 +43,9 @@ FORMAT_VERSION = 1
 MANIFEST, SIGNATURE = "manifest.json", "signature.json"
 _MAX_MANIFEST_BYTES = 64 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*\Z")
+
+# What zipfile raises for damaged archives, beside its own error.
+_DAMAGED = (NotImplementedError, OSError, EOFError, RuntimeError, ValueError, struct.error)
 
 Array = np.ndarray[Any, Any]
 
@@ -81,7 +85,9 @@ def read_archive(data: bytes, *, hmac_key: bytes | None = None, public_key: Any 
     """The members of a bundle, all of them checked; see `Bundle` for the keys and the errors."""
     try:
         members = _members(data)
-    except (zipfile.BadZipFile, NotImplementedError, OSError, EOFError, RuntimeError) as error:
+    except CorruptBundleError:
+        raise
+    except (zipfile.BadZipFile, *_DAMAGED) as error:
         raise CorruptBundleError(f"not a bundle, or a damaged one: {error}") from error
     if MANIFEST not in members:
         raise CorruptBundleError(f"not a bundle: the archive has no {MANIFEST}")
@@ -443,6 +449,42 @@ def checked_argument(kind: ArgumentType, value: Any) -> Array:
 Children = Callable[[str, Any], Sequence[Any] | None]
 
 
+_SEQUENCES = ("tuple", "list", "custom")
+
+
+def count_leaves(structure: Any) -> int:
+    """How many leaves a structure has; CorruptBundleError if it is none."""
+    kind = structure["type"]
+    if kind == "leaf":
+        return 1
+    children = structure["children"]
+    sound = type(children) is list
+    if kind in ("dict", "namedtuple"):
+        names = structure["keys" if kind == "dict" else "fields"]
+        sound = sound and type(names) is list and len(set(names)) == len(names) == len(children)
+        if sound and kind == "namedtuple":
+            _named_tuple(structure["name"], tuple(names))
+    elif kind == "none":
+        sound = sound and not children
+    elif kind not in _SEQUENCES:
+        sound = False
+    if not sound:
+        raise CorruptBundleError(f"{MANIFEST} is damaged: a node of type {kind!r} is unsound")
+    return sum(map(count_leaves, children))
+
+
+def _check_structure(in_tree: Any, out_tree: Any, inputs: int, outputs: int) -> None:
+    """Raises CorruptBundleError unless these are a call's arguments and its result."""
+    found = count_leaves(in_tree), count_leaves(out_tree)
+    if found != (inputs, outputs):
+        raise CorruptBundleError(
+            f"{MANIFEST} is damaged: its structures have {found} inputs and results, its tables "
+            f"{(inputs, outputs)}"
+        )
+    if [child["type"] for child in in_tree["children"]] != ["tuple", "dict"]:
+        raise CorruptBundleError(f"{MANIFEST} is damaged: the inputs are no arguments of a call")
+
+
 def flatten(
     structure: dict[str, Any], tree: Any, path: str = "", custom: Children | None = None
 ) -> list[Any]:
@@ -607,7 +649,7 @@ _iree = functools.cache(_Iree)
 class _Runner:
     """One module on one device: flat arrays in, flat arrays out."""
 
-    def __init__(self, vmfb: bytes, runtime: str, cost: float) -> None:
+    def __init__(self, vmfb: bytes, runtime: str, cost: float, inputs: int) -> None:
         iree = _iree()
         rt = iree.rt
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
@@ -624,6 +666,12 @@ class _Runner:
         self._function = module.lookup_function("main")
         if self._function is None:
             raise CorruptBundleError("the module has no function 'main'")
+        declared = str(self._function.reflection.get("iree.abi.declaration", ""))
+        taken = len(re.findall(r"%input\d+: ", declared))
+        if declared and taken != inputs:
+            raise CorruptBundleError(
+                f"the module takes {taken} arrays, {MANIFEST} lists {inputs} weights and inputs"
+            )
         self._pack_context = iree.InvokeContext(self.device)
         memory, usage = rt.MemoryType, rt.BufferUsage
         if self.is_host:
@@ -741,12 +789,13 @@ class Bundle:
         self.platform = program.platform
         self.inputs, self.outputs = program.inputs, program.outputs
         self._program = program
-        self._runner = _Runner(program.vmfb, program.runtime, program.cost)
+        self._passed = [i for i, t in enumerate(self.inputs) if not t.given_no_values]
+        count = len(program.weights) + len(self._passed)
+        self._runner = _Runner(program.vmfb, program.runtime, program.cost, count)
         self._weights = [self._runner.to_device(_aligned(w)) for w in program.weights]
         self._taken = [self._runner.span(w) for w in self._weights] if self._runner.is_host else []
         self._fixed = all(t.fixed for t in (*self.inputs, *self.outputs))
         self._shapes = [t.shape({}) for t in self.inputs] if self._fixed else []
-        self._passed = [i for i, t in enumerate(self.inputs) if not t.given_no_values]
         self._kinds = self._result_kinds({}) if self._fixed else []
 
     def _result_kinds(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
@@ -784,6 +833,10 @@ class Bundle:
         ]
 
 
+# What reading a manifest raises where something in it is not what it should be.
+_UNSOUND = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
+
+
 class Program:
     """One of a bundle's programs as its manifest describes it, with the module for one platform."""
 
@@ -802,13 +855,16 @@ class Program:
             self.inputs = [ArgumentType(e) for e in data["inputs"]]
             self.outputs = [ArgumentType(e) for e in data["outputs"]]
             self.in_tree, self.out_tree = data["in_tree"], data["out_tree"]
+            _check_structure(self.in_tree, self.out_tree, len(self.inputs), len(self.outputs))
             self.cost = float(data["cost"])
             self.constraints = manifest["constraints"]
             self.vmfb = members.files[data["modules"][self.platform]]
             stored = members.files.get("weights.safetensors")
             tensors = read_tensors(stored)[0] if stored is not None else {}
             self.weights = [tensors[name] for name in data["weights"]]
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
+        except BundleError:
+            raise
+        except _UNSOUND as error:
             raise CorruptBundleError(f"{MANIFEST} is damaged: {error!r}") from error
 
 
