@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 import time
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -160,17 +161,33 @@ def test_what_cannot_be_compiled(
 
 def test_what_is_no_module(call: Call, folder: Path) -> None:
     done = call("inspect", "model.py")
-    assert done.status == 1
-    assert done.err.startswith("xpr inspect: model.py is not a module that IREE can load: ")
+    assert done == (1, "", "xpr inspect: model.py is not a compiled module\n")
 
 
-def test_a_module_without_the_archive_is_described(call: Call, folder: Path) -> None:
+def test_a_damaged_module_is_refused_before_it_is_loaded(call: Call, folder: Path) -> None:
     assert call("compile", *PREDICT, "-o", "p.vmfb").status == 0
-    data = Path("p.vmfb").read_bytes()
-    whole = describe(data, "p.vmfb")
-    bare = describe(data[: data.rindex(b"PK\x01\x02")], "bare")
+    data = bytearray(Path("p.vmfb").read_bytes())
+    data[3000] ^= 1
+    Path("bad.vmfb").write_bytes(data)
+    Path("short.vmfb").write_bytes(data[:-10])
+    for command in ("inspect", "run", "bench"):
+        done = call(command, "bad.vmfb")
+        line = "bad.vmfb is damaged: the checksum of module.fb is wrong"
+        assert done == (1, "", f"xpr {command}: {line}\n")
+        done = call(command, "short.vmfb")
+        assert done.status == 1
+        assert "short.vmfb is not a compiled module, or damaged: " in done.err
+
+
+def test_bare_bytecode_is_described(call: Call, folder: Path) -> None:
+    assert call("compile", *PREDICT, "-o", "p.vmfb").status == 0
+    whole = describe(Path("p.vmfb").read_bytes(), "p.vmfb")
+    with zipfile.ZipFile("p.vmfb") as archive:
+        inner = archive.read("module.fb")
+    # Within the archive, the size that comes first is not a part of the member.
+    bare = describe(inner, "module.fb")
     assert (bare.functions, bare.dispatches) == (whole.functions, whole.dispatches)
-    assert bare.parts == (("module.fb", bare.size),)
+    assert bare.parts == (("module.fb", len(inner)),)
 
 
 class _Terminal(io.StringIO):

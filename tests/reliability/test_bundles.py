@@ -59,7 +59,7 @@ seen = [outcome(damaged(sound, rng)) for _ in range(count)]
 assert set(seen) <= {"CorruptBundleError", "right"}, set(seen)
 print(len(seen), seen.count("right") < count / 10)
 """
-    count = cases(150, 2000)
+    count = cases(2000, 50_000)
     assert run(PRELUDE + body, bundle, count) == f"{count} True\n"
 
 
@@ -119,4 +119,4 @@ for _ in range(count):
     assert outcome(data, hmac_key=b"x" * 16) == "BundleSignatureError"
 print("survived")
 """
-    assert run(PRELUDE + body, bundle, cases(150, 2000)) == "survived\n"
+    assert run(PRELUDE + body, bundle, cases(2000, 50_000)) == "survived\n"

@@ -33,7 +33,7 @@ for i in range(int(sys.argv[2])):
     refused += 1
 print(refused)
 """
-    count = cases(150, 2000)
+    count = cases(2000, 50_000)
     assert run(body, tmp_path, count) == f"{count}\n"
 
 

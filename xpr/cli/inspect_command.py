@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise CorruptBundleError(f"the manifest is damaged: {error!r}") from error
     else:
-        lines = list(_module_lines(describe(path.read_bytes(), str(path))))
+        lines = list(_module_lines(describe(path.read_bytes(), str(path)), path.name))
     print("\n".join(lines))
     return 0
 
@@ -36,8 +36,8 @@ def _line(kind: str, text: str) -> str:
 # ---- modules
 
 
-def _module_lines(module: Module) -> Iterator[str]:
-    yield _line("module", f"{module.name}, {size_text(module.size)}")
+def _module_lines(module: Module, name: str) -> Iterator[str]:
+    yield _line("module", f"{name}, {size_text(module.size)}")
     yield from (_line("function", _signature(function)) for function in module.functions)
     yield from (_line("device", name) for name in module.devices)
     yield from (_line("format", name) for name in module.formats)

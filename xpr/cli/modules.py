@@ -1,17 +1,19 @@
 """What a compiled module (`.vmfb`) tells about itself, without running it.
 
 IREE writes a module as a ZIP archive of the program in bytecode (`module.fb`) and one executable
-for each device; it reads modules without the archive's directory too. Functions and their types
-are asked of IREE's runtime, which checks the file. Devices and dispatches stand in the bytecode's
-constants: the loader names them to the device, and prints the device's description when there is
-none.
+for each device; a bare `module.fb` is a module too. What is wanted stands there as text: the
+declaration of each function, and, for the case that a device is not found, what it should have
+been. The text is searched, and IREE is not asked: it can be crashed by a damaged file, while the
+archive has checksums that are looked at first.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import struct
 import zipfile
+import zlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +22,16 @@ import numpy as np
 
 from xpr.cli.errors import CommandError
 from xpr.core.dtypes import SHORT_NAMES
-from xpr.runtimes import hal
 from xpr.runtimes.base import ArrayType
 from xpr.runtimes.bundle import ArgumentType
 
 DYNAMIC = -1
 """Stands for a size that is left open."""
 
-_DECLARATION = "iree.abi.declaration"
+# A size, the offset of the root, and the identifier of the format come first.
+_IDENTIFIER = slice(8, 12)
+# A string of the format ends with a zero.
+_FUNCTION = re.compile(rb"func @(?P<name>[\w$.]+)(?P<types>\([^\x00]*)")
 _ARGUMENT = re.compile(
     r"%(?P<side>input|output)\d+: tensor<(?P<shape>(?:[\d?]+x)*)(?P<type>complex<\w+>|\w+)>"
     r"(?: \{iree\.abi\.encoding = tensor<(?:[\d?]+x)*(?P<encoding>\w+)>\})?"
@@ -41,6 +45,11 @@ _DETAILS = {
 }
 # What xpr calls any Vulkan device of certain capabilities.
 _GENERIC = b"xpr"
+# What zipfile raises for damaged archives.
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError),
+    *(OSError, EOFError, RuntimeError, ValueError, KeyError),
+)
 _DISPATCH = re.compile(rb"[\w$]+_dispatch_\d+\w*")
 
 _TYPES: dict[str, Any] = {
@@ -85,7 +94,6 @@ class Function:
 class Module:
     """A compiled module's description."""
 
-    name: str
     size: int
     parts: tuple[tuple[str, int], ...]
     """The files inside, with their sizes."""
@@ -107,24 +115,12 @@ class Module:
         return tuple(dict.fromkeys(found))
 
 
-# What IREE's verifier raises for the many ways in which a module can be damaged.
-_REFUSED = (ValueError, IndexError, RuntimeError, NotImplementedError)
-
-
 def describe(data: bytes, label: str) -> Module:
-    """The description of a module's bytes; CommandError naming `label` if they are none."""
-    shared = hal.start()
-    try:
-        module = shared.rt.VmModule.copy_buffer(shared.instance, data)
-        functions = tuple(
-            _function(name, module.lookup_function(name).reflection)
-            for name in module.function_names
-            if not name.startswith("__")
-        )
-    except _REFUSED as error:
-        reason = str(error).partition(".c:")[2].partition(" ")[2] or str(error)
-        raise CommandError(f"{label} is not a module that IREE can load: {reason}") from error
-    parts, code = _parts(data)
+    """The description of a module's bytes; CommandError naming `label` if it is none or damaged."""
+    parts, code = _parts(data, label)
+    if code[_IDENTIFIER] != b"IREE":
+        raise CommandError(f"{label} is not a compiled module")
+    functions = [_function(match) for match in _FUNCTION.finditer(code)]
     executables = dict.fromkeys(_EXECUTABLE.findall(code))
     details = {
         (kind, text.decode("utf-8", "replace"))
@@ -133,10 +129,9 @@ def describe(data: bytes, label: str) -> Module:
         if text != _GENERIC
     }
     return Module(
-        name=module.name,
         size=len(data),
         parts=parts,
-        functions=functions,
+        functions=tuple(functions),
         devices=tuple(name.decode() for name in dict.fromkeys(_DEVICE.findall(code))),
         formats=tuple(form.decode() for _, form in executables),
         details=tuple(sorted(details)),
@@ -144,12 +139,10 @@ def describe(data: bytes, label: str) -> Module:
     )
 
 
-def _function(name: str, reflection: dict[str, str]) -> Function:
-    declaration = reflection.get(_DECLARATION)
-    if declaration is None:
-        return Function(name, None, None)
+def _function(declaration: re.Match[bytes]) -> Function:
+    name = declaration["name"].decode("utf-8", "replace")
     sides: dict[str, list[ArrayType]] = {"input": [], "output": []}
-    for match in _ARGUMENT.finditer(declaration):
+    for match in _ARGUMENT.finditer(declaration["types"].decode("utf-8", "replace")):
         kind = _TYPES.get(match["encoding"] or match["type"])
         if kind is None:
             return Function(name, None, None)
@@ -158,14 +151,19 @@ def _function(name: str, reflection: dict[str, str]) -> Function:
     return Function(name, tuple(sides["input"]), tuple(sides["output"]))
 
 
-def _parts(data: bytes) -> tuple[tuple[tuple[str, int], ...], bytes]:
+def _parts(data: bytes, label: str) -> tuple[tuple[tuple[str, int], ...], bytes]:
     """The files in a module, and the one with the bytecode."""
+    if not data.startswith(b"PK"):
+        return (("module.fb", len(data)),), data
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            broken = archive.testzip()
+            if broken is not None:
+                raise CommandError(f"{label} is damaged: the checksum of {broken} is wrong")
             sizes = tuple((info.filename, info.file_size) for info in archive.infolist())
             return sizes, archive.read("module.fb")
-    except (zipfile.BadZipFile, KeyError, EOFError, *_REFUSED):
-        return (("module.fb", len(data)),), data
+    except _DAMAGED as error:
+        raise CommandError(f"{label} is not a compiled module, or damaged: {error}") from error
 
 
 def _dispatches(code: bytes) -> tuple[str, ...]:
