@@ -45,7 +45,10 @@ _MAX_MANIFEST_BYTES = 64 << 20
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*\Z")
 
 # What zipfile raises for damaged archives, beside its own error.
-_DAMAGED = (NotImplementedError, OSError, EOFError, RuntimeError, ValueError, struct.error)
+_DAMAGED = (
+    *(NotImplementedError, OSError, EOFError, RuntimeError),
+    *(ValueError, OverflowError, struct.error),
+)
 
 Array = np.ndarray[Any, Any]
 

@@ -48,7 +48,7 @@ _GENERIC = b"xpr"
 # What zipfile raises for damaged archives.
 _DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError),
-    *(OSError, EOFError, RuntimeError, ValueError, KeyError),
+    *(OSError, EOFError, RuntimeError, ValueError, KeyError, OverflowError),
 )
 _DISPATCH = re.compile(rb"[\w$]+_dispatch_\d+\w*")
 
