@@ -95,6 +95,9 @@ class LoweringContext:
 
     # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
     formulas_inline = False
+    # Whether the operations are those of a function or of control flow, which IREE fuses into
+    # dispatches; those of a reduction, and of a loop on registers, lie inside of one.
+    makes_dispatches = True
 
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The lowering rule of a primitive here."""
@@ -188,12 +191,18 @@ class LoweringContext:
         arguments: Sequence[tuple[Shape, np.dtype[Any]]],
         body: Callable[..., Sequence[Value]],
         terminator: str = "stablehlo.return",
+        *,
+        control_flow: bool = False,
     ) -> str:
-        """The text of a region whose block has `arguments`; `body(ctx, *values)` emits it."""
+        """The text of a region whose block has `arguments`; `body(ctx, *values)` emits it.
+
+        `control_flow` says that it is a branch or a loop's, whose operations are dispatches.
+        """
         depth = self._indent + "  "
         number = self.module.next_region()
         inner = LoweringContext(self.module, f"r{number}_", depth + "  ")
         inner.source = self.source
+        inner.makes_dispatches = control_flow
         values = [Value(f"%a{number}_{i}", s, d) for i, (s, d) in enumerate(arguments)]
         results = body(inner, *values)
         header = ", ".join(f"{v.name}: {v.type}" for v in values)
@@ -349,6 +358,8 @@ class LoweringContext:
         a, b = self.match(on_true, on_false)
         if pred.shape and pred.shape != a.shape:
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
+        if a.dtype.kind == "c" and not self.target.complex_select:
+            return self.by_parts(lambda x, y: self.select(pred, x, y), a, b)
         return self.assign(
             f"stablehlo.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
             a.shape,
@@ -356,6 +367,16 @@ class LoweringContext:
             "select",
             (pred, a, b),
         )
+
+    def by_parts(self, function: Callable[..., Value], *operands: Value) -> Value:
+        """`function` of the real and of the imaginary parts of complex operands."""
+        dtype = operands[0].dtype
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        re, im = (
+            function(*(self.op1(f"stablehlo.{side}", [x], x.shape, part) for x in operands))
+            for side in ("real", "imag")
+        )
+        return self.op1("stablehlo.complex", [re, im], re.shape, dtype)
 
     def convert(self, x: Value, dtype: Any) -> Value:
         """A plain `stablehlo.convert`; out-of-range floats to integers must be clamped before."""
@@ -523,18 +544,7 @@ class LoweringContext:
         """`stablehlo.pad`: edges and gaps filled with the rank-0 `value`."""
         if x.dtype.kind == "c":
             # Padding of complex elements ends the compiler's process; the parts are padded alone.
-            part = np.dtype(f"f{x.dtype.itemsize // 2}")
-            re, im = (
-                self.pad(
-                    self.op1(f"stablehlo.{name}", [x], x.shape, part),
-                    self.op1(f"stablehlo.{name}", [value], (), part),
-                    low,
-                    high,
-                    interior,
-                )
-                for name in ("real", "imag")
-            )
-            return self.op1("stablehlo.complex", [re, im], re.shape, x.dtype)
+            return self.by_parts(lambda a, b: self.pad(a, b, low, high, interior), x, value)
         shape = tuple(
             max(0, a + b + s + max(s - 1, 0) * i)
             for s, a, b, i in zip(x.shape, low, high, interior, strict=True)

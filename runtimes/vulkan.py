@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, ClassVar
 
-from xpr.runtimes import _vulkan_features
+from xpr.runtimes import _vulkan_features, hal
 from xpr.runtimes.hal_device import HalDevice, HalRuntime
 
 
@@ -38,6 +38,12 @@ class VulkanRuntime(HalRuntime):
     priority = 10
 
     def __init__(self) -> None:
+        # What the driver records of a program, to submit it again with other buffers, it submits
+        # with the earlier ones: loops that update an array in place lose updates.
+        hal.start().rt.flags.parse_flags(
+            "--vulkan_cached_bda_replay_instances=0",
+            "--vulkan_retained_cached_bda_replay_instances=0",
+        )
         super().__init__()
         if all(isinstance(d, VulkanDevice) and d.is_software for d in self._devices):
             self.priority = -1

@@ -80,7 +80,7 @@ def _direct(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) 
     )
 
 
-def _by_doubling(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) -> Value:
+def by_doubling(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) -> Value:
     """A scan in log2(n) steps of whole arrays, for functions that no region can hold.
 
     W. D. Hillis and G. L. Steele, "Data parallel algorithms", CACM 29, 1986.
@@ -144,7 +144,7 @@ def _or_by_doubling(rule: LoweringRule, make: Callable[[np.dtype[Any]], Scan]) -
     def lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) -> Value:
         if not dtypes.is_complex(x.dtype) or x.aval.size == 0:
             return rule(ctx, x, axis=axis, reverse=reverse)
-        return _by_doubling(ctx, x, axis, reverse, make(x.dtype))
+        return by_doubling(ctx, x, axis, reverse, make(x.dtype))
 
     return lower
 

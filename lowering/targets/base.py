@@ -35,6 +35,12 @@ class Target:
     exact_sums: bool = True
     """Whether the device's own compiler leaves sums of floats in the order they are written in."""
 
+    complex_select: bool = True
+    """Whether a choice between complex numbers compiles; else it is made for each part."""
+
+    grouped_convolutions: bool = True
+    """Whether convolutions of groups of features come out right."""
+
     module_attributes: str = ""
     """What a module says of the device that it is for, as MLIR attributes."""
 

@@ -76,6 +76,8 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
         choose_flags=_flags,
         donation=False,
         exact_sums=False,
+        complex_select=False,
+        grouped_convolutions=False,
         missing_types=frozenset(missing),
         module_attributes=_description(able),
         for_device=_of_device,

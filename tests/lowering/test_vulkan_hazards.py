@@ -6,10 +6,15 @@ in `lowering/targets/_vulkan_rules.py` that avoids it can go.
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.lowering.vulkan_util import run_on, vulkan_device
+from tests.lowering.vulkan_util import compile_on, run_on, vulkan_device
+from xpr.core.errors import CompileError
 from xpr.runtimes.base import Device
 
 MENDED = "this is mended: the guard can go"
@@ -44,3 +49,98 @@ def test_the_remainder_of_the_least_integer(software: Device) -> None:
     x, y = np.array([-(2**31), 7, -7], np.int32), np.array([3, -3, -3], np.int32)
     found = run_on(software, "%r = stablehlo.remainder %a0, %a1 : tensor<3xi32>\n%r", [x, y], x)
     assert found.tolist() != [-2, 1, -1], MENDED
+
+
+def test_a_convolution_of_groups_loses_results(device: Device) -> None:
+    x, kernel = np.ones((2, 9, 8, 4), np.float32), np.ones((3, 2, 2, 8), np.float32)
+    results = np.full((2, 7, 7, 8), 12, np.float32)
+    body = """
+    %r = stablehlo.convolution(%a0, %a1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
+      window = {stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 2 : i64} :
+      (tensor<2x9x8x4xf32>, tensor<3x2x2x8xf32>) -> tensor<2x7x7x8xf32>
+    %r
+    """
+    assert not np.array_equal(run_on(device, body, [x, kernel], results), results), MENDED
+
+
+def test_a_choice_of_complex_numbers_does_not_compile(device: Device) -> None:
+    x = np.ones(3, np.complex64)
+    body = """
+    %s = stablehlo.add %a0, %a0 : tensor<3xcomplex<f32>>
+    %r = stablehlo.select %a1, %a0, %s : tensor<3xi1>, tensor<3xcomplex<f32>>
+    %r
+    """
+    with pytest.raises(CompileError, match=r"arith\.select"):
+        compile_on(device, body, [x, np.ones(3, bool)], x)
+
+
+# Programs that end the process, or must run with the driver as it is.
+_ALONE = """
+import sys
+import numpy as np
+from iree.runtime import flags
+flags.parse_flags = lambda *_: None
+from tests.lowering import test_vulkan_hazards as hazards
+hazards.{name}(hazards.vulkan_device())
+"""
+
+
+def _run_alone(name: str) -> int:
+    """The exit status of a process that calls the function of that name."""
+    command = [sys.executable, "-c", _ALONE.format(name=name)]
+    root = Path(__file__).parents[2]
+    return subprocess.run(command, cwd=root, check=False, timeout=300).returncode
+
+
+def scan_complex(device: Device) -> None:
+    x = np.ones(4, np.complex64)
+    body = """
+    %z = stablehlo.constant dense<(0.0, 0.0)> : tensor<complex<f32>>
+    %r = "stablehlo.reduce_window"(%a0, %z) <{window_dimensions = array<i64: 4>,
+      padding = dense<[[3, 0]]> : tensor<1x2xi64>}> ({
+      ^bb0(%a: tensor<complex<f32>>, %b: tensor<complex<f32>>):
+      %s = stablehlo.add %a, %b : tensor<complex<f32>>
+      stablehlo.return %s : tensor<complex<f32>>
+    }) : (tensor<4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<4xcomplex<f32>>
+    %r
+    """
+    compile_on(device, body, [x], x)
+
+
+def update_in_a_loop(device: Device) -> None:
+    """Doubles element 3 six times; exits with status 3 when some of that is lost."""
+    x = np.arange(1, 13, dtype=np.int32)
+    body = """
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %v = %a0) : tensor<i32>, tensor<12xi32>
+      cond {
+        %n = stablehlo.constant dense<6> : tensor<i32>
+        %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %two = stablehlo.constant dense<2> : tensor<1xi32>
+        %k = stablehlo.constant dense<3> : tensor<i32>
+        %old = stablehlo.dynamic_slice %v, %k, sizes = [1]
+          : (tensor<12xi32>, tensor<i32>) -> tensor<1xi32>
+        %twice = stablehlo.multiply %old, %two : tensor<1xi32>
+        %new = stablehlo.optimization_barrier %twice : tensor<1xi32>
+        %w = stablehlo.dynamic_update_slice %v, %new, %k
+          : (tensor<12xi32>, tensor<1xi32>, tensor<i32>) -> tensor<12xi32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %j, %w : tensor<i32>, tensor<12xi32>
+      }
+    %kept = util.optimization_barrier %a0 : tensor<12xi32>
+    %r#1
+    """
+    if run_on(device, body, [x], x)[3] != 256:
+        sys.exit(3)
+
+
+def test_a_scan_of_complex_numbers_ends_the_compiler(device: Device) -> None:
+    assert _run_alone("scan_complex") < 0, MENDED
+
+
+def test_commands_submitted_again_keep_their_first_buffers(device: Device) -> None:
+    update_in_a_loop(device)  # with the driver's records turned off
+    assert _run_alone("update_in_a_loop") == 3, MENDED
