@@ -410,6 +410,10 @@ class LoweringContext:
         """`x` spread over `shape`, its axis i becoming axis `dims[i]`."""
         if x.shape == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
             return x
+        longest = self.target.longest_loop
+        if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
+            # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
+            x = self.barrier(x)
         out = tensor_type(tuple(shape), x.dtype)
         text = ", ".join(map(str, dims))
         spread = self.assign(

@@ -240,18 +240,34 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
     numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
     if row:
         numbers = "update_window_dims = [1], " + numbers
-    scalar = ((), x.dtype)
+    longest = ctx.target.longest_loop or count
+    for start in range(0, count, longest):
+        stop = min(count, start + longest)
+        operand = _scatter_rows(
+            ctx,
+            operand,
+            ctx.slice(ctx.reshape(number, (count, 1)), (start, 0), (stop, 1)),
+            ctx.slice(updates, (start, *(0 for _ in row)), (stop, *row)),
+            numbers,
+            op,
+        )
+    return ctx.reshape(operand, x.shape)
+
+
+def _scatter_rows(
+    ctx: LoweringContext, operand: Value, places: Value, updates: Value, numbers: str, op: Combine
+) -> Value:
+    scalar = ((), operand.dtype)
     # The order of updates counts, so IREE is never told that the indices are unique.
-    out = ctx.op1(
+    return ctx.op1(
         "stablehlo.scatter",
-        [operand, ctx.reshape(number, (count, 1)), updates],
+        [operand, places, updates],
         operand.shape,
-        x.dtype,
+        operand.dtype,
         f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>, "
         "indices_are_sorted = false, unique_indices = false",
         [ctx.region([scalar, scalar], lambda inner, old, new: [op(inner, old, new)])],
     )
-    return ctx.reshape(out, x.shape)
 
 
 def _masked(ctx: LoweringContext, problem: _Problem, neutral: Any) -> _Problem:

@@ -41,6 +41,9 @@ class Target:
     grouped_convolutions: bool = True
     """Whether convolutions of groups of features come out right."""
 
+    longest_loop: int | None = None
+    """How often a loop inside of a dispatch may go round, where there is a limit."""
+
     module_attributes: str = ""
     """What a module says of the device that it is for, as MLIR attributes."""
 

@@ -10,6 +10,10 @@ from xpr.lowering.flags import INPUT_FLAGS, OUTPUT_FLAGS, FlagSet, ProgramHints
 from xpr.lowering.targets.base import Target
 from xpr.runtimes._vulkan_features import VulkanCapabilities
 
+# Mesa's software device leaves a loop after 65535 rounds, and says nothing. On a GPU so long a loop
+# of one invocation would be slow.
+_LONGEST_LOOP = 1 << 15
+
 _BASE_FLAGS: FlagSet = (*INPUT_FLAGS, *OUTPUT_FLAGS, "--iree-opt-const-eval=false")
 
 OVERRIDES: dict[str, Callable[..., Any]] = {}
@@ -78,6 +82,7 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
         exact_sums=False,
         complex_select=False,
         grouped_convolutions=False,
+        longest_loop=_LONGEST_LOOP,
         missing_types=frozenset(missing),
         module_attributes=_description(able),
         for_device=_of_device,

@@ -9,10 +9,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import xpr
+import xpr.numpy as xnp
+from tests.harness import run_compiled
 from tests.lowering.vulkan_util import compile_on, run_on, vulkan_device
 from xpr.core.errors import CompileError
 from xpr.runtimes.base import Device
@@ -144,3 +148,46 @@ def test_a_scan_of_complex_numbers_ends_the_compiler(device: Device) -> None:
 def test_commands_submitted_again_keep_their_first_buffers(device: Device) -> None:
     update_in_a_loop(device)  # with the driver's records turned off
     assert _run_alone("update_in_a_loop") == 3, MENDED
+
+
+def test_the_software_device_ends_long_loops(software: Device) -> None:
+    n = 100_000
+    v, big = np.ones(10, np.float32), np.ones(n, np.float32)
+    body = f"""
+    %z = stablehlo.constant dense<0.0> : tensor<f32>
+    %s = stablehlo.reduce(%a0 init: %z) applies stablehlo.add across dimensions = [0]
+      : (tensor<10xf32>, tensor<f32>) -> tensor<f32>
+    %b = stablehlo.broadcast_in_dim %s, dims = [] : (tensor<f32>) -> tensor<{n}xf32>
+    %r = stablehlo.multiply %a1, %b : tensor<{n}xf32>
+    %r
+    """
+    assert (run_on(software, body, [v, big], big) != 10).any(), MENDED
+
+
+def test_long_folds_contractions_and_scatters_are_right(device: Device) -> None:
+    n = 70_000
+    rng = np.random.default_rng(1)
+    x, rows = rng.uniform(0, 1, n).astype(np.float32), rng.uniform(0, 1, (2, n)).astype(np.float32)
+    index, weights = rng.integers(0, 5, n).astype(np.int32), np.arange(1, 4, dtype=np.uint32)
+
+    def program(x: Any, rows: Any, index: Any, weights: Any) -> list[Any]:
+        window = xpr.lax.reduce_window(x, 0.0, xpr.lax.add, (n,), (1,), "VALID")
+        total = xnp.sum(x[:10])
+        count = xnp.broadcast_to(xnp.sum(weights), (n,))
+        added = xnp.zeros(5).at[index].add(x)
+        return [window[0], x * total, count, added, rows @ rows.T, rows @ x, xnp.argmax(x)]
+
+    wide, matrix = x.astype(np.float64), rows.astype(np.float64)
+    expected = [
+        wide.sum(),
+        x * x[:10].sum(),
+        np.full(n, 6),
+        np.bincount(index, wide),
+        matrix @ matrix.T,
+        matrix @ wide,
+        x.argmax(),
+    ]
+    for found, wanted in zip(
+        run_compiled([(program, (x, rows, index, weights))], "vulkan")[0], expected, strict=True
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
