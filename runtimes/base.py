@@ -9,9 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from xpr.runtimes.queue import DeviceQueue
 
 Shape = tuple[int, ...]
 ArrayType = tuple[Shape, np.dtype[Any]]
@@ -68,6 +71,9 @@ class ExecutableSignature:
 
 class Device:
     """One device of a runtime; compared by identity."""
+
+    queue: DeviceQueue | None = None
+    """The programs that wait for the device; None as long as there were none."""
 
     def __init__(self, runtime: Runtime, id: int, device_kind: str, process_index: int = 0) -> None:
         self.runtime = runtime
@@ -151,6 +157,16 @@ class Buffer(ABC):
         """
         return self.device.runtime.buffer_from_host(self.host_view(), self.device, copy=False)
 
+    def retained(self) -> Buffer:
+        """A buffer for one program that will run later, which reads it and shows it to nobody."""
+        return self.alias()
+
+    def taken(self) -> Buffer:
+        """A buffer for one program that may write to it; this one is deleted."""
+        moved = self.alias()
+        self.delete()
+        return moved
+
     @abstractmethod
     def is_deleted(self) -> bool:
         """Whether the memory has been given up by `delete` or by donation."""
@@ -165,6 +181,14 @@ class Buffer(ABC):
 
         Raises RuntimeError when the buffer has been deleted.
         """
+
+    def is_ready(self) -> bool:
+        """Whether the values are there. Raises RuntimeError when the buffer has been deleted."""
+        self.block_until_ready()
+        return True
+
+    def copy_to_host_async(self) -> None:  # noqa: B027  host memory needs nothing
+        """Starts copying the values to the host."""
 
     @abstractmethod
     def memory_span(self) -> tuple[int, int]:
@@ -223,8 +247,10 @@ class Runtime(ABC):
     def load(self, program: Any, signature: ExecutableSignature, device: Device) -> Executable:
         """Makes a compiled program ready to run on `device`."""
 
-    def synchronize(self, device: Device) -> None:  # noqa: B027  nothing to do by default
-        """Waits until all work given to `device` is done; by default calls wait themselves."""
+    def synchronize(self, device: Device) -> None:
+        """Waits until all work given to `device` is done."""
+        if device.queue is not None:
+            device.queue.drain()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

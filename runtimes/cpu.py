@@ -32,6 +32,7 @@ from xpr.runtimes.base import (
 )
 from xpr.runtimes.host import HostBuffer, host_copy, memory_of_the_host
 from xpr.runtimes.hostcalls import HostCallModule, Raised
+from xpr.runtimes.queue import check_donations, finish_all
 
 _PARALLEL_COST = 4e6
 """Operations plus bytes, about 50 us of work, from which several threads beat one: to hand a
@@ -144,13 +145,13 @@ class CpuExecutable(Executable):
     def _call_with_effects(self, buffers: Sequence[HostBuffer]) -> list[HostBuffer]:
         """A call that donates operands or calls back into this process."""
         donated = self._donated
-        for i in donated:
-            for k, b in enumerate(buffers):
-                if b is buffers[i] and k != i:
-                    raise RuntimeError(
-                        "Attempt to use a buffer that was previously donated in the same call: "
-                        f"arguments {i} and {k} are the same array, and argument {i} is donated"
-                    )
+        if donated:
+            check_donations(buffers, donated)
+        queue = self.device.queue
+        if queue is not None and not queue.is_idle:
+            # Programs in the queue may still have to read what is donated, and what functions of
+            # this process do is seen in the order of the calls.
+            queue.drain()
         views = [b.private_view() if i in donated else b.hal_view() for i, b in enumerate(buffers)]
         error = None
         try:
@@ -346,7 +347,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-_EXIT_PATIENCE = 3.0
+_EXIT_PATIENCE = 10.0
 """Seconds that the end of the process waits for programs in daemon threads."""
 
 _last_thread: int | None = None
@@ -355,12 +356,13 @@ _never = threading.Event()
 
 
 def _at_exit() -> None:
-    """Lets programs in daemon threads finish and starts no other.
+    """Lets programs in queues and in daemon threads finish and starts no other.
 
     A thread that comes back from IREE to an interpreter that is being finalised is ended by
     Python in the middle of C++ code, and that aborts the process.
     """
     global _last_thread
+    finish_all()
     _last_thread = threading.get_ident()
     for executable in list(_executables):
         executable.refuse_other_threads()

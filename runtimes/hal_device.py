@@ -25,6 +25,7 @@ from xpr.runtimes.base import (
     deleted_error,
     type_str,
 )
+from xpr.runtimes.queue import queue_of
 
 
 class DeviceBuffer(Buffer):
@@ -79,7 +80,17 @@ class DeviceBuffer(Buffer):
         self.view = self._host = None
 
     def block_until_ready(self) -> None:
-        self.hal_view()  # calls return when the device has finished
+        self.hal_view()  # a program's results are made when it has finished
+
+    def copy_to_host_async(self) -> None:
+        self.hal_view()
+        if self._host is None:
+            queue_of(self.device).call(self._fetch)
+
+    def _fetch(self) -> tuple[()]:
+        if not self.is_deleted():
+            self.host_view()
+        return ()
 
     def memory_span(self) -> tuple[int, int]:
         raise NotImplementedError(f"{self.device!r} does not tell the addresses of its memory")

@@ -174,6 +174,17 @@ class HostBuffer(Buffer):
     def alias(self) -> HostBuffer:
         return HostBuffer(self.host_view(), self.device)
 
+    def retained(self) -> HostBuffer:
+        return HostBuffer(None, self.device, self.hal_view(), self.kind)
+
+    def taken(self) -> HostBuffer:
+        if self.is_deleted():
+            raise deleted_error(self.kind)
+        moved = HostBuffer(self.host, self.device, self.view, self.kind)
+        moved._memory, moved._frozen = self._memory, self._frozen
+        self.delete()
+        return moved
+
     # ---- who else sees the memory
 
     def is_shared(self) -> bool:

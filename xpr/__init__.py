@@ -50,6 +50,7 @@ from xpr.dispatch.transfer import block_until_ready as block_until_ready
 from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
 from xpr.dispatch.transfer import device_get as device_get
 from xpr.dispatch.transfer import device_put as device_put
+from xpr.dispatch.transfer import effects_barrier as effects_barrier
 from xpr.dispatch.transfer import typeof as typeof
 from xpr.runtimes.base import Device as Device
 from xpr.runtimes.registry import default_backend as default_backend

@@ -31,6 +31,7 @@ class _State(threading.local):
     explain_recompile: bool = False
     check_tracer_leaks: bool = False
     num_cpu_devices: int = 1
+    async_dispatch: str = "auto"
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     # Whatever changes the meaning of a traced program; part of every trace-cache key.
@@ -122,6 +123,12 @@ _SETTINGS: dict[str, Setting] = {
         ),
         Setting("check_tracer_leaks", _bool, "check that no tracer outlives its trace"),
         Setting("num_cpu_devices", _positive, "number of CPU devices; set before the first use"),
+        Setting(
+            "async_dispatch",
+            _one_of("auto", "always", "never"),
+            "whether programs return before they have run: auto is for devices with memory of "
+            "their own and for large CPU programs; set before a function is compiled",
+        ),
         Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
     )

@@ -116,13 +116,14 @@ class ArrayImpl(Array):
         return self
 
     def is_ready(self) -> bool:
-        """Whether the values are there already; calls on host devices wait for them."""
-        self._check_alive()
-        return True
+        """Whether the values are there already."""
+        return all([b.is_ready() for b in self._buffers])
 
     def copy_to_host_async(self) -> None:
         """Starts copying the values to the host; on host devices they are there."""
         self._check_alive()
+        for b in self._buffers:
+            b.copy_to_host_async()
 
     def delete(self) -> None:
         """Frees the memory at once; using the array afterwards raises RuntimeError."""

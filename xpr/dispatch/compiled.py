@@ -17,6 +17,7 @@ from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_j
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval, trace_to_jaxpr
 from xpr.dispatch.array import ArrayImpl, array_from_host
+from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.eager import check_finite, host_value
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.compiler import compile_stablehlo
@@ -136,6 +137,7 @@ class CompiledProgram:
         self.direct = (
             self._routes == [("out", i) for i in range(len(self._routes))] and not self.donate
         )
+        self.is_deferred = isinstance(self.executable, DeferredExecutable)
         self.simple = bool(computed) and self.all_kept and not self._const_buffers and self.direct
 
     def _load(self) -> None:
@@ -144,7 +146,7 @@ class CompiledProgram:
         if runtime.target == "reference":
             self.in_place = False
             self.executable = runtime.load(_interpreter(closed), _signature(closed), device)
-            return
+            return  # NumPy holds Python's lock, so that nothing would run beside it
         target = target_of(device)
         self.in_place = target.donation
         donated = self.donated_kept if self.in_place else ()
@@ -162,7 +164,7 @@ class CompiledProgram:
         vmfb = compile_module(module, target)
         signature = _signature(closed, module)
         self.lowered, self.vmfb = module, vmfb
-        self.executable = runtime.load(vmfb, signature, device)
+        self.executable = deferred(runtime.load(vmfb, signature, device))
 
     # ---- running
 
@@ -184,7 +186,7 @@ class CompiledProgram:
                     committed = True
                 buffers.append(buffer)
             else:
-                buffers.append(operand_buffer(a, device))
+                buffers.append(operand_buffer(a, device, self.is_deferred))
         results: list[Buffer] = []
         if self.executable is not None:
             kept = buffers if self.all_kept else [buffers[i] for i in self.kept]
@@ -248,10 +250,14 @@ class CompiledProgram:
         return found
 
 
-def operand_buffer(x: Any, device: Device) -> Buffer:
-    """A buffer for an argument that is no array of xpr, used for the length of one call."""
+def operand_buffer(x: Any, device: Device, later: bool = False) -> Buffer:
+    """A buffer for an argument that is no array of xpr, used for the length of one call.
+
+    With `later` the call may return before the program has run, and the owner write to `x` then.
+    """
     _, host = host_value(x)
-    return device.runtime.buffer_from_host(host, device, copy=False)
+    copy = later and isinstance(x, np.ndarray)
+    return device.runtime.buffer_from_host(host, device, copy=copy)
 
 
 def _delete(x: Any) -> None:

@@ -14,6 +14,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
+from xpr.runtimes.queue import barrier
 from xpr.sharding.single_device import Sharding
 
 
@@ -98,11 +99,22 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Waits for every array in the pytree `x`, and returns `x`."""
+    """Waits for every array in the pytree `x`, and returns `x`.
+
+    Raises what a program raised that should have computed one of them.
+    """
     for leaf in tree_util.tree_leaves(x):
         if isinstance(leaf, ArrayImpl):
             leaf.block_until_ready()
     return x
+
+
+def effects_barrier() -> None:
+    """Waits until every program that was called so far has run, on all devices.
+
+    Raises what a program without results raised meanwhile; others raise when a result is read.
+    """
+    barrier()
 
 
 def copy_to_host_async(x: Any) -> Any:
