@@ -25,6 +25,10 @@ from xpr.export.exported import (
 )
 from xpr.export.loaded import LoadedBundle as LoadedBundle
 from xpr.export.loaded import load as load
+from xpr.export.symbolic import SymbolicScope as SymbolicScope
+from xpr.export.symbolic import is_symbolic_dim as is_symbolic_dim
+from xpr.export.symbolic import symbolic_args_specs as symbolic_args_specs
+from xpr.export.symbolic import symbolic_shape as symbolic_shape
 from xpr.export.trees import (
     register_namedtuple_serialization as register_namedtuple_serialization,
 )

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.trace import Tracer, get_aval, trace_to_jaxpr
@@ -17,6 +18,7 @@ from xpr.dispatch.placement import common_device
 from xpr.export import trees
 from xpr.export.program_data import Arrays, dtype_of
 from xpr.export.programs import Program, derived_program, stored_program, trace_program
+from xpr.export.symbolic import SymbolicAval
 from xpr.export.tensors import write_tensors
 from xpr.interpreters.zeros import tangent_aval
 from xpr.runtimes import registry
@@ -380,7 +382,7 @@ def _derive(exported: Exported) -> Exported:
         tangents = [tangent_aval(a) for a in closed.out_avals]
         return trace_to_jaxpr(pull_back, [*closed.in_avals, *tangents])
 
-    program = derived_program(exported.program, differentiated)
+    program = derived_program(exported.program, differentiated, _cotangent_of)
     flat = tuple(range(count + len(exported.out_avals)))
     return Exported(
         f"{exported.fun_name}_vjp",
@@ -391,3 +393,8 @@ def _derive(exported: Exported) -> Exported:
         exported.disabled_safety_checks,
         _derive,
     )
+
+
+def _cotangent_of(aval: SymbolicAval) -> SymbolicAval:
+    """The type of the cotangent of a result with open sizes."""
+    return SymbolicAval(aval.shape, tangent_aval(ShapedArray((), aval.dtype)).dtype)

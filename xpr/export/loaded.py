@@ -14,15 +14,31 @@ from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.export import trees
 from xpr.runtimes import registry
-from xpr.runtimes.base import Buffer, Device, ExecutableSignature
+from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
 from xpr.runtimes.bundle import (
     ArgumentType,
     ArgumentTypeError,
-    ArgumentValueError,
     Program,
     flatten_call,
     open_bundle,
+    open_sizes,
 )
+
+
+class _Entry:
+    """The module made ready for one choice of the open sizes."""
+
+    __slots__ = ("executable", "in_avals", "out_avals")
+
+    def __init__(
+        self, executable: Executable, in_avals: list[ShapedArray], out_avals: list[ShapedArray]
+    ) -> None:
+        self.executable = executable
+        self.in_avals = in_avals
+        self.out_avals = out_avals
+
+
+_MAX_ENTRIES = 64
 
 
 class LoadedBundle:
@@ -35,25 +51,41 @@ class LoadedBundle:
         self.device = device
         self.inputs, self.outputs = program.inputs, program.outputs
         self._program = program
-        self._in_avals = tuple(map(_aval, self.inputs))
-        self._out_avals = tuple(map(_aval, self.outputs))
         self._weights: list[Buffer] = [
             device.runtime.buffer_from_host(w, device, copy=True) for w in program.weights
         ]
-        signature = ExecutableSignature(
-            "main",
-            (*((w.shape, w.dtype) for w in self._weights), *_kinds(self._in_avals)),
-            _kinds(self._out_avals),
-            cost=program.cost,
-        )
-        self._executable = device.runtime.load(program.vmfb, signature, device)
-        # Whether the arguments are arrays in a row and the result is a single array.
+        self._entries: dict[tuple[int, ...], _Entry] = {}
+        self._by_types: dict[tuple[ShapedArray, ...], _Entry] = {}
+        # Whether the arguments are arrays in a row, and the result is a single array.
         positional, named = program.in_tree["children"]
-        self._plain = not named["children"] and all(
-            c["type"] == "leaf" for c in positional["children"]
-        )
-        self._float0 = any(t.given_no_values for t in (*self.inputs, *self.outputs))
-        self._single = program.out_tree["type"] == "leaf" and not self._float0
+        float0 = any(t.given_no_values for t in (*self.inputs, *self.outputs))
+        self._plain = not named["children"] and not float0
+        self._plain &= all(c["type"] == "leaf" for c in positional["children"])
+        self._single = program.out_tree["type"] == "leaf" and not float0
+        if all(t.fixed for t in (*self.inputs, *self.outputs)):
+            entry = self._entry({})
+            if self._plain:
+                self._by_types[tuple(entry.in_avals)] = entry
+
+    def _entry(self, sizes: dict[str, int]) -> _Entry:
+        """The module for these sizes, loaded when they are first seen."""
+        key = tuple(sizes[n] for n in sorted(sizes))
+        found = self._entries.get(key)
+        if found is None:
+            if len(self._entries) >= _MAX_ENTRIES:
+                self._entries.clear()
+                self._by_types.clear()
+            in_avals = [_aval(t, sizes) for t in self.inputs]
+            out_avals = [_aval(t, sizes) for t in self.outputs]
+            signature = ExecutableSignature(
+                "main",
+                (*((w.shape, w.dtype) for w in self._weights), *_kinds(in_avals)),
+                _kinds(out_avals),
+                cost=self._program.cost,
+            )
+            executable = self.device.runtime.load(self._program.vmfb, signature, self.device)
+            found = self._entries[key] = _Entry(executable, in_avals, out_avals)
+        return found
 
     def call(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the program; arguments and result have the structure of the exported function.
@@ -61,22 +93,22 @@ class LoadedBundle:
         Raises TypeError for a wrong number, structure or dtype and ValueError for wrong shapes,
         both with the name of the argument, and TypeError when called from traced code.
         """
-        if not kwargs and self._plain and len(args) == len(self._in_avals) and not self._float0:
-            buffers = list(self._weights)
+        if not kwargs and self._plain:
+            buffers, avals = list(self._weights), []
             device, committed = self.device, False
-            for a, want in zip(args, self._in_avals, strict=True):
-                if type(a) is not ArrayImpl or a.aval is not want:
+            for a in args:
+                if type(a) is not ArrayImpl or a._buffers[0].device is not device:
                     break
-                buffer = a._buffers[0]
-                if buffer.device is not device:
-                    break
+                buffers.append(a._buffers[0])
+                avals.append(a.aval)
                 committed = committed or a._committed
-                buffers.append(buffer)
             else:
-                results = self._executable(buffers)
-                if self._single:
-                    return ArrayImpl(self._out_avals[0], (results[0],), committed)
-                return self._result(results, committed)
+                entry = self._by_types.get(tuple(avals))
+                if entry is not None:
+                    results = entry.executable(buffers)
+                    if self._single:
+                        return ArrayImpl(entry.out_avals[0], (results[0],), committed)
+                    return self._result(entry, results, committed)
         leaves = flatten_call(self._program.in_tree, args, kwargs, trees.custom_children)
         return self._result(*self._run(leaves))
 
@@ -86,33 +118,20 @@ class LoadedBundle:
         """Calls the program with its flat inputs and gives its flat results."""
         return self._arrays(*self._run(leaves))
 
-    def _run(self, leaves: Sequence[Any]) -> tuple[list[Buffer], bool]:
-        if len(leaves) != len(self._in_avals):
+    def _run(self, leaves: Sequence[Any]) -> tuple[_Entry, list[Buffer], bool]:
+        if len(leaves) != len(self.inputs):
             raise ArgumentTypeError(
-                f"the program takes {len(self._in_avals)} arrays, got {len(leaves)}"
+                f"the program takes {len(self.inputs)} arrays, got {len(leaves)}"
             )
+        avals = [_checked(t, x) for t, x in zip(self.inputs, leaves, strict=True)]
+        sizes = open_sizes(self.inputs, [a.shape for a in avals], self._program.constraints)
+        entry = self._entry(sizes)
         buffers: list[Buffer] = list(self._weights)
         committed = False
-        for kind, want, x in zip(self.inputs, self._in_avals, leaves, strict=True):
-            if isinstance(x, Tracer):
-                raise TypeError(
-                    f"argument {kind.path} is traced: a loaded bundle is compiled code; in "
-                    "transformed code call the exported function itself (xpr.export.deserialize)"
-                )
-            found = get_aval(x)
-            weak = found.weak_type and not want.shape and not found.shape
-            if found.dtype != want.dtype and not (weak and _weaker(found.dtype, want.dtype)):
-                raise ArgumentTypeError(
-                    f"argument {kind.path}: expected dtype {want.dtype}, got {found.dtype}"
-                )
-            if found.shape != want.shape:
-                raise ArgumentValueError(
-                    f"argument {kind.path}: expected {kind}, got shape "
-                    f"[{','.join(map(str, found.shape))}]"
-                )
+        for kind, want, x in zip(self.inputs, entry.in_avals, leaves, strict=True):
             if kind.given_no_values:
                 continue
-            if type(x) is ArrayImpl:
+            if type(x) is ArrayImpl and x.dtype == want.dtype:
                 buffer = x._buffers[0]
                 committed = committed or x._committed
                 if buffer.device is not self.device:
@@ -121,24 +140,43 @@ class LoadedBundle:
             else:
                 host = np.asarray(x, want.dtype)
                 buffers.append(self.device.runtime.buffer_from_host(host, self.device, copy=False))
-        return self._executable(buffers), committed
+        if self._plain and all(
+            a.dtype == want.dtype for a, want in zip(avals, entry.in_avals, strict=True)
+        ):
+            self._by_types[tuple(avals)] = entry
+        return entry, entry.executable(buffers), committed
 
-    def _arrays(self, results: Sequence[Buffer], committed: bool) -> list[Any]:
+    def _arrays(self, entry: _Entry, results: Sequence[Buffer], committed: bool) -> list[Any]:
         rest = iter(results)
         return [
             np.zeros(aval.shape, dtypes.float0)
             if kind.given_no_values
             else ArrayImpl(aval, (next(rest),), committed)
-            for kind, aval in zip(self.outputs, self._out_avals, strict=True)
+            for kind, aval in zip(self.outputs, entry.out_avals, strict=True)
         ]
 
-    def _result(self, results: Sequence[Buffer], committed: bool) -> Any:
-        return trees.unflatten(self._program.out_tree, self._arrays(results, committed))
+    def _result(self, entry: _Entry, results: Sequence[Buffer], committed: bool) -> Any:
+        return trees.unflatten(self._program.out_tree, self._arrays(entry, results, committed))
 
 
-def _aval(kind: ArgumentType) -> ShapedArray:
+def _checked(kind: ArgumentType, x: Any) -> ShapedArray:
+    """The type of an argument, whose dtype must be right; Python numbers take the one wanted."""
+    if isinstance(x, Tracer):
+        raise TypeError(
+            f"argument {kind.path} is traced: a loaded bundle is compiled code; in transformed "
+            "code call the exported function itself (xpr.export.deserialize)"
+        )
+    found = get_aval(x)
+    want = dtypes.float0 if kind.given_no_values else kind.dtype
+    weak = found.weak_type and not kind.extents and not found.shape
+    if found.dtype != want and not (weak and _weaker(found.dtype, want)):
+        raise ArgumentTypeError(f"argument {kind.path}: expected dtype {want}, got {found.dtype}")
+    return found
+
+
+def _aval(kind: ArgumentType, sizes: dict[str, int]) -> ShapedArray:
     dtype = dtypes.float0 if kind.given_no_values else kind.dtype
-    return ShapedArray(kind.shape({}), dtype, kind.weak)
+    return ShapedArray(kind.shape(sizes), dtype, kind.weak)
 
 
 def _kinds(avals: Sequence[ShapedArray]) -> tuple[Any, ...]:

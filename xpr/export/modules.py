@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,9 @@ from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiled
 from xpr.export.exported import Exported
+from xpr.export.generalize import Fitter
+from xpr.export.open_text import general_text
+from xpr.export.programs import OpenProgram, Program
 from xpr.export.targets import portable_target
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
@@ -49,6 +53,31 @@ def lowered_module(closed: ClosedJaxpr, target: Target, name: str) -> LoweredMod
     return compiled.lower(closed, target, name, embed_consts=True)
 
 
+def module_of(
+    program: Program, target: Target, name: str, weights_above: int | None
+) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
+    """The module of an exported program for `target`, and the weights that it takes in front.
+
+    Where sizes are open, the module is made of those for several choices of them.
+    """
+    if not isinstance(program, OpenProgram):
+        fixed = module_program(program.at(()), weights_above)
+        return lowered_module(fixed.closed, target, name), fixed.weights
+    # A loop in one dispatch has the sizes of its values in its code.
+    target = dataclasses.replace(target, single_dispatch_loops=False)
+    points = program.fitting_points()
+    closeds = [module_program(program.at_named(p), weights_above) for p in points]
+    modules = [lowered_module(c.closed, target, name) for c in closeds]
+    fitter = Fitter(program.open_scope.free_names(), points)
+    text = general_text([m.text for m in modules], fitter)
+    largest = max(modules, key=lambda m: m.flops)
+    return dataclasses.replace(
+        largest,
+        text=text,
+        debug_text=lambda: general_text([m.debug_text() for m in modules], fitter),
+    ), closeds[0].weights
+
+
 def _check_types(closed: ClosedJaxpr, target: Target) -> None:
     variables = (*closed.jaxpr.constvars, *closed.jaxpr.invars)
     avals = [v.aval for v in variables]
@@ -61,20 +90,15 @@ def _check_types(closed: ClosedJaxpr, target: Target) -> None:
             )
 
 
-def stablehlo_text(exported: Exported) -> str:
+def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
     """The StableHLO of an exported function, for any compiler of IREE's."""
-    closed = exported.program.at(())
-    program = module_program(closed, None)
-    return lowered_module(program.closed, portable_target(), exported.fun_name).text
+    return module_of(exported.program, portable_target(), exported.fun_name, weights_above)[0].text
 
 
-def text_of(program: ModuleProgram, name: str) -> str:
-    """The StableHLO of a module's program, whose first arguments are the weights."""
-    return lowered_module(program.closed, portable_target(), name).text
-
-
-def compile_for(program: ModuleProgram, target: Target, name: str) -> tuple[bytes, float]:
-    """The `.vmfb` of a module's program, and the estimated work of one call."""
-    lowered = lowered_module(program.closed, target, name)
+def compile_for(
+    exported: Exported, target: Target, weights_above: int | None
+) -> tuple[bytes, float, tuple[np.ndarray[Any, Any], ...]]:
+    """The `.vmfb` of an exported function, the estimated work of one call, and its weights."""
+    lowered, weights = module_of(exported.program, target, exported.fun_name, weights_above)
     vmfb = compiled.compile_module(lowered, target)
-    return vmfb, lowered.flops + lowered.bytes_accessed
+    return vmfb, lowered.flops + lowered.bytes_accessed, weights

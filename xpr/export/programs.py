@@ -1,22 +1,52 @@
-"""The programs of exported functions: traced ones, derived ones and stored ones."""
+"""The programs of exported functions: with fixed sizes, and with sizes left open."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.export.program_data import Arrays, Json, program_data, program_from_data
+from xpr.core.symbolic import SymbolicDim
+from xpr.export.generalize import (
+    Fitter,
+    SizeDependenceError,
+    count_of_points,
+    generalize_data,
+    specialize,
+)
+from xpr.export.program_data import (
+    Arrays,
+    Json,
+    dtype_of,
+    dtype_text,
+    program_data,
+    program_from_data,
+)
+from xpr.export.symbolic import (
+    SymbolicAval,
+    SymbolicScope,
+    dim_data,
+    dim_of,
+    sample_sizes,
+    scope_of,
+)
+from xpr.runtimes.bundle import ArgumentType, open_sizes
+from xpr.transforms.tracing import ShapeDtypeStruct
 
 Sizes = tuple[int, ...]
 """The values of the open sizes, in the order of the scope's names."""
+
+_SMALL, _LARGE = 96, 6000
 
 
 class Program:
     """What an exported function computes, for each choice of its open sizes."""
 
-    scope: Any = None
+    scope: SymbolicScope | None = None
     """The open sizes and what is required of them; None where all sizes are fixed."""
 
     in_avals: tuple[Any, ...]
@@ -41,7 +71,7 @@ class Program:
 
 
 def check_argument(name: str, want: Any, found: ShapedArray) -> None:
-    """Raises ValueError unless the rank and dtype, and the shape if it is fixed, are as wanted."""
+    """Raises ValueError unless the rank and dtype, and the sizes that are fixed, are as wanted."""
     if found.dtype != want.dtype:
         raise ValueError(f"Dtype mismatch for {name}: expected {want.dtype}, got {found.dtype}")
     if len(found.shape) != len(want.shape):
@@ -71,21 +101,188 @@ class FixedProgram(Program):
         return {"scope": None, "tables": tables}, arrays
 
 
+class OpenProgram(Program):
+    """A program for sizes that are left open.
+
+    `make` gives the program for a choice of them; its general form is made of those for several
+    choices, small ones and a large one, when it is first needed.
+    """
+
+    def __init__(
+        self,
+        scope: SymbolicScope,
+        in_avals: Sequence[Any],
+        make: Callable[[dict[str, int]], ClosedJaxpr],
+        general: tuple[Json, Arrays] | None = None,
+    ) -> None:
+        self.scope = self.open_scope = scope
+        self.in_avals = tuple(in_avals)
+        self._make = make
+        self._made: dict[Sizes, ClosedJaxpr] = {}
+        self._tables, self._arrays = self._generalized() if general is None else general
+        self.out_avals = tuple(
+            SymbolicAval(tuple(_dim(d, scope) for d in shape), dtype_of(name), bool(weak))
+            for shape, name, weak in _out_types(self._tables[-1])
+        )
+
+    def at(self, sizes: Sizes) -> ClosedJaxpr:
+        found = self._made.get(sizes)
+        if found is None:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            named = dict(zip(self.open_scope.names, sizes, strict=True))
+            found = self._made[sizes] = self._make(named)
+        return found
+
+    def at_named(self, sizes: dict[str, int]) -> ClosedJaxpr:
+        """The program for sizes by name."""
+        return self.at(tuple(sizes[n] for n in self.open_scope.names))
+
+    def fitting_points(self) -> list[dict[str, int]]:
+        """Choices of the sizes from which a general form can be made."""
+        return sample_sizes(self.open_scope, count_of_points(self.open_scope.free_names()), _SMALL)
+
+    def _generalized(self) -> tuple[Json, Arrays]:
+        points = self.fitting_points()
+        points += [p for p in sample_sizes(self.open_scope, 1, _LARGE) if p not in points]
+        found = [program_data(self.at_named(p)) for p in points]
+        arrays = found[0][1]
+        for _, others in found[1:]:
+            for name, array in others.items():
+                mine = arrays.get(name)
+                if mine is None or not _same(mine, array):
+                    raise SizeDependenceError(
+                        "the function closes over an array that depends on the open sizes, of "
+                        f"shape {array.shape} for one choice of them: compute it with xpr.numpy, "
+                        "not with NumPy"
+                    )
+        return generalize_data(
+            [tables for tables, _ in found], Fitter(self.open_scope.free_names(), points)
+        ), (arrays)
+
+    def data(self) -> tuple[Json, Arrays]:
+        scope = {
+            "names": self.open_scope.names,
+            "constraints": [c.text for c in self.open_scope.constraints],
+            "inputs": [
+                [[dim_data(d) for d in a.shape], dtype_text(a.dtype), bool(a.weak_type)]
+                for a in self.in_avals
+            ],
+        }
+        return {"scope": scope, "tables": self._tables}, self._arrays
+
+    def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
+        types = []
+        for name, want, found in zip(names, self.in_avals, avals, strict=True):
+            check_argument(name, want, found)
+            shape = [dim_data(d) for d in want.shape]
+            dtype = dtype_text(want.dtype)
+            types.append(ArgumentType({"path": name, "shape": shape, "dtype": dtype}))
+        constraints = [c.data() for c in self.open_scope.constraints]
+        found_sizes = open_sizes(types, [a.shape for a in avals], constraints)
+        return tuple(found_sizes[n] for n in self.open_scope.names)
+
+
+_KEPT = 64
+
+
+def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+def _dim(data: Json, scope: SymbolicScope) -> Any:
+    return data if isinstance(data, int) else dim_of({"terms": data["dim"]}, scope)
+
+
+def _out_types(table: Json) -> list[Json]:
+    """The types of a program's results, from its data."""
+    types = [*table["const_types"], *table["in_types"]]
+    types += [t for eqn in table["eqns"] for t in eqn[2]]
+    return [types[out] if isinstance(out, int) else out[1] for out in table["outs"]]
+
+
 def stored_program(data: Json, arrays: Arrays) -> Program:
     """The program that `Program.data` wrote; ValueError for damaged data."""
-    if data["scope"] is None:
-        return FixedProgram(program_from_data(data["tables"], arrays))
-    raise ValueError("the program has open sizes")
+    stored, tables = data["scope"], data["tables"]
+    if stored is None:
+        return FixedProgram(program_from_data(tables, arrays))
+    scope = SymbolicScope(stored["constraints"])
+    for name in stored["names"]:
+        scope.name(name)
+    in_avals = [
+        SymbolicAval(tuple(dim_of(d, scope) for d in shape), dtype_of(dtype), bool(weak))
+        for shape, dtype, weak in stored["inputs"]
+    ]
+    return OpenProgram(
+        scope,
+        in_avals,
+        lambda sizes: program_from_data(specialize(tables, sizes), arrays),
+        (tables, arrays),
+    )
 
 
-def derived_program(base: Program, rule: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Program:
-    """The program that `rule` makes of another, for each choice of its open sizes."""
-    return FixedProgram(rule(base.at(())))
+def derived_program(
+    base: Program,
+    rule: Callable[[ClosedJaxpr], ClosedJaxpr],
+    more_inputs: Callable[[Any], Any],
+) -> Program:
+    """The program that `rule` makes of another.
+
+    It takes the other's inputs, and one for each result, of the type that `more_inputs` gives.
+    """
+    if not isinstance(base, OpenProgram):
+        return FixedProgram(rule(base.at(())))
+    in_avals = [*base.in_avals, *map(more_inputs, base.out_avals)]
+    return OpenProgram(base.open_scope, in_avals, lambda sizes: rule(base.at_named(sizes)))
 
 
 def trace_program(
     fun_jit: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Program, Any]:
-    """The program of a jitted function for these arguments, and what `trace` gives for them."""
-    traced = fun_jit.trace(*args, **kwargs)
-    return FixedProgram(traced.jaxpr), traced
+    """The program of a jitted function for these arguments, and what `trace` gives for them.
+
+    Arguments whose shapes have open sizes give a program for all of them.
+    """
+    paths, tree = tree_util.tree_flatten_with_path((args, kwargs))
+    names = ["args" + tree_util.keystr(path[1:]) for path, _ in paths]
+    leaves = [leaf for _, leaf in paths]
+    scope = scope_of(leaves, names)
+    if scope is None:
+        traced = fun_jit.trace(*args, **kwargs)
+        return FixedProgram(traced.jaxpr), traced
+
+    def trace(sizes: dict[str, int]) -> Any:
+        known = [_with_sizes(leaf, sizes) for leaf in leaves]
+        positional, named = tree_util.tree_unflatten(tree, known)
+        return fun_jit.trace(*positional, **named)
+
+    first = sample_sizes(scope, 1, _SMALL)[0]
+    traced = trace(first)
+    open_leaves = iter(_dynamic(leaves, traced.jaxpr.in_avals, first))
+    in_avals = [next(open_leaves) for _ in traced.jaxpr.in_avals]
+    return OpenProgram(scope, in_avals, lambda sizes: trace(sizes).jaxpr), traced
+
+
+def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:
+    """An argument with values for its open sizes."""
+    shape = getattr(leaf, "shape", ())
+    if not any(isinstance(d, SymbolicDim) for d in shape):
+        return leaf
+    known = tuple(d.value(sizes) if isinstance(d, SymbolicDim) else d for d in shape)
+    return ShapeDtypeStruct(known, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
+
+
+def _dynamic(
+    leaves: Sequence[Any], avals: Sequence[ShapedArray], sizes: dict[str, int]
+) -> list[SymbolicAval]:
+    """The types of the inputs with their open sizes; static arguments are left out."""
+    found: list[SymbolicAval] = []
+    rest = iter(leaves)
+    for aval in avals:
+        for leaf in rest:
+            shape = tuple(getattr(leaf, "shape", ()))
+            known = tuple(d.value(sizes) if isinstance(d, SymbolicDim) else d for d in shape)
+            if known == aval.shape:
+                found.append(SymbolicAval(shape, aval.dtype, aval.weak_type))
+                break
+    return found

@@ -17,8 +17,9 @@ import numpy as np
 
 from xpr import tree_util
 from xpr.export.exported import Exported
-from xpr.export.modules import compile_for, module_program, text_of
+from xpr.export.modules import compile_for, stablehlo_text
 from xpr.export.program_data import dtype_text
+from xpr.export.symbolic import dim_data
 from xpr.export.targets import ExportTarget, export_target
 from xpr.export.tensors import has_name, write_tensors
 from xpr.export.trees import tree_data
@@ -90,6 +91,7 @@ def bundle_bytes(
         entries.append(_write_program(current, order, chosen, weights, weights_above, files))
     if weights.arrays:
         files[WEIGHTS] = write_tensors(weights.arrays)
+    scope = exported.program.scope
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -97,8 +99,8 @@ def bundle_bytes(
         "iree": _compiler_version(),
         "name": exported.fun_name,
         "vjp_order": vjp_order,
-        "symbols": [],
-        "constraints": [],
+        "symbols": [] if scope is None else scope.names,
+        "constraints": [] if scope is None else [c.data() for c in scope.constraints],
         "platforms": {t.name: t.description for t in chosen},
         "programs": entries,
         "members": {
@@ -140,15 +142,14 @@ def _write_program(
     files: dict[str, bytes],
 ) -> dict[str, Any]:
     """Adds the modules and the text of one program to `files`; its entry in the manifest."""
-    closed = exported.program.at(())
-    if not all(has_name(np.asarray(c).dtype) for c in closed.consts):
+    constants = exported.program.data()[1].values()
+    if not all(has_name(np.asarray(c).dtype) for c in constants):
         weights_above = None
-    program = module_program(closed, weights_above)
     suffix = f".vjp{order}" if order else ""
-    files[f"program{suffix}.mlir"] = text_of(program, exported.fun_name).encode()
-    modules, cost = {}, 0.0
+    files[f"program{suffix}.mlir"] = stablehlo_text(exported, weights_above).encode()
+    modules, cost, arrays = {}, 0.0, ()
     for target in targets:
-        vmfb, cost = compile_for(program, target.target, exported.fun_name)
+        vmfb, cost, arrays = compile_for(exported, target.target, weights_above)
         file = f"modules/{re.sub(r'[^A-Za-z0-9_]', '-', target.name)}{suffix}.vmfb"
         files[file] = vmfb
         modules[target.name] = file
@@ -158,7 +159,7 @@ def _write_program(
         "outputs": _types(exported.out_avals, _output_names(exported)),
         "in_tree": tree_data(exported.in_tree, named=True),
         "out_tree": tree_data(exported.out_tree, named=True),
-        "weights": [weights.name_of(w) for w in program.weights],
+        "weights": [weights.name_of(w) for w in arrays],
         "cost": cost,
         "text": f"program{suffix}.mlir",
         "modules": modules,
@@ -169,7 +170,7 @@ def _types(avals: Sequence[Any], names: Sequence[str]) -> list[dict[str, Any]]:
     return [
         {
             "path": name,
-            "shape": list(a.shape),
+            "shape": [dim_data(d) for d in a.shape],
             "dtype": dtype_text(a.dtype),
             "weak_type": bool(a.weak_type),
         }

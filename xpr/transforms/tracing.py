@@ -13,6 +13,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
+from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
@@ -28,11 +29,12 @@ class ShapeDtypeStruct:
     __slots__ = ("dtype", "shape", "sharding", "weak_type")
 
     def __init__(
-        self, shape: Sequence[int], dtype: Any, *, sharding: Any = None, weak_type: bool = False
+        self, shape: Sequence[Any], dtype: Any, *, sharding: Any = None, weak_type: bool = False
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified")
-        self.shape = tuple(int(d) for d in shape)
+        # Sizes that are left open are for xpr.export; nothing else takes them.
+        self.shape = tuple(d if isinstance(d, SymbolicDim) else int(d) for d in shape)
         self.dtype = dtypes.canonicalize(dtype, allow_float0=True)
         self.sharding = sharding
         self.weak_type = weak_type

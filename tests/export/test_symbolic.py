@@ -1,0 +1,286 @@
+"""Sizes left open: their arithmetic, programs for all of them, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax, nn
+from xpr.core.symbolic import InconclusiveDimensionOperation
+from xpr.export import (
+    SymbolicScope,
+    deserialize,
+    export,
+    is_symbolic_dim,
+    load,
+    symbolic_args_specs,
+    symbolic_shape,
+)
+from xpr.export.generalize import Fitter, SizeDependenceError
+from xpr.export.writing import bundle_bytes
+from xpr.runtimes.bundle import ArgumentValueError, Bundle
+
+F32 = np.dtype(np.float32)
+rng = np.random.default_rng(0)
+
+
+def spec(text: str, dtype=F32, **options):
+    return xpr.ShapeDtypeStruct(symbolic_shape(text, **options), dtype)
+
+
+# ---- sizes
+
+
+def test_shapes_from_texts():
+    b, two, n = symbolic_shape("b, 2*a*b + 3 - a, 28")
+    assert [str(b), str(two), n] == ["b", "2*a*b - a + 3", 28]
+    assert is_symbolic_dim(b)
+    assert not is_symbolic_dim(28)
+    assert symbolic_shape("") == symbolic_shape("()") == ()
+    assert symbolic_shape("(3, 4)") == (3, 4)
+    assert str(symbolic_shape("b, _, ...", like=(9, 5, 6, 7))) == "(b, 5, 6, 7)"
+    assert symbolic_shape(None, like=(2, 3)) == (2, 3)
+    assert symbolic_shape("b", scope=b.scope)[0] == b
+    assert symbolic_shape("b")[0] != b
+    for text, message in (
+        ("b +", "cannot read the shape"),
+        ("b / 2", "cannot read the size"),
+        ("f(b)", "cannot read the size"),
+        ("_", "takes a size from `like`"),
+        ("..., 3", "must come last"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            symbolic_shape(text)
+    with pytest.raises(ValueError, match="another rank than `like`"):
+        symbolic_shape("b, 3", like=(1, 2, 3))
+
+
+def test_arithmetic_and_comparisons():
+    a, b = symbolic_shape("a, b")
+    assert str((a + 1) * (b + 1) - a * b) == "a + b + 1"
+    assert b - b == 0
+    assert 3 - b + b == 3
+    assert str(2 * b**2) == "2*b*b"
+    assert b >= 1
+    assert b + 1 > 1
+    assert not b < 1
+    assert a + b >= 2
+    assert b == symbolic_shape("b", scope=b.scope)[0]
+    assert {b: 1}[symbolic_shape("b", scope=a.scope)[0]] == 1
+    for ask in (lambda: b > 1, lambda: b <= 5, lambda: a < b, lambda: int(b), lambda: range(b)):
+        with pytest.raises(InconclusiveDimensionOperation, match="open size"):
+            ask()
+    with pytest.raises(NotImplementedError, match="cannot be divided"):
+        _ = b // 2
+    with pytest.raises(ValueError, match="Invalid mixing of symbolic scopes"):
+        _ = b + symbolic_shape("b")[0]
+
+
+def test_constraints_are_read():
+    scope = SymbolicScope(["b >= 8", "a == 2*b", "mod(b, 4) == 0", "a < 100"])
+    assert repr(scope) == "SymbolicScope(['b >= 8', 'a == 2*b', 'mod(b, 4) == 0', 'a < 100'])"
+    assert scope.names == ["a", "b"]
+    for a, b, fine in ((16, 8, True), (17, 8, False), (8, 4, False), (120, 60, False)):
+        assert scope.holds({"a": a, "b": b}) is fine
+    for text in ("b", "b != 3", "mod(b, 4) == 1"):
+        with pytest.raises(ValueError, match="a constraint"):
+            SymbolicScope([text])
+    with pytest.raises(ValueError, match="a sequence of texts"):
+        SymbolicScope("b >= 8")
+
+
+def test_specs_of_arguments():
+    args = ({"x": np.ones((4, 3)), "y": np.ones(4, "int32")}, np.ones(2))
+    specs = symbolic_args_specs(args, ("b, ...", None))
+    assert [str(s.shape) for s in xpr.tree.leaves(specs)] == ["(b, 3)", "(b,)", "(2,)"]
+    assert xpr.tree.leaves(specs)[0].shape[0].scope is xpr.tree.leaves(specs)[1].shape[0].scope
+
+
+def test_numbers_are_fitted_by_polynomials():
+    points = [{"a": a, "b": b} for a, b in ((2, 3), (5, 7), (11, 4), (6, 13), (9, 9), (3, 20))]
+    points += [{"a": 17, "b": 2}, {"a": 4, "b": 30}]
+    fitter = Fitter(["a", "b"], points)
+    for f in (lambda a, b: 7, lambda a, b: a * b + 2 * a - 5, lambda a, b: b * b):
+        terms = fitter.fit([f(**p) for p in points])
+        assert terms is not None
+        value = sum(c * np.prod([{"a": 31, "b": 57}[n] for n in m]) for m, c in terms.items())
+        assert value == f(31, 57)
+    assert fitter.fit([p["a"] // 2 for p in points]) is None
+    assert fitter.fit([p["a"] * (p["a"] + 1) // 2 for p in points]) is None
+    inverse = [float(np.float32(1 / p["b"])) for p in points]
+    assert fitter.fit_float(inverse, F32) == ({("b",): 1}, True)
+
+
+# ---- programs
+
+W1 = rng.standard_normal((3, 3, 1, 4)).astype(np.float32)
+W2 = rng.standard_normal((64, 10)).astype(np.float32)
+
+
+def classifier(images):
+    """Convolution, pooling, a reshape of the axes behind the first, and softmax."""
+    x = lax.conv_general_dilated(
+        images[..., None], W1, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )
+    x = nn.relu(x + jnp.arange(4.0))
+    x = lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    x = nn.softmax(x.reshape(x.shape[0], -1) @ W2)
+    return x, x.argmax(axis=-1)
+
+
+@pytest.fixture(scope="module")
+def exported():
+    return export(xpr.jit(classifier))(spec("b, 8, 8"))
+
+
+@pytest.fixture(scope="module")
+def data(exported):
+    return bundle_bytes(exported)
+
+
+def test_types_with_open_sizes(exported):
+    assert [repr(a) for a in exported.in_avals] == ["ShapedArray(float32[b,8,8])"]
+    assert [str(a) for a in exported.out_avals] == ["float32[b,10]", "int32[b]"]
+    assert exported.uses_global_constants
+    text = exported.mlir_module()
+    assert "(%arg0: tensor<?x8x8xf32>) -> (tensor<?x10xf32>, tensor<?xi32>)" in text
+
+
+@pytest.mark.parametrize("count", [1, 2, 37, 150])
+def test_one_program_for_all_batches(exported, data, count):
+    images = rng.random((count, 8, 8), np.float32)
+    expected = [np.asarray(r) for r in xpr.jit(classifier)(images)]
+    restored = deserialize(exported.serialize(vjp_order=1))
+    calls = [exported.call, restored.call, Bundle(data).call, load(data).call]
+    for call in calls if count < 3 else calls[2:]:
+        found = [np.asarray(r) for r in call(images)]
+        np.testing.assert_allclose(found[0], expected[0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(found[1], expected[1])
+
+
+def test_gradients_with_open_sizes(exported):
+    restored = deserialize(exported.serialize(vjp_order=1))
+    images = rng.random((3, 8, 8), np.float32)
+    found = xpr.grad(lambda x: restored.call(x)[0][:, 0].sum())(images)
+    expected = xpr.grad(lambda x: classifier(x)[0][:, 0].sum())(images)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-4, atol=1e-5)
+    assert str(restored.vjp().in_avals[0]) == "float32[b,8,8]"
+
+
+def layers(x, y):
+    """Whatever takes a size as a value: means, counts, joins, slices, fills, reversals, masks."""
+    n = x.shape[0]
+    mean = x.mean(axis=0) + x.mean()
+    joined = jnp.concatenate([x, 2 * x], axis=0)
+    counted = jnp.arange(n) * 2 + n
+    normal = (x - mean) / jnp.sqrt(x.var(axis=1, keepdims=True) + 1)
+    return {
+        "mean": mean,
+        "joined": joined,
+        "counted": counted,
+        "normal": normal,
+        "outer": x @ y.T,
+        "flat": (x @ y.T).reshape(-1),
+        "tail": x[1:],
+        "wide": jnp.broadcast_to(y[0], (n + 1, 3)),
+        "masked": jnp.where(jnp.arange(n)[:, None] < 2, x, 0.0),
+        "back": x[::-1],
+        "picked": jnp.take(jnp.arange(12.0).reshape(4, 3), jnp.arange(n) % 4, axis=0),
+    }
+
+
+def test_operations_that_need_the_size_as_a_value():
+    scope = SymbolicScope()
+    e = export(xpr.jit(layers))(spec("n, 3", scope=scope), spec("m, 3", scope=scope))
+    shapes = {k: str(v) for k, v in xpr.tree.unflatten(e.out_tree, e.out_avals).items()}
+    assert shapes["joined"] == "float32[2*n,3]"
+    assert shapes["flat"] == "float32[m*n]"
+    assert shapes["tail"] == "float32[n - 1,3]"
+    model = Bundle(bundle_bytes(e))
+    for n, m in ((5, 2), (2, 2), (40, 9)):
+        x, y = (rng.standard_normal((k, 3)).astype(np.float32) for k in (n, m))
+        expected, found = layers(x, y), model.call(x, y)
+        for key, value in expected.items():
+            np.testing.assert_allclose(
+                found[key], np.asarray(value), rtol=1e-5, atol=1e-5, err_msg=key
+            )
+
+
+def test_loops_with_open_sizes():
+    def f(x):
+        def step(carry, row):
+            return jnp.tanh(carry + row), carry.sum()
+
+        last, sums = lax.scan(step, jnp.zeros_like(x[:, 0]), x.T)
+        return lax.fori_loop(0, 3, lambda _, v: v * 2, last), sums
+
+    model = Bundle(bundle_bytes(export(xpr.jit(f))(spec("b, 5"))))
+    for n in (1, 6):
+        x = rng.standard_normal((n, 5)).astype(np.float32)
+        for found, expected in zip(model.call(x), f(x), strict=True):
+            np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-5, atol=1e-5)
+
+
+# ---- what is refused
+
+
+def test_shapes_that_do_not_fit(exported, data):
+    for call in (exported.call, Bundle(data).call, load(data).call):
+        with pytest.raises(ValueError, match=r"args\[0\].*(8|shape \[3,7,8\], where b is 3)"):
+            call(np.zeros((3, 7, 8), np.float32))
+        with pytest.raises(ValueError, match=r"args\[0\]"):
+            call(np.zeros((8, 8), np.float32))
+        with pytest.raises(ArgumentValueError, match="the open size b must be at least 1, got 0"):
+            call(np.zeros((0, 8, 8), np.float32))
+
+
+def test_constraints_are_checked_before_the_call():
+    scope = SymbolicScope(["b >= 4", "mod(b, 2) == 0", "c == b + 1"])
+    e = export(xpr.jit(lambda x, y: x.sum() + y.sum()))(
+        spec("b", scope=scope), spec("c", scope=scope)
+    )
+    ones = lambda n: np.ones(n, np.float32)  # noqa: E731
+    stored = bundle_bytes(deserialize(e.serialize()))
+    for call in (e.call, Bundle(stored).call, load(stored).call):
+        assert float(call(ones(6), ones(7))) == 13
+        for b, c, text in ((2, 3, "b >= 4"), (5, 6, r"mod\(b, 2\) == 0"), (6, 6, r"c == b \+ 1")):
+            with pytest.raises(ArgumentValueError, match=f"the constraint {text} does not hold"):
+                call(ones(b), ones(c))
+
+
+def test_two_arguments_that_share_a_size():
+    scope = SymbolicScope()
+    e = export(xpr.jit(lambda x, y: x + y))(spec("b", scope=scope), spec("b", scope=scope))
+    message = r"argument args\[1\]: expected float32\[b\], got shape \[4\], where b is 3"
+    with pytest.raises(ArgumentValueError, match=message):
+        e.call(np.ones(3, np.float32), np.ones(4, np.float32))
+    with pytest.raises(ValueError, match="Invalid mixing of symbolic scopes"):
+        export(xpr.jit(lambda x, y: x + y))(spec("b"), spec("b"))
+
+
+def test_programs_that_depend_on_the_size():
+    def branches(x):
+        return x + 1 if x.shape[0] > 1000 else x * 2
+
+    def halves(x):
+        return x[: x.shape[0] // 2]
+
+    def constant(x):
+        return x + np.ones(x.shape[0], np.float32)
+
+    for f, message in (
+        (branches, "another way than by sums and products|different operations"),
+        (halves, "the operation slice cannot be exported with open sizes"),
+        (constant, "closes over an array that depends on the open sizes"),
+    ):
+        with pytest.raises(SizeDependenceError, match=message):
+            export(xpr.jit(f))(spec("b"))
+    with pytest.raises(ValueError, match="choices of b that satisfy"):
+        export(xpr.jit(lambda x: x))(spec("b", constraints=["b == 5"]))
+
+
+def test_only_export_takes_open_sizes():
+    with pytest.raises(ValueError, match=r"only xpr\.export\.export takes shapes with it"):
+        xpr.jit(lambda x: x).lower(spec("b"))

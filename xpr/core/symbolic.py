@@ -1,0 +1,191 @@
+"""Sizes that are left open: polynomials in named sizes, each of which is at least one.
+
+They stand in the shapes of `ShapeDtypeStruct`s that `xpr.export` takes, and of the types of
+exported functions. Traced programs have numbers only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+Monomial = tuple[str, ...]
+"""Names with repetition, sorted; the empty one stands for 1."""
+
+
+class InconclusiveDimensionOperation(ValueError):
+    """A question about open sizes whose answer depends on their values."""
+
+
+class SymbolicDim:
+    """A size that is left open, such as `b` or `2*b + 1`.
+
+    Made by `xpr.export.symbolic_shape`. It can be added to and multiplied by integers and others
+    of its scope; comparisons answer if the answer is the same for all sizes of one and more.
+    """
+
+    __slots__ = ("scope", "terms")
+
+    def __init__(self, terms: Mapping[Monomial, int], scope: Any) -> None:
+        self.terms: dict[Monomial, int] = {m: c for m, c in sorted(terms.items()) if c}
+        self.scope = scope
+
+    # ---- arithmetic
+
+    def _other(self, other: Any) -> dict[Monomial, int] | None:
+        if isinstance(other, SymbolicDim):
+            if other.scope is not self.scope:
+                raise ValueError(
+                    f"Invalid mixing of symbolic scopes: {self} and {other} come from different "
+                    "calls of symbolic_shape; give the second one the scope of the first"
+                )
+            return other.terms
+        if isinstance(other, int):
+            return {(): other}
+        return None
+
+    def _plus(self, other: Any, sign: int) -> Any:
+        terms = self._other(other)
+        if terms is None:
+            return NotImplemented
+        total = dict(self.terms)
+        for monomial, factor in terms.items():
+            total[monomial] = total.get(monomial, 0) + sign * factor
+        return simplified(total, self.scope)
+
+    def __add__(self, other: Any) -> Any:
+        return self._plus(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._plus(other, -1)
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __rsub__(self, other: Any) -> Any:
+        return -self + other
+
+    def __mul__(self, other: Any) -> Any:
+        terms = self._other(other)
+        if terms is None:
+            return NotImplemented
+        total: dict[Monomial, int] = {}
+        for m, a in self.terms.items():
+            for n, b in terms.items():
+                key = tuple(sorted(m + n))
+                total[key] = total.get(key, 0) + a * b
+        return simplified(total, self.scope)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, power: int) -> Any:
+        return math.prod([self] * power, start=1)
+
+    def _divide(self, other: Any) -> Any:
+        raise NotImplementedError(f"open sizes cannot be divided: {self} by {other}")
+
+    __floordiv__ = __mod__ = __truediv__ = __divmod__ = _divide
+
+    # ---- questions
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            return False
+        if not isinstance(other, SymbolicDim):
+            return NotImplemented
+        return self.scope is other.scope and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.terms.items()))
+
+    def __ge__(self, other: Any) -> bool:
+        low, high = self._range(other)
+        return self._decide(low >= 0, high < 0, ">=", other)
+
+    def __gt__(self, other: Any) -> bool:
+        low, high = self._range(other)
+        return self._decide(low > 0, high <= 0, ">", other)
+
+    def __le__(self, other: Any) -> bool:
+        low, high = self._range(other)
+        return self._decide(high <= 0, low > 0, "<=", other)
+
+    def __lt__(self, other: Any) -> bool:
+        low, high = self._range(other)
+        return self._decide(high < 0, low >= 0, "<", other)
+
+    def _range(self, other: Any) -> tuple[float, float]:
+        difference = self - other
+        if isinstance(difference, int):
+            return difference, difference
+        return bounds(difference.terms)
+
+    def _decide(self, yes: bool, no: bool, relation: str, other: Any) -> bool:
+        if yes or no:
+            return yes
+        raise InconclusiveDimensionOperation(
+            f"Symbolic dimension comparison '{self}' {relation} '{other}' is inconclusive: it "
+            "depends on the values of the open sizes"
+        )
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        raise InconclusiveDimensionOperation(
+            f"the open size {self} has no value: only xpr.export.export takes shapes with it"
+        )
+
+    __int__ = __index__
+
+    # ---- values and text
+
+    def value(self, sizes: Mapping[str, int]) -> int:
+        """The number for these sizes."""
+        return evaluate(self.terms, sizes)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The open sizes that it depends on."""
+        return frozenset(n for monomial in self.terms for n in monomial)
+
+    def __repr__(self) -> str:
+        return text_of(self.terms)
+
+
+def evaluate(terms: Mapping[Monomial, int], sizes: Mapping[str, int]) -> int:
+    """The value of a polynomial."""
+    return sum(c * math.prod(sizes[n] for n in m) for m, c in terms.items())
+
+
+def simplified(terms: Mapping[Monomial, int], scope: Any) -> Any:
+    """A polynomial as a size: a plain integer if it has no open size."""
+    found = {m: c for m, c in terms.items() if c}
+    if all(m == () for m in found):
+        return found.get((), 0)
+    return SymbolicDim(found, scope)
+
+
+def bounds(terms: Mapping[Monomial, int]) -> tuple[float, float]:
+    """Bounds on a polynomial in sizes that are at least one."""
+    low = high = float(terms.get((), 0))
+    for monomial, factor in terms.items():
+        if monomial:
+            low += factor if factor > 0 else -math.inf
+            high += factor if factor < 0 else math.inf
+    return low, high
+
+
+def text_of(terms: Mapping[Monomial, int]) -> str:
+    """A polynomial as one writes it: `2*b + 1`."""
+    out = ""
+    for monomial, factor in sorted(terms.items(), key=lambda t: (-len(t[0]), t[0])):
+        names = "*".join(monomial)
+        size = abs(factor)
+        part = str(size) if not names else names if size == 1 else f"{size}*{names}"
+        sign = "-" if factor < 0 else "+"
+        out += f" {sign} {part}" if out else part if factor > 0 else f"-{part}"
+    return out or "0"

@@ -1,0 +1,470 @@
+"""StableHLO text for open sizes, made of the texts for several choices of them.
+
+The texts differ in numbers only. A size in a type becomes `?`; operations that need the size as a
+value (filled constants, broadcasts, counts, reshapes, slices) take their dynamic forms, with values
+computed from the sizes of the function's arguments.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from xpr.export.generalize import Fitter, SizeDependenceError, Terms
+
+_TOKEN = re.compile(
+    r"tensor<(?P<dims>(?:\d+x)*)(?P<element>complex<\w+>|[a-zA-Z]\w*)>"
+    r'|"[^"]*"|0x[0-9A-Fa-f]+|[%@][\w#:]+|[A-Za-z_][\w.]*'
+    r"|(?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+)
+_ASSIGNMENT = re.compile(r'(\s*)(%[\w#]+) = "?(?:stablehlo|util)\.(\w+)"?\s?(.*)\Z')
+_OPERATION = re.compile(r'(?:stablehlo|chlo|func|util|flow)\.[\w.]+|"[\w.]+"')
+_FUNCTION = re.compile(r"\s*func\.func (?:public|private) @\w+\(")
+_ARGUMENT = re.compile(r"(%arg\d+): tensor<")
+_CONSTANT = re.compile(r"dense<([^<>\"]*)> : ")
+_BROADCAST = re.compile(r"(%[\w#]+), dims = (\[[^\]]*\])")
+_SLICE = re.compile(r"(%[\w#]+) \[([^\]]*)\]")
+_DYNAMIC_SLICE = re.compile(
+    r"\(?(%[\w#]+), (%[^=)]+?)(?:, sizes = \[|\) <\{slice_sizes = array<i64: )([^\]>]*)[\]>]"
+)
+_GATHER = re.compile(
+    r"(?P<operands>\([^)]*\)) <\{dimension_numbers = #stablehlo\.gather<"
+    r"offset_dims = (?P<offsets>\[[^\]]*\]), collapsed_slice_dims = (?P<dropped>\[[^\]]*\]), "
+    r"operand_batching_dims = \[\], start_indices_batching_dims = \[\], "
+    r"start_index_map = (?P<map>\[[^\]]*\]), index_vector_dim = (?P<vector>\d+)>, "
+    r"slice_sizes = array<i64: (?P<sizes>[\d, ]+)>"
+)
+_IOTA = re.compile(r"dim = (\d+)")
+_HOLE = re.compile(r"⟦(\d+)⟧")
+
+Dim = int | Terms
+
+
+class _Type(NamedTuple):
+    dims: tuple[Dim, ...]
+    element: str
+
+    def __str__(self) -> str:
+        sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.dims)
+        return f"tensor<{sizes}{self.element}>"
+
+    @property
+    def open(self) -> bool:
+        return any(not isinstance(d, int) for d in self.dims)
+
+
+class _Number(NamedTuple):
+    terms: Terms
+    is_float: bool
+    inverse: bool
+
+
+class _Line(NamedTuple):
+    text: str
+    """The line with `?` for open sizes in types, and numbered holes for other numbers."""
+
+    types: list[_Type]
+    numbers: list[_Number]
+
+    @property
+    def same(self) -> bool:
+        """Whether the line has nothing that depends on the sizes."""
+        return not self.numbers and not any(t.open for t in self.types)
+
+
+def _operation(line: str) -> str:
+    found = _OPERATION.search(line)
+    return found[0].strip('"') if found else line.strip()[:60]
+
+
+def _unify(lines: Sequence[str], fitter: Fitter) -> _Line:
+    """One line for all sizes; SizeDependenceError naming the operation when there is none."""
+    first = lines[0]
+    matches = [list(_TOKEN.finditer(line)) for line in lines]
+    if len({len(m) for m in matches}) != 1:
+        raise _refusal(lines)
+    out, types, numbers = [], [], []
+    ends = [0] * len(lines)
+    for group in zip(*matches, strict=True):
+        gaps = {line[e : m.start()] for line, e, m in zip(lines, ends, group, strict=True)}
+        if len(gaps) != 1:
+            raise _refusal(lines)
+        out.append(gaps.pop())
+        ends = [m.end() for m in group]
+        texts = {m[0] for m in group}
+        if group[0]["element"] is not None:
+            kind = _unify_type([(m["dims"], m["element"]) for m in group], fitter)
+            if kind is None:
+                raise _refusal(lines)
+            types.append(kind)
+            out.append(str(kind))
+        elif len(texts) == 1:
+            out.append(texts.pop())
+        else:
+            number = _unify_number([m["number"] for m in group], fitter)
+            if number is None:
+                raise _refusal(lines)
+            out.append(f"⟦{len(numbers)}⟧")
+            numbers.append(number)
+    rests = {line[e:] for line, e in zip(lines, ends, strict=True)}
+    if len(rests) != 1:
+        raise _refusal([first])
+    return _Line("".join(out) + rests.pop(), types, numbers)
+
+
+def _refusal(lines: Sequence[str]) -> SizeDependenceError:
+    return SizeDependenceError(
+        f"{_operation(lines[0])} cannot be compiled for open sizes: it takes forms that differ in "
+        "more than sums and products of them"
+    )
+
+
+def _unify_type(types: Sequence[tuple[str | None, str]], fitter: Fitter) -> _Type | None:
+    elements = {element for _, element in types}
+    shapes = [tuple(int(d) for d in (dims or "").split("x") if d) for dims, _ in types]
+    if len(elements) != 1 or len({len(s) for s in shapes}) != 1:
+        return None
+    dims: list[Dim] = []
+    for sizes in zip(*shapes, strict=True):
+        terms = fitter.fit(sizes)
+        if terms is None:
+            return None
+        dims.append(sizes[0] if len(set(sizes)) == 1 else terms)
+    return _Type(tuple(dims), elements.pop())
+
+
+def _unify_number(texts: Sequence[str | None], fitter: Fitter) -> _Number | None:
+    if any(t is None for t in texts):
+        return None
+    if all(re.fullmatch(r"-?\d+", t or "") for t in texts):
+        terms = fitter.fit([int(t or 0) for t in texts])
+        return None if terms is None else _Number(terms, False, False)
+    found = fitter.fit_float([float(t or 0) for t in texts], np.dtype(np.float32))
+    found = found or fitter.fit_float([float(t or 0) for t in texts], np.dtype(np.float64))
+    return None if found is None else _Number(found[0], True, found[1])
+
+
+def general_text(texts: Sequence[str], fitter: Fitter) -> str:
+    """The module for all sizes from those at the fitter's points.
+
+    Raises SizeDependenceError, naming the operation, when an operation has no form for open sizes.
+    """
+    lines = [t.split("\n") for t in texts]
+    if len({len(x) for x in lines}) != 1:
+        raise SizeDependenceError(
+            "the program is lowered in different ways for different open sizes: an operation "
+            "takes another form for large arrays than for small ones"
+        )
+    out: list[str] = []
+    function: _Function | None = None
+    for group in zip(*lines, strict=True):
+        line = _unify(group, fitter)
+        if _FUNCTION.match(line.text):
+            out += function.finished() if function else []
+            function = _Function(line)
+        elif function is None:
+            out.append(line.text)
+        else:
+            function.add(line)
+    return "\n".join(out + (function.finished() if function else []))
+
+
+class _Function:
+    """The lines of one function, and the values computed from its arguments' sizes."""
+
+    def __init__(self, header: _Line) -> None:
+        if header.numbers:
+            raise _refusal([header.text])
+        self._header = header.text
+        self._arguments = list(zip(_ARGUMENT.findall(header.text), header.types, strict=False))
+        self._top: list[str] = []
+        self._known: dict[object, str] = {}
+        self._body: list[str] = []
+        self._count = 0
+
+    def finished(self) -> list[str]:
+        """All lines, those that compute sizes in front."""
+        return [self._header, *self._top, *self._body]
+
+    def add(self, line: _Line) -> None:
+        """Takes the next line of the function."""
+        match = _ASSIGNMENT.match(line.text)
+        if line.same or match is None:
+            self._plain(line)
+            return
+        indent, name, op, rest = match.groups()
+        form = _FORMS.get(op)
+        if form is None:
+            self._plain(line)
+        else:
+            location = rest[rest.rindex(" loc(") :] if " loc(" in rest else ""
+            self._body.append(f"{indent}{name} = {form(self, rest, line)}{location}")
+
+    def _plain(self, line: _Line) -> None:
+        if line.numbers:
+            raise SizeDependenceError(
+                f"{_operation(line.text)} cannot be compiled for open sizes: it needs one as a "
+                "constant"
+            )
+        self._body.append(line.text)
+
+    # ---- values
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"%open{self._count}"
+
+    def _define(self, key: object, text: str) -> str:
+        """A value computed once, at the top of the function."""
+        name = self._known.get(key)
+        if name is None:
+            name = self._known[key] = self._fresh()
+            self._top.append(f"    {name} = {text}")
+        return name
+
+    def _index(self, value: int) -> str:
+        return self._define(("constant", value), f"arith.constant {value} : index")
+
+    def _size(self, name: str) -> str:
+        """The value of an open size."""
+        for argument, kind in self._arguments:
+            for axis, dim in enumerate(kind.dims):
+                if isinstance(dim, int) or set(dim) - {(), (name,)} or (name,) not in dim:
+                    continue
+                at = self._index(axis)
+                value = self._define(
+                    ("dim", argument, axis), f"tensor.dim {argument}, {at} : {kind}"
+                )
+                if dim.get((), 0):
+                    less = self._index(dim[()])
+                    value = self._define(
+                        ("minus", value, less), f"arith.subi {value}, {less} : index"
+                    )
+                if dim[(name,)] != 1:
+                    factor = self._index(dim[(name,)])
+                    value = self._define(
+                        ("over", value, factor), f"arith.divui {value}, {factor} : index"
+                    )
+                return value
+        raise SizeDependenceError(
+            f"a function of the program needs the open size {name}, and none of its arguments has "
+            "it as a size of its own"
+        )
+
+    def _value(self, dim: Dim) -> str:
+        """A size as a value of type index."""
+        if isinstance(dim, int):
+            return self._index(dim)
+        total = ""
+        for monomial, factor in dim.items():
+            part = self._index(factor) if factor != 1 or not monomial else ""
+            for name in monomial:
+                size = self._size(name)
+                part = (
+                    self._define(("*", part, size), f"arith.muli {part}, {size} : index")
+                    if part
+                    else size
+                )
+            total = (
+                self._define(("+", total, part), f"arith.addi {total}, {part} : index")
+                if total
+                else part
+            )
+        return total
+
+    def _vector(self, dims: Sequence[Dim]) -> str:
+        values = ", ".join(map(self._value, dims))
+        text = f"tensor.from_elements {values} : tensor<{len(dims)}xindex>"
+        return self._define(text, text)
+
+    def _open_dims(self, kind: _Type) -> str:
+        values = [self._value(d) for d in kind.dims if not isinstance(d, int)]
+        return f"{{{', '.join(values)}}}" if values else ""
+
+    def _scalar(self, number: _Number, element: str) -> str:
+        """A number as a tensor of rank 0."""
+        value = self._value(number.terms)
+        if number.is_float:
+            integer = self._define(("i64", value), f"arith.index_cast {value} : index to i64")
+            value = self._define((element, integer), f"arith.sitofp {integer} : i64 to {element}")
+            if number.inverse:
+                one = self._define(("one", element), f"arith.constant 1.0 : {element}")
+                value = self._define(("/", value), f"arith.divf {one}, {value} : {element}")
+            text = f"tensor.from_elements {value} : tensor<{element}>"
+            return self._define(text, text)
+        signless = element.removeprefix("u")
+        cast = self._define((signless, value), f"arith.index_cast {value} : index to {signless}")
+        text = f"tensor.from_elements {cast} : tensor<{signless}>"
+        made = self._define(text, text)
+        if signless == element:
+            return made
+        text = f"stablehlo.bitcast_convert {made} : (tensor<{signless}>) -> tensor<{element}>"
+        return self._define(text, text)
+
+    def _here(self, text: str) -> str:
+        """A value computed at this place of the body."""
+        name = self._fresh()
+        self._body.append(f"    {name} = {text}")
+        return name
+
+    # ---- operations with a form of their own
+
+    def constant(self, rest: str, line: _Line) -> str:
+        (kind,) = line.types
+        match = _CONSTANT.match(rest)
+        if match is None:
+            raise _refusal([line.text])
+        hole = _HOLE.fullmatch(match[1])
+        if hole is not None:
+            scalar = self._scalar(line.numbers[int(hole[1])], kind.element)
+        else:
+            text = f"stablehlo.constant dense<{match[1]}> : tensor<{kind.element}>"
+            scalar = self._define(text, text)
+        if not kind.dims:
+            return f"stablehlo.reshape {scalar} : ({kind}) -> {kind}"
+        return self._broadcast(scalar, _Type((), kind.element), "[]", kind)
+
+    def _broadcast(self, name: str, source: _Type, dims: str, kind: _Type) -> str:
+        places = [int(d) for d in re.findall(r"\d+", dims)]
+        spread = [i for i, p in enumerate(places) if source.dims[i] == 1 != kind.dims[p]]
+        kept = [i for i, p in enumerate(places) if source.dims[i] == kind.dims[p]]
+        known = ", ".join(
+            f"known_{what}_dimensions = array<i64: {', '.join(map(str, axes))}>"
+            for what, axes in (("expanding", spread), ("nonexpanding", kept))
+            if axes
+        )
+        return (
+            f"stablehlo.dynamic_broadcast_in_dim {name}, {self._vector(kind.dims)}, dims = {dims} "
+            + (f"{{{known}}} " if known else "")
+            + f": ({source}, tensor<{len(kind.dims)}xindex>) -> {kind}"
+        )
+
+    def broadcast_in_dim(self, rest: str, line: _Line) -> str:
+        match = _BROADCAST.match(rest)
+        if match is None or line.numbers:
+            raise _refusal([line.text])
+        source, kind = line.types
+        places = [int(d) for d in re.findall(r"\d+", match[2])]
+        kept = all(source.dims[i] == kind.dims[p] for i, p in enumerate(places))
+        if kept and all(d == 1 for p, d in enumerate(kind.dims) if p not in places):
+            # Of two broadcasts in a row StableHLO makes one that IREE cannot compile.
+            return self.reshape(f"{match[1]} ", line)
+        return self._broadcast(match[1], source, match[2], kind)
+
+    def iota(self, rest: str, line: _Line) -> str:
+        match = _IOTA.match(rest)
+        if match is None or line.numbers:
+            raise _refusal([line.text])
+        (kind,) = line.types
+        shape = f"tensor<{len(kind.dims)}xindex>"
+        return (
+            f"stablehlo.dynamic_iota {self._vector(kind.dims)}, dim = {match[1]} "
+            f": ({shape}) -> {kind}"
+        )
+
+    def reshape(self, rest: str, line: _Line) -> str:
+        source, kind = line.types
+        operand = rest.split(" ", 1)[0]
+        return (
+            f"flow.tensor.reshape {operand} : {source}{self._open_dims(source)} -> "
+            f"{kind}{self._open_dims(kind)}"
+        )
+
+    def optimization_barrier(self, rest: str, line: _Line) -> str:
+        # IREE does not see through a barrier, and must be told the sizes of what comes out of it.
+        if len(line.types) != 1:
+            raise _refusal([line.text])
+        (kind,) = line.types
+        barrier = self._here(f"util.optimization_barrier {rest.partition(' loc(')[0]}")
+        return f"flow.tensor.tie_shape {barrier} : {kind}{self._open_dims(kind)}"
+
+    def slice(self, rest: str, line: _Line) -> str:
+        match = _SLICE.match(rest)
+        if match is None:
+            raise _refusal([line.text])
+        parts: list[list[Dim]] = []
+        for entry in match[2].split(", "):
+            numbers = [self._number(text, line) for text in entry.split(":")]
+            parts.append([*numbers, 1][:3])
+        source, kind = line.types
+        vectors = [self._vector(v) for v in zip(*parts, strict=True)]
+        shape = f"tensor<{len(parts)}xindex>"
+        return (
+            f"stablehlo.real_dynamic_slice {match[1]}, {', '.join(vectors)} "
+            f": ({source}, {shape}, {shape}, {shape}) -> {kind}"
+        )
+
+    def _number(self, text: str, line: _Line) -> Dim:
+        hole = _HOLE.fullmatch(text)
+        return int(text) if hole is None else line.numbers[int(hole[1])].terms
+
+    def dynamic_slice(self, rest: str, line: _Line) -> str:
+        match = _DYNAMIC_SLICE.match(rest)
+        if match is None:
+            raise _refusal([line.text])
+        source, index, kind = line.types[0], line.types[1], line.types[-1]
+        element = index.element.removeprefix("u")
+        sizes = [self._number(text, line) for text in match[3].split(", ")]
+        starts = []
+        for start, size, extent in zip(match[2].split(", "), sizes, source.dims, strict=True):
+            if index.element != element:
+                start = self._here(
+                    f"stablehlo.bitcast_convert {start} : ({index}) -> tensor<{element}>"
+                )
+            number = self._here(f"tensor.extract {start}[] : tensor<{element}>")
+            number = self._here(f"arith.index_cast {number} : {element} to index")
+            whole, part = self._value(extent), self._value(size)
+            room = self._define(("-", whole, part), f"arith.subi {whole}, {part} : index")
+            # StableHLO moves a slice that would reach outside to the edge.
+            number = self._here(f"arith.minsi {number}, {room} : index")
+            starts.append(self._here(f"arith.maxsi {number}, {self._index(0)} : index"))
+        extents = ", ".join(str(d) if isinstance(d, int) else self._value(d) for d in sizes)
+        return (
+            f"tensor.extract_slice {match[1]}[{', '.join(starts)}] [{extents}] "
+            f"[{', '.join('1' for _ in sizes)}] : {source} to {kind}"
+        )
+
+    def gather(self, rest: str, line: _Line) -> str:
+        match = _GATHER.match(rest)
+        if match is None or line.numbers:
+            self._plain(line)  # refuses, or leaves a form that IREE takes as it is
+            return self._body.pop().partition(" = ")[2].partition(" loc(")[0]
+        operand, indices, kind = line.types
+        offsets, dropped = (_integers(match[k]) for k in ("offsets", "dropped"))
+        batch = len(kind.dims) - len(offsets)
+        if not dropped or offsets != list(range(batch, len(kind.dims))):
+            return '"stablehlo.gather"' + rest.partition(" loc(")[0]
+        # IREE drops axes of open results by a reshape that it cannot compile; so do it for it.
+        sizes = _integers(match["sizes"])
+        whole = _Type((*kind.dims[:batch], *sizes), kind.element)
+        places = ", ".join(str(batch + i) for i in range(len(sizes)))
+        gathered = self._here(
+            f'"stablehlo.gather"{match["operands"]} <{{dimension_numbers = #stablehlo.gather<'
+            f"offset_dims = [{places}], start_index_map = {match['map']}, "
+            f"index_vector_dim = {match['vector']}>, slice_sizes = array<i64: {match['sizes']}>}}> "
+            f": ({operand}, {indices}) -> {whole}"
+        )
+        return (
+            f"flow.tensor.reshape {gathered} : {whole}{self._open_dims(whole)} -> "
+            f"{kind}{self._open_dims(kind)}"
+        )
+
+
+def _integers(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"\d+", text)]
+
+
+_FORMS: dict[str, Callable[[_Function, str, _Line], str]] = {
+    "broadcast_in_dim": _Function.broadcast_in_dim,
+    "constant": _Function.constant,
+    "dynamic_slice": _Function.dynamic_slice,
+    "gather": _Function.gather,
+    "iota": _Function.iota,
+    "optimization_barrier": _Function.optimization_barrier,
+    "reshape": _Function.reshape,
+    "slice": _Function.slice,
+}
+"""The operations that a type with an open size is not enough for."""
