@@ -639,11 +639,12 @@ class _Iree:
             found = self._devices[driver] = made, device, module
         return found[1], found[2]
 
-    def element_type(self, dtype: np.dtype[Any]) -> int:
-        """IREE's number for a dtype."""
+    @functools.cache  # noqa: B019  there is one such object
+    def element_type(self, dtype: np.dtype[Any]) -> tuple[int, str | None]:
+        """IREE's number for a dtype, and the type that carries it where NumPy has no name."""
         carried = _CARRIED.get(dtype.name)
         name = carried[1] if carried else f"{_KINDS[dtype.kind]}_{8 * dtype.itemsize}"
-        return int(getattr(self.rt.HalElementType, name))
+        return int(getattr(self.rt.HalElementType, name)), carried[0] if carried else None
 
 
 _iree = functools.cache(_Iree)
@@ -682,31 +683,32 @@ class _Runner:
             self._usage = int(usage.DEFAULT | usage.MAPPING)
         else:
             self._memory, self._usage = int(memory.DEVICE_LOCAL), int(usage.DEFAULT)
+        self._allocator = self.device.allocator
+        self._element_type = iree.element_type
+        self._pack = iree.pack
         self._results = rt.VmVariantList
         self._view = rt.HalBufferView
 
     def to_device(self, array: Array) -> Any:
         """A buffer view of an array's values, over its own memory where that can be."""
-        dtype = array.dtype
-        carried = _CARRIED.get(dtype.name)
-        if carried:
-            array = array.view(carried[0])
-        large = array.nbytes > _COPIED_BYTES
-        if large and self.is_host and array.flags.writeable and array.flags.c_contiguous:
+        element, carrier = self._element_type(array.dtype)
+        if carrier is not None:
+            array = array.view(carrier)
+        size, contiguous = array.nbytes, array.flags.c_contiguous
+        if size > _COPIED_BYTES and self.is_host and array.flags.writeable and contiguous:
             address = array.__array_interface__["data"][0]
             if address % _ALIGNMENT == 0:
                 view = self.device.from_dlpack_capsule(array.__dlpack__())
-                if not carried:
+                if carrier is None:
                     return view
-                element = _iree().element_type(dtype)
                 return self._view(view.get_buffer(), array.shape, element)
-        element = _iree().element_type(dtype)
-        if array.nbytes == 0:
-            buffer = self.device.allocator.allocate_buffer(self._memory, self._usage, 1)
+        if size == 0:
+            buffer = self._allocator.allocate_buffer(self._memory, self._usage, 1)
             return self._view(buffer, list(array.shape), element)
-        contiguous = np.ascontiguousarray(array).reshape(array.shape)
-        return self.device.allocator.allocate_buffer_copy(
-            self._memory, self._usage, self.device, contiguous, element
+        if not contiguous:
+            array = np.ascontiguousarray(array).reshape(array.shape)
+        return self._allocator.allocate_buffer_copy(
+            self._memory, self._usage, self.device, array, element
         )
 
     def _to_host(self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -730,19 +732,32 @@ class _Runner:
 
     def span(self, view: Any) -> tuple[int, int]:
         """The addresses that a buffer view covers."""
-        low = np.ndarray(view.byte_length, np.uint8, view.map()).__array_interface__["data"][0]
-        return low, low + view.byte_length
+        size = view.byte_length
+        if size == 0:
+            return 0, 0
+        low = np.ndarray(size, np.uint8, view.map()).__array_interface__["data"][0]
+        return low, low + size
+
+    def shared_results(self, views: Sequence[Any], results: Sequence[Array]) -> frozenset[int]:
+        """The results that lie in the memory of an operand or of an earlier result."""
+        if not self.is_host:
+            return frozenset()
+        taken = [self.span(v) for v in views]
+        found = set()
+        for i, array in enumerate(results):
+            low = array.__array_interface__["data"][0]
+            high = low + array.nbytes
+            if any(low < end and start < high for start, end in taken):
+                found.add(i)
+            taken.append((low, high))
+        return frozenset(found)
 
     def __call__(
-        self,
-        views: list[Any],
-        results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
-        taken: list[tuple[int, int]],
+        self, views: list[Any], results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
     ) -> list[Array]:
-        """The results; those that lie in memory in `taken` are copied out of it."""
+        """The results, each over the memory that the module gave it."""
         out = self._results(len(results))
-        packed = _iree().pack(self._pack_context, views, {})
-        self._context.invoke(self._function, packed, out)
+        self._context.invoke(self._function, self._pack(self._pack_context, views, {}), out)
         arrays = []
         for i, (shape, dtype) in enumerate(results):
             view = out.get_as_object(i, self._view)
@@ -751,15 +766,7 @@ class _Runner:
                     f"the manifest promises shape {shape} as result {i}, the module returns "
                     f"{tuple(view.shape)}"
                 )
-            array = self._to_host(view, shape, dtype)
-            if self.is_host and array.nbytes:
-                low = array.__array_interface__["data"][0]
-                high = low + array.nbytes
-                if any(low < end and start < high for start, end in taken):
-                    array = array.copy()
-                else:
-                    taken.append((low, high))
-            arrays.append(array)
+            arrays.append(self._to_host(view, shape, dtype))
         return arrays
 
 
@@ -796,7 +803,9 @@ class Bundle:
         count = len(program.weights) + len(self._passed)
         self._runner = _Runner(program.vmfb, program.runtime, program.cost, count)
         self._weights = [self._runner.to_device(_aligned(w)) for w in program.weights]
-        self._taken = [self._runner.span(w) for w in self._weights] if self._runner.is_host else []
+        # The results to copy out of other memory, once that is known: where no branch of the
+        # program decides about it, the first call shows it for all.
+        self._shared: frozenset[int] | None = None
         self._fixed = all(t.fixed for t in (*self.inputs, *self.outputs))
         self._shapes = [t.shape({}) for t in self.inputs] if self._fixed else []
         self._kinds = self._result_kinds({}) if self._fixed else []
@@ -822,17 +831,28 @@ class Bundle:
             raise ArgumentTypeError(f"the program takes {len(types)} arrays, got {len(leaves)}")
         arrays = [checked_argument(t, x) for t, x in zip(types, leaves, strict=True)]
         shapes = [a.shape for a in arrays]
+        sizes: dict[str, int] = {}
         if self._fixed and shapes == self._shapes:
             kinds = self._kinds
         else:
             sizes = open_sizes(types, shapes, self.manifest["constraints"])
             kinds = self._result_kinds(sizes)
         runner = self._runner
-        views = [runner.to_device(arrays[i]) for i in self._passed]
-        taken = [runner.span(v) for v in views if v.byte_length] if runner.is_host else []
-        found = iter(runner([*self._weights, *views], kinds, self._taken + taken))
+        views = [*self._weights, *(runner.to_device(arrays[i]) for i in self._passed)]
+        results = runner(views, kinds)
+        shared = self._shared
+        if shared is None:
+            shared = runner.shared_results(views, results)
+            if self._program.straight_line:
+                self._shared = shared
+        for i in shared:
+            results[i] = results[i].copy()
+        if len(results) == len(self.outputs):
+            return results
+        rest = iter(results)
         return [
-            np.zeros(t.extents, bool) if t.given_no_values else next(found) for t in self.outputs
+            np.zeros(t.shape(sizes), bool) if t.given_no_values else next(rest)
+            for t in self.outputs
         ]
 
 
@@ -860,6 +880,7 @@ class Program:
             self.in_tree, self.out_tree = data["in_tree"], data["out_tree"]
             _check_structure(self.in_tree, self.out_tree, len(self.inputs), len(self.outputs))
             self.cost = float(data["cost"])
+            self.straight_line = data["straight_line"] is True
             self.constraints = manifest["constraints"]
             self.vmfb = members.files[data["modules"][self.platform]]
             stored = members.files.get("weights.safetensors")

@@ -82,6 +82,7 @@ class LoadedBundle:
                 (*((w.shape, w.dtype) for w in self._weights), *_kinds(in_avals)),
                 _kinds(out_avals),
                 cost=self._program.cost,
+                straight_line=self._program.straight_line,
             )
             executable = self.device.runtime.load(self._program.vmfb, signature, self.device)
             found = self._entries[key] = _Entry(executable, in_avals, out_avals)

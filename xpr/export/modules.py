@@ -95,10 +95,18 @@ def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
     return module_of(exported.program, portable_target(), exported.fun_name, weights_above)[0].text
 
 
-def compile_for(
-    exported: Exported, target: Target, weights_above: int | None
-) -> tuple[bytes, float, tuple[np.ndarray[Any, Any], ...]]:
-    """The `.vmfb` of an exported function, the estimated work of one call, and its weights."""
+class CompiledModule(NamedTuple):
+    """A `.vmfb`, the arrays that it takes in front of its arguments, and what loaders must know."""
+
+    vmfb: bytes
+    weights: tuple[np.ndarray[Any, Any], ...]
+    cost: float
+    straight_line: bool
+
+
+def compile_for(exported: Exported, target: Target, weights_above: int | None) -> CompiledModule:
+    """An exported function compiled for a target."""
     lowered, weights = module_of(exported.program, target, exported.fun_name, weights_above)
     vmfb = compiled.compile_module(lowered, target)
-    return vmfb, lowered.flops + lowered.bytes_accessed, weights
+    cost = lowered.flops + lowered.bytes_accessed
+    return CompiledModule(vmfb, weights, cost, not lowered.hints.has_control_flow)

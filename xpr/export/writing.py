@@ -147,11 +147,11 @@ def _write_program(
         weights_above = None
     suffix = f".vjp{order}" if order else ""
     files[f"program{suffix}.mlir"] = stablehlo_text(exported, weights_above).encode()
-    modules, cost, arrays = {}, 0.0, ()
-    for target in targets:
-        vmfb, cost, arrays = compile_for(exported, target.target, weights_above)
+    made = [compile_for(exported, t.target, weights_above) for t in targets]
+    modules = {}
+    for target, module in zip(targets, made, strict=True):
         file = f"modules/{re.sub(r'[^A-Za-z0-9_]', '-', target.name)}{suffix}.vmfb"
-        files[file] = vmfb
+        files[file] = module.vmfb
         modules[target.name] = file
     return {
         "name": exported.fun_name,
@@ -159,8 +159,9 @@ def _write_program(
         "outputs": _types(exported.out_avals, _output_names(exported)),
         "in_tree": tree_data(exported.in_tree, named=True),
         "out_tree": tree_data(exported.out_tree, named=True),
-        "weights": [weights.name_of(w) for w in arrays],
-        "cost": cost,
+        "weights": [weights.name_of(w) for w in made[0].weights],
+        "cost": max(m.cost for m in made),
+        "straight_line": all(m.straight_line for m in made),
         "text": f"program{suffix}.mlir",
         "modules": modules,
     }
