@@ -126,7 +126,8 @@ def _suits_data_tiling(hints: ProgramHints) -> bool:
     It does where the right operand is too large for the inner cache, or where its rows do not
     divide into whole vectors.
     """
-    if hints.matmul_size is None:
+    if hints.matmul_size is None or hints.has_control_flow:
+        # Among the regions of loops and branches it may end the compiler's process.
         return False
     m, n, k = hints.matmul_size
     large = min(m, n) >= 16 and n * k >= 1 << 18
