@@ -17,6 +17,7 @@ WITHOUT_ROWS = (
     "scan",
     "while_loop",
     "linear_solve",
+    "callback",
 )
 
 

@@ -22,6 +22,7 @@ from xpr import numpy as numpy
 from xpr import sharding as sharding
 from xpr import tree as tree
 from xpr import tree_util as tree_util
+from xpr.callbacks import pure_callback as pure_callback
 from xpr.contexts import debug_infs as debug_infs
 from xpr.contexts import debug_nans as debug_nans
 from xpr.contexts import default_device as default_device
@@ -86,7 +87,9 @@ from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from xpr import debug as debug
     from xpr import dlpack as dlpack
+    from xpr import experimental as experimental
     from xpr import export as export
     from xpr import image as image
     from xpr import nn as nn
@@ -99,7 +102,19 @@ if TYPE_CHECKING:
 remat = checkpoint
 
 # Packages that are loaded when they are first used, since not every program needs them.
-_LAZY = ("dlpack", "export", "image", "nn", "ops", "random", "scipy", "stages", "typing")
+_LAZY = (
+    "debug",
+    "dlpack",
+    "experimental",
+    "export",
+    "image",
+    "nn",
+    "ops",
+    "random",
+    "scipy",
+    "stages",
+    "typing",
+)
 
 if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 

@@ -14,10 +14,11 @@ def _cond_lower(
 ) -> list[Value]:
     ctx.module.note_hints(has_control_flow=True)
     results = [(a.shape, a.dtype) for a in branches[0].out_avals]
-    if not results:
+    if not results and not any(b.effects for b in branches):
         return []
     regions = [
-        ctx.region([], lambda inner, b=b: inline_program(inner, b, operands)) for b in branches
+        ctx.region([], lambda inner, b=b: inline_program(inner, b, operands), control_flow=True)
+        for b in branches
     ]
     # An index outside takes the last branch in StableHLO; `switch` clamps before.
     return ctx.op("stablehlo.case", [index], results, regions=regions)

@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
+from xpr.core.effects import NONE, Effects
 from xpr.core.source_info import UNKNOWN, SourceInfo
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class JaxprEqn:
         primitive: Primitive,
         params: dict[str, Any],
         source_info: SourceInfo = UNKNOWN,
-        effects: frozenset[Any] = frozenset(),
+        effects: Effects = NONE,
     ) -> None:
         self.invars = invars
         self.outvars = outvars
@@ -107,7 +108,7 @@ class Jaxpr:
     invars: list[Var]
     outvars: list[Atom]
     eqns: list[JaxprEqn]
-    effects: frozenset[Any] = frozenset()
+    effects: Effects = NONE
     debug_info: DebugInfo = field(default_factory=DebugInfo)
 
     @property
@@ -163,7 +164,7 @@ class ClosedJaxpr:
         return self.jaxpr.eqns
 
     @property
-    def effects(self) -> frozenset[Any]:
+    def effects(self) -> Effects:
         return self.jaxpr.effects
 
     @property
@@ -204,6 +205,20 @@ def count_eqns(jaxpr: Jaxpr) -> int:
     return sum(1 + sum(count_eqns(sub) for sub in sub_jaxprs(e.params)) for e in jaxpr.eqns)
 
 
+def effects_of(primitive: Primitive, params: dict[str, Any]) -> Effects:
+    """What an operation does beside computing: its own effects, or those of programs inside it."""
+    if primitive.effects is not None:
+        return primitive.effects(params)
+    if not primitive.multiple_results:
+        return NONE
+    return NONE.union(*(sub.effects for sub in sub_jaxprs(params)))
+
+
+def joined_effects(eqns: Sequence[JaxprEqn]) -> Effects:
+    """The effects of a program of those equations."""
+    return NONE.union(*(eqn.effects for eqn in eqns if eqn.effects))
+
+
 def dce_jaxpr(
     jaxpr: Jaxpr,
     used_outputs: Sequence[bool] | None = None,
@@ -235,7 +250,8 @@ def dce_jaxpr(
     kept.reverse()
     used_inputs = [v in live or keep for v, keep in zip(jaxpr.invars, instantiate, strict=True)]
     invars = [v for v, used in zip(jaxpr.invars, used_inputs, strict=True) if used]
-    return jaxpr.replace(invars=invars, outvars=outvars, eqns=kept), used_inputs
+    smaller = jaxpr.replace(invars=invars, outvars=outvars, eqns=kept, effects=joined_effects(kept))
+    return smaller, used_inputs
 
 
 def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:

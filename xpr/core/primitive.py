@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core import trace
+from xpr.core.effects import Effects
 from xpr.core.errors import note_user_line
 from xpr.core.source_info import current
 
@@ -71,6 +72,7 @@ class Primitive:
         "dce_rule",
         "doc",
         "eager",
+        "effects",
         "family",
         "jvp",
         "linearize",
@@ -92,6 +94,7 @@ class Primitive:
         self.transpose: Rule | Absent = _no_rule(name, "transpose")
         self.batch: Rule | Absent = _no_rule(name, "batch")
         self.axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None
+        self.effects: Callable[[dict[str, Any]], Effects] | None = None
         self.linearize: Rule | None = None
         self.partial_eval: Rule | None = None
         self.eager = "reference"
@@ -151,6 +154,7 @@ def define(
     linearize: Rule | None = None,
     partial_eval: Rule | None = None,
     axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None,
+    effects: Callable[[dict[str, Any]], Effects] | None = None,
     kind: type[Primitive] = Primitive,
 ) -> Primitive:
     """Makes the primitive `name` with all its rules and registers it.
@@ -161,8 +165,9 @@ def define(
     reference is far too slow: outside `jit` it is compiled instead. `eager="inline"` marks one
     whose reference binds other primitives and takes arrays as they are. `jvp` and `batch` may be
     marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.
-    `axis_names` says which named axes the parameters of a collective name. `kind` is the class of
-    the primitive, for those whose `bind` is special.
+    `axis_names` says which named axes the parameters of a collective name, `effects` what the
+    operation does beside computing (by default what the programs inside it do). `kind` is the class
+    of the primitive, for those whose `bind` is special.
     """
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
@@ -177,7 +182,7 @@ def define(
     primitive.transpose = transpose
     primitive.batch = batch.rule_for(primitive) if isinstance(batch, DerivedRule) else batch
     primitive.linearize, primitive.partial_eval = linearize, partial_eval
-    primitive.axis_names = axis_names
+    primitive.axis_names, primitive.effects = axis_names, effects
     primitive.eager, primitive.pp_params, primitive.dce_rule = eager, pp_params, dce
     registry[name] = primitive
     return primitive

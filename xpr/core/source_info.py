@@ -18,7 +18,8 @@ _ROOTS = tuple(
 _internal: dict[str, bool] = {}
 
 
-def _is_internal(filename: str) -> bool:
+def is_internal(filename: str) -> bool:
+    """Whether a file is part of xpr, or of helpers that say nothing to the user."""
     known = _internal.get(filename)
     if known is None:
         path = os.path.realpath(filename)
@@ -83,7 +84,7 @@ def current(name_stack: str = "") -> SourceInfo:
         filename = code.co_filename
         inside = known.get(filename)
         if inside is None:
-            inside = _is_internal(filename)
+            inside = is_internal(filename)
         if not inside:
             return SourceInfo(code, frame.f_lasti, name_stack)
         frame = frame.f_back

@@ -18,6 +18,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray, scalar_aval
 from xpr.core.config import state
 from xpr.core.context import Context, context
+from xpr.core.effects import refuse_exact
 from xpr.core.errors import (
     ConcretizationTypeError,
     TracerArrayConversionError,
@@ -26,7 +27,17 @@ from xpr.core.errors import (
     UnexpectedTracerError,
     shown,
 )
-from xpr.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DebugInfo,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    effects_of,
+    joined_effects,
+)
 from xpr.core.source_info import SourceInfo
 from xpr.core.source_info import current as current_source
 
@@ -98,6 +109,20 @@ class set_current_trace:
 
     def __exit__(self, *_: object) -> None:
         context.trace = self._old
+
+
+class outside_programs:
+    """Makes operations inside a `with` block compute at once, whatever is traced around it."""
+
+    __slots__ = ("_old",)
+
+    def __enter__(self) -> None:
+        self._old = context.trace, context.source, context.axis_env, context.name_stack
+        context.trace, context.source = context.eager, None
+        context.axis_env, context.name_stack = (), ""
+
+    def __exit__(self, *_: object) -> None:
+        context.trace, context.source, context.axis_env, context.name_stack = self._old
 
 
 def is_eager() -> bool:
@@ -396,7 +421,8 @@ class JaxprTrace(Trace):
         source = context.source or current_source(context.name_stack)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in found]
-            self.eqns.append(JaxprEqn(invars, outvars, primitive, params, source))
+            effects = effects_of(primitive, params)
+            self.eqns.append(JaxprEqn(invars, outvars, primitive, params, source, effects))
             return [JaxprTracer(self, v.aval, v, source) for v in outvars]
         var = Var(found)
         self.eqns.append(JaxprEqn(invars, [var], primitive, params, source))
@@ -410,7 +436,7 @@ class JaxprTrace(Trace):
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Sequence[Any]:
-        operands, closed, count = self._trace_call(fun, args)
+        operands, closed, count = self._trace_call(primitive, fun, args)
         params = params | {"call_jaxpr": closed, "jvp": jvp, "num_consts": count}
         return self.process_primitive(primitive, operands, params)
 
@@ -423,15 +449,16 @@ class JaxprTrace(Trace):
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Sequence[Any]:
-        operands, closed, count = self._trace_call(fun, args)
+        operands, closed, count = self._trace_call(primitive, fun, args)
         params = params | {"call_jaxpr": closed, "fwd": fwd, "bwd": bwd, "num_consts": count}
         return self.process_primitive(primitive, operands, params)
 
     def _trace_call(
-        self, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
+        self, primitive: Any, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
     ) -> tuple[list[Any], ClosedJaxpr, int]:
         """Operands, program and the number of operands in front that `fun` closes over."""
         closed = trace_to_jaxpr(fun, [get_aval(x) for x in args])
+        refuse_exact(closed.effects, f"{primitive}, whose rules stand for its program")
         closed, outer = hoist_consts(closed)
         return [*outer, *args], closed, len(outer)
 
@@ -444,7 +471,7 @@ class JaxprTrace(Trace):
         outvars = [self.atom(x) for x in out]
         if self._droppable:
             self._remove_unused(outvars)
-        effects = frozenset().union(*(e.effects for e in self.eqns)) if self.eqns else frozenset()
+        effects = joined_effects(self.eqns)
         jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, effects, self.debug_info)
         return ClosedJaxpr(jaxpr, self.consts)
 

@@ -132,7 +132,7 @@ class CompiledProgram:
         self.lowered: LoweredModule | None = None
         self.executable: Executable | None = None
         self.vmfb: bytes | None = None
-        if computed:
+        if computed or small.effects:
             self._load()
         self.direct = (
             self._routes == [("out", i) for i in range(len(self._routes))] and not self.donate

@@ -42,6 +42,7 @@ FAMILIES: tuple[str, ...] = (
     "scan",
     "while_loop",
     "linear_solve",
+    "callback",
 )
 
 

@@ -42,7 +42,7 @@ def _varying(jaxpr: Jaxpr, n_const: int) -> set[Var]:
     """The variables that differ from step to step."""
     varying = set(jaxpr.invars[n_const:])
     for eqn in jaxpr.eqns:
-        if any(isinstance(v, Var) and v in varying for v in eqn.invars):
+        if eqn.effects or any(isinstance(v, Var) and v in varying for v in eqn.invars):
             varying.update(eqn.outvars)
     return varying
 
@@ -106,7 +106,10 @@ class SplitScan:
         def atoms(kind: str) -> list[Atom]:
             return [a for a, k in zip(self.atoms, self.kinds, strict=True) if k == kind]
 
-        once, _ = dce_jaxpr(known.replace(outvars=atoms("hoisted")), instantiate=True)
+        # Effects belong to the steps: they must not happen here once more.
+        silent = [eqn for eqn in known.eqns if not eqn.effects]
+        outside = known.replace(outvars=atoms("hoisted"), eqns=silent)
+        once, _ = dce_jaxpr(outside, instantiate=True)
         # Its sequences are never read, so that whole ones may stand for their slices.
         hoisted = iter(eval_jaxpr(once, consts, *operands))
         body = known.replace(outvars=[*known.outvars[:n_out], *atoms("stacked")])

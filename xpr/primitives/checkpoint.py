@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
+from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import (
     Atom,
     ClosedJaxpr,
@@ -150,6 +151,7 @@ def _linearize(
     trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: Params
 ) -> Any:
     nonzero = tuple(type(t) is not Zero for t in tangents)
+    refuse_exact(params["jaxpr"].effects, "differentiation of checkpoint, which computes again")
     policy = params["policy"]
     closed = params["jaxpr"] if policy is None else _inlined(params["jaxpr"])
     linearized = linearize_jaxpr(closed, nonzero)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
+from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, dce_jaxpr, eval_closed
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
@@ -250,6 +251,7 @@ def _batch_by_selection(
     """Examples that take different branches: all are computed, and each takes its own."""
     columns: list[list[Any]] = []
     for closed in branches:
+        refuse_exact(closed.effects, "vmap of cond with an index for each example")
         found, out_dims = batch_flat(as_function(closed), axis, operands, dims)
         columns.append([at_front(axis, x, d) for x, d in zip(found, out_dims, strict=True)])
     if len(branches) == 2:
@@ -269,7 +271,7 @@ def _batch_by_selection(
 
 def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
     """Drops results nobody reads, and the operands that no branch needs for the others."""
-    if not any(used_outputs):
+    if not any(used_outputs) and not eqn.effects:
         return None
     branches: Branches = eqn.params["branches"]
     used = _union([dce_jaxpr(b.jaxpr, used_outputs)[1] for b in branches])

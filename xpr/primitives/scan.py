@@ -375,7 +375,7 @@ def _dce(used_outputs: Sequence[bool], eqn: JaxprEqn) -> JaxprEqn | None:
     if all(marks) and all(used_outputs[n_carry:]):
         return eqn
     used = [*marks, *used_outputs[n_carry:]]
-    if not any(used):
+    if not any(used) and not eqn.effects:
         return None
     keep = [*(False for _ in consts), *marks, *(False for _ in xs)]
     jaxpr, used_in = dce_jaxpr(closed.jaxpr, used, keep)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
+from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
@@ -146,6 +147,8 @@ def _linearize(
     How often it runs is known only when it has, so there are no residuals to keep: the loop of
     the tangents serves forward mode and cannot be transposed.
     """
+    effects = params["cond_jaxpr"].effects | params["body_jaxpr"].effects
+    refuse_exact(effects, "linearization of while_loop, which runs the loop twice")
     loop = _Differentiated(tangents, params)
     with set_current_trace(trace.parent):
         out = list(while_p.bind(*primals, **params))
@@ -209,6 +212,8 @@ def _batch_with_own_ends(
     """
     condition: ClosedJaxpr = params["cond_jaxpr"]
     body: ClosedJaxpr = params["body_jaxpr"]
+    where = "vmap of while_loop with an end for each example"
+    refuse_exact(condition.effects | body.effects, where)
     n_cond, n_body = len(cond_consts[0]), len(body_consts[0])
     start = [at_front(axis, x, d) for x, d in carry]
 

@@ -1,0 +1,38 @@
+"""Effects: what equations do beside computing their results.
+
+An equation with effects is never removed, whether or not its results are read. Programs run their
+effects in the order in which they were traced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A kind of effect. One that is not `exact` may be repeated by transformations."""
+
+    name: str
+    exact: bool
+    ordered: bool
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+DEBUG = Effect("Debug", exact=False, ordered=False)
+ORDERED_DEBUG = Effect("OrderedDebug", exact=False, ordered=True)
+IO = Effect("IO", exact=True, ordered=False)
+ORDERED_IO = Effect("OrderedIO", exact=True, ordered=True)
+
+Effects = frozenset[Any]
+NONE: Effects = frozenset()
+
+
+def refuse_exact(effects: Effects, where: str) -> None:
+    """NotImplementedError if an effect must happen once each time, which `where` cannot promise."""
+    exact = sorted(e.name for e in effects if e.exact)
+    if exact:
+        raise NotImplementedError(f"{' and '.join(exact)} effects are not supported in {where}")

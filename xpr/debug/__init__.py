@@ -1,0 +1,19 @@
+"""Looking into programs while they run: JAX's module of that name."""
+
+from __future__ import annotations
+
+from xpr.debug.breakpoints import breakpoint as breakpoint
+from xpr.debug.callbacks import debug_callback as callback
+from xpr.debug.callbacks import debug_print as print
+from xpr.debug.shardings import inspect_array_sharding as inspect_array_sharding
+from xpr.debug.shardings import visualize_array_sharding as visualize_array_sharding
+from xpr.debug.shardings import visualize_sharding as visualize_sharding
+
+__all__ = [
+    "breakpoint",
+    "callback",
+    "inspect_array_sharding",
+    "print",
+    "visualize_array_sharding",
+    "visualize_sharding",
+]
