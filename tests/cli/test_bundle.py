@@ -57,6 +57,31 @@ def test_a_bundle_is_inspected_run_and_measured(call: Call, bundle: Path) -> Non
     assert re.match(r"runtime +cpu\nload +\S+ \w+\nfirst call +\S+ \w+\nlater calls ", out)
 
 
+def test_sizes_may_be_left_open(call: Call, folder: Path) -> None:
+    arguments = ("compile", "model.py:affine", "--args", "f32[b,8]", "scale=f32[]")
+    done = call(*arguments, "--constraint", "b <= 16", "-o", "open.xpr")
+    assert (done.status, done.err) == (0, "")
+    assert "  input    args[0]: f32[b,8]\n" in call("inspect", "open.xpr").out
+    np.save("scale.npy", np.float32(2))
+    inputs = ("--input", "some.npy", "scale.npy")
+    for count in (1, 5):
+        x = np.arange(8 * count, dtype=np.float32).reshape(count, 8)
+        np.save("some.npy", x)
+        done = call("run", "open.xpr", *inputs, "--output", "y.npy")
+        assert done == (0, f"y.npy: f32[{count},8]\n", "")
+        np.testing.assert_array_equal(np.load("y.npy"), x * 2 + 1)
+    np.save("some.npy", np.ones((17, 8), np.float32))
+    done = call("run", "open.xpr", *inputs)
+    assert done.status == 1
+    assert "the constraint b <= 16 does not hold for b = 17" in done.err
+    assert call("bench", "open.xpr", "--seconds", "0.01").status == 0
+
+    assert call(*arguments, "-o", "open.vmfb").status == 0
+    assert "main(f32[?,8], f32[]) -> (f32[?,8])" in call("inspect", "open.vmfb").out
+    done = call("run", "open.vmfb", *inputs)
+    assert done == (1, "", "xpr run: open.vmfb has sizes left open: run it from a bundle\n")
+
+
 def test_arguments_are_named_by_their_place(call: Call, bundle: Path) -> None:
     done = call("run", str(bundle), "--input", "x.npy", "x.npy")
     assert done == (1, "", "xpr run: argument args[1] must be f32[8], got f32[4,8] in x.npy\n")

@@ -98,7 +98,15 @@ def _add_compile(commands: _Commands) -> None:
         nargs="*",
         default=[],
         metavar="TYPE",
-        help="the types of the arguments, such as f32[8,64], i32[] or x=bf16[3] for one by name",
+        help="the types of the arguments, such as f32[8,64], i32[] or x=bf16[3] for one by name; "
+        "a size that is a name, as in f32[b,64], is left open",
+    )
+    parser.add_argument(
+        "--constraint",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help='what is required of open sizes, such as "b <= 64"',
     )
     parser.add_argument(
         "--target",

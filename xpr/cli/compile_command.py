@@ -24,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"a .vmfb is for one target, got {names}; write a bundle (.xpr)")
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}")
-    positional, named = parse_types(options.args)
+    positional, named = parse_types(options.args, options.constraint)
     function = load_function(options.function)
     with phase(f"tracing {options.function}"):
         exported = export(function)(*positional, **named)
@@ -46,9 +46,8 @@ def _targets(names: list[str]) -> list[ExportTarget]:
 
 
 def _write_module(exported: Exported, target: ExportTarget, output: Path) -> None:
-    from xpr.export.modules import compile_for, module_program  # noqa: PLC0415  loads the compiler
+    from xpr.export.modules import compile_for  # noqa: PLC0415  loads the compiler
 
-    program = module_program(exported.program.at(()), None)
     with phase(f"compiling {exported.fun_name} for {target.name}"):
-        data, _ = compile_for(program, target.target, exported.fun_name)
-    output.write_bytes(data)
+        module = compile_for(exported, target.target, None)
+    output.write_bytes(module.vmfb)

@@ -12,10 +12,11 @@ import numpy as np
 from xpr.cli.errors import CommandError, UsageError
 from xpr.cli.modules import DYNAMIC, describe, type_text
 from xpr.runtimes import registry
-from xpr.runtimes.base import ArrayType, ExecutableSignature
+from xpr.runtimes.base import ArrayType, ExecutableSignature, Shape
 from xpr.runtimes.bundle import MANIFEST, ArgumentType
 
 _ENTRY = "main"
+_OPEN = 8
 
 HostArray = np.ndarray[Any, Any]
 
@@ -28,6 +29,10 @@ class Program(ABC):
     """The types of the inputs, with `DYNAMIC` for sizes that are left open."""
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
+
+    def example_shapes(self, size: int) -> list[Shape]:
+        """The shapes of the inputs where each open size is `size`."""
+        return [shape for shape, _ in self.inputs]
 
     @abstractmethod
     def __call__(self, arrays: Sequence[HostArray]) -> list[HostArray]:
@@ -81,8 +86,21 @@ class BundleProgram(Program):
         self.input_names = tuple(f"argument {kind.path}" for kind in self._bundle.inputs)
         self.output_names = tuple(kind.path for kind in self._bundle.outputs)
 
+    def example_shapes(self, size: int) -> list[Shape]:
+        return [kind.shape(_Same(size)) for kind in self._bundle.inputs]
+
     def __call__(self, arrays: Sequence[HostArray]) -> list[HostArray]:
         return [np.asarray(result) for result in self._bundle.call_flat(arrays)]
+
+
+class _Same(dict[str, int]):
+    """The same size for every name."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __missing__(self, name: str) -> int:
+        return self._size
 
 
 def _sizes(kind: ArgumentType) -> tuple[int, ...]:
@@ -141,12 +159,11 @@ def _fits(array: HostArray, kind: ArrayType) -> bool:
 
 
 def random_inputs(program: Program, seed: int = 0) -> list[HostArray]:
-    """Arrays of the inputs' types: normal numbers, or integers from 0 to 9; 1 for open sizes."""
+    """Arrays of the inputs' types: normal numbers, or integers from 0 to 9; 8 for open sizes."""
     rng = np.random.default_rng(seed)
     arrays = []
-    for shape, dtype in program.inputs:
-        sizes = [1 if size == DYNAMIC else size for size in shape]
+    for shape, (_, dtype) in zip(program.example_shapes(_OPEN), program.inputs, strict=True):
         exact = dtype.kind in "biu"
-        drawn = rng.integers(0, 10, sizes) if exact else rng.standard_normal(sizes)
+        drawn = rng.integers(0, 10, shape) if exact else rng.standard_normal(shape)
         arrays.append(np.asarray(drawn).astype(dtype))
     return arrays

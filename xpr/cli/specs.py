@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import xpr
 from xpr.cli.errors import CommandError, UsageError
 from xpr.core.config import state
 from xpr.core.dtypes import SHORT_NAMES, float0
+from xpr.export.symbolic import SymbolicScope, symbolic_shape
 
 _TYPE = re.compile(r"(?:(?P<keyword>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
 _DTYPES = {
@@ -22,36 +24,50 @@ _DTYPES = {
 }
 
 
-def parse_type(text: str) -> tuple[str | None, xpr.ShapeDtypeStruct]:
+def parse_type(
+    text: str, scope: SymbolicScope | None = None
+) -> tuple[str | None, xpr.ShapeDtypeStruct]:
     """The keyword, if one is given, and the type of an argument.
 
-    Dtypes are short (`f32`, `i8`, `u16`, `bf16`, `bool`) or have NumPy's names. Raises UsageError.
+    Dtypes are short (`f32`, `i8`, `u16`, `bf16`, `bool`) or have NumPy's names; sizes that are
+    names are left open, and belong to `scope`. Raises UsageError.
 
     >>> parse_type("f32[8,64]")
     (None, ShapeDtypeStruct(shape=(8, 64), dtype=float32))
     >>> parse_type("scale=bfloat16[]")
     ('scale', ShapeDtypeStruct(shape=(), dtype=bfloat16))
+    >>> parse_type("f32[b,64]")[1].shape
+    (b, 64)
     """
     match = _TYPE.fullmatch(text.replace(" ", ""))
     if match is None:
         raise UsageError(f"a type is written like f32[8,64], i32[] or x=bf16[3], got {text!r}")
-    sizes = [size for size in match["shape"].split(",") if size]
-    if not all(size.isdecimal() for size in sizes):
-        raise UsageError(f"sizes must be numbers, got {match['shape']!r} in {text!r}")
     dtype = _DTYPES.get(match["dtype"])
     if dtype is None:
         raise UsageError(f"unknown dtype {match['dtype']!r} in {text!r}")
     if dtype.name in ("float64", "int64", "uint64", "complex128") and not state.enable_x64:
         raise UsageError(f"{text!r} has a 64-bit type: set XPR_ENABLE_X64=1 to keep these")
-    return match["keyword"], xpr.ShapeDtypeStruct([int(size) for size in sizes], dtype)
+    try:
+        shape = symbolic_shape(match["shape"], scope=scope or SymbolicScope())
+    except ValueError as error:
+        raise UsageError(f"the sizes of {text!r} cannot be read: {error}") from error
+    if any(isinstance(size, int) and size < 0 for size in shape):
+        raise UsageError(f"sizes cannot be negative, got {text!r}")
+    return match["keyword"], xpr.ShapeDtypeStruct(shape, dtype)
 
 
-def parse_types(texts: list[str]) -> tuple[list[Any], dict[str, Any]]:
+def parse_types(
+    texts: Sequence[str], constraints: Sequence[str] = ()
+) -> tuple[list[Any], dict[str, Any]]:
     """The types of positional arguments, and those of arguments by name."""
+    try:
+        scope = SymbolicScope(constraints)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for text in texts:
-        keyword, struct = parse_type(text)
+        keyword, struct = parse_type(text, scope)
         if keyword is None:
             if named:
                 raise UsageError(f"{text!r} has no name and follows arguments that have one")
