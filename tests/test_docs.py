@@ -13,7 +13,10 @@ import pytest
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "transformations").glob("*.md"))
 # Pages whose examples are run, beside those of the transformations.
-PAGES_WITH_EXAMPLES = [*PAGES, *(ROOT / "docs" / f"{p}.md" for p in ("control_flow", "devices"))]
+PAGES_WITH_EXAMPLES = [
+    *PAGES,
+    *(ROOT / "docs" / f"{p}.md" for p in ("control_flow", "deploy", "devices")),
+]
 
 
 def test_table_of_primitives_is_up_to_date() -> None:
