@@ -161,3 +161,13 @@ def test_donated_arrays_are_gone(name: str) -> None:
     assert x.is_deleted()
     with pytest.raises(RuntimeError, match="deleted"):
         x + 1
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_donated_array_may_be_returned(name: str) -> None:
+    device = device_of(name)
+    x = xpr.device_put(np.arange(4.0), device)
+    same_values, more = xpr.jit(lambda v: (v, v + 1), donate_argnums=0)(x)
+    assert x.is_deleted()
+    same(same_values, [0, 1, 2, 3], device)
+    same(more, [1, 2, 3, 4], device)

@@ -147,6 +147,17 @@ def check_shardings_of_results() -> None:
     assert compiled.output_shardings == on(D2)
 
 
+def check_stages_stay_on_their_device() -> None:
+    x, y = xpr.device_put(np.ones(3), D1), xpr.device_put(np.ones(3), D2)
+    compiled = xpr.jit(lambda a: a + 2).lower(x).compile()
+    assert compiled.input_shardings == ((on(D1),), {})
+    assert compiled(x).devices() == compiled(np.ones(3, "f4")).devices() == {D1}
+    with pytest.raises(ValueError, match=r"compiled for CpuDevice\(id=1\)"):
+        compiled(y)
+    moving = xpr.jit(lambda a: a + 2, device=D2).lower(x).compile()
+    assert moving(x).devices() == {D2}
+
+
 def check_closed_over_arrays_are_taken_along() -> None:
     c = xpr.device_put(np.full(2, 3.0), D1)
     f = xpr.jit(lambda a: (a + c, c))

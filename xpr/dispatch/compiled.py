@@ -122,7 +122,9 @@ class CompiledProgram:
         self.closed = ClosedJaxpr(small.replace(constvars=constvars), consts)
         self.kept = tuple(i for i, u in enumerate(used) if u)
         self.donate = tuple(donate)
-        self.donated_kept = tuple(k for k, i in enumerate(self.kept) if i in set(donate))
+        # What is handed back as it came is given up after the call, not written to.
+        written = {i for i in donate if ("in", i) not in self._routes}
+        self.donated_kept = tuple(k for k, i in enumerate(self.kept) if i in written)
         self.all_kept = len(self.kept) == len(jaxpr.invars)
         self._const_buffers: list[Buffer] = [
             array_from_host(np.array(c), get_aval(c), device)._buffers[0] for c in consts

@@ -259,7 +259,7 @@ class JittedFunction:
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
         fixed = self._options.device is not None
-        device = self._device_for(traced, parts)
+        device = self.device_for(traced, parts)
         program = self.program_for(traced, device, parts.donated)
         out = program(parts.leaves)
         if fixed:
@@ -274,8 +274,13 @@ class JittedFunction:
                 self._fast[key] = entry
         return out
 
-    def _device_for(self, traced: TracedProgram, parts: CallParts) -> Device:
-        """Where a call runs. ValueError for arguments that belong on different devices."""
+    def device_for(
+        self, traced: TracedProgram, parts: CallParts, otherwise: Device | None = None
+    ) -> Device:
+        """Where a call runs: `otherwise`, or on the default device, if nothing says it.
+
+        Raises ValueError for arguments that belong on different devices.
+        """
         options = self._options
         if options.device is None or options.shardings is not None:
             several = {a.device for a in parts.leaves if type(a) is ArrayImpl and a._committed}
@@ -289,7 +294,8 @@ class JittedFunction:
                 )
                 options.shardings.check_results(traced.out_tree)
             if options.device is None:
-                return common_device(parts.leaves, name_of(self._fun), names)[0]
+                device, chosen = common_device(parts.leaves, name_of(self._fun), names)
+                return device if chosen or otherwise is None else otherwise
         return options.device
 
     # ---- stages, also used by `trace`, `lower` and `compile`

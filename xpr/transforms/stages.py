@@ -10,7 +10,6 @@ from xpr import tree_util
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled
-from xpr.dispatch.placement import default_device
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
@@ -60,22 +59,6 @@ class _Stage:
         )
 
     @property
-    def _place(self) -> SingleDeviceSharding:
-        return SingleDeviceSharding(self._function.options.device or default_device())
-
-    @property
-    def input_shardings(self) -> Any:
-        """Where the arguments go, as (args, kwargs)."""
-        count = self._traced.in_tree.num_leaves
-        return tree_util.tree_unflatten(self._traced.in_tree, [self._place] * count)
-
-    @property
-    def output_shardings(self) -> Any:
-        """Where the results are."""
-        count = self._traced.out_tree.num_leaves
-        return tree_util.tree_unflatten(self._traced.out_tree, [self._place] * count)
-
-    @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Indices of the flat arguments whose buffers may be overwritten."""
         return self._parts.donated
@@ -112,7 +95,7 @@ class Lowered(_Stage):
         platform: str | None,
     ) -> None:
         super().__init__(function, parts, traced)
-        device = function.options.device or default_device()
+        device = function.device_for(traced, parts)
         self._device: Device = device
         name = platform or device.runtime.target
         # The reference runtime interprets jaxprs; its text is the portable one of the CPU.
@@ -167,6 +150,12 @@ class Compiled(_Stage):
                 f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
                 "jitted function itself inside a transformation"
             )
+        device = self._function.device_for(self._traced, parts, self._program.device)
+        if device is not self._program.device:
+            raise ValueError(
+                f"Compiled object called with arrays on {device!r}: {self.fun_name} was compiled "
+                f"for {self._program.device!r}"
+            )
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
             if found.shape != want.shape or found.dtype != want.dtype:
@@ -178,6 +167,20 @@ class Compiled(_Stage):
                     f"with type {found.str_short()}"
                 )
         return tree_util.tree_unflatten(self._traced.out_tree, self._program(parts.leaves))
+
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments go, as (args, kwargs)."""
+        return self._spread(self._traced.in_tree)
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results are."""
+        return self._spread(self._traced.out_tree)
+
+    def _spread(self, tree: Any) -> Any:
+        place = SingleDeviceSharding(self._program.device)
+        return tree_util.tree_unflatten(tree, [place] * tree.num_leaves)
 
     def as_text(self) -> str:
         """The StableHLO that was compiled."""
