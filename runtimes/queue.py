@@ -232,7 +232,7 @@ class DeviceQueue:
         self._changed = threading.Condition()
         self._jobs: deque[Job] = deque()  # the first of them is the one that runs
         self._thread: threading.Thread | None = None
-        self._ending = False
+        self._ending = _is_ending
         self.failures: list[Failure] = []
 
     def is_mine(self) -> bool:
@@ -282,15 +282,16 @@ class DeviceQueue:
                 self._changed.wait_for(lambda: len(self._jobs) < LIMIT)
 
     def _put(self, job: Job) -> None:
+        # An interrupt may come between any two lines: none of them leaves a job that nobody runs.
         with self._changed:
-            self._jobs.append(job)
-            if self._thread is None:
+            if self._thread is None or not self._thread.is_alive():
                 # A thread that is no daemon would be waited for before anybody could end it.
                 self._thread = threading.Thread(
                     target=self._work, name=f"xpr {self._device}", daemon=True
                 )
                 self._thread.start()
             self._changed.notify_all()
+            self._jobs.append(job)
 
     def _work(self) -> None:
         while True:
@@ -348,6 +349,7 @@ def check_donations(buffers: Sequence[Any], donated: Iterable[int]) -> None:
 
 _lock = threading.Lock()
 _queues: list[DeviceQueue] = []
+_is_ending = False
 
 
 def queue_of(device: Device) -> DeviceQueue:
@@ -380,6 +382,8 @@ def barrier() -> None:
 
 def finish_all() -> None:
     """At the end of the process: see `DeviceQueue.finish`."""
+    global _is_ending
+    _is_ending = True
     for queue in list(_queues):
         queue.finish()
 

@@ -364,6 +364,23 @@ print(z.is_ready())
     assert script(body) == "False\n"
 
 
+def test_the_process_may_end_while_a_gpu_works() -> None:
+    body = """
+try:
+    device = xpr.devices("vulkan")[0]
+except RuntimeError:
+    print("False")
+    sys.exit()
+y = xpr.device_put(np.ones((256, 256), "float32"), device)
+f = xpr.jit(lambda v: v @ v * 0.001)
+f(y).block_until_ready()
+for _ in range(20):
+    y = f(y)
+print(y.is_ready())
+"""
+    assert script(body) == "False\n"
+
+
 def test_a_forked_child_has_the_results() -> None:
     body = """
 y = double(double(x))

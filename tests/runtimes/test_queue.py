@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -21,6 +22,9 @@ from xpr.runtimes.base import (
     deleted_error,
 )
 from xpr.runtimes.queue import DeviceQueue, PendingBuffer, queue_of
+
+from .programs import CALLING, f32, load
+from .programs import put as host
 
 F4 = ((4,), np.dtype(np.float32))
 
@@ -220,3 +224,37 @@ def test_at_the_end_only_what_has_effects_is_awaited(device: Device) -> None:
         dropped.host_view()
     (now,) = queue.submit(program(device, lambda a: a + 1), [x], None)
     np.testing.assert_array_equal(now.host_view(), [2, 3, 4, 5])
+
+
+def test_what_a_function_of_this_process_raises() -> None:
+    kind = f32(100)
+
+    def sort(a: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if a[0] < 0:
+            raise ZeroDivisionError("below zero")
+        return np.sort(a)
+
+    def unused(*_: Any) -> Any:
+        raise AssertionError("not part of the program")
+
+    flags, half = ((3,), np.dtype(bool)), ((), np.dtype(ml_dtypes.bfloat16))
+    calls = (
+        HostCall("sort", sort, (kind,), (kind,)),
+        HostCall("split", unused, (kind, flags), (kind, half)),
+        HostCall("tell", unused, (kind,), ()),
+        HostCall("make", unused, (), (kind,)),
+    )
+    sorter = load(CALLING, "sort", [kind], [kind], host_calls=calls)
+    queue = queue_of(sorter.device)
+    event = hold(queue)
+    good, bad = np.arange(100, 0, -1, dtype="float32"), np.full(100, -1, "float32")
+    (first,) = queue.submit(sorter, [host(good)], "line 1")
+    (second,) = queue.submit(sorter, [host(bad)], "line 2")
+    (third,) = queue.submit(sorter, [second], "line 3")
+    event.set()
+    np.testing.assert_array_equal(first.host_view(), 2 * np.sort(good))
+    for buffer in (second, third):
+        with pytest.raises(ZeroDivisionError, match="below zero") as caught:
+            buffer.hal_view()
+        assert "called at line 2" in caught.value.__notes__[0]
+        assert [e.name for e in caught.traceback][-1] == "sort"
