@@ -15,7 +15,7 @@ PAGES = sorted((ROOT / "docs" / "transformations").glob("*.md"))
 # Pages whose examples are run, beside those of the transformations.
 PAGES_WITH_EXAMPLES = [
     *PAGES,
-    *(ROOT / "docs" / f"{p}.md" for p in ("control_flow", "deploy", "devices")),
+    *(ROOT / "docs" / f"{p}.md" for p in ("callbacks", "control_flow", "deploy", "devices")),
 ]
 
 

@@ -11,6 +11,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.primitives import custom as p
+from xpr.primitives._custom_linear import linear_call_p, remat_opt_p
 
 
 def _call_lower(
@@ -35,6 +36,8 @@ def _no_forward_mode(ctx: LoweringContext, *_: Value, **__: Any) -> Any:
 register(p.custom_jvp_call_p, _call_lower)
 register(p.custom_vjp_call_p, _call_lower)
 register(p.custom_vmap_call_p, _call_lower)
+register(linear_call_p, _call_lower)
+register(remat_opt_p, _call_lower)
 register(p.custom_lin_p, _no_forward_mode)
 register(p.stop_gradient_p, _same)
 register(p.name_p, _same)

@@ -24,6 +24,7 @@ from xpr.interpreters.batching import (
 )
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
+from xpr.primitives import _custom_linear as _custom_linear
 from xpr.primitives import _ops as ops
 from xpr.primitives.rules import ElementwiseBatch, LinearJVP, NoTangent
 

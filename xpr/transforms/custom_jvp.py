@@ -136,6 +136,11 @@ class SymbolicZero:
         self.aval = aval
 
     @staticmethod
+    def from_primal_value(val: Any) -> SymbolicZero:
+        """The zero tangent of an array."""
+        return SymbolicZero(zero_tangent(val).aval)
+
+    @staticmethod
     def of(tangent: Any) -> Any:
         """The tangent as the user's rule sees it."""
         return SymbolicZero(tangent.aval) if type(tangent) is Zero else tangent

@@ -11,7 +11,15 @@ from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
-from xpr.interpreters.zeros import Zero, is_float0, tangent_aval
+from xpr.interpreters.zeros import (
+    Zero,
+    instantiate,
+    is_float0,
+    tangent_aval,
+    zero_tangent,
+)
+from xpr.primitives import _ops as ops
+from xpr.primitives._custom_linear import remat_opt_call
 from xpr.primitives.custom import custom_vjp_call_p
 from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
@@ -29,6 +37,44 @@ class CustomVJPPrimal:
     def __init__(self, value: Any, perturbed: bool) -> None:
         self.value = value
         self.perturbed = perturbed
+
+
+def custom_vjp_primal_tree_values(tree: Any) -> Any:
+    """The values of a tree of `CustomVJPPrimal`s, as forward rules with `symbolic_zeros` get them.
+
+    Raises TypeError for another leaf.
+
+    >>> custom_vjp_primal_tree_values({"a": CustomVJPPrimal(3.0, True)})
+    {'a': 3.0}
+    """
+
+    def value(leaf: Any) -> Any:
+        if not isinstance(leaf, CustomVJPPrimal):
+            raise TypeError(f"expected CustomVJPPrimal leaves, got one of type {type(leaf)}")
+        return leaf.value
+
+    return tree_util.tree_map(value, tree)
+
+
+def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
+    """The zero tangent of each array in the tree `val`, as a rule of derivatives may return it.
+
+    With `symbolic_zeros` these are `SymbolicZero`s. Tangents of integers have the type `float0`.
+
+    >>> import xpr.numpy as jnp
+    >>> zero_from_primal({"a": jnp.ones(2)})
+    {'a': Array([0., 0.], dtype=float32)}
+    """
+
+    def zero(x: Any) -> Any:
+        if symbolic_zeros:
+            return SymbolicZero.from_primal_value(x)
+        tangent = zero_tangent(x)
+        made = instantiate(tangent)
+        # A scalar zero is a NumPy number until an operation makes an array of it.
+        return made if is_float0(tangent.aval) else ops.convert(made, tangent.aval.dtype)
+
+    return tree_util.tree_map(zero, val)
 
 
 class custom_vjp:
@@ -60,7 +106,7 @@ class custom_vjp:
         self.nondiff = NondiffArguments(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
-        self.symbolic_zeros = False
+        self.symbolic_zeros = self.optimize_remat = False
 
     def defvjp(
         self,
@@ -72,12 +118,18 @@ class custom_vjp:
         """Sets the two rules.
 
         With `symbolic_zeros`, `fwd` gets objects with `.value` and `.perturbed` in place of arrays,
-        and `bwd` gets `SymbolicZero`s for cotangents known to be zero.
+        and `bwd` gets `SymbolicZero`s for cotangents known to be zero. With `optimize_remat`, the
+        function itself is called where it turns out that nothing reads the residuals of `fwd`,
+        such as the first run of a `checkpoint`.
         """
         check_callable(fwd, "custom_vjp.defvjp")
         check_callable(bwd, "custom_vjp.defvjp")
-        del optimize_remat  # nothing here runs fwd where the function would do
+        if symbolic_zeros and optimize_remat:
+            raise NotImplementedError(
+                "remat optimization for custom_vjp does not support symbolic zeros"
+            )
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+        self.optimize_remat = optimize_remat
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = name_of(self.fun)
@@ -95,10 +147,13 @@ class custom_vjp:
             return out_tree.flatten(self.fun(*rebuild(tree_util.tree_unflatten(tree, flat))))
 
         rules = _FlatRules(self, name, tree, fixed, rebuild, out_tree)
+        forward = rules.forward
+        if self.optimize_remat:
+            forward = functools.partial(rules.optimized_forward, flat_fun)
         out = context.trace.process_custom_vjp_call(
             custom_vjp_call_p,
             flat_fun,
-            _named(rules.forward, self.fwd),
+            _named(forward, self.fwd),
             _named(rules.backward, self.bwd),
             leaves,
             {"name": name, "symbolic_zeros": self.symbolic_zeros},
@@ -168,6 +223,23 @@ class _FlatRules:
             if not is_valid_value(x):
                 raise TypeError(f"{who} returned a value of type {type(x)}, which is no array")
         return kept, leaves
+
+    def optimized_forward(
+        self,
+        fun: Callable[..., list[Any]],
+        primals: Sequence[Any],
+        perturbed: Sequence[bool],
+    ) -> tuple[list[Any], list[Any]]:
+        """The forward rule as a call that becomes one of `fun` if nothing reads the residuals."""
+        counts: list[int] = []
+
+        def fwd(*xs: Any) -> list[Any]:
+            kept, leaves = self.forward(xs, perturbed)
+            counts.append(len(kept))
+            return [*kept, *leaves]
+
+        found = remat_opt_call(fwd, fun, primals)
+        return found[: counts[0]], found[counts[0] :]
 
     def backward(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         bwd = self.function.bwd
