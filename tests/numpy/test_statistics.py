@@ -364,6 +364,8 @@ def test_empty_quantiles_are_nan() -> None:
         ),
         (lambda: jnp.unwrap(COMPLEX), ValueError, "does not support complex"),
         (lambda: jnp.hanning(-1), ValueError, "nonnegative, got -1"),
+        (lambda: jnp.histogram(M, bins=0), ValueError, "at least one bin, got bins=0"),
+        (lambda: jnp.sort(M, axis=1.5), TypeError, "an axis must be an integer, got 1.5"),
         (lambda: jnp.ix_(M), ValueError, "must be 1-dimensional"),
         (lambda: jnp.ix_(jnp.array([True])), NotImplementedError, "Boolean arguments"),
         (

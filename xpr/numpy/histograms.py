@@ -111,6 +111,8 @@ def histogram_bin_edges(
     if _shape_of_edges(bins):
         return convert(as_array(as_operand("histogram_bin_edges", bins, 1)), x.dtype)
     count = operator.index(bins)
+    if count < 1:
+        raise ValueError(f"histogram requires at least one bin, got bins={count}")
     if range is None:
         low, high = (min(x), max(x)) if x.size else (x.dtype.type(0), x.dtype.type(1))
     else:

@@ -78,7 +78,15 @@ def canonicalize_axis(axis: Any, ndim: int) -> int:
 
     Out of range it raises NumPy's AxisError, which is a ValueError and an IndexError.
     """
-    index = axis if type(axis) is int else operator.index(axis)
+    if type(axis) is int or isinstance(axis, Array):
+        index = operator.index(axis)  # for a traced axis the error says so
+    else:
+        try:
+            index = operator.index(axis)
+        except TypeError:
+            raise TypeError(
+                f"an axis must be an integer, got {axis!r} of type {type(axis).__name__}"
+            ) from None
     if -ndim <= index < ndim:
         return index + ndim if index < 0 else index
     raise np.exceptions.AxisError(index, ndim)
@@ -91,8 +99,8 @@ def canonicalize_axes(axes: Any, ndim: int) -> Shape:
     try:
         return (canonicalize_axis(axes, ndim),)
     except TypeError:
-        if isinstance(axes, Array):  # a traced axis: the error says so
-            raise
+        if isinstance(axes, Array) or not isinstance(axes, Iterable):
+            raise  # a traced axis, or none at all: the error says so
         return tuple(canonicalize_axis(a, ndim) for a in axes)
 
 
