@@ -19,6 +19,7 @@ from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree_api import Diagnostic
 from xpr.lowering.targets.base import Target
+from xpr.lowering.vm_code import with_copies
 
 # The compiler recurses over nested and chained operations; other threads than the main one have
 # only 512 kB on macOS. Only the pages in use cost memory.
@@ -29,6 +30,11 @@ _TEXT_NAME = "stablehlo"
 
 # IREE ends the process when it cannot write its intermediate files, so we look first.
 _TEMPORARY_BYTES = 4 << 20
+
+# Operations that become branches in the code of a module, which is changed then (`vm_code.py`).
+# The number is the revision of that change: it tells the modules in the cache apart.
+_WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
+_BRANCHES_REVISION = "branches copy 1"
 
 
 DebugText = Callable[[], str]
@@ -86,12 +92,18 @@ def _cache_key(text: str, target: Target, flag_sets: list[FlagSet], verify: bool
     digest = hashlib.sha256()
     parts = [iree_api.version(), target.name, target.machine_key(), str(verify)]
     parts += ["\n".join(flags) for flags in flag_sets]
+    if _has_branches(text):
+        parts.append(_BRANCHES_REVISION)
     for part in (*parts, text):
         data = part.encode()
         # The length before each part keeps different splits of the same bytes apart.
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.digest()
+
+
+def _has_branches(text: str) -> bool:
+    return any(name in text for name in _WITH_BRANCHES)
 
 
 def _start(
@@ -157,7 +169,7 @@ def _compile(
     for flags in flag_sets:
         module, diagnostics = iree_api.compile_module(text, flags, name=_TEXT_NAME, verify=verify)
         if module is not None:
-            return module
+            return with_copies(module) if _has_branches(text) else module
     if debug_text is None:
         return _Failure(text, diagnostics)
     # The plainest flags leave the program closest to what was written. Should the compile succeed
@@ -167,7 +179,7 @@ def _compile(
     module, diagnostics = iree_api.compile_module(
         located, flag_sets[-1], name=_TEXT_NAME, verify=True
     )
-    return module if module is not None else _Failure(located, diagnostics)
+    return with_copies(module) if module is not None else _Failure(located, diagnostics)
 
 
 def _check_temporary_directory() -> None:

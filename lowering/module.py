@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -228,6 +228,8 @@ class ModuleBuilder:
         sources: dict[Var, frozenset[Var]] = {}
         for index, eqn in enumerate(jaxpr.eqns):
             ctx.source = eqn.source_info
+            if ctx.makes_dispatches:
+                self._limit_fusion(ctx, eqn, env, sources)
             operands = [read(a) for a in eqn.invars]
             ctx.in_avals = [a.aval for a in eqn.invars]
             ctx.out_avals = [v.aval for v in eqn.outvars]
@@ -242,7 +244,8 @@ class ModuleBuilder:
                         f"its abstract rule {aval.str_short()}"
                     )
                 env[var] = value
-            self._limit_fusion(ctx, eqn, env, sources)
+            if ctx.makes_dispatches:
+                self._end_fusion(ctx, eqn, env, sources)
             self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
             self.flops += sum(a.size for a in out_avals)
             for var in dead.get(index, ()):
@@ -257,23 +260,34 @@ class ModuleBuilder:
         env: dict[Var, Value],
         sources: dict[Var, frozenset[Var]],
     ) -> None:
-        """Puts a barrier where IREE might fuse more operands than one dispatch can take.
+        """Puts operands behind barriers where IREE might fuse more than one dispatch can take.
 
         A dispatch has at most 32 bindings; a longer fused sum compiles, and cannot be loaded.
+        `sources` holds what a variable may be fused with: the arrays it was computed from.
         """
-        read = frozenset[Var]().union(
-            *(sources.get(a, frozenset((a,))) for a in eqn.invars if isinstance(a, Var))
-        )
-        if len(read) > _MAX_BINDINGS and not ctx.in_region:
-            for v in eqn.outvars:
-                x = env[v]
-                env[v] = ctx.assign(
-                    f"util.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype
-                )
-                sources[v] = frozenset((v,))
-        else:
-            for v in eqn.outvars:
-                sources[v] = read
+        operands = {a for a in eqn.invars if isinstance(a, Var)}
+        if len(operands) > _MAX_BINDINGS:
+            return  # its results get the barriers
+        fused = [v for v in operands if len(sources.get(v, ())) > 1]
+        fused.sort(key=lambda v: (len(sources[v]), eqn.invars.index(v)))
+        while fused and len(_sources_of(operands, sources)) > _MAX_BINDINGS:
+            v = fused.pop()
+            env[v] = ctx.barrier(env[v])
+            sources[v] = frozenset((v,))
+
+    def _end_fusion(
+        self,
+        ctx: LoweringContext,
+        eqn: JaxprEqn,
+        env: dict[Var, Value],
+        sources: dict[Var, frozenset[Var]],
+    ) -> None:
+        """Notes what the results of `eqn` may be fused with."""
+        found = _sources_of((a for a in eqn.invars if isinstance(a, Var)), sources)
+        for v in eqn.outvars:
+            if len(found) > _MAX_BINDINGS:
+                env[v] = ctx.barrier(env[v])
+            sources[v] = frozenset((v,)) if len(found) > _MAX_BINDINGS else found
 
     def inline(
         self,
@@ -366,6 +380,11 @@ _MAX_FUSED = 16
 
 # Some room is left for the results and for operands that a rule adds.
 _MAX_BINDINGS = 20
+
+
+def _sources_of(variables: Iterable[Var], sources: dict[Var, frozenset[Var]]) -> frozenset[Var]:
+    """The arrays that `variables` were computed from without a dispatch between."""
+    return frozenset[Var]().union(*(sources.get(v, frozenset((v,))) for v in variables))
 
 
 def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:

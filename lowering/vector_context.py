@@ -123,6 +123,7 @@ class VectorContext(LoweringContext):
         self.work = [0]
 
     formulas_inline = True
+    makes_dispatches = False
 
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The rule of a primitive on registers."""

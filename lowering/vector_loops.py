@@ -7,6 +7,7 @@ vectors; sequences and stacked results stay in memory and are read and written a
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,9 @@ from xpr.lowering.vector_context import (
 )
 from xpr.lowering.vector_nested import nested_while
 from xpr.lowering.vector_rules import program
+
+# What IREE lets a dispatch read and write.
+_MAX_BINDINGS = 32
 
 # Beyond these the plain form is as good, or compiling takes too long.
 _MAX_STATE = 4096
@@ -90,13 +94,16 @@ class _Dispatch:
         number = ctx.module.next_region()
         self.region = VectorContext(ctx.module, f"v{number}_", ctx._indent + "  ")
         self.region.source = ctx.source
+        self._operands: set[str] = set()
 
     def operand(self, x: Value) -> Value:
         """A value of the program in memory, flat; registers are read from it."""
         register_element(x.dtype)
         # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does
         # so with what it knows to be one number repeated.
-        return _flat(self.outer, self.outer.unfolded(x))
+        flat = _flat(self.outer, self.outer.unfolded(x))
+        self._operands.add(flat.name)
+        return flat
 
     def held(self, x: Value) -> Value:
         """A value that does not change: in registers if it is small, else in memory."""
@@ -115,8 +122,15 @@ class _Dispatch:
     def finish(
         self, results: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
     ) -> list[Value]:
-        """Closes the dispatch, whose results are flat arrays; they get their own shapes."""
+        """Closes the dispatch, whose results are flat arrays; they get their own shapes.
+
+        NotInRegisters if it has more operands and results than a dispatch can have.
+        """
         ctx = self.outer
+        if len(self._operands) + len(results) > _MAX_BINDINGS:
+            read = set(re.findall(r"%\w+(?:#\d+)?", "\n".join(self.region.lines)))
+            if len(self._operands & read) + len(results) > _MAX_BINDINGS:
+                raise NotInRegisters("many arrays")
         memory = [_memory_type(s, d) for s, d in types]
         names = emit_dispatch(ctx, self.region.lines, results, memory)
         return [

@@ -24,8 +24,9 @@ def while_loop(
 ) -> list[Value]:
     """`stablehlo.while`: `condition` and `body` take a context and the carried values."""
     types = [(v.shape, v.dtype) for v in carried]
-    test = ctx.region(types, lambda inner, *values: [condition(inner, *values)])
-    return ctx.op("stablehlo.while", carried, types, regions=[test, ctx.region(types, body)])
+    test = ctx.region(types, lambda inner, *values: [condition(inner, *values)], control_flow=True)
+    step = ctx.region(types, body, control_flow=True)
+    return ctx.op("stablehlo.while", carried, types, regions=[test, step])
 
 
 def iterate_elements(

@@ -110,8 +110,8 @@ def select_at(
 ) -> Value | None:
     """`dynamic_update_slice` as a choice for every element, for the bodies of loops.
 
-    There IREE copies the array for an update in place, and where the index is carried along it may
-    lose the array ("ref is null"). None unless the update has size 1 or all of `x` on each axis.
+    There IREE copies the array for an update in place. None unless the update has size 1 or all of
+    `x` on each axis.
     """
     chosen: Value | None = None
     for axis, (start, size) in enumerate(zip(starts, update.shape, strict=True)):

@@ -449,7 +449,7 @@ def test_errors_of_branches() -> None:
 
 
 def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
-    """As an update in place, IREE loses the array: "ref is null"."""
+    """As an update in place, IREE lost the array: "ref is null"."""
 
     def f(x, i, t):
         return lax.while_loop(
@@ -466,6 +466,55 @@ def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
         expected[i] = 1
         expected = np.sin(expected)
     close(found, (expected, 7, 6.0))
+
+
+def test_carried_arrays_that_change_places_in_a_plain_loop() -> None:
+    x = np.linspace(0, 1, 3000, dtype="f4")
+
+    def body(s):
+        i, a, b, c, _last, total = s
+        window = lax.dynamic_update_slice(c, a[:7] + 1, (i,))
+        return i + 1, b, jnp.sin(a), window, total, (total + window.sum()) / 2
+
+    def f(x):
+        return lax.while_loop(lambda s: s[0] < 4, body, (0, x, -x, 2 * x, x[1], x[2]))
+
+    a, b, c, last, total = x, -x, 2 * x, x[1], x[2]
+    for i in range(4):
+        c = c.copy()
+        c[i : i + 7] = a[:7] + 1
+        a, b, last, total = b, np.sin(a), total, (total + c.sum()) / 2
+    for run in (f, xpr.jit(f)):
+        close(run(x), (4, a, b, c, last, total))
+    assert "stablehlo.while" in xpr.jit(f).lower(x).as_text()
+
+
+_MANY = 40
+
+
+@pytest.mark.parametrize("length", [3, 300])
+def test_loops_with_more_arrays_than_a_dispatch_takes(length: int) -> None:
+    """40 arrays, on registers or not, each from all before it or alone, also under a predicate."""
+    start = [np.linspace(0, 1, length, dtype="f4") + i for i in range(_MANY)]
+
+    def chain(i, xs):
+        total = xs[0]
+        for x in xs[1:]:
+            total = total * 0.5 + x
+        return i + 1, [total, *(x * 0.5 for x in xs[1:])]
+
+    def f(n, xs):
+        return lax.while_loop(lambda s: s[0] < n, lambda s: chain(*s), (0, xs))[1]
+
+    def expected(n):
+        xs = list(start)
+        for i in range(n):
+            xs = chain(i, xs)[1]
+        return tuple(xs)
+
+    close(xpr.jit(f)(2, start), expected(2))
+    batched = xpr.vmap(f, (0, None))(np.array([1, 3]), start)
+    close(batched, tuple(np.stack(two) for two in zip(expected(1), expected(3), strict=True)))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])

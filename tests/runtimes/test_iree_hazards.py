@@ -90,7 +90,7 @@ def test_an_argument_told_to_hold_a_result_is_still_read_afterwards() -> None:
 
 
 def test_a_dispatch_has_at_most_32_buffers() -> None:
-    """Guard: none here; the lowering must not let more operands be fused into one loop."""
+    """The lowering must not let more operands be fused: `tests/lowering/test_fusion_limit.py`."""
     names = [f"%a{i}" for i in range(40)]
     lines = [f"%s0 = stablehlo.add {names[0]}, {names[1]} : tensor<4xf32>"]
     lines += [

@@ -1,0 +1,65 @@
+"""Programs of many arrays, of which IREE would fuse more than a dispatch can take.
+
+Loops of many arrays are in `tests/lax/test_loops.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+from xpr import lax
+from xpr.test_util import check_grads
+
+_ARRAYS = [np.linspace(i, i + 1, 24, dtype="f4").reshape(8, 3) for i in range(40)]
+
+
+def _chain(xs: Sequence[Any]) -> Any:
+    total = xs[0]
+    for x in xs[1:]:
+        total = total * 0.5 + x
+    return total
+
+
+def _in_a_branch(xs: Sequence[Any]) -> Any:
+    return lax.cond(xs[0][0, 1] > 0, _chain, lambda xs: xs[0], xs)
+
+
+@pytest.mark.parametrize(
+    ("f", "expected"),
+    [
+        (_chain, _chain),
+        (lambda xs: _chain(xs[:20]) + _chain(xs[20:]), None),
+        (lambda xs: xpr.jit(lambda a, b: a * b)(_chain(xs[:20]), _chain(xs[20:])), None),
+        (lambda xs: sum(_chain(xs[i : i + 8]) for i in range(0, 40, 8)), None),
+        (_in_a_branch, _chain),
+    ],
+    ids=["chain", "two", "call", "several", "branch"],
+)
+def test_long_sums(f: Callable[[Any], Any], expected: Callable[[Any], Any] | None) -> None:
+    found = xpr.jit(f)(_ARRAYS)
+    np.testing.assert_allclose(found, (expected or f)(_ARRAYS), rtol=1e-6)
+
+
+def test_few_arrays_have_no_barriers() -> None:
+    text = xpr.jit(lambda xs: _chain(xs) / 2).lower(_ARRAYS[:12]).as_text()
+    assert "stablehlo.optimization_barrier" not in text
+
+
+def test_gradients_that_keep_many_arrays() -> None:
+    """The loop forwards on registers would have more results than a dispatch can have."""
+
+    def f(x: Any) -> Any:
+        def step(carry: Any, t: Any) -> Any:
+            for k in range(20):
+                carry = xpr.numpy.sin(carry + t * k) * 0.5 + xpr.numpy.cos(carry) * carry
+            return carry, None
+
+        return lax.scan(step, x, xpr.numpy.linspace(0.1, 0.2, 3))[0].sum()
+
+    with xpr.enable_x64():
+        check_grads(f, (np.linspace(0.1, 0.2, 4),), order=1, modes=["rev"])
