@@ -69,26 +69,27 @@ print("right")
 def test_writers_killed_at_any_moment_leave_nothing_unsound(tmp_path: Path) -> None:
     """What a dead writer leaves is a temporary file, which is not an entry and goes with time."""
     body = """
-import hashlib, os, random, signal, sys, time
+import hashlib, itertools, os, random, signal, sys, time
 from pathlib import Path
 from xpr.lowering.cache import CompileCache
 directory, rounds = Path(sys.argv[1]), int(sys.argv[2])
 rng = random.Random(3)
 keys = [hashlib.sha256(bytes([i])).digest() for i in range(6)]
 contents = {key: key * 30_000 for key in keys}       # about a megabyte each
-def write(ready):
+def write(ready, order):
     cache = CompileCache(directory)
-    os.write(ready, b"x")
-    while True:
-        for key in keys:
-            cache.put(key, contents[key])
+    for number in itertools.count():
+        key = order[number % len(order)]
+        cache.put(key, contents[key])
+        if number == 0:
+            os.write(ready, b"x")
 reader = CompileCache(directory)
 seen = 0
 for _ in range(rounds):
     ends = os.pipe()
     child = os.fork()
     if child == 0:
-        write(ends[1])
+        write(ends[1], rng.sample(keys, len(keys)))
     assert os.read(ends[0], 1) == b"x"
     time.sleep(rng.uniform(0, 0.02))
     os.kill(child, signal.SIGKILL)
@@ -103,10 +104,10 @@ for path in left:
     os.utime(path, (1e9, 1e9))
 reader.prune()
 assert not list(directory.glob("*/*.tmp"))
-assert reader.clear() == len(set(keys)) and not reader.entries()
-print(seen > rounds, len(left) > 0)
+assert reader.clear() > 0 and not reader.entries()
+print(seen >= rounds)
 """
-    assert run(body, tmp_path, cases(40, 1000)) == "True True\n"
+    assert run(body, tmp_path, cases(40, 1000)) == "True\n"
 
 
 @posix_only
