@@ -223,6 +223,38 @@ def test_loops_with_open_sizes():
             np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-5, atol=1e-5)
 
 
+def blocks(x, tokens):
+    """Parts of usual models: embedding, attention, layer norm, a recurrent layer, noise."""
+    table = jnp.linspace(-1, 1, 88).reshape(11, 8)
+    x = x + table[tokens % 11]
+    weights = nn.softmax(jnp.einsum("btd,bsd->bts", x @ table[:8], x) / 8)
+    attended = jnp.einsum("bts,bsd->btd", weights, x)
+    normal = (x - x.mean(-1, keepdims=True)) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    state = jnp.zeros((x.shape[0], 8))
+    last, seen = lax.scan(
+        lambda c, row: (jnp.tanh(c @ table[:8] + row), c), state, jnp.moveaxis(x, 1, 0)
+    )
+    noise = xpr.random.normal(xpr.random.key(0), (x.shape[0], 3))
+    return attended, normal, last, seen, noise, x.at[:, 0].set(0.0)
+
+
+def test_parts_of_usual_models():
+    scope = SymbolicScope()
+    e = export(xpr.jit(blocks))(
+        spec("b, 5, 8", scope=scope), spec("b, 5", np.dtype(np.int32), scope=scope)
+    )
+    model = Bundle(bundle_bytes(e))
+    for b in (1, 4, 33):
+        x = rng.standard_normal((b, 5, 8)).astype(np.float32)
+        tokens = rng.integers(0, 11, (b, 5)).astype(np.int32)
+        for i, (found, expected) in enumerate(
+            zip(model.call(x, tokens), blocks(jnp.asarray(x), jnp.asarray(tokens)), strict=True)
+        ):
+            np.testing.assert_allclose(
+                found, np.asarray(expected), rtol=1e-4, atol=1e-4, err_msg=str(i)
+            )
+
+
 # ---- what is refused
 
 
@@ -279,6 +311,30 @@ def test_programs_that_depend_on_the_size():
             export(xpr.jit(f))(spec("b"))
     with pytest.raises(ValueError, match="choices of b that satisfy"):
         export(xpr.jit(lambda x: x))(spec("b", constraints=["b == 5"]))
+
+
+def test_programs_that_are_special_at_one():
+    def grid(x):
+        return jnp.linspace(0, 1, x.shape[0]) * x
+
+    with pytest.raises(SizeDependenceError, match=r"something else for b = 1 .* 'b >= 2'"):
+        export(xpr.jit(grid))(spec("b"))
+    e = export(xpr.jit(grid))(spec("b", constraints=["b >= 2"]))
+    x = np.arange(6, dtype=np.float32)
+    np.testing.assert_allclose(np.asarray(e.call(x)), grid(x), rtol=1e-5)
+    with pytest.raises(SizeDependenceError, match="the function fails for b = 1"):
+        export(xpr.jit(lambda x: x[1:].max()))(spec("b"))
+
+
+def test_operations_without_a_form_for_open_sizes():
+    for f, message in (
+        (lambda x: jnp.cumsum(x, axis=1), "stablehlo.reduce_window"),
+        (lambda x: jnp.sort(x, axis=0), "lowered in different ways"),
+    ):
+        e = export(xpr.jit(f))(spec("b, 8"))
+        np.testing.assert_allclose(e.call(np.ones((3, 8), np.float32)), f(np.ones((3, 8), "f4")))
+        with pytest.raises(SizeDependenceError, match=message):
+            bundle_bytes(e)
 
 
 def test_only_export_takes_open_sizes():

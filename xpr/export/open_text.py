@@ -30,12 +30,21 @@ _SLICE = re.compile(r"(%[\w#]+) \[([^\]]*)\]")
 _DYNAMIC_SLICE = re.compile(
     r"\(?(%[\w#]+), (%[^=)]+?)(?:, sizes = \[|\) <\{slice_sizes = array<i64: )([^\]>]*)[\]>]"
 )
+_DYNAMIC_UPDATE = re.compile(r"\(?(%[\w#]+), (%[\w#]+), (%[^=):]+?)\)? : ")
 _GATHER = re.compile(
     r"(?P<operands>\([^)]*\)) <\{dimension_numbers = #stablehlo\.gather<"
     r"offset_dims = (?P<offsets>\[[^\]]*\]), collapsed_slice_dims = (?P<dropped>\[[^\]]*\]), "
     r"operand_batching_dims = \[\], start_indices_batching_dims = \[\], "
     r"start_index_map = (?P<map>\[[^\]]*\]), index_vector_dim = (?P<vector>\d+)>, "
     r"slice_sizes = array<i64: (?P<sizes>[\d, ]+)>"
+)
+_DOT = re.compile(
+    r"(%[\w#]+), (%[\w#]+), (?:batching_dims = (\[[^\]]*\]) x (\[[^\]]*\]), )?"
+    r"contracting_dims = (\[[^\]]*\]) x (\[[^\]]*\])([^:]*) : "
+)
+_WINDOWS = re.compile(
+    r'"stablehlo\.reduce_window".*window_dimensions = array<i64: ([\d, ]+)>.*'
+    r"padding = dense<(\[\[.*?\]\]|\d+)>"
 )
 _IOTA = re.compile(r"dim = (\d+)")
 _HOLE = re.compile(r"⟦(\d+)⟧")
@@ -191,6 +200,9 @@ class _Function:
 
     def add(self, line: _Line) -> None:
         """Takes the next line of the function."""
+        windows = _WINDOWS.search(line.text)
+        if windows is not None:
+            self._check_windows(windows[1], windows[2])
         match = _ASSIGNMENT.match(line.text)
         if line.same or match is None:
             self._plain(line)
@@ -210,6 +222,15 @@ class _Function:
                 "constant"
             )
         self._body.append(line.text)
+
+    def _check_windows(self, extents: str, padding: str) -> None:
+        """Refuses the windows of a running sum: with open sizes they end IREE's process."""
+        low = _integers(padding)[::2]
+        if any(n > 1 and p == n - 1 for n, p in zip(_integers(extents), low, strict=False)):
+            raise SizeDependenceError(
+                "stablehlo.reduce_window, as cumulative operations have it, cannot be compiled "
+                "for open sizes"
+            )
 
     # ---- values
 
@@ -368,6 +389,15 @@ class _Function:
     def reshape(self, rest: str, line: _Line) -> str:
         source, kind = line.types
         operand = rest.split(" ", 1)[0]
+        if not kind.element.startswith("u"):
+            return self._reshaped(operand, source, kind)
+        # IREE reshapes open tensors of types without a sign only.
+        plain = [_Type(t.dims, t.element[1:]) for t in (source, kind)]
+        bits = self._here(f"stablehlo.bitcast_convert {operand} : ({source}) -> {plain[0]}")
+        made = self._here(self._reshaped(bits, *plain))
+        return f"stablehlo.bitcast_convert {made} : ({plain[1]}) -> {kind}"
+
+    def _reshaped(self, operand: str, source: _Type, kind: _Type) -> str:
         return (
             f"flow.tensor.reshape {operand} : {source}{self._open_dims(source)} -> "
             f"{kind}{self._open_dims(kind)}"
@@ -406,10 +436,25 @@ class _Function:
         if match is None:
             raise _refusal([line.text])
         source, index, kind = line.types[0], line.types[1], line.types[-1]
-        element = index.element.removeprefix("u")
         sizes = [self._number(text, line) for text in match[3].split(", ")]
+        where = self._window(match[2].split(", "), index, source, sizes)
+        return f"tensor.extract_slice {match[1]}{where} : {source} to {kind}"
+
+    def dynamic_update_slice(self, rest: str, line: _Line) -> str:
+        match = _DYNAMIC_UPDATE.match(rest)
+        if match is None or line.numbers:
+            raise _refusal([line.text])
+        source, update, index = line.types[:3]
+        where = self._window(match[3].split(", "), index, source, update.dims)
+        return f"tensor.insert_slice {match[2]} into {match[1]}{where} : {update} into {source}"
+
+    def _window(
+        self, indices: Sequence[str], index: _Type, source: _Type, sizes: Sequence[Dim]
+    ) -> str:
+        """The place of a slice, moved to the edge where it would reach outside."""
+        element = index.element.removeprefix("u")
         starts = []
-        for start, size, extent in zip(match[2].split(", "), sizes, source.dims, strict=True):
+        for start, size, extent in zip(indices, sizes, source.dims, strict=True):
             if index.element != element:
                 start = self._here(
                     f"stablehlo.bitcast_convert {start} : ({index}) -> tensor<{element}>"
@@ -418,14 +463,47 @@ class _Function:
             number = self._here(f"arith.index_cast {number} : {element} to index")
             whole, part = self._value(extent), self._value(size)
             room = self._define(("-", whole, part), f"arith.subi {whole}, {part} : index")
-            # StableHLO moves a slice that would reach outside to the edge.
             number = self._here(f"arith.minsi {number}, {room} : index")
             starts.append(self._here(f"arith.maxsi {number}, {self._index(0)} : index"))
         extents = ", ".join(str(d) if isinstance(d, int) else self._value(d) for d in sizes)
-        return (
-            f"tensor.extract_slice {match[1]}[{', '.join(starts)}] [{extents}] "
-            f"[{', '.join('1' for _ in sizes)}] : {source} to {kind}"
+        return f"[{', '.join(starts)}] [{extents}] [{', '.join('1' for _ in sizes)}]"
+
+    def dot_general(self, rest: str, line: _Line) -> str:
+        """As a product of matrices: IREE makes one of it by a reshape that it cannot compile."""
+        match = _DOT.match(rest)
+        if match is None or line.numbers:
+            raise _refusal([line.text])
+        left, right, kind = line.types
+        batch = _integers(match[3] or ""), _integers(match[4] or "")
+        contract = _integers(match[5]), _integers(match[6])
+        free = tuple(
+            [i for i in range(len(t.dims)) if i not in b and i not in c]
+            for t, b, c in zip((left, right), batch, contract, strict=True)
         )
+        if max(map(len, (*batch, *contract, *free))) <= 1:
+            return f"stablehlo.dot_general {rest.partition(' loc(')[0]}"
+        a, a_type = self._matrix(match[1], left, [batch[0], free[0], contract[0]])
+        b, b_type = self._matrix(match[2], right, [batch[1], contract[1], free[1]])
+        first = 1 if batch[0] else 0
+        product = _Type((*a_type.dims[: first + 1], b_type.dims[-1]), kind.element)
+        pairs = "batching_dims = [0] x [0], " if first else ""
+        made = self._here(
+            f"stablehlo.dot_general {a}, {b}, {pairs}contracting_dims = [{first + 1}] x [{first}]"
+            f"{match[7]} : ({a_type}, {b_type}) -> {product}"
+        )
+        return self.reshape(f"{made} ", _Line("", [product, kind], []))
+
+    def _matrix(self, name: str, kind: _Type, groups: Sequence[Sequence[int]]) -> tuple[str, _Type]:
+        """An operand with each group of its axes made one; an empty first group is left out."""
+        order = [i for group in groups for i in group]
+        turned = _Type(tuple(kind.dims[i] for i in order), kind.element)
+        if order != sorted(order):
+            name = self._here(f"stablehlo.transpose {name}, dims = {order} : ({kind}) -> {turned}")
+        kept = groups if groups[0] else groups[1:]
+        flat = _Type(tuple(_product([kind.dims[i] for i in group]) for group in kept), kind.element)
+        if flat.dims != turned.dims:
+            name = self._here(self.reshape(f"{name} ", _Line("", [turned, flat], [])))
+        return name, flat
 
     def gather(self, rest: str, line: _Line) -> str:
         match = _GATHER.match(rest)
@@ -447,10 +525,21 @@ class _Function:
             f"index_vector_dim = {match['vector']}>, slice_sizes = array<i64: {match['sizes']}>}}> "
             f": ({operand}, {indices}) -> {whole}"
         )
-        return (
-            f"flow.tensor.reshape {gathered} : {whole}{self._open_dims(whole)} -> "
-            f"{kind}{self._open_dims(kind)}"
-        )
+        return self.reshape(f"{gathered} ", _Line("", [whole, kind], []))
+
+
+def _product(dims: Sequence[Dim]) -> Dim:
+    """The product of some extents."""
+    total: Terms = {(): 1}
+    for dim in dims:
+        factors = {(): dim} if isinstance(dim, int) else dim
+        result: Terms = {}
+        for m, a in total.items():
+            for n, b in factors.items():
+                key = tuple(sorted(m + n))
+                result[key] = result.get(key, 0) + a * b
+        total = result
+    return total.get((), 0) if not any(total) else total
 
 
 def _integers(text: str) -> list[int]:
@@ -460,7 +549,9 @@ def _integers(text: str) -> list[int]:
 _FORMS: dict[str, Callable[[_Function, str, _Line], str]] = {
     "broadcast_in_dim": _Function.broadcast_in_dim,
     "constant": _Function.constant,
+    "dot_general": _Function.dot_general,
     "dynamic_slice": _Function.dynamic_slice,
+    "dynamic_update_slice": _Function.dynamic_update_slice,
     "gather": _Function.gather,
     "iota": _Function.iota,
     "optimization_barrier": _Function.optimization_barrier,

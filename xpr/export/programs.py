@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from xpr import tree_util
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.symbolic import SymbolicDim
 from xpr.export.generalize import (
     Fitter,
@@ -31,6 +32,7 @@ from xpr.export.symbolic import (
     SymbolicScope,
     dim_data,
     dim_of,
+    ones,
     sample_sizes,
     scope_of,
 )
@@ -156,9 +158,31 @@ class OpenProgram(Program):
                         f"shape {array.shape} for one choice of them: compute it with xpr.numpy, "
                         "not with NumPy"
                     )
-        return generalize_data(
-            [tables for tables, _ in found], Fitter(self.open_scope.free_names(), points)
-        ), (arrays)
+        fitter = Fitter(self.open_scope.free_names(), points)
+        tables = generalize_data([tables for tables, _ in found], fitter)
+        for sizes in ones(self.open_scope):
+            self._check_ones(sizes, tables, arrays)
+        return tables, arrays
+
+    def _check_ones(self, sizes: dict[str, int], tables: Json, arrays: Arrays) -> None:
+        """Sizes of one are special in Python: the general form must compute what is traced there.
+
+        Both may use different operations (nothing needs to be broadcast, for one) and must then
+        agree on random arguments. Raises SizeDependenceError if they do not.
+        """
+        general = specialize(tables, sizes)
+        told = ", ".join(f"{n} = {v}" for n, v in sizes.items())
+        try:
+            traced = self.at_named(sizes)
+            if program_data(traced)[0] == general:
+                return
+            agree = _same_results(traced, program_from_data(general, arrays))
+        except (TypeError, ValueError, ZeroDivisionError) as error:
+            raise SizeDependenceError(f"the function fails for {told}{_ADVICE}: {error}") from error
+        if not agree:
+            raise SizeDependenceError(
+                f"the function computes something else for {told} than for greater sizes{_ADVICE}"
+            )
 
     def data(self) -> tuple[Json, Arrays]:
         scope = {
@@ -184,6 +208,36 @@ class OpenProgram(Program):
 
 
 _KEPT = 64
+_ADVICE = "; a constraint such as 'b >= 2' excludes that"
+_TOLERANCE = 1e-3
+
+
+def _same_results(first: ClosedJaxpr, second: ClosedJaxpr) -> bool:
+    """Whether two programs of the same types agree on random arguments."""
+    rng = np.random.default_rng(0)
+    args = [_random(a, rng) for a in first.in_avals]
+    for a, b in zip(eval_closed(first, args), eval_closed(second, args), strict=True):
+        x, y = np.asarray(a), np.asarray(b)
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+        if x.dtype == dtypes.float0 or x.dtype.kind == "b":
+            same = np.array_equal(x, y)
+        else:
+            wide = [v.astype(np.complex128 if v.dtype.kind == "c" else np.float64) for v in (x, y)]
+            scale = np.max(np.abs(wide[0]), initial=1.0)
+            same = np.allclose(*wide, rtol=_TOLERANCE, atol=_TOLERANCE * scale, equal_nan=True)
+        if not same:
+            return False
+    return True
+
+
+def _random(aval: ShapedArray, rng: np.random.Generator) -> Any:
+    """An argument of a type: numbers around one, or small integers."""
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    kind = dtypes.kind(aval.dtype)
+    values = rng.integers(0, 2, aval.shape) if kind in "biu" else rng.normal(1, 0.5, aval.shape)
+    return np.asarray(values).astype(aval.dtype)
 
 
 def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:

@@ -351,6 +351,15 @@ def sample_sizes(scope: SymbolicScope, count: int, greatest: int) -> list[dict[s
     )
 
 
+def ones(scope: SymbolicScope) -> list[dict[str, int]]:
+    """The choices of sizes, of those that the constraints allow, in which some are one."""
+    names, others = scope.names, sample_sizes(scope, 1, 9)[0]
+    wished = [dict.fromkeys(names, 1)]
+    if len(names) > 1:
+        wished += [others | {n: 1} for n in names]
+    return [sizes for sizes in wished if scope.holds(sizes)]
+
+
 def dim_data(d: Any) -> Any:
     """A size as manifests have it: a number, or a text and a polynomial."""
     if isinstance(d, SymbolicDim):
