@@ -45,7 +45,6 @@ from xpr.dispatch.assembly import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
 )
 from xpr.dispatch.inspection import live_arrays as live_arrays
-from xpr.dispatch.inspection import print_environment_info as print_environment_info
 from xpr.dispatch.inspection import process_indices as process_indices
 from xpr.dispatch.transfer import block_until_ready as block_until_ready
 from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
@@ -53,6 +52,7 @@ from xpr.dispatch.transfer import device_get as device_get
 from xpr.dispatch.transfer import device_put as device_put
 from xpr.dispatch.transfer import effects_barrier as effects_barrier
 from xpr.dispatch.transfer import typeof as typeof
+from xpr.environment import print_environment_info as print_environment_info
 from xpr.runtimes.base import Device as Device
 from xpr.runtimes.registry import default_backend as default_backend
 from xpr.runtimes.registry import device_count as device_count

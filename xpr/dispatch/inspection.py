@@ -1,19 +1,11 @@
-"""What there is: live arrays, processes, and the versions that a report of an error should name."""
+"""What there is: live arrays and processes."""
 
 from __future__ import annotations
 
 import gc
-import os
-import platform
-import sys
-from importlib import metadata
-from typing import Literal, overload
 
 from xpr.dispatch.array import ArrayImpl
 from xpr.runtimes import registry
-from xpr.version import __version__
-
-_PACKAGES = ("numpy", "ml_dtypes", "scipy", "iree-base-compiler", "iree-base-runtime")
 
 
 def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
@@ -38,36 +30,3 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
 def process_indices(backend: str | None = None) -> list[int]:
     """The numbers of the processes that compute together with the devices of `backend`."""
     return sorted({d.process_index for d in registry.devices(backend)})
-
-
-@overload
-def print_environment_info(return_string: Literal[False] = False) -> None: ...
-@overload
-def print_environment_info(return_string: Literal[True]) -> str: ...
-def print_environment_info(return_string: bool = False) -> str | None:
-    """Prints, or returns, the versions, devices and settings that a report should name.
-
-    >>> import xpr
-    >>> xpr.print_environment_info(return_string=True).startswith("xpr: ")
-    True
-    """
-    devices = registry.devices()
-    kinds = sorted({d.device_kind for d in devices})
-    lines = [f"xpr: {__version__}"]
-    for package in _PACKAGES:
-        try:
-            lines.append(f"{package}: {metadata.version(package)}")
-        except metadata.PackageNotFoundError:
-            lines.append(f"{package}: not installed")
-    lines += [
-        f"python: {sys.version}",
-        f"devices: {len(devices)} of {registry.default_backend()} ({', '.join(kinds)})",
-        "process_count: 1",
-        f"platform: {platform.uname()}",
-        *(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("XPR_")),
-    ]
-    text = "\n".join(lines)
-    if return_string:
-        return text
-    print(text)
-    return None

@@ -1,0 +1,47 @@
+"""The versions, devices and settings that a report of an error should name."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from importlib import metadata
+from typing import Literal, overload
+
+from xpr.runtimes import registry
+from xpr.version import __version__
+
+_PACKAGES = ("numpy", "ml_dtypes", "scipy", "iree-base-compiler", "iree-base-runtime")
+
+
+@overload
+def print_environment_info(return_string: Literal[False] = False) -> None: ...
+@overload
+def print_environment_info(return_string: Literal[True]) -> str: ...
+def print_environment_info(return_string: bool = False) -> str | None:
+    """Prints, or returns, the versions, devices and settings that a report should name.
+
+    >>> import xpr
+    >>> xpr.print_environment_info(return_string=True).startswith("xpr: ")
+    True
+    """
+    devices = registry.devices()
+    kinds = sorted({d.device_kind for d in devices})
+    lines = [f"xpr: {__version__}"]
+    for package in _PACKAGES:
+        try:
+            lines.append(f"{package}: {metadata.version(package)}")
+        except metadata.PackageNotFoundError:
+            lines.append(f"{package}: not installed")
+    lines += [
+        f"python: {sys.version}",
+        f"devices: {len(devices)} of {registry.default_backend()} ({', '.join(kinds)})",
+        "process_count: 1",
+        f"platform: {platform.uname()}",
+        *(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("XPR_")),
+    ]
+    text = "\n".join(lines)
+    if return_string:
+        return text
+    print(text)
+    return None
