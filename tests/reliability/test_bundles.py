@@ -120,3 +120,28 @@ for _ in range(count):
 print("survived")
 """
     assert run(PRELUDE + body, bundle, cases(2000, 50_000)) == "survived\n"
+
+
+def test_damaged_serialized_functions_raise_value_errors() -> None:
+    """They have no digest, so that some changes give another program, as in any data file."""
+    body = """
+import random, sys
+import numpy as np
+import xpr, xpr.numpy as xnp
+from tests.reliability.scripts import damaged
+weights = np.random.default_rng(0).standard_normal((4, 10)).astype(np.float32)
+def f(d):
+    return {"y": xnp.tanh(d["x"] @ weights)}
+struct = xpr.ShapeDtypeStruct((3, 4), np.float32)
+blob = bytes(xpr.export.export(xpr.jit(f))({"x": struct}).serialize())
+assert xpr.export.deserialize(blob).fun_name == "f"
+rng, refused = random.Random(7), 0
+for _ in range(int(sys.argv[1])):
+    try:
+        xpr.export.deserialize(damaged(blob, rng))
+    except ValueError as error:
+        assert str(error)
+        refused += 1
+print(refused > int(sys.argv[1]) / 2)
+"""
+    assert run(body, cases(2000, 50_000)) == "True\n"
