@@ -29,7 +29,7 @@ from tests.export.bundles import (
     plain_bundle,
     signed_bundle,
 )
-from xpr.export import export, load
+from xpr.export import export, load, symbolic_shape
 from xpr.export.targets import export_target
 from xpr.export.writing import bundle_bytes
 from xpr.runtimes import bundle
@@ -411,6 +411,26 @@ def test_every_target_compiles():
         name = f"{bundle.host_architecture()}"
         assert Bundle(data).platform.startswith(name)
         np.testing.assert_allclose(Bundle(data).call(X), np.tanh(X) @ X.T, rtol=1e-4, atol=1e-4)
+
+
+def test_vulkan_where_there_is_a_device():
+    try:
+        xpr.devices("vulkan")
+    except RuntimeError as error:
+        pytest.skip(f"no Vulkan device: {error}")
+
+    def f(x):
+        return jnp.tanh(x @ W), x
+
+    for rows in (X, xpr.ShapeDtypeStruct(symbolic_shape("b, 64"), jnp.float32)):
+        e = export(xpr.jit(f), platforms=("cpu", "vulkan"))(rows)
+        data = bundle_bytes(e, targets=["cpu", "vulkan:device"])
+        assert Bundle(data).platform == "cpu"
+        for model in (Bundle(data, platform="vulkan"), load(data, platform="vulkan")):
+            assert model.platform == "vulkan:device"
+            y, x = model.call(X)
+            np.testing.assert_allclose(np.asarray(y), f(X)[0], rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(np.asarray(x), X)
 
 
 def test_unknown_targets():

@@ -169,6 +169,19 @@ def test_gradients_with_open_sizes(exported):
     assert str(restored.vjp().in_avals[0]) == "float32[b,8,8]"
 
 
+def test_derivatives_with_open_sizes_in_bundles():
+    def f(x):
+        return jnp.tanh(x @ W2[:3])
+
+    e = export(xpr.jit(f))(spec("b, 3"))
+    model = Bundle(bundle_bytes(e, vjp_order=1), order=1)
+    for b in (1, 5):
+        x = rng.standard_normal((b, 3)).astype(np.float32)
+        ct = np.ones((b, 10), np.float32)
+        expected = xpr.vjp(f, jnp.asarray(x))[1](jnp.asarray(ct))[0]
+        np.testing.assert_allclose(model.call(x, ct)[0], np.asarray(expected), rtol=1e-4, atol=1e-5)
+
+
 def layers(x, y):
     """Whatever takes a size as a value: means, counts, joins, slices, fills, reversals, masks."""
     n = x.shape[0]

@@ -31,6 +31,7 @@ minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
 
 _FORMAT = "xpr-exported"
+_KEPT = 64  # choices of open sizes for which a compiled function is kept
 _PLATFORMS = frozenset({"cpu", "vulkan", "cuda", "rocm", "metal", "vmvx"})
 
 
@@ -169,6 +170,8 @@ class Exported:
         self._check_platform(leaves)
         known = self._callables.get(sizes)
         if known is None:
+            if len(self._callables) >= _KEPT:
+                self._callables.clear()
             known = self._callables[sizes] = self._functions(self.program.at(sizes))
         traced = context.trace is not eager_trace or any(isinstance(x, Tracer) for x in leaves)
         return known[1 if traced else 0](*leaves)
