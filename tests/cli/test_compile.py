@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import re
 import time
 import zipfile
@@ -116,6 +117,16 @@ def test_a_module_for_another_target(call: Call, folder: Path) -> None:
     np.testing.assert_array_equal(np.load("r.npy"), np.load("w.npy") / 2)
     done = call("run", "h.vmfb", "--input", "w.npy", "--runtime", "cpu")
     assert done == (2, "", "xpr run: h.vmfb is made for vmvx, not for cpu\n")
+
+
+def test_a_module_for_another_processor_is_not_run(call: Call, folder: Path) -> None:
+    other = "aarch64" if platform.machine().lower() in ("x86_64", "amd64") else "x86_64"
+    arguments = ("compile", "model:Held.half", "--args", "f32[8]", "--target", f"{other}-linux")
+    assert call(*arguments, "-o", "h.vmfb").status == 0
+    assert call("inspect", "h.vmfb").status == 0
+    done = call("run", "h.vmfb", "--input", "w.npy")
+    assert done.status == 1
+    assert f"h.vmfb is for the architecture {other}, and this machine is " in done.err
 
 
 def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:

@@ -81,6 +81,11 @@ _RUNTIMES = {
 """The runtime by the beginning of an executable's format."""
 
 
+_ELF = "embedded-elf-"
+_ARCHITECTURES = {"arm_64": "aarch64", "riscv_64": "riscv64"}
+"""Names of architectures, by those in a format, where they differ."""
+
+
 @dataclass(frozen=True)
 class Function:
     """An exported function; the types are None where the module does not state them."""
@@ -113,6 +118,12 @@ class Module:
             if form.startswith(start)
         )
         return tuple(dict.fromkeys(found))
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """The processors whose native code it holds; none in modules that hold no such code."""
+        found = [form.removeprefix(_ELF) for form in self.formats if form.startswith(_ELF)]
+        return tuple(_ARCHITECTURES.get(name, name) for name in found)
 
 
 def describe(data: bytes, label: str) -> Module:

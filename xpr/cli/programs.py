@@ -13,7 +13,7 @@ from xpr.cli.errors import CommandError, UsageError
 from xpr.cli.modules import DYNAMIC, describe, type_text
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, ExecutableSignature, Shape
-from xpr.runtimes.bundle import MANIFEST, ArgumentType
+from xpr.runtimes.bundle import MANIFEST, ArgumentType, host_architecture
 
 _ENTRY = "main"
 _OPEN = 8
@@ -57,6 +57,10 @@ class ModuleProgram(Program):
             runtime = module.runtimes[0]
         elif module.runtimes and runtime not in module.runtimes:
             raise UsageError(f"{path} is made for {', '.join(module.runtimes)}, not for {runtime}")
+        here = host_architecture()
+        if runtime == "cpu" and module.architectures and here not in module.architectures:
+            made = ", ".join(module.architectures)
+            raise CommandError(f"{path} is for the architecture {made}, and this machine is {here}")
         if any(DYNAMIC in shape for shape, _ in (*found.inputs, *found.outputs)):
             raise CommandError(f"{path} has sizes left open: run it from a bundle")
         self.runtime = runtime
