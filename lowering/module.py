@@ -11,12 +11,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
 from xpr.core.source_info import SourceInfo
 from xpr.core.trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
+from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import tensor_type
 from xpr.runtimes.base import HostCall
@@ -156,13 +158,15 @@ class ModuleBuilder:
         args = ", ".join(f"{v.name}: {v.type}{a}" for v, a in zip(outer, attribute, strict=True))
         outs = ", ".join(tensor_type(v.aval.shape, _abi_type(v.aval.dtype)) for v in jaxpr.outvars)
         inner = [
-            ctx.bitcast(o, v.dtype) if o.dtype != v.dtype else v
+            ctx.bitcast(o, v.dtype) if o.dtype != v.dtype else wrapped(ctx, v)
             for o, v in zip(outer, values, strict=True)
         ]
         consts = consts if embed_consts else inner[:offset]
         results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:])
         results = [
-            ctx.bitcast(r, _abi_type(r.dtype)) if _abi_type(r.dtype) != r.dtype else r
+            ctx.bitcast(r, _abi_type(r.dtype))
+            if _abi_type(r.dtype) != r.dtype
+            else as_numpy_holds(ctx, r)
             for r in results
         ]
         # IREE writes results into an argument's buffer when the argument has no later use. A use
@@ -170,7 +174,7 @@ class ModuleBuilder:
         # only read.
         for i, v in enumerate(outer):
             if i not in targets:
-                if v.dtype.kind == "u":
+                if dtypes.kind(v.dtype) == "u":
                     # The barrier is refused for types with a sign; this bit cast costs nothing.
                     v = ctx.bitcast(v, f"i{v.dtype.itemsize}")
                 ctx.assign(f"util.optimization_barrier {v.name} : {v.type}", v.shape, v.dtype)
@@ -243,7 +247,7 @@ class ModuleBuilder:
                         f"the lowering of {eqn.primitive.name} gives {value.type}, "
                         f"its abstract rule {aval.str_short()}"
                     )
-                env[var] = value
+                env[var] = wrapped(ctx, value)
             if ctx.makes_dispatches:
                 self._end_fusion(ctx, eqn, env, sources)
             self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)

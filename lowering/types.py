@@ -25,10 +25,11 @@ _ELEMENT: dict[np.dtype[Any], str] = {
     np.dtype(ml_dtypes.float8_e5m2): "f8E5M2",
     np.dtype(ml_dtypes.float8_e5m2fnuz): "f8E5M2FNUZ",
     np.dtype(ml_dtypes.float8_e8m0fnu): "f8E8M0FNU",
-    np.dtype(ml_dtypes.int4): "i4",
-    np.dtype(ml_dtypes.uint4): "ui4",
-    np.dtype(ml_dtypes.int2): "i2",
-    np.dtype(ml_dtypes.uint2): "ui2",
+    # One to a byte, see `small_integers.py`.
+    np.dtype(ml_dtypes.int4): "i8",
+    np.dtype(ml_dtypes.uint4): "ui8",
+    np.dtype(ml_dtypes.int2): "i8",
+    np.dtype(ml_dtypes.uint2): "ui8",
 }
 _ELEMENT |= {np.dtype(f"int{b}"): f"i{b}" for b in (8, 16, 32, 64)}
 _ELEMENT |= {np.dtype(f"uint{b}"): f"ui{b}" for b in (8, 16, 32, 64)}
@@ -86,6 +87,8 @@ def dense_text(values: np.ndarray[Any, Any]) -> str:
         return f"dense<{scalar_text(values.reshape(-1)[0], values.dtype)}>"
     if values.dtype == np.bool_:
         return f"dense<{_nested(values)}>"
+    if values.dtype in dtypes.SMALL_INT_TYPES:
+        values = values.astype(np.int8)
     contiguous = np.ascontiguousarray(values)
     return f'dense<"0x{contiguous.tobytes().hex().upper()}">'
 

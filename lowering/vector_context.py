@@ -46,6 +46,8 @@ def register_element(dtype: np.dtype[Any]) -> str:
     kind = dtypes.kind(dtype)
     if kind == "b":
         return "i1"
+    if dtype in dtypes.SMALL_INT_TYPES:
+        raise NotInRegisters(f"dtype {dtype}")
     if kind in "iu" and dtype.itemsize in (1, 2, 4, 8):
         return f"i{8 * dtype.itemsize}"
     if dtype in (np.float32, np.float64):

@@ -7,12 +7,24 @@ import numpy as np
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import LoweringRule, register
+from xpr.lowering.small_integers import is_small
 from xpr.primitives import integer as p
 
 
 def _unary(op: str) -> LoweringRule:
     def lower(ctx: LoweringContext, x: Value) -> Value:
         return ctx.unary(op, x)
+
+    return lower
+
+
+def _of_whole_bytes(name: str, rule: LoweringRule) -> LoweringRule:
+    """`rule` for integers of which no bits are unused."""
+
+    def lower(ctx: LoweringContext, x: Value, *rest: Value) -> Value:
+        if is_small(x.dtype):
+            raise TypeError(f"{name} does not accept dtype {x.dtype}; convert to int8 or uint8")
+        return rule(ctx, x, *rest)
 
     return lower
 
@@ -69,11 +81,11 @@ _RULES: dict[Primitive, LoweringRule] = {
     p.xor_p: _binary("xor"),
     p.not_p: _unary("not"),
     p.shift_left_p: _shift("shift_left"),
-    p.shift_right_logical_p: _shift("shift_right_logical"),
+    p.shift_right_logical_p: _of_whole_bytes("shift_right_logical", _shift("shift_right_logical")),
     p.shift_right_arithmetic_p: _shift("shift_right_arithmetic"),
-    p.population_count_p: _unary("popcnt"),
-    p.clz_p: _unary("count_leading_zeros"),
-    p.mulhi_p: _mulhi_lower,
+    p.population_count_p: _of_whole_bytes("population_count", _unary("popcnt")),
+    p.clz_p: _of_whole_bytes("clz", _unary("count_leading_zeros")),
+    p.mulhi_p: _of_whole_bytes("mulhi", _mulhi_lower),
 }
 
 for _primitive, _rule in _RULES.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr, Var
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
@@ -58,7 +59,7 @@ def _use(ctx: LoweringContext, value: Value) -> None:
     MLIR would drop it and not the result of its name, after which IREE's conversion of the loop
     fails or reads beyond the arguments.
     """
-    if value.dtype.kind == "u":
+    if dtypes.kind(value.dtype) == "u":
         # The barrier is refused for types with a sign; this bit cast costs nothing.
         value = ctx.bitcast(value, f"i{value.dtype.itemsize}")
     ctx.assign(f"util.optimization_barrier {value.name} : {value.type}", value.shape, value.dtype)
