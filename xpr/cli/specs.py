@@ -14,6 +14,7 @@ from xpr.cli.errors import CommandError, UsageError
 from xpr.core.config import state
 from xpr.core.dtypes import SHORT_NAMES, float0
 from xpr.export.symbolic import SymbolicScope, symbolic_shape
+from xpr.transforms.jit import JittedFunction
 
 _TYPE = re.compile(r"(?:(?P<keyword>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
 _DTYPES = {
@@ -95,7 +96,7 @@ def load_function(text: str) -> Any:
             raise CommandError(f"{place} has no {name!r}")
     if not callable(found):
         raise CommandError(f"{text} is no function but of type {type(found).__name__}")
-    return found if isinstance(found, type(xpr.jit(len))) else xpr.jit(found)
+    return found if isinstance(found, JittedFunction) else xpr.jit(found)
 
 
 def _load_file(path: Path) -> Any:
