@@ -23,17 +23,29 @@ from xpr import sharding as sharding
 from xpr import tree as tree
 from xpr import tree_util as tree_util
 from xpr.callbacks import pure_callback as pure_callback
+from xpr.contexts import check_tracer_leaks as check_tracer_leaks
+from xpr.contexts import checking_leaks as checking_leaks
 from xpr.contexts import debug_infs as debug_infs
 from xpr.contexts import debug_nans as debug_nans
 from xpr.contexts import default_device as default_device
 from xpr.contexts import default_matmul_precision as default_matmul_precision
+from xpr.contexts import default_prng_impl as default_prng_impl
 from xpr.contexts import disable_jit as disable_jit
 from xpr.contexts import enable_checks as enable_checks
+from xpr.contexts import enable_custom_prng as enable_custom_prng
 from xpr.contexts import enable_x64 as enable_x64
+from xpr.contexts import ensure_compile_time_eval as ensure_compile_time_eval
 from xpr.contexts import log_compiles as log_compiles
+from xpr.contexts import named_call as named_call
 from xpr.contexts import named_scope as named_scope
+from xpr.contexts import no_tracing as no_tracing
 from xpr.contexts import numpy_dtype_promotion as numpy_dtype_promotion
 from xpr.contexts import numpy_rank_promotion as numpy_rank_promotion
+from xpr.contexts import threefry_partitionable as threefry_partitionable
+from xpr.contexts import transfer_guard as transfer_guard
+from xpr.contexts import transfer_guard_device_to_device as transfer_guard_device_to_device
+from xpr.contexts import transfer_guard_device_to_host as transfer_guard_device_to_host
+from xpr.contexts import transfer_guard_host_to_device as transfer_guard_host_to_device
 from xpr.core.array import Array as Array
 from xpr.core.config import config as config
 from xpr.core.dtypes import float0 as float0
@@ -44,6 +56,7 @@ from xpr.dispatch.assembly import (
 from xpr.dispatch.assembly import (
     make_array_from_single_device_arrays as make_array_from_single_device_arrays,
 )
+from xpr.dispatch.inspection import array_garbage_collection_guard as array_garbage_collection_guard
 from xpr.dispatch.inspection import live_arrays as live_arrays
 from xpr.dispatch.inspection import process_indices as process_indices
 from xpr.dispatch.transfer import block_until_ready as block_until_ready

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from xpr.core.config import override
-from xpr.core.trace import context
+from xpr.core.config import TRANSFER_WAYS, override
+from xpr.core.known_values import KnownValuesTrace
+from xpr.core.trace import context, set_current_trace
+from xpr.transforms.signature import name_of
+from xpr.transforms.tracing import check_callable
 
 
 def enable_x64(new_val: bool = True) -> AbstractContextManager[None]:
@@ -64,6 +68,112 @@ def numpy_rank_promotion(new_val: str) -> AbstractContextManager[None]:
 def default_matmul_precision(new_val: str | None) -> AbstractContextManager[None]:
     """The precision of matrix products that name none."""
     return override("default_matmul_precision", new_val)
+
+
+def check_tracer_leaks(new_val: bool = True) -> AbstractContextManager[None]:
+    """A traced value that outlives the function it belongs to raises UnexpectedTracerError.
+
+    After each trace the whole process is searched, which takes long.
+    """
+    return override("check_tracer_leaks", new_val)
+
+
+def checking_leaks() -> AbstractContextManager[None]:
+    """As `check_tracer_leaks(True)`."""
+    return override("check_tracer_leaks", True)
+
+
+def no_tracing(new_val: bool = True) -> AbstractContextManager[None]:
+    """Calls of jitted functions that must be traced raise RuntimeError, naming the function."""
+    return override("no_tracing", new_val)
+
+
+def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
+    """The random number generator of new keys; there is one, "threefry2x32"."""
+    return override("default_prng_impl", new_val)
+
+
+def threefry_partitionable(new_val: bool = True) -> AbstractContextManager[None]:
+    """The layout of random bits; False, JAX's older one, raises NotImplementedError on use."""
+    return override("threefry_partitionable", new_val)
+
+
+def enable_custom_prng(new_val: bool = True) -> AbstractContextManager[None]:
+    """`xpr.random.PRNGKey` makes typed keys inside the block, as `xpr.random.key` does."""
+    return override("enable_custom_prng", new_val)
+
+
+def transfer_guard_host_to_device(new_val: str) -> AbstractContextManager[None]:
+    """As `transfer_guard`, for values of the host that devices get."""
+    return override("transfer_guard_host_to_device", new_val)
+
+
+def transfer_guard_device_to_device(new_val: str) -> AbstractContextManager[None]:
+    """As `transfer_guard`, for arrays that go from one device to another."""
+    return override("transfer_guard_device_to_device", new_val)
+
+
+def transfer_guard_device_to_host(new_val: str) -> AbstractContextManager[None]:
+    """As `transfer_guard`, for arrays that NumPy reads; the memory of CPU devices is the host's."""
+    return override("transfer_guard_device_to_host", new_val)
+
+
+@contextmanager
+def transfer_guard(new_val: str) -> Iterator[None]:
+    """What to do about transfers inside the block.
+
+    "allow" does nothing. "log" logs implicit ones (arguments of compiled programs that are no
+    arrays, or are elsewhere; NumPy's reading of arrays of devices with memory of their own) as
+    warnings of the logger `xpr.transfer`, "disallow" raises RuntimeError for them. "log_explicit"
+    and "disallow_explicit" also mean `device_put` and `device_get`. Operations outside `jit` on
+    CPU devices work in the host's memory, so they transfer nothing.
+
+    >>> import numpy as np
+    >>> import xpr
+    >>> with xpr.transfer_guard("disallow"):
+    ...     xpr.device_put(np.ones(2)) + 1
+    Array([2., 2.], dtype=float32)
+    """
+    with ExitStack() as stack:
+        for way in TRANSFER_WAYS:
+            stack.enter_context(override(f"transfer_guard_{way}", new_val))
+        yield
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Inside a traced function, operations on known values are computed at once in the block.
+
+    What depends on traced values is traced as everywhere.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.jit
+    ... def f(x):
+    ...     with xpr.ensure_compile_time_eval():
+    ...         n = int(jnp.arange(4).sum())
+    ...     return x * n
+    >>> f(2.0)
+    Array(12., dtype=float32, weak_type=True)
+    """
+    outer = context.trace
+    trace = KnownValuesTrace(outer)
+    try:
+        with set_current_trace(trace):
+            yield
+    finally:
+        trace.alive = False
+
+
+def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:
+    """`fun`, whose operations carry `name` (by default its own) in their source information."""
+    check_callable(fun, "named_call")
+
+    @functools.wraps(fun)
+    def named(*args: Any, **kwargs: Any) -> Any:
+        with named_scope(name if name is not None else name_of(fun)):
+            return fun(*args, **kwargs)
+
+    return named
 
 
 @contextmanager

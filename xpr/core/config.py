@@ -30,10 +30,15 @@ class _State(threading.local):
     log_compiles: bool = False
     explain_recompile: bool = False
     check_tracer_leaks: bool = False
+    no_tracing: bool = False
+    transfer_guard_host_to_device: str = "allow"
+    transfer_guard_device_to_device: str = "allow"
+    transfer_guard_device_to_host: str = "allow"
     num_cpu_devices: int = 1
     async_dispatch: str = "auto"
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
+    enable_custom_prng: bool = False
     # Whatever changes the meaning of a traced program; part of every trace-cache key.
     trace_key: tuple[Any, ...] = ()
 
@@ -79,6 +84,10 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
     return parse
 
 
+TRANSFER_WAYS = ("host_to_device", "device_to_device", "device_to_host")
+TRANSFER_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
+
+
 def _any(value: Any) -> Any:
     return value
 
@@ -121,7 +130,14 @@ _SETTINGS: dict[str, Setting] = {
         Setting(
             "explain_recompile", _bool, "warn with the cause when a jitted function recompiles"
         ),
-        Setting("check_tracer_leaks", _bool, "check that no tracer outlives its trace"),
+        Setting("check_tracer_leaks", _bool, "check that no tracer outlives its trace", True),
+        Setting("no_tracing", _bool, "tracing a jitted function raises RuntimeError"),
+        *(
+            Setting(
+                f"transfer_guard_{way}", _one_of(*TRANSFER_LEVELS), f"{way} transfers: what to do"
+            )
+            for way in TRANSFER_WAYS
+        ),
         Setting("num_cpu_devices", _positive, "number of CPU devices; set before the first use"),
         Setting(
             "async_dispatch",
@@ -131,6 +147,7 @@ _SETTINGS: dict[str, Setting] = {
         ),
         Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
+        Setting("enable_custom_prng", _bool, "PRNGKey makes typed keys, as key does", True),
     )
 }
 

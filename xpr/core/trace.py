@@ -7,6 +7,7 @@ by another live trace is a constant to the current one; a value of a finished tr
 
 from __future__ import annotations
 
+import gc
 import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -535,6 +536,23 @@ def _literal_value(x: Any, aval: ShapedArray) -> Any:
     return np.asarray(x).astype(aval.dtype)[()]
 
 
+def check_leaks(trace: Trace) -> None:
+    """UnexpectedTracerError if a tracer of `trace`, which has ended, can still be reached.
+
+    For `check_tracer_leaks`: the whole process is searched. What called the traced function must
+    have let go of its tracers.
+    """
+    gc.collect()
+    # Objects that pretend to be of another class are not asked: `type` cannot be deceived.
+    found = [x for x in gc.get_objects() if issubclass(type(x), Tracer) and x._trace is trace]
+    if found:
+        shown_tracers = "\n".join(f"{x!r}{x._origin()}" for x in found)
+        raise UnexpectedTracerError(
+            f"Leaked trace {type(trace).__name__}. Leaked tracer(s):\n\n{shown_tracers}\n"
+            "They are still referred to after the function that was traced has returned."
+        )
+
+
 def leaked(tracer: Tracer) -> UnexpectedTracerError:
     """The error for a tracer whose trace has ended."""
     text = (
@@ -592,6 +610,9 @@ def trace_to_jaxpr(
         closed = trace.to_jaxpr(out)
     finally:
         trace.finish()
+    if state.check_tracer_leaks:
+        del args, out
+        check_leaks(trace)
     if state.enable_checks:
         from xpr.core.check import check_jaxpr  # noqa: PLC0415  only with enable_checks
 

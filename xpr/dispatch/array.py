@@ -8,6 +8,8 @@ import numpy as np
 
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
+from xpr.core.config import state
+from xpr.core.guards import check_transfer
 from xpr.core.trace import register_aval
 from xpr.dispatch.printing import array_repr
 from xpr.runtimes.base import Buffer, Device, deleted_error
@@ -149,6 +151,8 @@ class ArrayImpl(Array):
     # ---- values for Python and NumPy
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if state.transfer_guard_device_to_host != "allow" and not self.device.runtime.is_host:
+            check_transfer("device_to_host", False, f"{self.aval} from {self.device!r}")
         value = self._value
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:

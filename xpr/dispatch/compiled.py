@@ -13,6 +13,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.guards import check_transfer
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval, trace_to_jaxpr
@@ -183,6 +184,9 @@ class CompiledProgram:
             if type(a) is ArrayImpl:
                 buffer = a._buffers[0]
                 if buffer.device is not device:
+                    if state.transfer_guard_device_to_device != "allow":
+                        moved = f"{a.aval} from {buffer.device!r} to {device!r}"
+                        check_transfer("device_to_device", False, moved)
                     buffer = array_from_host(buffer.host_view(), a.aval, device)._buffers[0]
                 elif a._committed:
                     committed = True
@@ -257,7 +261,9 @@ def operand_buffer(x: Any, device: Device, later: bool = False) -> Buffer:
 
     With `later` the call may return before the program has run, and the owner write to `x` then.
     """
-    _, host = host_value(x)
+    aval, host = host_value(x)
+    if state.transfer_guard_host_to_device != "allow":
+        check_transfer("host_to_device", False, f"{aval} to {device!r}")
     copy = later and isinstance(x, np.ndarray)
     return device.runtime.buffer_from_host(host, device, copy=copy)
 

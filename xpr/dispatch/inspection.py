@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from xpr.dispatch.array import ArrayImpl
 from xpr.runtimes import registry
+
+_log = logging.getLogger("xpr.memory")
 
 
 def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
@@ -25,6 +32,42 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
         for a in gc.get_objects()
         if type(a) is ArrayImpl and a.device.runtime is runtime and not a.is_deleted()
     ]
+
+
+@contextmanager
+def array_garbage_collection_guard(new_val: str) -> Iterator[None]:
+    """Looks for arrays that only Python's garbage collector frees: their memory is held too long.
+
+    "log" logs each collection that frees arrays as an error of the logger `xpr.memory`, "fatal"
+    ends the process then, "allow" does nothing. Such arrays belong to cycles of references.
+    """
+    if new_val not in ("allow", "log", "fatal"):
+        raise ValueError(f"expected one of allow, log, fatal, got {new_val!r}")
+    watched: list[weakref.ref[ArrayImpl]] = []
+
+    def look(phase: str, info: dict[str, int]) -> None:
+        del info
+        if phase == "start":
+            watched[:] = [weakref.ref(a) for a in gc.get_objects() if type(a) is ArrayImpl]
+            return
+        lost = sum(r() is None for r in watched)
+        watched.clear()
+        if lost:
+            _log.error(
+                "%d arrays were deleted by the garbage collector instead of reference counting: "
+                "break the cycles of references that they belong to",
+                lost,
+            )
+            if new_val == "fatal":
+                os.abort()
+
+    if new_val != "allow":
+        gc.callbacks.append(look)
+    try:
+        yield
+    finally:
+        if new_val != "allow":
+            gc.callbacks.remove(look)
 
 
 def process_indices(backend: str | None = None) -> list[int]:

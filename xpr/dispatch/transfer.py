@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import tree_util
 from xpr.core.errors import shown
+from xpr.core.guards import check_transfer
 from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch import placement
 from xpr.dispatch.array import ArrayImpl
@@ -75,10 +76,14 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
         if place is None:
             return x
         out = placement.to_device(x, _as_device(place), True)
+        if out.device is not x.device:
+            moved = f"{x.aval} from {x.device!r} to {out.device!r}"
+            check_transfer("device_to_device", True, moved)
         if donate and out._buffers[0] is not x._buffers[0]:
             x.delete()
         return out
     aval, host = host_value(x)
+    check_transfer("host_to_device", True, str(aval))
     device = placement.default_device() if place is None else _as_device(place)
     # NumPy arrays belong to the caller, who may write to them later.
     foreign = isinstance(x, np.ndarray)
@@ -93,9 +98,15 @@ def device_get(x: Any) -> Any:
     >>> xpr.device_get({"a": jnp.arange(3)})
     {'a': array([0, 1, 2], dtype=int32)}
     """
-    return tree_util.tree_map(
-        lambda v: np.asarray(v) if isinstance(v, (ArrayImpl, Tracer)) else v, x
-    )
+    return tree_util.tree_map(_get, x)
+
+
+def _get(x: Any) -> Any:
+    if type(x) is ArrayImpl:
+        if not x.device.runtime.is_host:
+            check_transfer("device_to_host", True, f"{x.aval} from {x.device!r}")
+        return x._value
+    return np.asarray(x) if isinstance(x, Tracer) else x
 
 
 def block_until_ready(x: Any) -> Any:

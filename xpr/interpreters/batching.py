@@ -12,10 +12,18 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
+from xpr.core.config import state
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.primitive import Absent, Primitive, get_primitive
-from xpr.core.trace import Trace, Tracer, get_aval, set_current_trace, trace_to_jaxpr
+from xpr.core.trace import (
+    Trace,
+    Tracer,
+    check_leaks,
+    get_aval,
+    set_current_trace,
+    trace_to_jaxpr,
+)
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, full, instantiate, is_float0, tangent_aval, zeros
 
@@ -223,6 +231,9 @@ def batch_flat(
         pairs = [trace.pair(x) for x in out]
     finally:
         trace.alive = False
+    if state.check_tracer_leaks:
+        del args, out
+        check_leaks(trace)
     return [v for v, _ in pairs], [d for _, d in pairs]
 
 

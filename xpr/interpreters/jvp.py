@@ -10,9 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.primitive import Absent, Primitive
-from xpr.core.trace import Trace, Tracer, context, get_aval, set_current_trace, trace_to_jaxpr
+from xpr.core.trace import (
+    Trace,
+    Tracer,
+    check_leaks,
+    context,
+    get_aval,
+    set_current_trace,
+    trace_to_jaxpr,
+)
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
 
@@ -145,9 +154,13 @@ def jvp_flat(
     try:
         with set_current_trace(trace):
             out = fun(*args)
-        return split_pairs(trace.pair(x) for x in out)
+        pairs = split_pairs(trace.pair(x) for x in out)
     finally:
         trace.alive = False
+    if state.check_tracer_leaks:
+        del args, out
+        check_leaks(trace)
+    return pairs
 
 
 @weak_jaxpr_cache

@@ -12,9 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.primitive import Primitive
-from xpr.core.trace import JaxprTrace, Trace, context, get_aval, set_current_trace
+from xpr.core.trace import (
+    JaxprTrace,
+    Trace,
+    check_leaks,
+    context,
+    get_aval,
+    set_current_trace,
+)
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.jvp import DualTracer, JVPTrace, split_pairs
 from xpr.interpreters.partial_eval import (
@@ -91,6 +99,9 @@ def linearize_flat(
     finally:
         trace.alive = False
         tangents.finish()
+    if state.check_tracer_leaks:
+        del args, out
+        check_leaks(trace)
     return values, without_dead_code(linear), nonzero
 
 

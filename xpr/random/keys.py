@@ -343,15 +343,18 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     return KeyArray(_seeded("key", seed))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
+def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
     """The raw key, uint32[2], that `seed` stands for. Arguments and errors as for `key`.
+
+    With the setting `enable_custom_prng` it is a typed key, as that of `key`.
 
     >>> import xpr
     >>> xpr.random.PRNGKey(7)
     Array([0, 7], dtype=uint32)
     """
     _require_impl(impl)
-    return _seeded("PRNGKey", seed)
+    data = _seeded("PRNGKey", seed)
+    return KeyArray(data) if state.enable_custom_prng else data
 
 
 def key_dtype(impl_spec: Any = None) -> KeyType:

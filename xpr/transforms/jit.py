@@ -368,6 +368,11 @@ class JittedFunction:
         key = ((state.trace_key, context.axis_env), parts.tree, statics, *avals)
         traced = self._cache.traced.get(key)
         if traced is None:
+            if state.no_tracing:
+                raise RuntimeError(
+                    f"tracing function {name_of(self._fun)} at {source_of(self._fun)} for `jit`, "
+                    "but 'no_tracing' is set"
+                )
             if state.explain_recompile and self._cache.traced:
                 warnings.warn(self._explain(key, parts), stacklevel=4)
             traced = trace_function(
