@@ -1,0 +1,42 @@
+"""Programs compile for GPUs that are not here: a dozen rows of the operation table in one module."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness import trace_cases
+from tests.op_runs import Pair, cases_of
+from tests.op_table import rows_of
+from xpr.core.config import override
+from xpr.dispatch.compiled import compile_module, lower
+from xpr.lowering.targets import get_target
+
+_ROWS = {
+    "elementwise": ("add", "max"),
+    "elementary": ("exp", "sin"),
+    "compare": ("select_n-select",),
+    "shape": ("transpose-rank3",),
+    "reduce": ("reduce_sum-(2, 3, 4) over (0, 2)",),
+    "dot_general": ("dot_general-matrices",),
+    "gather": ("gather-clip-values0",),
+    "cumulative": ("cumsum-vector",),
+    "sort": ("sort-vector",),
+    "random": ("random_bits-32-bits",),
+}
+
+
+def _chosen() -> list[Pair]:
+    found: list[Pair] = []
+    for family, wanted in _ROWS.items():
+        rows = {row.id: row for row in rows_of(family)}
+        for row in (rows[name] for name in wanted):
+            found.append((row, "float32" if "float32" in row.dtypes else row.dtypes[0]))
+    return found
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+def test_rows_compile_for_gpus(platform: str) -> None:
+    target = get_target(platform)
+    with override("enable_x64", True):
+        closed = trace_cases(cases_of(_chosen()))[0]
+    assert compile_module(lower(closed, target, "rows"), target)
