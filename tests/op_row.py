@@ -51,8 +51,6 @@ class OpRow:
     tolerance: dict[str, tuple[float, float]] = field(default_factory=dict)
     exact: bool = False
     signed_zero: bool = True
-    skip: dict[str, str] = field(default_factory=dict)
-    """Reasons, by runtime name, for which the row cannot run there."""
     smooth: Callable[[np.random.Generator, np.dtype[Any]], Arrays] | None = None
     """Operands at which to check derivatives; by default those of `args` with random values."""
     domain: tuple[float, float] = (0.2, 0.9)

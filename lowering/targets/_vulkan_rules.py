@@ -5,12 +5,20 @@ Each has a test in `tests/lowering/test_vulkan_hazards.py` that fails when it is
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.numerics.expr import held
+from xpr.lowering.numerics.kernel import map_scalars
 from xpr.lowering.registry import LoweringRule, rules
+from xpr.lowering.rules.convert import convert_value
 from xpr.lowering.rules.cumulative import Scan, by_doubling
 from xpr.lowering.targets.vulkan import OVERRIDES
+from xpr.primitives.convert import convert_element_type_p
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.elementwise import rem_p
 
@@ -40,7 +48,18 @@ def _cumprod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) 
     return by_doubling(ctx, x, axis, reverse, _PRODUCT)
 
 
+def _convert_element_type_lower(
+    ctx: LoweringContext, x: Value, *, new_dtype: np.dtype[Any], weak_type: bool
+) -> Value:
+    """Integers to bfloat16 by way of float32: joined to one step it gives a wrong shader."""
+    if new_dtype != dtypes.bfloat16 or dtypes.kind(x.dtype) not in "iub":
+        return convert_value(ctx, x, new_dtype)
+    wide = map_scalars(ctx, held, [convert_value(ctx, x, np.dtype(np.float32))])
+    return convert_value(ctx, wide, new_dtype)
+
+
 _RULES: dict[Primitive, LoweringRule] = {
+    convert_element_type_p: _convert_element_type_lower,
     rem_p: _rem_lower,
     cumsum_p: _cumsum_lower,
     cumprod_p: _cumprod_lower,

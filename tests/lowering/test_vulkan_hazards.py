@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -81,6 +82,7 @@ def test_a_choice_of_complex_numbers_does_not_compile(device: Device) -> None:
 # Programs that end the process, or must run with the driver as it is.
 _ALONE = """
 import sys
+import ml_dtypes
 import numpy as np
 from iree.runtime import flags
 flags.parse_flags = lambda *_: None
@@ -191,3 +193,14 @@ def test_long_folds_contractions_and_scatters_are_right(device: Device) -> None:
         run_compiled([(program, (x, rows, index, weights))], "vulkan")[0], expected, strict=True
     ):
         np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_integers_as_bfloat16_give_no_shader(software: Device) -> None:
+    x, like = np.arange(4, dtype=np.int32), np.zeros(4, ml_dtypes.bfloat16)
+    body = """
+    %w = stablehlo.convert %a0 : (tensor<4xi32>) -> tensor<4xf32>
+    %r = stablehlo.convert %w : (tensor<4xf32>) -> tensor<4xbf16>
+    %r
+    """
+    with pytest.raises(RuntimeError, match="vkCreateComputePipelines"):
+        run_on(software, body, [x], like)

@@ -14,8 +14,8 @@ import xpr.numpy as xnp
 from tests.harness import Case, assert_same, run_compiled, run_reference, trace_cases
 from tests.lowering.vulkan_util import vulkan_device
 from tests.op_row import OpRow, np_dtype
+from tests.op_runs import operands_of
 from tests.op_table import all_rows, rows_of
-from tests.test_op_table import operands_of
 from xpr.core.config import override
 from xpr.dispatch import compiled
 from xpr.dispatch.compiled import lower

@@ -1,0 +1,66 @@
+"""Where a row of the operation table cannot run, or not be compared, and why.
+
+The table in `docs/support_table.md` shows those that are refused; `tests/test_op_gaps.py` checks
+that they are, before anything is compiled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.op_row import OpRow
+
+_GPUS = ("vulkan", "cuda", "rocm", "metal")
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Rows that a runtime refuses, or whose results there are others than the reference's."""
+
+    primitive: str
+    runtimes: tuple[str, ...]
+    reason: str
+    cases: tuple[str, ...] = ()
+    """The rows, by their ids; all of the primitive's if there are none."""
+
+    dtypes: tuple[str, ...] = ()
+    """The dtypes; all if there are none."""
+
+    refused: bool = True
+    """Whether an error says so before any compile; else the rows differ from the reference."""
+
+    def holds(self, row: OpRow, dtype: str, runtime: str) -> bool:
+        """Whether it is about this row, dtype and runtime."""
+        return (
+            row.primitive == self.primitive
+            and runtime in self.runtimes
+            and (not self.cases or row.id in self.cases)
+            and (not self.dtypes or dtype in self.dtypes)
+        )
+
+
+_ON_THE_HOST = "computed by LAPACK in this process; there is no portable form yet"
+_SIGNS = "vectors of other signs than LAPACK's (`tests/lowering/test_linalg_jacobi.py`)"
+_ZERO_TIMES_INFINITY = "a driver may take 0 * inf for 0: 1 / 0 has a part 0 that should be NaN"
+
+GAPS: tuple[Gap, ...] = (
+    *(
+        Gap(name, _GPUS, _ON_THE_HOST)
+        for name in ("eig", "geqp3", "hessenberg", "qr_pivoted", "schur", "tridiagonal")
+    ),
+    Gap("eigh", _GPUS, _SIGNS, ("eigh-vectors",), refused=False),
+    Gap("svd", _GPUS, _SIGNS, ("svd-large", "svd-square vectors"), refused=False),
+    Gap("rsqrt", ("vulkan",), _ZERO_TIMES_INFINITY, ("rsqrt-complex",), refused=False),
+    Gap(
+        "integer_pow",
+        ("vulkan",),
+        _ZERO_TIMES_INFINITY,
+        ("integer_pow-complex--1", "integer_pow-complex--3"),
+        refused=False,
+    ),
+)
+
+
+def gap_of(row: OpRow, dtype: str, runtime: str) -> Gap | None:
+    """The gap that a row falls into, if any."""
+    return next((gap for gap in GAPS if gap.holds(row, dtype, runtime)), None)

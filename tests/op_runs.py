@@ -1,0 +1,71 @@
+"""Rows of the operation table run on a runtime, many in one program, and compared closely."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tests.harness import Case, assert_same, run_compiled, run_reference
+from tests.op_row import OpRow, np_dtype
+from xpr.core.config import override
+from xpr.core.errors import CompileError
+from xpr.dispatch.compiled import target_of
+from xpr.runtimes import registry
+
+Pair = tuple[OpRow, str]
+"""A row and one of its dtypes."""
+
+Results = list[np.ndarray[Any, Any]]
+
+
+def operands_of(row: OpRow, dtype: str) -> tuple[np.ndarray[Any, Any], ...]:
+    """The row's operands, from a seed of its own: adding rows leaves the others' as they are."""
+    seed = zlib.crc32(f"{row.id}/{dtype}".encode())
+    return row.args(np.random.default_rng(seed), np_dtype(dtype))
+
+
+def missing_types(runtime: str) -> frozenset[str]:
+    """The dtypes that the runtime's first device does not have."""
+    device = registry.devices(runtime)[0]
+    return frozenset() if runtime == "reference" else target_of(device).missing_types
+
+
+def cases_of(pairs: Sequence[Pair]) -> list[Case]:
+    """What the harness runs."""
+    return [(row.function, operands_of(row, dtype)) for row, dtype in pairs]
+
+
+def check_rows(pairs: Sequence[Pair], runtime: str) -> None:
+    """Compiled results are the reference's; the error names every row for which they are not."""
+    problems: list[str] = []
+    with override("enable_x64", True):
+        compiled = _compiled(pairs, runtime, problems)
+        reference = run_reference(cases_of(pairs))
+    for (row, dtype), found, expected in zip(pairs, compiled, reference, strict=True):
+        if found is None:
+            continue
+        for i, (a, b) in enumerate(zip(found, expected, strict=True)):
+            rtol, atol = row.tolerance_for(b.dtype)
+            what = f"{row.id} {dtype} result {i}"
+            try:
+                assert_same(a, b, rtol, atol, signed_zero=row.signed_zero, what=what)
+            except AssertionError as error:
+                problems.append(f"{what}: {error}")
+    assert not problems, "\n\n".join(problems)
+
+
+def _compiled(pairs: Sequence[Pair], runtime: str, problems: list[str]) -> list[Results | None]:
+    """Results of all rows as one program; where it does not compile, as two halves of it."""
+    try:
+        return list(run_compiled(cases_of(pairs), runtime))
+    except (CompileError, RuntimeError, NotImplementedError, TypeError) as error:
+        if len(pairs) == 1:
+            ((row, dtype),) = pairs
+            problems.append(f"{row.id} {dtype}: {type(error).__name__}: {error}")
+            return [None]
+    middle = len(pairs) // 2
+    first = _compiled(pairs[:middle], runtime, problems)
+    return first + _compiled(pairs[middle:], runtime, problems)

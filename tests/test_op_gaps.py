@@ -1,0 +1,48 @@
+"""The checked-in gaps are gaps: rows are refused before any compile, and nothing else is."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness import trace_cases
+from tests.op_gaps import GAPS, Gap
+from tests.op_row import OpRow
+from tests.op_runs import cases_of
+from tests.op_table import all_rows
+from xpr.core.config import override
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import registry
+from xpr.dispatch.compiled import lower
+from xpr.lowering.targets import get_target
+
+_ROWS = [row for rows in all_rows().values() for row in rows]
+
+
+@pytest.mark.parametrize("gap", GAPS, ids=lambda gap: f"{gap.primitive}-{gap.reason[:10]}")
+def test_a_gap_is_about_rows_that_are_there(gap: Gap) -> None:
+    ids = {row.id for row in _ROWS if row.primitive == gap.primitive}
+    assert ids
+    assert set(gap.cases) <= ids
+    assert gap.primitive in registry
+
+
+@pytest.mark.parametrize("gap", [g for g in GAPS if g.refused], ids=lambda gap: gap.primitive)
+@pytest.mark.parametrize("runtime", ["vulkan", "cuda", "rocm", "metal"])
+def test_refused_rows_raise_an_error_that_names_them(gap: Gap, runtime: str) -> None:
+    assert runtime in gap.runtimes
+    row = next(row for row in _ROWS if gap.holds(row, "float32", runtime))
+    with pytest.raises(NotImplementedError, match=rf"{gap.primitive} .*target {runtime}"):
+        lower(_program(row, "float32"), get_target(runtime), "row")
+
+
+def _program(row: OpRow, dtype: str) -> ClosedJaxpr:
+    with override("enable_x64", True):
+        return trace_cases(cases_of([(row, dtype)]))[0]
+
+
+def test_all_other_rows_are_lowered_for_vulkan() -> None:
+    target = get_target("vulkan")
+    for row in _ROWS:
+        dtype = next((d for d in ("float32", "int32") if d in row.dtypes), row.dtypes[0])
+        if not any(gap.refused and gap.holds(row, dtype, "vulkan") for gap in GAPS):
+            assert lower(_program(row, dtype), target, "row").text
