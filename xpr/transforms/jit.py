@@ -167,25 +167,26 @@ class JittedFunction:
             return self._general_call(args, kwargs)
         key: list[Any] = [state.trace_key]
         buffers = []
+        device: Any = None
+        committed = False
         for a in args:
             if type(a) is not ArrayImpl:
                 return self._general_call(args, kwargs)
             key.append(a.aval)
-            buffers.append(a._buffers[0])
-        device = buffers[0].device if buffers else None
-        key.append(device)
-        entry = self._fast.get(tuple(key))
-        if entry is None:
-            return self._general_call(args, kwargs)
-        committed = entry.committed
-        for a in args:
+            buffer = a._buffers[0]
+            buffers.append(buffer)
+            if device is not buffer.device:
+                if device is not None:
+                    return self._general_call(args, kwargs)
+                device = buffer.device
             if a._committed:
                 committed = True
-            if a._buffers[0].device is not device:
-                return self._general_call(args, kwargs)
-        if not (committed or entry.is_default):
+        key.append(device)
+        entry = self._fast.get(tuple(key))
+        if entry is None or not (committed or entry.is_default):
             return self._general_call(args, kwargs)
         results = entry.executable(buffers)
+        committed = committed or entry.committed
         if entry.single:
             return ArrayImpl(entry.out_avals[0], (results[0],), committed)
         return entry.out_tree.unflatten(
