@@ -11,7 +11,7 @@ from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiled
 from xpr.export.exported import Exported
-from xpr.export.generalize import Fitter
+from xpr.export.generalize import Fitter, SizeDependenceError
 from xpr.export.open_text import general_text
 from xpr.export.programs import OpenProgram, Program
 from xpr.export.targets import portable_target
@@ -65,7 +65,30 @@ def module_of(
         return lowered_module(fixed.closed, target, name), fixed.weights
     # A loop in one dispatch has the sizes of its values in its code.
     target = dataclasses.replace(target, single_dispatch_loops=False)
-    points = program.fitting_points()
+    # An operation may take other forms for small arrays than for large ones; any one is right for
+    # all sizes.
+    for least, greatest in _RANGES:
+        try:
+            return _open_module(
+                program, program.fitting_points(least, greatest), target, name, weights_above
+            )
+        except SizeDependenceError:
+            if (least, greatest) == _RANGES[-1]:
+                raise
+    raise AssertionError("the last range returns or raises")
+
+
+_RANGES = ((17, 96), (3, 24), (100, 400))
+
+
+def _open_module(
+    program: OpenProgram,
+    points: list[dict[str, int]],
+    target: Target,
+    name: str,
+    weights_above: int | None,
+) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
+    """One module for all sizes, from those at the points."""
     closeds = [module_program(program.at_named(p), weights_above) for p in points]
     modules = [lowered_module(c.closed, target, name) for c in closeds]
     fitter = Fitter(program.open_scope.free_names(), points)

@@ -25,7 +25,9 @@ _OPERATION = re.compile(r'(?:stablehlo|chlo|func|util|flow)\.[\w.]+|"[\w.]+"')
 _FUNCTION = re.compile(r"\s*func\.func (?:public|private) @\w+\(")
 _ARGUMENT = re.compile(r"(%arg\d+): tensor<")
 _CONSTANT = re.compile(r"dense<([^<>\"]*)> : ")
-_BROADCAST = re.compile(r"(%[\w#]+), dims = (\[[^\]]*\])")
+_BROADCAST = re.compile(
+    r"\(?(%[\w#]+)(?:, dims = \[|\) <\{broadcast_dimensions = array<i64(?:: )?)([\d, ]*)[\]>]"
+)
 _SLICE = re.compile(r"(%[\w#]+) \[([^\]]*)\]")
 _DYNAMIC_SLICE = re.compile(
     r"\(?(%[\w#]+), (%[^=)]+?)(?:, sizes = \[|\) <\{slice_sizes = array<i64: )([^\]>]*)[\]>]"
@@ -373,7 +375,7 @@ class _Function:
         if kept and all(d == 1 for p, d in enumerate(kind.dims) if p not in places):
             # Of two broadcasts in a row StableHLO makes one that IREE cannot compile.
             return self.reshape(f"{match[1]} ", line)
-        return self._broadcast(match[1], source, match[2], kind)
+        return self._broadcast(match[1], source, f"[{match[2]}]", kind)
 
     def iota(self, rest: str, line: _Line) -> str:
         match = _IOTA.match(rest)
@@ -388,7 +390,7 @@ class _Function:
 
     def reshape(self, rest: str, line: _Line) -> str:
         source, kind = line.types
-        operand = rest.split(" ", 1)[0]
+        operand = rest.split(" ", 1)[0].strip("()")
         if not kind.element.startswith("u"):
             return self._reshaped(operand, source, kind)
         # IREE reshapes open tensors of types without a sign only.
@@ -405,10 +407,10 @@ class _Function:
 
     def optimization_barrier(self, rest: str, line: _Line) -> str:
         # IREE does not see through a barrier, and must be told the sizes of what comes out of it.
-        if len(line.types) != 1:
+        kind, name = line.types[0], rest.partition(" :")[0].strip("()")
+        if "," in name:
             raise _refusal([line.text])
-        (kind,) = line.types
-        barrier = self._here(f"util.optimization_barrier {rest.partition(' loc(')[0]}")
+        barrier = self._here(f"util.optimization_barrier {name} : {kind}")
         return f"flow.tensor.tie_shape {barrier} : {kind}{self._open_dims(kind)}"
 
     def slice(self, rest: str, line: _Line) -> str:

@@ -140,9 +140,10 @@ class OpenProgram(Program):
         """The program for sizes by name."""
         return self.at(tuple(sizes[n] for n in self.open_scope.names))
 
-    def fitting_points(self) -> list[dict[str, int]]:
+    def fitting_points(self, least: int = 2, greatest: int = _SMALL) -> list[dict[str, int]]:
         """Choices of the sizes from which a general form can be made."""
-        return sample_sizes(self.open_scope, count_of_points(self.open_scope.free_names()), _SMALL)
+        count = count_of_points(self.open_scope.free_names())
+        return sample_sizes(self.open_scope, count, greatest, least)
 
     def _generalized(self) -> tuple[Json, Arrays]:
         points = self.fitting_points()

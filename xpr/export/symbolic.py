@@ -319,7 +319,9 @@ def scope_of(avals: Sequence[Any], names: Sequence[str]) -> SymbolicScope | None
 _TRIES = 20000
 
 
-def sample_sizes(scope: SymbolicScope, count: int, greatest: int) -> list[dict[str, int]]:
+def sample_sizes(
+    scope: SymbolicScope, count: int, greatest: int, least: int = 2
+) -> list[dict[str, int]]:
     """Different choices of the open sizes that satisfy the constraints, small ones and large.
 
     Always the same ones for the same scope. Raises ValueError if there are not enough.
@@ -334,7 +336,7 @@ def sample_sizes(scope: SymbolicScope, count: int, greatest: int) -> list[dict[s
     for attempt in range(_TRIES):
         # Wider and wider, in case the constraints allow large sizes only.
         top = greatest * (1 + attempt // 2000) ** 2
-        sizes = {n: rng.randint(2, top) for n in names}
+        sizes = {n: rng.randint(least, top) for n in names}
         for c in scope.constraints:
             # A size that is said to equal something takes its value.
             name = _single(c.left)
