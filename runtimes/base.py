@@ -205,6 +205,8 @@ class Executable(ABC):
 
     signature: ExecutableSignature
     device: Device
+    name: str = "program"
+    """What profiles call it."""
 
     @abstractmethod
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:

@@ -107,6 +107,7 @@ if TYPE_CHECKING:
     from xpr import image as image
     from xpr import nn as nn
     from xpr import ops as ops
+    from xpr import profiler as profiler
     from xpr import random as random
     from xpr import scipy as scipy
     from xpr import stages as stages
@@ -123,6 +124,7 @@ _LAZY = (
     "image",
     "nn",
     "ops",
+    "profiler",
     "random",
     "scipy",
     "stages",

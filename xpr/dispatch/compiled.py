@@ -13,6 +13,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.events import span
 from xpr.core.guards import check_transfer
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
 from xpr.core.primitive import Primitive
@@ -53,15 +54,19 @@ def lower(
     shown = "" if device is None else f"{device!r} ({device.device_kind})"
     check_types(closed.jaxpr, target, shown)
     lowering_rules.load_all()
-    return lower_jaxpr_to_module(
-        closed, target, name=name, donate=donate, embed_consts=embed_consts
-    )
+    with span("lower", name, target=target.name):
+        return lower_jaxpr_to_module(
+            closed, target, name=name, donate=donate, embed_consts=embed_consts
+        )
 
 
 def compile_module(module: LoweredModule, target: Target) -> bytes:
     """The `.vmfb` of a lowered module, from the disk cache or the compiler."""
     start = time.perf_counter()
-    vmfb = compile_stablehlo(module.text, target, hints=module.hints, debug_text=module.debug_text)
+    with span("compile", module.name, target=target.name):
+        vmfb = compile_stablehlo(
+            module.text, target, hints=module.hints, debug_text=module.debug_text
+        )
     if state.log_compiles:
         _log.warning(
             "Finished compilation of %s for %s in %.3f s",
@@ -137,6 +142,8 @@ class CompiledProgram:
         self.vmfb: bytes | None = None
         if computed or small.effects:
             self._load()
+        if self.executable is not None:
+            self.executable.name = name
         self.direct = (
             self._routes == [("out", i) for i in range(len(self._routes))] and not self.donate
         )

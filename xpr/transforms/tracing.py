@@ -12,6 +12,7 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
+from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
@@ -135,7 +136,8 @@ def trace_function(
                 raise _invalid_output(fun, out, i, leaf, traced_for)
         return out_leaves
 
-    closed = trace_to_jaxpr(flat, in_avals, debug_info(fun, in_tree, statics, traced_for))
+    with span("trace", name_of(fun), traced_for=traced_for):
+        closed = trace_to_jaxpr(flat, in_avals, debug_info(fun, in_tree, statics, traced_for))
     return TracedProgram(closed, in_tree, out_trees[-1])
 
 

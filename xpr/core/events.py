@@ -1,0 +1,51 @@
+"""Events of xpr's own work, for the profiler: what was done when, and how long it took."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A piece of work; times in nanoseconds of `time.perf_counter_ns`."""
+
+    kind: str
+    name: str
+    start: int
+    duration: int
+    thread: int
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+recorders: list[list[Event]] = []
+"""Lists that get each event while they are in here."""
+
+
+def record(kind: str, name: str, start: int, details: dict[str, Any]) -> None:
+    """Hands an event that began at `start` and ends now to the recorders."""
+    end, thread = time.perf_counter_ns(), threading.get_ident()
+    event = Event(kind, name, start, end - start, thread, details)
+    for events in tuple(recorders):
+        events.append(event)
+
+
+class span:
+    """Records the time that a `with` block takes, if anything records."""
+
+    __slots__ = ("_details", "_kind", "_name", "_start")
+
+    def __init__(self, kind: str, name: str, **details: Any) -> None:
+        self._kind = kind
+        self._name = name
+        self._details = details
+
+    def __enter__(self) -> span:
+        self._start = time.perf_counter_ns() if recorders else 0
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._start and recorders:
+            record(self._kind, self._name, self._start, self._details)
