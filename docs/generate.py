@@ -1,6 +1,7 @@
-"""Writes `docs/primitives.md`, the table of primitives, from the primitives themselves.
+"""Writes the tables of primitives: `docs/primitives.md` and `docs/support_table.md`.
 
-`python docs/generate.py` writes it, `python docs/generate.py --check` fails when it is out of date.
+The first comes from the primitives themselves, the second from the operation table of the tests.
+`python docs/generate.py` writes them, and `--check` fails when one is out of date.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 import xpr  # noqa: F401  registers the primitives
 from xpr.core.primitive import Absent, Primitive, registry
@@ -15,7 +17,7 @@ from xpr.lowering import rules
 from xpr.lowering.registry import rules as lowering_rules
 from xpr.primitives import FAMILIES
 
-TARGET = Path(__file__).parent / "primitives.md"
+DOCS = Path(__file__).parent
 
 HEADER = """# Primitives
 
@@ -63,19 +65,107 @@ def table() -> str:
     return "\n".join(out) + "\n"
 
 
+# ---- what runs where
+
+SUPPORT_HEADER = """# What runs where
+
+Made by `python docs/generate.py` from the operation table (`tests/op_rows`) and the list of its
+gaps (`tests/op_gaps.py`), which the tests check.
+
+*dtypes*: those that the table runs the primitive in. `b` is bool, `i` and `u` are all signed and
+unsigned integers, `f` all floats (float16, bfloat16, float32, float64), `c` both complex types;
+others are named. Those of 64 bits need `enable_x64`.
+
+*cpu* and *reference* run all of it. *vulkan* runs it in the types that the device has: a program
+with another type is refused before it is compiled, with an error that names the device, the type
+and the line. *vmvx* is IREE's interpreter, which is tested with a part of the table. For *cuda*,
+*rocm* and *metal* programs are lowered, and a dozen rows are compiled for the first two; none has
+run on such a device yet. A number is that of a reason at the end.
+
+Primitives that hold programs run wherever those do: {holders}. Callbacks need a device that calls
+the host (cpu, reference, vmvx).
+"""
+
+_GROUPS = {
+    "b": ("bool",),
+    "i": ("int8", "int16", "int32", "int64"),
+    "u": ("uint8", "uint16", "uint32", "uint64"),
+    "f": ("float16", "bfloat16", "float32", "float64"),
+    "c": ("complex64", "complex128"),
+}
+_GPUS = ("cuda", "rocm", "metal")
+
+
+def _short(names: set[str]) -> str:
+    """The dtypes, whole groups by their letters."""
+    words = []
+    for letter, members in _GROUPS.items():
+        if names.issuperset(members):
+            words.append(letter)
+        else:
+            words += [name for name in members if name in names]
+    known = {name for members in _GROUPS.values() for name in members}
+    return " ".join([*words, *sorted(names - known)])
+
+
+def support_table() -> str:
+    """The document on what runs where."""
+    sys.path.insert(0, str(DOCS.parent))  # the tests are no package of the project's
+    from tests.op_gaps import GAPS  # noqa: PLC0415
+    from tests.op_table import WITHOUT_ROWS, all_rows  # noqa: PLC0415
+    from tests.test_op_table_devices import VMVX_FAMILIES  # noqa: PLC0415
+
+    reasons: list[str] = []
+    holders = ", ".join(family for family in WITHOUT_ROWS if family != "callback")
+    out = [SUPPORT_HEADER.format(holders=holders)]
+    for family, rows in all_rows().items():
+        out += [
+            f"\n## {family}\n",
+            "| primitive | dtypes | cpu, reference | vulkan | vmvx | cuda, rocm, metal |",
+            "|---|---|---|---|---|---|",
+        ]
+        for name in sorted({row.primitive for row in rows}):
+            names = {d for row in rows if row.primitive == name for d in row.dtypes}
+            here = [gap for gap in GAPS if gap.primitive == name]
+            for gap in here:
+                if gap.reason not in reasons:
+                    reasons.append(gap.reason)
+
+            def cell(runtimes: tuple[str, ...], word: str, here: list[Any] = here) -> str:
+                met = [gap for gap in here if set(runtimes) & set(gap.runtimes)]
+                notes = ", ".join(str(reasons.index(gap.reason) + 1) for gap in met)
+                if any(gap.refused for gap in met):
+                    return f"no ({notes})"
+                return f"{word} ({notes})" if met else word
+
+            cells = [
+                f"`{name}`",
+                _short(names),
+                "yes",
+                cell(("vulkan",), "yes"),
+                "yes" if family in VMVX_FAMILIES else "not tested",
+                cell(_GPUS, "lowered"),
+            ]
+            out.append("| " + " | ".join(cells) + " |")
+    out.append("\n## Reasons\n")
+    out += [f"{i}. {reason[0].upper()}{reason[1:]}." for i, reason in enumerate(reasons, 1)]
+    return "\n".join(out) + "\n"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail when the file is out of date")
+    parser.add_argument("--check", action="store_true", help="fail when a file is out of date")
     arguments = parser.parse_args()
-    text = table()
-    if arguments.check:
-        if not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-            print(f"{TARGET} is out of date: run python docs/generate.py", file=sys.stderr)
-            return 1
-        return 0
-    TARGET.write_text(text, encoding="utf-8")
-    print(f"wrote {TARGET}: {len(registry)} primitives")
-    return 0
+    failed = False
+    for name, text in (("primitives.md", table()), ("support_table.md", support_table())):
+        path = DOCS / name
+        if not arguments.check:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {path}")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"{path} is out of date: run python docs/generate.py", file=sys.stderr)
+            failed = True
+    return int(failed)
 
 
 if __name__ == "__main__":

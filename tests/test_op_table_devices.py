@@ -27,7 +27,7 @@ _SLOW = ("linalg", "linalg_householder", "linalg_tridiagonal", "special", "fft")
 # Of long families every third row, and one row for each primitive.
 _LONG = 24
 # IREE's interpreter has few of the mathematical functions, and loses NaN in comparisons.
-_VMVX = ("creation", "shape", "slicing", "joining", "gather", "dot_general")
+VMVX_FAMILIES = ("creation", "shape", "slicing", "joining", "gather", "dot_general")
 
 
 def _pairs(rows: Iterable[OpRow], runtime: str) -> list[Pair]:
@@ -58,7 +58,7 @@ def _params(runtime: str, families: Iterable[str]) -> list[Any]:
     ("name", "family"),
     [
         *_params("vulkan", (f for f in FAMILIES if f not in WITHOUT_ROWS)),
-        *_params("vmvx", _VMVX),
+        *_params("vmvx", VMVX_FAMILIES),
     ],
 )
 def test_rows_on_other_runtimes(name: str, family: str, request: pytest.FixtureRequest) -> None:
