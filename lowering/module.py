@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -270,8 +271,8 @@ class ModuleBuilder:
         `sources` holds what a variable may be fused with: the arrays it was computed from.
         """
         operands = {a for a in eqn.invars if isinstance(a, Var)}
-        if len(operands) > _MAX_BINDINGS:
-            return  # its results get the barriers
+        if _reads_whole_operands(eqn) or len(operands) > _MAX_BINDINGS:
+            return  # in the second case the results get the barriers
         fused = [v for v in operands if len(sources.get(v, ())) > 1]
         fused.sort(key=lambda v: (len(sources[v]), eqn.invars.index(v)))
         while fused and len(_sources_of(operands, sources)) > _MAX_BINDINGS:
@@ -287,7 +288,8 @@ class ModuleBuilder:
         sources: dict[Var, frozenset[Var]],
     ) -> None:
         """Notes what the results of `eqn` may be fused with."""
-        found = _sources_of((a for a in eqn.invars if isinstance(a, Var)), sources)
+        operands = frozenset(a for a in eqn.invars if isinstance(a, Var))
+        found = operands if _reads_whole_operands(eqn) else _sources_of(operands, sources)
         for v in eqn.outvars:
             if len(found) > _MAX_BINDINGS:
                 env[v] = ctx.barrier(env[v])
@@ -389,6 +391,18 @@ _MAX_BINDINGS = 20
 def _sources_of(variables: Iterable[Var], sources: dict[Var, frozenset[Var]]) -> frozenset[Var]:
     """The arrays that `variables` were computed from without a dispatch between."""
     return frozenset[Var]().union(*(sources.get(v, frozenset((v,))) for v in variables))
+
+
+def _reads_whole_operands(eqn: JaxprEqn) -> bool:
+    """Whether no dispatch computes an operand and the result: so it is for products of matrices."""
+    if eqn.primitive.name != "dot_general":
+        return eqn.primitive.name == "conv_general_dilated"
+    x, y = eqn.invars
+    (x_contracted, y_contracted), (x_batch, y_batch) = eqn.params["dimension_numbers"]
+    return all(
+        math.prod(n for i, n in enumerate(v.aval.shape) if i not in (*contracted, *batch)) > 1
+        for v, contracted, batch in ((x, x_contracted, x_batch), (y, y_contracted, y_batch))
+    )
 
 
 def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:

@@ -50,6 +50,23 @@ def test_few_arrays_have_no_barriers() -> None:
     assert "stablehlo.optimization_barrier" not in text
 
 
+def test_layers_have_no_barriers_between() -> None:
+    """What a product of matrices reads is not fused with what reads its result."""
+    layers = [(np.ones((4, 4), "f4"), np.ones(4, "f4"))] * 12
+
+    def gradient(layers: Any, x: Any) -> Any:
+        def loss(layers: Any) -> Any:
+            y = x
+            for w, b in layers:
+                y = xpr.numpy.tanh(y @ w + b)
+            return y.mean()
+
+        return xpr.grad(loss)(layers)
+
+    text = xpr.jit(gradient).lower(layers, np.ones((4, 4), "f4")).as_text()
+    assert "stablehlo.optimization_barrier" not in text
+
+
 def test_gradients_that_keep_many_arrays() -> None:
     """The loop forwards on registers would have more results than a dispatch can have."""
 
