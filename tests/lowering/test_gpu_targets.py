@@ -1,15 +1,20 @@
-"""Programs compile for GPUs that are not here: a dozen rows of the operation table in one module."""
+"""Programs compile for GPUs that are not here: a dozen rows of the table in one module."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
+import xpr
 from tests.harness import trace_cases
 from tests.op_runs import Pair, cases_of
 from tests.op_table import rows_of
 from xpr.core.config import override
 from xpr.dispatch.compiled import compile_module, lower
 from xpr.lowering.targets import get_target
+from xpr.runtimes import registry
 
 _ROWS = {
     "elementwise": ("add", "max"),
@@ -40,3 +45,20 @@ def test_rows_compile_for_gpus(platform: str) -> None:
     with override("enable_x64", True):
         closed = trace_cases(cases_of(_chosen()))[0]
     assert compile_module(lower(closed, target, "rows"), target)
+
+
+def test_a_program_for_another_platform_is_compiled_and_saved(tmp_path: Path) -> None:
+    try:
+        registry.devices("cuda")
+    except RuntimeError:
+        pass
+    else:
+        pytest.skip("there is a CUDA device here")
+    x = np.arange(4, dtype=np.float32)
+    lowered = xpr.jit(lambda x: x * 2).trace(x).lower(lowering_platforms=("cuda",))
+    program = lowered.compile()
+    assert program.memory_analysis()["generated_code_size_in_bytes"] > 0
+    program.save(tmp_path / "twice.vmfb")
+    assert (tmp_path / "twice.vmfb").stat().st_size > 0
+    with pytest.raises(RuntimeError, match="was compiled for cuda, and no such device works here"):
+        program(x)

@@ -11,6 +11,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled
 from xpr.lowering.module import LoweredModule
+from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
 from xpr.transforms.jit import CallParts, JittedFunction
@@ -97,9 +98,16 @@ class Lowered(_Stage):
         super().__init__(function, parts, traced)
         device = function.device_for(traced, parts)
         self._device: Device = device
-        name = platform or device.runtime.target
-        # The reference runtime interprets jaxprs; its text is the portable one of the CPU.
-        self._target = compiled.get_target("cpu" if name == "reference" else name)
+        here = device.runtime.target
+        self._elsewhere = platform if platform not in (None, here) else None
+        name = platform or here
+        if name == "reference":
+            # It interprets jaxprs; its text is the portable one of the CPU.
+            self._target = compiled.get_target("cpu")
+        elif self._elsewhere is None:
+            self._target = compiled.target_of(device)
+        else:
+            self._target = compiled.get_target(name)
         self._module: LoweredModule = compiled.lower(
             traced.closed, self._target, self.fun_name, parts.donated
         )
@@ -115,28 +123,55 @@ class Lowered(_Stage):
         return {"flops": self._module.flops, "bytes accessed": self._module.bytes_accessed}
 
     def compile(self, compiler_options: Any = None) -> Compiled:
-        """Compiles the program for its device."""
+        """Compiles the program for its device.
+
+        One for a platform without a device here can be saved, and raises RuntimeError when called.
+        """
         if compiler_options:
             raise NotImplementedError(
                 f"compile takes no compiler options, got {compiler_options!r}"
             )
-        program = self._function.program_for(self._traced, self._device, self._parts.donated)
-        return Compiled(self, program)
+        device = self._device
+        if self._elsewhere is not None:
+            try:
+                device = registry.devices(self._elsewhere)[0]
+            except RuntimeError as error:
+                return Compiled(self, compiled.compile_module(self._module, self._target), error)
+        return Compiled(self, self._function.program_for(self._traced, device, self._parts.donated))
 
 
 class Compiled(_Stage):
-    """A program compiled for one device and set of types."""
+    """A program compiled for one device and set of types.
 
-    def __init__(self, lowered: Lowered, program: compiled.CompiledProgram) -> None:
+    Or, for want of a device, its module alone, and the error that says what is missing.
+    """
+
+    def __init__(
+        self,
+        lowered: Lowered,
+        program: compiled.CompiledProgram | bytes,
+        missing: RuntimeError | None = None,
+    ) -> None:
         super().__init__(lowered._function, lowered._parts, lowered._traced)
         self._lowered = lowered
         self._program = program
+        self._missing = missing
+
+    def _loaded(self) -> compiled.CompiledProgram:
+        program = self._program
+        if isinstance(program, bytes):
+            raise RuntimeError(
+                f"Function {self.fun_name} was compiled for {self._lowered._elsewhere}, and no "
+                f"such device works here: {self._missing}"
+            ) from self._missing
+        return program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the program; TypeError for arguments of types it was not compiled for.
 
         Static arguments are left out: their values are part of the program.
         """
+        program = self._loaded()
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         parts = CallParts(leaves, tree, self._parts.static_args, {}, self._parts.donated)
         if parts.tree != self._traced.in_tree:
@@ -150,11 +185,11 @@ class Compiled(_Stage):
                 f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
                 "jitted function itself inside a transformation"
             )
-        device = self._function.device_for(self._traced, parts, self._program.device)
-        if device is not self._program.device:
+        device = self._function.device_for(self._traced, parts, program.device)
+        if device is not program.device:
             raise ValueError(
                 f"Compiled object called with arrays on {device!r}: {self.fun_name} was compiled "
-                f"for {self._program.device!r}"
+                f"for {program.device!r}"
             )
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
@@ -166,7 +201,7 @@ class Compiled(_Stage):
                     "and called "
                     f"with type {found.str_short()}"
                 )
-        return tree_util.tree_unflatten(self._traced.out_tree, self._program(parts.leaves))
+        return tree_util.tree_unflatten(self._traced.out_tree, program(parts.leaves))
 
     @property
     def input_shardings(self) -> Any:
@@ -179,7 +214,7 @@ class Compiled(_Stage):
         return self._spread(self._traced.out_tree)
 
     def _spread(self, tree: Any) -> Any:
-        place = SingleDeviceSharding(self._program.device)
+        place = SingleDeviceSharding(self._loaded().device)
         return tree_util.tree_unflatten(tree, [place] * tree.num_leaves)
 
     def as_text(self) -> str:
@@ -192,11 +227,12 @@ class Compiled(_Stage):
 
     def memory_analysis(self) -> dict[str, int]:
         """Bytes of the arguments, of the results and of the compiled code."""
-        closed = self._traced.closed
+        closed, program = self._traced.closed, self._program
+        vmfb = program if isinstance(program, bytes) else program.vmfb
         return {
             "argument_size_in_bytes": sum(a.nbytes for a in closed.in_avals),
             "output_size_in_bytes": sum(a.nbytes for a in closed.out_avals),
-            "generated_code_size_in_bytes": len(self._program.vmfb or b""),
+            "generated_code_size_in_bytes": len(vmfb or b""),
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
