@@ -287,6 +287,67 @@ def test_effects_happen_in_order_and_once_each_round() -> None:
         ]  # fmt: skip
 
 
+def test_effects_of_branches_without_results_and_of_conditions() -> None:
+    notes = Notes()
+
+    @xpr.jit
+    def program(i: Any) -> Any:
+        branches = [lambda: debug.callback(notes, "a"), lambda: debug.callback(notes, i), _nothing]
+        lax.switch(i, branches)
+
+        def goes_on(c: Any) -> Any:
+            debug.callback(notes, "test", c)
+            return c < 2
+
+        return lax.while_loop(goes_on, lambda c: c + 1, i)
+
+    for i, first in enumerate((["a"], [1], [], [])):
+        assert program(i) == max(i, 2)
+        assert notes.taken() == [*first, *(("test", c) for c in range(i, max(i, 2) + 1))]
+
+
+def _nothing() -> None:
+    pass
+
+
+def test_exported_functions_refuse_callbacks() -> None:
+    def f(x: Any) -> Any:
+        return xpr.pure_callback(np.sin, V3, x)
+
+    def g(x: Any) -> Any:
+        debug.print("{}", x)
+        return x
+
+    for function, message in ((f, "cannot be exported"), (g, "an exported program cannot have")):
+        with pytest.raises(NotImplementedError, match=message):
+            xpr.export.export(xpr.jit(function))(X).serialize()
+
+
+def test_rules_of_derivatives_refuse_exact_effects() -> None:
+    @xpr.custom_jvp
+    def f(x: Any) -> Any:
+        io_callback(print, None, x)
+        return x
+
+    f.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
+    with pytest.raises(NotImplementedError, match="IO effects are not supported in custom_jvp"):
+        xpr.jit(f)(1.0)
+
+
+def test_the_reference_runtime_calls_back() -> None:
+    notes = Notes()
+
+    def f(x: Any) -> Any:
+        debug.callback(notes, x)
+        return xpr.pure_callback(lambda a: np.asarray(a) * 2, V3, x)
+
+    x = xpr.device_put(X, xpr.devices("reference")[0])
+    np.testing.assert_array_equal(xpr.jit(f)(x), 2 * X)
+    np.testing.assert_array_equal(f(x), 2 * X)
+    assert xpr.jit(lambda x: debug.callback(notes, x))(x) is None
+    assert notes.taken() == [X.tolist()] * 3
+
+
 def test_a_program_without_results_runs() -> None:
     notes = Notes()
     f = xpr.jit(lambda x: debug.callback(notes, x))
