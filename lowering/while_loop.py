@@ -25,8 +25,24 @@ def while_loop(
     """`stablehlo.while`: `condition` and `body` take a context and the carried values."""
     types = [(v.shape, v.dtype) for v in carried]
     test = ctx.region(types, lambda inner, *values: [condition(inner, *values)], control_flow=True)
-    step = ctx.region(types, body, control_flow=True)
+    step = ctx.region(
+        types, lambda inner, *values: _apart(inner, body(inner, *values)), control_flow=True
+    )
     return ctx.op("stablehlo.while", carried, types, regions=[test, step])
+
+
+def _apart(ctx: LoweringContext, results: Sequence[Value]) -> list[Value]:
+    """The results of a step; one that comes a second time is kept behind a barrier.
+
+    MLIR would merge the two, and their arguments not always, after which IREE's conversion of the
+    loop fails or ends the process.
+    """
+    names: set[str] = set()
+    kept = []
+    for v in results:
+        kept.append(ctx.barrier(v) if v.name in names else v)
+        names.add(v.name)
+    return kept
 
 
 def iterate_elements(

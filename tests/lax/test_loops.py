@@ -489,6 +489,19 @@ def test_carried_arrays_that_change_places_in_a_plain_loop() -> None:
     assert "stablehlo.while" in xpr.jit(f).lower(x).as_text()
 
 
+def test_a_step_that_returns_a_value_twice() -> None:
+    x = np.linspace(0, 1, 5000, dtype="f4")
+
+    def body(s):
+        y = jnp.cos(s[0]).sum() + s[1] - s[2]
+        return s[0] / 2, y, y, s[3] + 1
+
+    start = (x, x[1], 3 * x[1], np.int32(0))
+    found = xpr.jit(lambda s: lax.while_loop(lambda s: (s[3] < 5) & (s[1] < 1e9), body, s))(start)
+    total = np.cos(x.astype("f8") / 16).sum()
+    close(found, (x / 32, total, total, 5))
+
+
 _MANY = 40
 
 

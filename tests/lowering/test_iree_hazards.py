@@ -1015,6 +1015,49 @@ def test_a_reference_that_a_branch_passes_twice_is_lost() -> None:
         np.testing.assert_array_equal(array, times * RAMP)
 
 
+_TWICE = ", ".join(["tensor<f32>"] * 2 + ["tensor<i32>"])
+
+
+def _returned_twice(name: str, second: str) -> str:
+    return function(
+        name,
+        "%x: tensor<f32>",
+        ", ".join(["tensor<f32>"] * 2),
+        f"""
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %d = stablehlo.add %x, %x : tensor<f32>
+        %r:3 = "stablehlo.while"(%x, %d, %zero) ({{
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>):
+            %n = stablehlo.constant dense<3> : tensor<i32>
+            %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            %most = stablehlo.constant dense<100.0> : tensor<f32>
+            %q = stablehlo.compare LT, %a, %most, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+            %both = stablehlo.and %p, %q : tensor<i1>
+            stablehlo.return %both : tensor<i1>
+        }}, {{
+          ^bb0(%a: tensor<f32>, %b: tensor<f32>, %i: tensor<i32>):
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %next = stablehlo.add %i, %one : tensor<i32>
+            %s = stablehlo.subtract %a, %b : tensor<f32>
+            %y = stablehlo.add %s, %x : tensor<f32>
+            {second}
+            stablehlo.return %y, %z, %next : {_TWICE}
+        }}) : ({_TWICE}) -> ({_TWICE})
+        {barrier("%x", "tensor<f32>")}
+        %r#0, %r#1
+        """,
+    )
+
+
+def test_a_value_that_a_step_returns_twice_does_not_compile() -> None:
+    """Without the check of the compiler's own result its process ends."""
+    twice = _returned_twice("f", "").replace("%y, %z", "%y, %y")
+    assert compile_with(twice)[0] is None, MENDED
+    apart = _returned_twice("f", "%z = stablehlo.optimization_barrier %y : tensor<f32>")
+    ((a, b),) = results(apart, [Call("f", [np.array(2, F32)])], FAST)
+    assert a == b == 2
+
+
 @pytest.mark.skipif(os.name != "posix", reason="Windows finds its directory otherwise")
 def test_a_missing_directory_for_temporary_files_kills_the_compiler() -> None:
     text = function("f", f"%x: {VECTOR}", VECTOR, f"%r = stablehlo.add %x, %x : {VECTOR}\n%r")
