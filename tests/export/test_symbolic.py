@@ -297,6 +297,18 @@ def test_constraints_are_checked_before_the_call():
                 call(ones(b), ones(c))
 
 
+@pytest.mark.parametrize(("text", "count"), [("b <= 9", 9), ("mod(b, 64) == 0", 640)])
+def test_constraints_limit_the_sizes_that_are_tried(text, count):
+    def f(x):
+        return jnp.tanh(x).sum(axis=1)
+
+    model = Bundle(bundle_bytes(export(xpr.jit(f))(spec("b, 3", constraints=[text]))))
+    x = rng.standard_normal((count, 3)).astype(np.float32)
+    np.testing.assert_allclose(model.call(x), f(x), rtol=1e-5, atol=1e-5)
+    with pytest.raises(ArgumentValueError, match=r"the constraint (b <= 9|mod)"):
+        model.call(np.ones((10, 3), np.float32))
+
+
 def test_two_arguments_that_share_a_size():
     scope = SymbolicScope()
     e = export(xpr.jit(lambda x, y: x + y))(spec("b", scope=scope), spec("b", scope=scope))

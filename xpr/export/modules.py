@@ -66,19 +66,18 @@ def module_of(
     # A loop in one dispatch has the sizes of its values in its code.
     target = dataclasses.replace(target, single_dispatch_loops=False)
     # An operation may take other forms for small arrays than for large ones; any one is right for
-    # all sizes.
+    # all sizes. The constraints may exclude some of the ranges.
+    reasons: list[ValueError] = []
     for least, greatest in _RANGES:
         try:
-            return _open_module(
-                program, program.fitting_points(least, greatest), target, name, weights_above
-            )
-        except SizeDependenceError:
-            if (least, greatest) == _RANGES[-1]:
-                raise
-    raise AssertionError("the last range returns or raises")
+            points = program.fitting_points(least, greatest)
+            return _open_module(program, points, target, name, weights_above)
+        except ValueError as error:
+            reasons.append(error)
+    raise next((r for r in reasons if isinstance(r, SizeDependenceError)), reasons[-1])
 
 
-_RANGES = ((17, 96), (3, 24), (100, 400))
+_RANGES = ((17, 96), (3, 24), (100, 400), (2, 96))
 
 
 def _open_module(

@@ -35,7 +35,9 @@ class ShapeDtypeStruct:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified")
         # Sizes that are left open are for xpr.export; nothing else takes them.
-        self.shape = tuple(d if isinstance(d, SymbolicDim) else int(d) for d in shape)
+        self.shape: tuple[Any, ...] = tuple(
+            d if isinstance(d, SymbolicDim) else int(d) for d in shape
+        )
         self.dtype = dtypes.canonicalize(dtype, allow_float0=True)
         self.sharding = sharding
         self.weak_type = weak_type
