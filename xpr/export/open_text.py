@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-import numpy as np
 
 from xpr.export.generalize import Fitter, SizeDependenceError, Terms
-
-_TOKEN = re.compile(
-    r"tensor<(?P<dims>(?:\d+x)*)(?P<element>complex<\w+>|[a-zA-Z]\w*)>"
-    r'|"[^"]*"|0x[0-9A-Fa-f]+|[%@][\w#:]+|[A-Za-z_][\w.]*'
-    r"|(?P<number>-?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+from xpr.export.open_lines import (
+    Dim,
+    OpenLine,
+    OpenNumber,
+    OpenType,
+    operation_of,
+    refusal,
+    unify_lines,
 )
+
 _ASSIGNMENT = re.compile(r'(\s*)(%[\w#]+) = "?(?:stablehlo|util)\.(\w+)"?\s?(.*)\Z')
-_OPERATION = re.compile(r'(?:stablehlo|chlo|func|util|flow)\.[\w.]+|"[\w.]+"')
 _FUNCTION = re.compile(r"\s*func\.func (?:public|private) @\w+\(")
 _ARGUMENT = re.compile(r"(%arg\d+): tensor<")
 _CONSTANT = re.compile(r"dense<([^<>\"]*)> : ")
@@ -51,112 +51,6 @@ _WINDOWS = re.compile(
 _IOTA = re.compile(r"dim = (\d+)")
 _HOLE = re.compile(r"⟦(\d+)⟧")
 
-Dim = int | Terms
-
-
-class _Type(NamedTuple):
-    dims: tuple[Dim, ...]
-    element: str
-
-    def __str__(self) -> str:
-        sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.dims)
-        return f"tensor<{sizes}{self.element}>"
-
-    @property
-    def open(self) -> bool:
-        return any(not isinstance(d, int) for d in self.dims)
-
-
-class _Number(NamedTuple):
-    terms: Terms
-    is_float: bool
-    inverse: bool
-
-
-class _Line(NamedTuple):
-    text: str
-    """The line with `?` for open sizes in types, and numbered holes for other numbers."""
-
-    types: list[_Type]
-    numbers: list[_Number]
-
-    @property
-    def same(self) -> bool:
-        """Whether the line has nothing that depends on the sizes."""
-        return not self.numbers and not any(t.open for t in self.types)
-
-
-def _operation(line: str) -> str:
-    found = _OPERATION.search(line)
-    return found[0].strip('"') if found else line.strip()[:60]
-
-
-def _unify(lines: Sequence[str], fitter: Fitter) -> _Line:
-    """One line for all sizes; SizeDependenceError naming the operation when there is none."""
-    first = lines[0]
-    matches = [list(_TOKEN.finditer(line)) for line in lines]
-    if len({len(m) for m in matches}) != 1:
-        raise _refusal(lines)
-    out, types, numbers = [], [], []
-    ends = [0] * len(lines)
-    for group in zip(*matches, strict=True):
-        gaps = {line[e : m.start()] for line, e, m in zip(lines, ends, group, strict=True)}
-        if len(gaps) != 1:
-            raise _refusal(lines)
-        out.append(gaps.pop())
-        ends = [m.end() for m in group]
-        texts = {m[0] for m in group}
-        if group[0]["element"] is not None:
-            kind = _unify_type([(m["dims"], m["element"]) for m in group], fitter)
-            if kind is None:
-                raise _refusal(lines)
-            types.append(kind)
-            out.append(str(kind))
-        elif len(texts) == 1:
-            out.append(texts.pop())
-        else:
-            number = _unify_number([m["number"] for m in group], fitter)
-            if number is None:
-                raise _refusal(lines)
-            out.append(f"⟦{len(numbers)}⟧")
-            numbers.append(number)
-    rests = {line[e:] for line, e in zip(lines, ends, strict=True)}
-    if len(rests) != 1:
-        raise _refusal([first])
-    return _Line("".join(out) + rests.pop(), types, numbers)
-
-
-def _refusal(lines: Sequence[str]) -> SizeDependenceError:
-    return SizeDependenceError(
-        f"{_operation(lines[0])} cannot be compiled for open sizes: it takes forms that differ in "
-        "more than sums and products of them"
-    )
-
-
-def _unify_type(types: Sequence[tuple[str | None, str]], fitter: Fitter) -> _Type | None:
-    elements = {element for _, element in types}
-    shapes = [tuple(int(d) for d in (dims or "").split("x") if d) for dims, _ in types]
-    if len(elements) != 1 or len({len(s) for s in shapes}) != 1:
-        return None
-    dims: list[Dim] = []
-    for sizes in zip(*shapes, strict=True):
-        terms = fitter.fit(sizes)
-        if terms is None:
-            return None
-        dims.append(sizes[0] if len(set(sizes)) == 1 else terms)
-    return _Type(tuple(dims), elements.pop())
-
-
-def _unify_number(texts: Sequence[str | None], fitter: Fitter) -> _Number | None:
-    if any(t is None for t in texts):
-        return None
-    if all(re.fullmatch(r"-?\d+", t or "") for t in texts):
-        terms = fitter.fit([int(t or 0) for t in texts])
-        return None if terms is None else _Number(terms, False, False)
-    found = fitter.fit_float([float(t or 0) for t in texts], np.dtype(np.float32))
-    found = found or fitter.fit_float([float(t or 0) for t in texts], np.dtype(np.float64))
-    return None if found is None else _Number(found[0], True, found[1])
-
 
 def general_text(texts: Sequence[str], fitter: Fitter) -> str:
     """The module for all sizes from those at the fitter's points.
@@ -172,7 +66,7 @@ def general_text(texts: Sequence[str], fitter: Fitter) -> str:
     out: list[str] = []
     function: _Function | None = None
     for group in zip(*lines, strict=True):
-        line = _unify(group, fitter)
+        line = unify_lines(group, fitter)
         if _FUNCTION.match(line.text):
             out += function.finished() if function else []
             function = _Function(line)
@@ -186,9 +80,9 @@ def general_text(texts: Sequence[str], fitter: Fitter) -> str:
 class _Function:
     """The lines of one function, and the values computed from its arguments' sizes."""
 
-    def __init__(self, header: _Line) -> None:
+    def __init__(self, header: OpenLine) -> None:
         if header.numbers:
-            raise _refusal([header.text])
+            raise refusal([header.text])
         self._header = header.text
         self._arguments = list(zip(_ARGUMENT.findall(header.text), header.types, strict=False))
         self._top: list[str] = []
@@ -200,7 +94,7 @@ class _Function:
         """All lines, those that compute sizes in front."""
         return [self._header, *self._top, *self._body]
 
-    def add(self, line: _Line) -> None:
+    def add(self, line: OpenLine) -> None:
         """Takes the next line of the function."""
         windows = _WINDOWS.search(line.text)
         if windows is not None:
@@ -217,10 +111,10 @@ class _Function:
             location = rest[rest.rindex(" loc(") :] if " loc(" in rest else ""
             self._body.append(f"{indent}{name} = {form(self, rest, line)}{location}")
 
-    def _plain(self, line: _Line) -> None:
+    def _plain(self, line: OpenLine) -> None:
         if line.numbers:
             raise SizeDependenceError(
-                f"{_operation(line.text)} cannot be compiled for open sizes: it needs one as a "
+                f"{operation_of(line.text)} cannot be compiled for open sizes: it needs one as a "
                 "constant"
             )
         self._body.append(line.text)
@@ -303,11 +197,11 @@ class _Function:
         text = f"tensor.from_elements {values} : tensor<{len(dims)}xindex>"
         return self._define(text, text)
 
-    def _open_dims(self, kind: _Type) -> str:
+    def _open_dims(self, kind: OpenType) -> str:
         values = [self._value(d) for d in kind.dims if not isinstance(d, int)]
         return f"{{{', '.join(values)}}}" if values else ""
 
-    def _scalar(self, number: _Number, element: str) -> str:
+    def _scalar(self, number: OpenNumber, element: str) -> str:
         """A number as a tensor of rank 0."""
         value = self._value(number.terms)
         if number.is_float:
@@ -335,11 +229,11 @@ class _Function:
 
     # ---- operations with a form of their own
 
-    def constant(self, rest: str, line: _Line) -> str:
+    def constant(self, rest: str, line: OpenLine) -> str:
         (kind,) = line.types
         match = _CONSTANT.match(rest)
         if match is None:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         hole = _HOLE.fullmatch(match[1])
         if hole is not None:
             scalar = self._scalar(line.numbers[int(hole[1])], kind.element)
@@ -348,9 +242,9 @@ class _Function:
             scalar = self._define(text, text)
         if not kind.dims:
             return f"stablehlo.reshape {scalar} : ({kind}) -> {kind}"
-        return self._broadcast(scalar, _Type((), kind.element), "[]", kind)
+        return self._broadcast(scalar, OpenType((), kind.element), "[]", kind)
 
-    def _broadcast(self, name: str, source: _Type, dims: str, kind: _Type) -> str:
+    def _broadcast(self, name: str, source: OpenType, dims: str, kind: OpenType) -> str:
         places = [int(d) for d in re.findall(r"\d+", dims)]
         spread = [i for i, p in enumerate(places) if source.dims[i] == 1 != kind.dims[p]]
         kept = [i for i, p in enumerate(places) if source.dims[i] == kind.dims[p]]
@@ -365,10 +259,10 @@ class _Function:
             + f": ({source}, tensor<{len(kind.dims)}xindex>) -> {kind}"
         )
 
-    def broadcast_in_dim(self, rest: str, line: _Line) -> str:
+    def broadcast_in_dim(self, rest: str, line: OpenLine) -> str:
         match = _BROADCAST.match(rest)
         if match is None or line.numbers:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         source, kind = line.types
         places = [int(d) for d in re.findall(r"\d+", match[2])]
         kept = all(source.dims[i] == kind.dims[p] for i, p in enumerate(places))
@@ -377,10 +271,10 @@ class _Function:
             return self.reshape(f"{match[1]} ", line)
         return self._broadcast(match[1], source, f"[{match[2]}]", kind)
 
-    def iota(self, rest: str, line: _Line) -> str:
+    def iota(self, rest: str, line: OpenLine) -> str:
         match = _IOTA.match(rest)
         if match is None or line.numbers:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         (kind,) = line.types
         shape = f"tensor<{len(kind.dims)}xindex>"
         return (
@@ -388,35 +282,35 @@ class _Function:
             f": ({shape}) -> {kind}"
         )
 
-    def reshape(self, rest: str, line: _Line) -> str:
+    def reshape(self, rest: str, line: OpenLine) -> str:
         source, kind = line.types
         operand = rest.split(" ", 1)[0].strip("()")
         if not kind.element.startswith("u"):
             return self._reshaped(operand, source, kind)
         # IREE reshapes open tensors of types without a sign only.
-        plain = [_Type(t.dims, t.element[1:]) for t in (source, kind)]
+        plain = [OpenType(t.dims, t.element[1:]) for t in (source, kind)]
         bits = self._here(f"stablehlo.bitcast_convert {operand} : ({source}) -> {plain[0]}")
         made = self._here(self._reshaped(bits, *plain))
         return f"stablehlo.bitcast_convert {made} : ({plain[1]}) -> {kind}"
 
-    def _reshaped(self, operand: str, source: _Type, kind: _Type) -> str:
+    def _reshaped(self, operand: str, source: OpenType, kind: OpenType) -> str:
         return (
             f"flow.tensor.reshape {operand} : {source}{self._open_dims(source)} -> "
             f"{kind}{self._open_dims(kind)}"
         )
 
-    def optimization_barrier(self, rest: str, line: _Line) -> str:
+    def optimization_barrier(self, rest: str, line: OpenLine) -> str:
         # IREE does not see through a barrier, and must be told the sizes of what comes out of it.
         kind, name = line.types[0], rest.partition(" :")[0].strip("()")
         if "," in name:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         barrier = self._here(f"util.optimization_barrier {name} : {kind}")
         return f"flow.tensor.tie_shape {barrier} : {kind}{self._open_dims(kind)}"
 
-    def slice(self, rest: str, line: _Line) -> str:
+    def slice(self, rest: str, line: OpenLine) -> str:
         match = _SLICE.match(rest)
         if match is None:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         parts: list[list[Dim]] = []
         for entry in match[2].split(", "):
             numbers = [self._number(text, line) for text in entry.split(":")]
@@ -429,29 +323,29 @@ class _Function:
             f": ({source}, {shape}, {shape}, {shape}) -> {kind}"
         )
 
-    def _number(self, text: str, line: _Line) -> Dim:
+    def _number(self, text: str, line: OpenLine) -> Dim:
         hole = _HOLE.fullmatch(text)
         return int(text) if hole is None else line.numbers[int(hole[1])].terms
 
-    def dynamic_slice(self, rest: str, line: _Line) -> str:
+    def dynamic_slice(self, rest: str, line: OpenLine) -> str:
         match = _DYNAMIC_SLICE.match(rest)
         if match is None:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         source, index, kind = line.types[0], line.types[1], line.types[-1]
         sizes = [self._number(text, line) for text in match[3].split(", ")]
         where = self._window(match[2].split(", "), index, source, sizes)
         return f"tensor.extract_slice {match[1]}{where} : {source} to {kind}"
 
-    def dynamic_update_slice(self, rest: str, line: _Line) -> str:
+    def dynamic_update_slice(self, rest: str, line: OpenLine) -> str:
         match = _DYNAMIC_UPDATE.match(rest)
         if match is None or line.numbers:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         source, update, index = line.types[:3]
         where = self._window(match[3].split(", "), index, source, update.dims)
         return f"tensor.insert_slice {match[2]} into {match[1]}{where} : {update} into {source}"
 
     def _window(
-        self, indices: Sequence[str], index: _Type, source: _Type, sizes: Sequence[Dim]
+        self, indices: Sequence[str], index: OpenType, source: OpenType, sizes: Sequence[Dim]
     ) -> str:
         """The place of a slice, moved to the edge where it would reach outside."""
         element = index.element.removeprefix("u")
@@ -470,11 +364,11 @@ class _Function:
         extents = ", ".join(str(d) if isinstance(d, int) else self._value(d) for d in sizes)
         return f"[{', '.join(starts)}] [{extents}] [{', '.join('1' for _ in sizes)}]"
 
-    def dot_general(self, rest: str, line: _Line) -> str:
+    def dot_general(self, rest: str, line: OpenLine) -> str:
         """As a product of matrices: IREE makes one of it by a reshape that it cannot compile."""
         match = _DOT.match(rest)
         if match is None or line.numbers:
-            raise _refusal([line.text])
+            raise refusal([line.text])
         left, right, kind = line.types
         batch = _integers(match[3] or ""), _integers(match[4] or "")
         contract = _integers(match[5]), _integers(match[6])
@@ -487,27 +381,31 @@ class _Function:
         a, a_type = self._matrix(match[1], left, [batch[0], free[0], contract[0]])
         b, b_type = self._matrix(match[2], right, [batch[1], contract[1], free[1]])
         first = 1 if batch[0] else 0
-        product = _Type((*a_type.dims[: first + 1], b_type.dims[-1]), kind.element)
+        product = OpenType((*a_type.dims[: first + 1], b_type.dims[-1]), kind.element)
         pairs = "batching_dims = [0] x [0], " if first else ""
         made = self._here(
             f"stablehlo.dot_general {a}, {b}, {pairs}contracting_dims = [{first + 1}] x [{first}]"
             f"{match[7]} : ({a_type}, {b_type}) -> {product}"
         )
-        return self.reshape(f"{made} ", _Line("", [product, kind], []))
+        return self.reshape(f"{made} ", OpenLine("", [product, kind], []))
 
-    def _matrix(self, name: str, kind: _Type, groups: Sequence[Sequence[int]]) -> tuple[str, _Type]:
+    def _matrix(
+        self, name: str, kind: OpenType, groups: Sequence[Sequence[int]]
+    ) -> tuple[str, OpenType]:
         """An operand with each group of its axes made one; an empty first group is left out."""
         order = [i for group in groups for i in group]
-        turned = _Type(tuple(kind.dims[i] for i in order), kind.element)
+        turned = OpenType(tuple(kind.dims[i] for i in order), kind.element)
         if order != sorted(order):
             name = self._here(f"stablehlo.transpose {name}, dims = {order} : ({kind}) -> {turned}")
         kept = groups if groups[0] else groups[1:]
-        flat = _Type(tuple(_product([kind.dims[i] for i in group]) for group in kept), kind.element)
+        flat = OpenType(
+            tuple(_product([kind.dims[i] for i in group]) for group in kept), kind.element
+        )
         if flat.dims != turned.dims:
-            name = self._here(self.reshape(f"{name} ", _Line("", [turned, flat], [])))
+            name = self._here(self.reshape(f"{name} ", OpenLine("", [turned, flat], [])))
         return name, flat
 
-    def gather(self, rest: str, line: _Line) -> str:
+    def gather(self, rest: str, line: OpenLine) -> str:
         match = _GATHER.match(rest)
         if match is None or line.numbers:
             self._plain(line)  # refuses, or leaves a form that IREE takes as it is
@@ -519,7 +417,7 @@ class _Function:
             return '"stablehlo.gather"' + rest.partition(" loc(")[0]
         # IREE drops axes of open results by a reshape that it cannot compile; so do it for it.
         sizes = _integers(match["sizes"])
-        whole = _Type((*kind.dims[:batch], *sizes), kind.element)
+        whole = OpenType((*kind.dims[:batch], *sizes), kind.element)
         places = ", ".join(str(batch + i) for i in range(len(sizes)))
         gathered = self._here(
             f'"stablehlo.gather"{match["operands"]} <{{dimension_numbers = #stablehlo.gather<'
@@ -527,7 +425,7 @@ class _Function:
             f"index_vector_dim = {match['vector']}>, slice_sizes = array<i64: {match['sizes']}>}}> "
             f": ({operand}, {indices}) -> {whole}"
         )
-        return self.reshape(f"{gathered} ", _Line("", [whole, kind], []))
+        return self.reshape(f"{gathered} ", OpenLine("", [whole, kind], []))
 
 
 def _product(dims: Sequence[Dim]) -> Dim:
@@ -548,7 +446,7 @@ def _integers(text: str) -> list[int]:
     return [int(n) for n in re.findall(r"\d+", text)]
 
 
-_FORMS: dict[str, Callable[[_Function, str, _Line], str]] = {
+_FORMS: dict[str, Callable[[_Function, str, OpenLine], str]] = {
     "broadcast_in_dim": _Function.broadcast_in_dim,
     "constant": _Function.constant,
     "dot_general": _Function.dot_general,
