@@ -1091,3 +1091,15 @@ for _name, _barrier in (("n", ""), ("k", _KEPT)):
 def test_a_sum_of_one_number_repeated_counts_few_of_them() -> None:
     assert result("sum_of_ones_n") == -1, MENDED
     assert result("sum_of_ones_k") == -3
+
+
+def test_branches_that_only_have_effects_are_refused() -> None:
+    names = ("tell_a", "tell_b")
+    declared = "\n".join(f"func.func private @xpr.{name}()" for name in names)
+    calls = [f"{{ func.call @xpr.{name}() : () -> ()\nstablehlo.return }}" for name in names]
+    branches = ", ".join([*calls, "{ stablehlo.return }"])
+    text = (
+        f"{declared}\nfunc.func @f(%i: tensor<i32>) {{\n"
+        f'"stablehlo.case"(%i) ({branches}) : (tensor<i32>) -> ()\nreturn\n}}\n'
+    )
+    assert compile_with(text)[0] is None, MENDED
