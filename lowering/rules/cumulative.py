@@ -16,6 +16,8 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.numerics import exponential
+from xpr.lowering.numerics.expr import Expr
 from xpr.lowering.registry import LoweringRule, register
 from xpr.primitives import cumulative as p
 from xpr.primitives.convert import convert_element_type
@@ -159,6 +161,10 @@ def _elementwise(op: str, block: int, identity: Callable[[np.dtype[Any]], Any]) 
 def _logaddexp(ctx: LoweringContext, a: Value, b: Value) -> Value:
     """max(a, b) + log(1 + exp(-|a - b|)); infinities of one sign have no difference."""
     gap = ctx.select(ctx.compare("EQ", a, b), 0.0, ctx.abs(ctx.sub(a, b)))
+    if not ctx.target.exact_sums:
+        # Drivers have no exponential of float64, and one of few digits of float32.
+        rest = exponential.log1p(exponential.exp(Expr(ctx, ctx.neg(gap)))).value
+        return ctx.add(ctx.maximum(a, b), rest)
     part = ctx.unary("exponential", ctx.neg(gap))
     if a.dtype == _F32:
         rest = ctx.unary("log_plus_one", part)
