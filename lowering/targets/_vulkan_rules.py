@@ -21,6 +21,7 @@ from xpr.lowering.targets.vulkan import OVERRIDES
 from xpr.primitives.convert import convert_element_type_p
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.elementwise import rem_p
+from xpr.primitives.sort import sort_p, top_k_p
 
 
 def _rem_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
@@ -58,9 +59,29 @@ def _convert_element_type_lower(
     return convert_value(ctx, wide, new_dtype)
 
 
+def _in_float32(name: str) -> LoweringRule:
+    """Sorts of bfloat16 as float32, which holds them exactly: else they come out wrong."""
+
+    def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> list[Value]:
+        small = [x.dtype == dtypes.bfloat16 for x in operands]
+        wide = [
+            ctx.barrier(ctx.convert(x, np.float32)) if s else x
+            for x, s in zip(operands, small, strict=True)
+        ]
+        found = rules[name](ctx, *wide, **params)
+        return [
+            ctx.convert(ctx.barrier(v), a.dtype) if v.dtype != a.dtype else v
+            for v, a in zip(found, ctx.out_avals, strict=True)
+        ]
+
+    return lower
+
+
 _RULES: dict[Primitive, LoweringRule] = {
     convert_element_type_p: _convert_element_type_lower,
     rem_p: _rem_lower,
+    sort_p: _in_float32(sort_p.name),
+    top_k_p: _in_float32(top_k_p.name),
     cumsum_p: _cumsum_lower,
     cumprod_p: _cumprod_lower,
 }
