@@ -78,7 +78,8 @@ others are named. Those of 64 bits need `enable_x64`.
 
 *cpu* and *reference* run all of it. *vulkan* runs it in the types that the device has: a program
 with another type is refused before it is compiled, with an error that names the device, the type
-and the line. *vmvx* is IREE's interpreter, which is tested with a part of the table. For *cuda*,
+and the line; the tests run a selection of the rows there each time, and `--runtime=vulkan` all of
+them. *vmvx* is IREE's interpreter, which is tested with a part of the table. For *cuda*,
 *rocm* and *metal* programs are lowered, and a dozen rows are compiled for the first two; none has
 run on such a device yet. A number is that of a reason at the end.
 
