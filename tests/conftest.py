@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Generator
+from typing import Any
+
 import pytest
 
 from xpr.runtimes import registry
@@ -32,3 +39,36 @@ def runtime(request: pytest.FixtureRequest) -> str:
     name = str(request.config.getoption("--runtime") or DEFAULT_RUNTIME)
     skip_unless_usable(name)
     return name
+
+
+# Mesa's software device is now and then lost on a busy machine, and a process gets no other then.
+# A test to which that happens is run again in a process of its own.
+LOST = "VK_ERROR_DEVICE_LOST"
+_AGAIN = "XPR_TEST_DEVICE_LOST_BEFORE"
+_ATTEMPTS = 3
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
+    try:
+        return (yield)
+    except Exception as error:
+        lost = LOST in "".join(traceback.format_exception(error))
+        if not lost or _AGAIN in os.environ:
+            raise
+    text = LOST
+    for _ in range(_ATTEMPTS):
+        if LOST not in text:
+            break
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pyfuncitem.nodeid],
+            env={**os.environ, _AGAIN: "1"},
+            cwd=pyfuncitem.config.rootpath,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            return True
+        text = done.stdout + done.stderr
+    raise AssertionError(f"in a process of its own:\n{text[-4000:]}")
