@@ -39,7 +39,18 @@ _COMPLEX128 = np.dtype(np.complex128)
 class Value:
     """An SSA value: its name, shape and dtype."""
 
-    __slots__ = ("dtype", "fold", "name", "number", "roots", "shape", "splat", "strided", "widened")
+    __slots__ = (
+        "dtype",
+        "fold",
+        "inverted",
+        "name",
+        "number",
+        "roots",
+        "shape",
+        "splat",
+        "strided",
+        "widened",
+    )
 
     def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.name = name
@@ -56,6 +67,8 @@ class Value:
         self.fold = SOLID
         self.roots: Roots = NO_ROOTS
         self.splat: float | None = None
+        # Whether it is the complement of another value.
+        self.inverted = False
 
     @property
     def type(self) -> str:
@@ -133,7 +146,7 @@ class LoweringContext:
         self.sources.append(self.source)
         out = Value(name, shape, dtype)
         if of:
-            out.fold, out.roots = fold_of(op, of), roots_of(of)
+            out.fold, out.roots = fold_of(op, of), roots_of(op, of)
         return out
 
     def op(
@@ -170,7 +183,7 @@ class LoweringContext:
             out = Value(base, *results[0])
             if operands and name not in _UNFOLDED:
                 of = operands[:1] if name in _OF_FIRST else operands
-                out.fold, out.roots = fold_of(name, of), roots_of(of)
+                out.fold = fold_of(name, of)
             return [out]
         return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]
 
@@ -269,7 +282,9 @@ class LoweringContext:
 
     def unary(self, op: str, x: Value) -> Value:
         """`stablehlo.<op>` where the result has the operand's type."""
-        return self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype, op, (x,))
+        out = self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype, op, (x,))
+        out.inverted = op == "not"
+        return out
 
     def match(self, *operands: Operand) -> list[Value]:
         """Numbers made constants, and rank-0 values broadcast, to go with the widest operand."""

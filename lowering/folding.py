@@ -41,9 +41,20 @@ _MANY: Roots = frozenset({"*"})
 _OF_EQUALS = frozenset({"subtract", "xor", "compare", "divide", "remainder", "or"})
 
 
-def roots_of(operands: Sequence[Value]) -> Roots:
-    """The roots of what is computed from `operands`."""
+# What puts elements in other places: two arrangements of one value are not equal to each other.
+_ARRANGEMENTS = frozenset(
+    {
+        *("broadcast", "concatenate", "dynamic_slice", "pad"),
+        *("reshape", "reverse", "slice", "transpose"),
+    }
+)
+
+
+def roots_of(op: str, operands: Sequence[Value]) -> Roots:
+    """The roots of what `op` computes from `operands`."""
     found: Roots = frozenset()
+    if op in _ARRANGEMENTS:
+        return found
     for v in operands:
         if v.fold != KNOWN:
             found |= v.roots or {v.name}
@@ -109,4 +120,6 @@ def _of_two(op: str, a: Value, b: Value) -> int:
     for one in (a, b):
         if one.fold == KNOWN and (one.splat is None or _decides(op, int(one.splat), a.dtype)):
             return KNOWN
+    if op == "or" and not (a.inverted or b.inverted):
+        return SOLID
     return KNOWN if op in _OF_EQUALS and _related(a, b) else SOLID

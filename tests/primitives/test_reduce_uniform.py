@@ -69,3 +69,11 @@ def test_what_is_not_known_needs_no_barrier() -> None:
     for program in (lambda x: jnp.sum(x > 2), lambda x: jnp.sum(x * 2 + 1), jnp.max):
         assert barriers(program) == 0
     assert barriers(lambda x: jnp.sum(x == x)) == 1
+
+
+def test_two_arrangements_of_one_value_are_two_values() -> None:
+    # A barrier in each of the two sorts gave a wrong order.
+    x = np.array([3.0, 1.0, 2.0, 5.0, 4.0], np.float32)
+    twice = xpr.jit(lambda v: jnp.argsort(jnp.argsort(v)))
+    np.testing.assert_array_equal(twice(x), np.argsort(np.argsort(x)))
+    assert twice.lower(x).as_text().count("barrier") == 1
