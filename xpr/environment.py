@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from importlib import metadata
 from typing import Literal, overload
 
 from xpr.runtimes import registry
@@ -25,6 +24,9 @@ def print_environment_info(return_string: bool = False) -> str | None:
     >>> xpr.print_environment_info(return_string=True).startswith("xpr: ")
     True
     """
+    # It takes as long to import as a third of all of xpr.
+    from importlib import metadata  # noqa: PLC0415
+
     devices = registry.devices()
     kinds = sorted({d.device_kind for d in devices})
     lines = [f"xpr: {__version__}"]
