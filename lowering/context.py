@@ -24,13 +24,11 @@ _WITH_BRANCHES = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"}
 # What makes new elements, which are not folded, and what rearranges those of its first operand.
 _UNFOLDED = frozenset(
     {
-        *(f"stablehlo.{n}" for n in ("reduce", "reduce_window", "dot_general", "convolution")),
-        *("stablehlo.while", "stablehlo.case", "stablehlo.sort", "stablehlo.scatter"),
+        *("reduce", "reduce_window", "dot_general", "convolution"),
+        *("while", "case", "sort", "scatter"),
     }
 )
-_OF_FIRST = frozenset(
-    f"stablehlo.{n}" for n in ("gather", "dynamic_slice", "reverse", "broadcast_in_dim")
-)
+_OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 I1 = np.dtype(np.bool_)
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
@@ -181,9 +179,10 @@ class LoweringContext:
         self.emit(f'{left}"{name}"({args}){props}{body} : ({types}) -> {out_type}')
         if len(results) == 1:
             out = Value(base, *results[0])
-            if operands and name not in _UNFOLDED:
-                of = operands[:1] if name in _OF_FIRST else operands
-                out.fold = fold_of(name, of)
+            operation = name.removeprefix("stablehlo.")
+            if operands and operation not in _UNFOLDED:
+                of = operands[:1] if operation in _OF_FIRST else operands
+                out.fold = fold_of(operation, of)
             return [out]
         return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]
 
@@ -288,6 +287,13 @@ class LoweringContext:
 
     def match(self, *operands: Operand) -> list[Value]:
         """Numbers made constants, and rank-0 values broadcast, to go with the widest operand."""
+        if len(operands) == 2:
+            x, y = operands
+            if isinstance(x, Value):
+                if not isinstance(y, Value):
+                    return [x, self.constant(y, x.dtype, x.shape)]
+                if x.shape == y.shape:
+                    return [x, y]
         values = [v for v in operands if isinstance(v, Value)]
         shape = max((v.shape for v in values), key=len, default=())
         if any(v.shape and v.shape != shape for v in values):

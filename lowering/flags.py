@@ -42,22 +42,22 @@ from dataclasses import dataclass
 
 FlagSet = tuple[str, ...]
 
-# Without the two demotion flags IREE may turn float64 and int64 into 32-bit types in silence.
-INPUT_FLAGS: FlagSet = (
+# What every target gets. Without the two demotion flags IREE may turn float64 and int64 into 32-bit
+# types in silence. A source map serves only the stack traces of IREE's own tools: 0.6 of 10 kB. By
+# default IREE compiles a part of the program a second time to evaluate constant expressions (an
+# MLP's training step: 1.35 s, and 1.10 s without; they are evaluated when the module is loaded
+# instead).
+COMMON_FLAGS: FlagSet = (
     "--iree-input-type=stablehlo",
     "--iree-input-demote-f64-to-f32=false",
     "--iree-input-demote-i64-to-i32=false",
+    "--iree-vm-bytecode-module-strip-source-map=true",
+    "--iree-opt-const-eval=false",
 )
 
-# A source map serves only the stack traces of IREE's own tools: 0.6 of 10 kB.
-OUTPUT_FLAGS: FlagSet = ("--iree-vm-bytecode-module-strip-source-map=true",)
-
-# Compile time. By default IREE compiles a part of the program a second time to evaluate constant
-# expressions (an MLP's training step: 1.35 s, and 1.10 s without; they are evaluated when the
-# module is loaded instead); the library of microkernels is parsed for each module, and slows data
-# tiling down (430 ms, and 290 ms without, for code that is no slower).
+# Compile time: the library of microkernels is parsed for each module, and slows data tiling down
+# (430 ms, and 290 ms without, for code that is no slower).
 LLVM_CPU_FLAGS: FlagSet = (
-    "--iree-opt-const-eval=false",
     "--iree-llvmcpu-enable-ukernels=none",
     "--iree-llvmcpu-link-ukernel-bitcode=false",
     "--iree-llvmcpu-debug-symbols=false",

@@ -52,12 +52,16 @@ _ARRANGEMENTS = frozenset(
 
 def roots_of(op: str, operands: Sequence[Value]) -> Roots:
     """The roots of what `op` computes from `operands`."""
-    found: Roots = frozenset()
+    found = NO_ROOTS
     if op in _ARRANGEMENTS:
         return found
     for v in operands:
-        if v.fold != KNOWN:
-            found |= v.roots or {v.name}
+        if v.fold == KNOWN:
+            continue
+        roots = v.roots or frozenset((v.name,))
+        # Long formulas of few values: most operations have the roots of one operand.
+        if roots is not found and not roots <= found:
+            found = found | roots if found else roots
     return found if len(found) <= _MAX_ROOTS else _MANY
 
 
@@ -97,9 +101,10 @@ def fold_of(op: str, operands: Sequence[Value]) -> int:
     """The mark of an elementwise operation's result, or of another arrangement of elements."""
     if op == "select":
         return _of_select(*operands)
-    if all(v.fold == KNOWN for v in operands):
-        return KNOWN
-    return _of_two(op, *operands) if len(operands) == 2 else SOLID
+    for v in operands:
+        if v.fold != KNOWN:
+            return _of_two(op, *operands) if len(operands) == 2 else SOLID
+    return KNOWN
 
 
 def _of_select(pred: Value, a: Value, b: Value) -> int:
@@ -114,7 +119,7 @@ def _of_select(pred: Value, a: Value, b: Value) -> int:
 
 
 def _of_two(op: str, a: Value, b: Value) -> int:
-    if dtypes.kind(a.dtype) not in "biu":
+    if dtypes.kind(a.dtype) in "fc":
         # Floats may be NaN, so that nothing is decided by one side or by equality.
         return SOLID
     for one in (a, b):

@@ -257,12 +257,14 @@ class HalRuntime(Runtime):
     def buffer_from_host(
         self, array: np.ndarray[Any, Any], device: Device, *, copy: bool
     ) -> DeviceBuffer:
-        if not isinstance(device, HalDevice) or device.runtime is not self:
-            raise TypeError(f"the {self.name} runtime needs one of its own devices, got {device!r}")
-        return DeviceBuffer(device.from_host(array), (array.shape, array.dtype), device)
+        own = self._own(device)
+        return DeviceBuffer(own.from_host(array), (array.shape, array.dtype), own)
 
     def load(self, program: bytes, signature: ExecutableSignature, device: Device) -> HalExecutable:
         """Loads a `.vmfb` that was compiled for such a device."""
+        return HalExecutable(program, signature, self._own(device))
+
+    def _own(self, device: Device) -> HalDevice:
         if not isinstance(device, HalDevice) or device.runtime is not self:
             raise TypeError(f"the {self.name} runtime needs one of its own devices, got {device!r}")
-        return HalExecutable(program, signature, device)
+        return device

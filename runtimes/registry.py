@@ -8,6 +8,7 @@ reason and stands in nobody's way.
 
 from __future__ import annotations
 
+import functools
 import glob
 import importlib
 import operator
@@ -70,6 +71,7 @@ def _class(module: str, name: str) -> Callable[[], Runtime]:
     return getattr(importlib.import_module(f"xpr.runtimes.{module}"), name)
 
 
+@functools.cache
 def _seems_present(name: str) -> bool:
     """Whether it is worth starting a runtime to see if it should be the default.
 

@@ -19,7 +19,7 @@ class VulkanDevice(HalDevice):
         uuid = str(info.get("path", "")).removeprefix("GPU-")
         heaps = re.findall(r"^  \[\d+\] size=(\d+) flags=0x([0-9a-f]+)$", text, re.MULTILINE)
         self.memory_limit = sum(int(size) for size, flags in heaps if int(flags, 16) & 1)
-        self.capabilities = _vulkan_features.query().get(uuid, _vulkan_features.MINIMUM)
+        self.capabilities = runtime.capabilities.get(uuid, _vulkan_features.MINIMUM)
 
     def features(self) -> str:
         found = self.capabilities
@@ -44,6 +44,8 @@ class VulkanRuntime(HalRuntime):
             "--vulkan_cached_bda_replay_instances=0",
             "--vulkan_retained_cached_bda_replay_instances=0",
         )
+        self.capabilities = _vulkan_features.query()
+        """What each device can do, by its UUID."""
         super().__init__()
         if all(isinstance(d, VulkanDevice) and d.is_software for d in self._devices):
             self.priority = -1

@@ -9,6 +9,11 @@ from typing import Any
 from xpr.lowering.flags import FlagSet, ProgramHints
 
 
+def one_flag_set(hints: ProgramHints) -> list[FlagSet]:
+    """The choice of a target whose flags do not depend on the program."""
+    return [()]
+
+
 @dataclass(frozen=True)
 class Target:
     """One kind of device that programs are compiled for.
@@ -19,7 +24,7 @@ class Target:
 
     name: str
     base_flags: FlagSet
-    choose_flags: Callable[[ProgramHints], list[FlagSet]]
+    choose_flags: Callable[[ProgramHints], list[FlagSet]] = one_flag_set
     host_calls: bool = False
     """Whether a compiled program may call back into this Python process."""
 

@@ -9,17 +9,15 @@ import platform
 import sys
 
 from xpr.lowering.flags import (
-    INPUT_FLAGS,
+    COMMON_FLAGS,
     LLVM_CPU_FLAGS,
-    OUTPUT_FLAGS,
     FlagSet,
     llvm_cpu_flag_sets,
 )
 from xpr.lowering.targets.base import Target
 
 _BASE_FLAGS: FlagSet = (
-    *INPUT_FLAGS,
-    *OUTPUT_FLAGS,
+    *COMMON_FLAGS,
     *LLVM_CPU_FLAGS,
     "--iree-hal-target-device=local",
     "--iree-hal-local-target-device-backends=llvm-cpu",

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from xpr.lowering.flags import INPUT_FLAGS, OUTPUT_FLAGS, FlagSet, ProgramHints
+from xpr.lowering.flags import COMMON_FLAGS
 from xpr.lowering.targets.base import Target
-
-
-def _flags(hints: ProgramHints) -> list[FlagSet]:
-    return [()]
 
 
 def _target(
@@ -21,13 +17,10 @@ def _target(
         name=name,
         exact_sums=exact_sums,
         base_flags=(
-            *INPUT_FLAGS,
-            *OUTPUT_FLAGS,
-            "--iree-opt-const-eval=false",
+            *COMMON_FLAGS,
             f"--iree-hal-target-device={device}",
             *flags,
         ),
-        choose_flags=_flags,
         donation=False,
         missing_types=missing,
     )

@@ -6,15 +6,13 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from xpr.lowering.flags import INPUT_FLAGS, OUTPUT_FLAGS, FlagSet, ProgramHints
+from xpr.lowering.flags import COMMON_FLAGS
 from xpr.lowering.targets.base import Target
 from xpr.runtimes._vulkan_features import VulkanCapabilities
 
 # Mesa's software device leaves a loop after 65535 rounds, and says nothing. On a GPU so long a loop
 # of one invocation would be slow.
 _LONGEST_LOOP = 1 << 15
-
-_BASE_FLAGS: FlagSet = (*INPUT_FLAGS, *OUTPUT_FLAGS, "--iree-opt-const-eval=false")
 
 OVERRIDES: dict[str, Callable[..., Any]] = {}
 """Filled by `_vulkan_rules.py`, which is loaded with all other rules."""
@@ -39,10 +37,6 @@ _IMPLIED = {
         *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
     ),
 }
-
-
-def _flags(hints: ProgramHints) -> list[FlagSet]:
-    return [()]
 
 
 def _description(able: VulkanCapabilities) -> str:
@@ -76,8 +70,7 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
     missing |= {implied for t in tuple(missing) for implied in _IMPLIED.get(t, ())}
     return Target(
         name="vulkan",
-        base_flags=_BASE_FLAGS,
-        choose_flags=_flags,
+        base_flags=COMMON_FLAGS,
         donation=False,
         exact_sums=False,
         complex_select=False,

@@ -55,10 +55,20 @@ def test_a_program_for_another_platform_is_compiled_and_saved(tmp_path: Path) ->
     else:
         pytest.skip("there is a CUDA device here")
     x = np.arange(4, dtype=np.float32)
-    lowered = xpr.jit(lambda x: x * 2).trace(x).lower(lowering_platforms=("cuda",))
+    double = xpr.jit(lambda x: x * 2)
+    lowered = double.lower(x, platform="cuda")
+    assert lowered.as_text() == double.trace(x).lower(lowering_platforms=("cuda",)).as_text()
     program = lowered.compile()
     assert program.memory_analysis()["generated_code_size_in_bytes"] > 0
     program.save(tmp_path / "twice.vmfb")
     assert (tmp_path / "twice.vmfb").stat().st_size > 0
     with pytest.raises(RuntimeError, match="was compiled for cuda, and no such device works here"):
         program(x)
+
+
+def test_an_argument_called_platform_is_the_function_s_own() -> None:
+    x = np.arange(4, dtype=np.float32)
+    own = xpr.jit(lambda x, platform: x * platform)
+    assert len(own.lower(x, platform=x).in_avals[1]) == 1
+    with pytest.raises(ValueError, match=r"unknown target .nonesuch."):
+        xpr.jit(lambda x: x * 2).lower(x, platform="nonesuch")

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-
 from xpr.core.config import state
-
-_log = logging.getLogger("xpr.transfer")
 
 
 def check_transfer(way: str, explicit: bool, what: str) -> None:
@@ -17,4 +13,6 @@ def check_transfer(way: str, explicit: bool, what: str) -> None:
     kind = f"{way.replace('_', '-')} transfer: {what}"
     if level.startswith("disallow"):
         raise RuntimeError(f"Disallowed {kind}")
-    _log.warning("%s", kind)
+    import logging  # noqa: PLC0415  takes 4 ms, which importing xpr need not
+
+    logging.getLogger("xpr.transfer").warning("%s", kind)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import weakref
 from collections.abc import Iterator
@@ -11,8 +10,6 @@ from contextlib import contextmanager
 
 from xpr.dispatch.array import ArrayImpl
 from xpr.runtimes import registry
-
-_log = logging.getLogger("xpr.memory")
 
 
 def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
@@ -43,6 +40,8 @@ def array_garbage_collection_guard(new_val: str) -> Iterator[None]:
     """
     if new_val not in ("allow", "log", "fatal"):
         raise ValueError(f"expected one of allow, log, fatal, got {new_val!r}")
+    import logging  # noqa: PLC0415  takes 4 ms, which importing xpr need not
+
     watched: list[weakref.ref[ArrayImpl]] = []
 
     def look(phase: str, info: dict[str, int]) -> None:
@@ -53,7 +52,7 @@ def array_garbage_collection_guard(new_val: str) -> Iterator[None]:
         lost = sum(r() is None for r in watched)
         watched.clear()
         if lost:
-            _log.error(
+            logging.getLogger("xpr.memory").error(
                 "%d arrays were deleted by the garbage collector instead of reference counting: "
                 "break the cycles of references that they belong to",
                 lost,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ Sizes = tuple[int, ...]
 _SMALL, _LARGE = 96, 6000
 
 
-class Program:
+class Program(ABC):
     """What an exported function computes, for each choice of its open sizes."""
 
     scope: SymbolicScope | None = None
@@ -54,13 +55,13 @@ class Program:
     in_avals: tuple[Any, ...]
     out_avals: tuple[Any, ...]
 
+    @abstractmethod
     def at(self, sizes: Sizes) -> ClosedJaxpr:
         """The program for these sizes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def data(self) -> tuple[Json, Arrays]:
         """The program as JSON, and the arrays that it names."""
-        raise NotImplementedError
 
     def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
         """The open sizes that arguments of these types tell.

@@ -28,7 +28,14 @@ from xpr.dispatch.placement import committed, common_device, default_device
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
 from xpr.transforms.shardings import UNSPECIFIED, Shardings, requested
-from xpr.transforms.signature import ArgumentRoles, argument_roles, name_of, places, source_of
+from xpr.transforms.signature import (
+    ArgumentRoles,
+    argument_roles,
+    name_of,
+    places,
+    source_of,
+    takes_keyword,
+)
 from xpr.transforms.tracing import (
     TracedProgram,
     abstractify,
@@ -432,7 +439,15 @@ class JittedFunction:
         return Traced(self, parts, self.traced_program(parts, avals))
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
-        """Traces and lowers to StableHLO without running: a `Lowered`."""
+        """Traces and lowers to StableHLO without running: a `Lowered`.
+
+        For the default device, or for the platform that the keyword `platform` names ("cuda",
+        say, on a machine without one), unless the function itself has an argument of that name;
+        then `trace(...).lower(lowering_platforms=("cuda",))` says it.
+        """
+        if "platform" in kwargs and not takes_keyword(self._fun, "platform"):
+            platform = kwargs.pop("platform")
+            return self.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
         return self.trace(*args, **kwargs).lower()
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:

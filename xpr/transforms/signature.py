@@ -39,6 +39,17 @@ def signature_of(fun: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
+def takes_keyword(fun: Callable[..., Any], name: str) -> bool:
+    """Whether `fun` can be called with an argument of that name, as far as it tells."""
+    signature = signature_of(fun)
+    if signature is None:
+        return False
+    found = signature.parameters.get(name)
+    if found is not None and found.kind is not inspect.Parameter.POSITIONAL_ONLY:
+        return True
+    return any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values())
+
+
 def _as_ints(name: str, value: int | Iterable[int] | None) -> tuple[int, ...]:
     if value is None:
         return ()
