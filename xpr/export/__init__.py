@@ -15,7 +15,6 @@ from __future__ import annotations
 from xpr.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from xpr.export.exported import Exported as Exported
 from xpr.export.exported import default_export_platform as default_export_platform
-from xpr.export.exported import deserialize as deserialize
 from xpr.export.exported import export as export
 from xpr.export.exported import (
     maximum_supported_calling_convention_version as maximum_supported_calling_convention_version,
@@ -25,6 +24,8 @@ from xpr.export.exported import (
 )
 from xpr.export.loaded import LoadedBundle as LoadedBundle
 from xpr.export.loaded import load as load
+from xpr.export.serialization import CorruptExportError as CorruptExportError
+from xpr.export.serialization import deserialize as deserialize
 from xpr.export.symbolic import SymbolicScope as SymbolicScope
 from xpr.export.symbolic import is_symbolic_dim as is_symbolic_dim
 from xpr.export.symbolic import symbolic_args_specs as symbolic_args_specs

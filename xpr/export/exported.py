@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -15,14 +14,10 @@ from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.trace import Tracer, get_aval, trace_to_jaxpr
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
-from xpr.export import trees
-from xpr.export.program_data import Arrays, dtype_of
-from xpr.export.programs import Program, derived_program, stored_program, trace_program
+from xpr.export.programs import Program, derived_program, trace_program
 from xpr.export.symbolic import SymbolicAval
-from xpr.export.tensors import write_tensors
 from xpr.interpreters.zeros import tangent_aval
 from xpr.runtimes import registry
-from xpr.runtimes.bundle import CorruptBundleError, read_tensors
 from xpr.transforms.custom_vjp import custom_vjp
 from xpr.transforms.derivatives import vjp
 from xpr.transforms.jit import JittedFunction, jit
@@ -30,7 +25,6 @@ from xpr.transforms.jit import JittedFunction, jit
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
 
-_FORMAT = "xpr-exported"
 _KEPT = 64  # choices of open sizes for which a compiled function is kept
 _PLATFORMS = frozenset({"cpu", "vulkan", "cuda", "rocm", "metal", "vmvx"})
 
@@ -237,96 +231,21 @@ class Exported:
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The function as bytes that `deserialize` reads; `vjp_order` derivatives come with it.
 
-        They hold no code but the program's own operations, so that reading them runs nothing.
+        They hold no code but the program's own operations, so that reading them runs nothing, and
+        their SHA-256, so that a change to them is noticed.
 
         Raises NotImplementedError for programs that call back into this process, ValueError for
         pytree nodes that were not registered for serialization.
         """
-        if vjp_order < 0:
-            raise ValueError(f"vjp_order must not be negative, got {vjp_order}")
-        arrays: Arrays = {}
-        entries: list[Any] = []
-        exported = self
-        for order in range(vjp_order + 1):
-            exported = exported.vjp() if order else exported
-            data, found = exported.program.data()
-            arrays |= {f"{order}.{name}": a for name, a in found.items()}
-            entries.append(
-                {
-                    "name": exported.fun_name,
-                    "in_tree": trees.tree_data(exported.in_tree),
-                    "out_tree": trees.tree_data(exported.out_tree),
-                    "types": {n: [a.dtype.name, list(a.shape)] for n, a in found.items()},
-                    "program": data,
-                }
-            )
-        document = {
-            "format": _FORMAT,
-            "version": self.calling_convention_version,
-            "platforms": self.platforms,
-            "disabled_checks": [str(c) for c in self.disabled_safety_checks],
-            "programs": entries,
-        }
-        text = json.dumps(document, separators=(",", ":"))
-        return bytearray(write_tensors(arrays, {_FORMAT: text}))
+        from xpr.export.serialization import serialized  # noqa: PLC0415  it builds on this file
+
+        return serialized(self, vjp_order)
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Writes a bundle for machines without the compiler: see `xpr.export.save`."""
         from xpr.export.writing import save  # noqa: PLC0415  the compile path is loaded on use
 
         save(self, path, **options)
-
-
-def deserialize(blob: bytes | bytearray) -> Exported:
-    """The exported function that `Exported.serialize` wrote.
-
-    Raises ValueError for data that is none, or that needs another version of xpr.
-
-    >>> import xpr, numpy as np
-    >>> exported = export(xpr.jit(xpr.numpy.sin))(np.zeros(2, np.float32))
-    >>> deserialize(exported.serialize()).call(np.array([0.0, 0.5], np.float32))
-    Array([0.        , 0.47942555], dtype=float32)
-    """
-    try:
-        tensors, metadata = read_tensors(bytes(blob))
-        document = json.loads(metadata[_FORMAT])
-        version = document["version"]
-        if not (
-            minimum_supported_calling_convention_version
-            <= version
-            <= maximum_supported_calling_convention_version
-        ):
-            raise ValueError(
-                f"the function was exported with version {version} of the calling convention; "
-                f"supported are {minimum_supported_calling_convention_version} to "
-                f"{maximum_supported_calling_convention_version}"
-            )
-        return _read_document(document, tensors)
-    except (KeyError, TypeError, AttributeError, IndexError, CorruptBundleError) as error:
-        raise ValueError(f"this is no exported function, or a damaged one: {error}") from error
-
-
-def _read_document(document: Any, tensors: Arrays) -> Exported:
-    later: Exported | None = None
-    for order, entry in reversed(list(enumerate(document["programs"]))):
-        arrays = {}
-        for name, (dtype, shape) in entry["types"].items():
-            found = tensors[f"{order}.{name}"]
-            arrays[name] = found.view(dtype_of(dtype)).reshape(tuple(shape))
-        following = later
-
-        later = Exported(
-            str(entry["name"]),
-            trees.tree_from_data(entry["in_tree"]),
-            trees.tree_from_data(entry["out_tree"]),
-            stored_program(entry["program"], arrays),
-            tuple(document["platforms"]),
-            tuple(DisabledSafetyCheck(c) for c in document["disabled_checks"]),
-            None if following is None else (lambda _, following=following: following),
-        )
-    if later is None:
-        raise ValueError("this is no exported function: it has no program")
-    return later
 
 
 def export(
