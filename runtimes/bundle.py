@@ -230,10 +230,8 @@ def _major(version: str) -> str:
     return str(version).partition(".")[0]
 
 
-def _why_unfit(entry: dict[str, Any], check_cpu: bool) -> str | None:
-    """Why this machine cannot run a module; None if nothing speaks against it."""
-    if entry["runtime"] != "cpu" or not check_cpu:
-        return None
+def _why_cpu_unfit(entry: dict[str, Any]) -> str | None:
+    """Why this machine's CPU cannot run a module; None if nothing speaks against it."""
     here, wanted = host_architecture(), entry["architecture"]
     if here != wanted:
         return f"it is for the architecture {wanted}, and this machine is {here}"
@@ -244,19 +242,112 @@ def _why_unfit(entry: dict[str, Any], check_cpu: bool) -> str | None:
     if known is None:
         return (
             f"it needs the CPU features {', '.join(sorted(features))}, and this system does not "
-            "tell which ones there are (check_cpu=False skips this check)"
+            "tell which ones there are (check_machine=False skips this check)"
         )
     missing = sorted(features - known)
     return f"it needs CPU features that are missing here: {', '.join(missing)}" if missing else None
 
 
+# What modules for Vulkan may need of a device: under which name IREE tells of it, and, where it
+# does not, the place of the flag in Vulkan's own list, VkPhysicalDeviceFeatures.
+_VULKAN_TOLD = {
+    "float16": "shaderFloat16",
+    "int8": "shaderInt8",
+    "storage16": "storageBuffer16BitAccess",
+    "storage8": "storageBuffer8BitAccess",
+}
+_VULKAN_ASKED = {"float64": 39, "int64": 40, "int16": 41}
+_VULKAN_LIBRARIES = {"win32": "vulkan-1.dll", "darwin": "libvulkan.1.dylib"}
+
+
+def gpu_abilities(runtime: str, told: str) -> frozenset[str] | None:
+    """What a module may need of a GPU, from the text that IREE's driver tells about it.
+
+    That is the architecture for CUDA and ROCm, the types for Vulkan; None if nothing is known.
+    """
+    if runtime == "cuda":
+        found = re.search(r"gpu-compute-capability: (\d+)\.(\d+)", told)
+        return frozenset({f"sm_{found[1]}{found[2]}"}) if found else None
+    if runtime == "rocm":
+        found = re.search(r"gpu-arch-name: (\w+)", told)  # settings may follow behind a colon
+        return frozenset({found[1]}) if found else None
+    name = re.search(r"^name: (.*)$", told, re.MULTILINE)
+    asked = _asked_of_vulkan(name[1]) if runtime == "vulkan" and name else None
+    if asked is None:
+        return None
+    return asked | {key for key, flag in _VULKAN_TOLD.items() if f" {flag}=yes" in told}
+
+
+def _asked_of_vulkan(device_name: str) -> frozenset[str] | None:
+    """The types of 64 and 16 bits that a device computes with; None if Vulkan does not tell.
+
+    The structures are those of Vulkan 1.0, as rows of 32-bit words.
+    """
+    try:
+        vulkan: Any = ctypes.CDLL(_VULKAN_LIBRARIES.get(sys.platform, "libvulkan.so.1"))
+    except OSError:
+        return None
+    instance, count = ctypes.c_void_p(), ctypes.c_uint32()
+    info = (ctypes.c_uint32 * 16)(1)  # VkInstanceCreateInfo: its type, and nothing asked for
+    if vulkan.vkCreateInstance(info, None, ctypes.byref(instance)) != 0:
+        return None
+    try:
+        vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), None)
+        devices = (ctypes.c_void_p * count.value)()
+        vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), devices)
+        for device in map(ctypes.c_void_p, devices):
+            properties, flags = ctypes.create_string_buffer(2048), (ctypes.c_uint32 * 64)()
+            vulkan.vkGetPhysicalDeviceProperties(device, properties)
+            if properties.raw[20:276].split(b"\0")[0].decode("utf-8", "replace") == device_name:
+                vulkan.vkGetPhysicalDeviceFeatures(device, flags)
+                return frozenset(key for key, place in _VULKAN_ASKED.items() if flags[place])
+        return None
+    finally:
+        vulkan.vkDestroyInstance(instance, None)
+
+
+def why_gpu_unfit(entry: dict[str, Any], abilities: frozenset[str] | None) -> str | None:
+    """Why a GPU of these abilities cannot run a module; None if nothing speaks against it."""
+    if abilities is None:
+        return None
+    if entry["runtime"] == "vulkan":
+        missing = sorted(set(entry.get("needs", ())) - abilities)
+        return f"it needs what this device lacks: {', '.join(missing)}" if missing else None
+    (here,) = abilities
+    if entry["runtime"] == "rocm":
+        wanted = entry["architecture"]
+        return None if here == wanted else f"it is for {wanted}, and this GPU is {here}"
+    wanted = entry["compiled_for"]
+    if int(here.removeprefix("sm_")) >= int(wanted.removeprefix("sm_")):
+        return None
+    return f"it is for GPUs from {wanted} on, and this one is {here}"
+
+
+def _why_unfit(entry: dict[str, Any], tell: Callable[[str], str]) -> str | None:
+    runtime = entry["runtime"]
+    if runtime == "cpu":
+        return _why_cpu_unfit(entry)
+    if runtime not in _DRIVERS:
+        return None
+    try:
+        told = tell(runtime)
+    except (RuntimeError, ValueError) as error:
+        return f"{runtime} does not work here: {' '.join(str(error).split())}"
+    return why_gpu_unfit(entry, gpu_abilities(runtime, told))
+
+
 def choose_platform(
-    manifest: dict[str, Any], platform: str | None, *, check_cpu: bool = True
+    manifest: dict[str, Any],
+    platform: str | None,
+    *,
+    check_machine: bool = True,
+    tell: Callable[[str], str] | None = None,
 ) -> str:
     """The key, in the manifest's table of platforms, of the module to run here.
 
     Without a name: the first module that fits this machine, those for CPUs before others.
-    Raises BundleTargetError with the reason for each module that does not fit.
+    `tell` gives what IREE tells about the GPU of a runtime. Raises BundleTargetError with the
+    reason for each module that does not fit.
     """
     table: dict[str, Any] = manifest["platforms"]
     names = [n for n, e in table.items() if platform in (None, n, e["runtime"])]
@@ -266,7 +357,7 @@ def choose_platform(
         )
     reasons = {}
     for name in sorted(names, key=lambda n: table[n]["runtime"] != "cpu"):
-        reason = _why_unfit(table[name], check_cpu)
+        reason = _why_unfit(table[name], tell or _tell_of_gpu) if check_machine else None
         if reason is None:
             return name
         reasons[name] = reason
@@ -626,18 +717,45 @@ class _Iree:
         self.create_driver = binding.create_hal_driver
         self.pack = binding.ArgumentPacker(binding._invoke_statics, None).pack
         self.InvokeContext = binding.InvokeContext
-        self._devices: dict[str, tuple[Any, Any, Any]] = {}
+        self._drivers: dict[str, Any] = {}
+        self._devices: dict[str, tuple[Any, Any]] = {}
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
 
-    def device(self, driver: str) -> tuple[Any, Any]:
-        """An IREE device and the module bound to it."""
-        found = self._devices.get(driver)
+    def driver(self, name: str) -> Any:
+        """One of IREE's drivers; RuntimeError or ValueError if it does not work here."""
+        found = self._drivers.get(name)
         if found is None:
-            made = self.create_driver(driver)
-            device = made.create_default_device()
+            if name == "vulkan":
+                # What the driver records of a program, to submit it again with other buffers, it
+                # submits with the earlier ones: loops that update an array lose updates.
+                self.rt.flags.parse_flags(
+                    "--vulkan_cached_bda_replay_instances=0",
+                    "--vulkan_retained_cached_bda_replay_instances=0",
+                )
+            found = self._drivers[name] = self.create_driver(name)
+        return found
+
+    def first_device(self, name: str) -> Any:
+        """The number by which a driver knows its first device; RuntimeError if it has none."""
+        devices = self.driver(name).query_available_devices()
+        if not devices:
+            raise RuntimeError(f"the driver {name} finds no device")
+        return devices[0]["device_id"]
+
+    def device(self, name: str) -> tuple[Any, Any]:
+        """The first device of a driver, and the module bound to it."""
+        found = self._devices.get(name)
+        if found is None:
+            made = self.driver(name)
+            local = name.startswith("local")
+            device = (
+                made.create_default_device()
+                if local
+                else made.create_device(self.first_device(name))
+            )
             module = self.rt.create_hal_module(self.instance, device)
-            found = self._devices[driver] = made, device, module
-        return found[1], found[2]
+            found = self._devices[name] = device, module
+        return found
 
     @functools.cache  # noqa: B019  there is one such object
     def element_type(self, dtype: np.dtype[Any]) -> tuple[int, str | None]:
@@ -650,6 +768,12 @@ class _Iree:
 _iree = functools.cache(_Iree)
 
 
+def _tell_of_gpu(runtime: str) -> str:
+    """What IREE tells about the GPU that this process uses for a runtime."""
+    iree, name = _iree(), _DRIVERS[runtime]
+    return str(iree.driver(name).dump_device_info(iree.first_device(name)))
+
+
 class _Runner:
     """One module on one device: flat arrays in, flat arrays out."""
 
@@ -659,7 +783,10 @@ class _Runner:
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         local = "local-task" if cost >= _PARALLEL_COST and (cores or 1) > 1 else "local-sync"
         self.is_host = runtime not in _DRIVERS
-        self.device, hal_module = iree.device(_DRIVERS.get(runtime, local))
+        try:
+            self.device, hal_module = iree.device(_DRIVERS.get(runtime, local))
+        except (RuntimeError, ValueError) as error:
+            raise BundleTargetError(f"{runtime} does not work here: {error}") from error
         try:
             module = rt.VmModule.copy_buffer(iree.instance, vmfb)
             self._context = rt.VmContext(iree.instance, [hal_module, module])
@@ -777,7 +904,7 @@ class Bundle:
     or one of the bundle's own names of modules; without it the first that fits this machine is
     taken. `hmac_key` (bytes) and `public_key` (32 bytes, or a key object of `cryptography`) ask
     for a signature. `order` picks the function itself (0) or its derivatives (`vjp_order`).
-    `check_cpu=False` skips the check of architecture and CPU features.
+    `check_machine=False` skips the comparison of the module's needs with this machine.
 
     Raises CorruptBundleError, BundleSignatureError, BundleVersionError or BundleTargetError, all of
     them BundleErrors and ValueErrors, before any of the bundle's code is loaded.
@@ -791,11 +918,11 @@ class Bundle:
         hmac_key: bytes | None = None,
         public_key: Any = None,
         order: int = 0,
-        check_cpu: bool = True,
+        check_machine: bool = True,
     ) -> None:
         members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
         self.manifest = members.manifest
-        program = Program(members, order, platform, check_cpu)
+        program = Program(members, order, platform, check_machine)
         self.platform = program.platform
         self.inputs, self.outputs = program.inputs, program.outputs
         self._program = program
@@ -863,11 +990,20 @@ _UNSOUND = (KeyError, TypeError, AttributeError, IndexError, ValueError, Recursi
 class Program:
     """One of a bundle's programs as its manifest describes it, with the module for one platform."""
 
-    def __init__(self, members: Members, order: int, platform: str | None, check_cpu: bool) -> None:
+    def __init__(
+        self,
+        members: Members,
+        order: int,
+        platform: str | None,
+        check_machine: bool,
+        tell: Callable[[str], str] | None = None,
+    ) -> None:
         manifest = members.manifest
         try:
             check_versions(manifest)
-            self.platform = choose_platform(manifest, platform, check_cpu=check_cpu)
+            self.platform = choose_platform(
+                manifest, platform, check_machine=check_machine, tell=tell
+            )
             programs = manifest["programs"]
             if not 0 <= order < len(programs):
                 raise BundleError(

@@ -127,6 +127,12 @@ class HalDevice(Device):
         hal.keep_forever(pair)
         return pair
 
+    def told(self) -> str:
+        """What the driver tells about the device, as lines of text."""
+        runtime = self.runtime
+        assert isinstance(runtime, HalRuntime)
+        return runtime.describe(self._info)
+
     def from_host(self, array: np.ndarray[Any, Any]) -> Any:
         """A buffer view with a copy of `array` in the device's memory."""
         shared = hal.start()

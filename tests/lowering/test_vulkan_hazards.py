@@ -18,7 +18,7 @@ import pytest
 import xpr
 import xpr.numpy as xnp
 from tests.harness import run_compiled
-from tests.lowering.vulkan_util import compile_on, run_on, vulkan_device
+from tests.lowering.vulkan_util import UPDATE_IN_A_LOOP, compile_on, run_on, vulkan_device
 from xpr.core.errors import CompileError
 from xpr.runtimes.base import Device
 
@@ -116,30 +116,7 @@ def scan_complex(device: Device) -> None:
 def update_in_a_loop(device: Device) -> None:
     """Doubles element 3 six times; exits with status 3 when some of that is lost."""
     x = np.arange(1, 13, dtype=np.int32)
-    body = """
-    %zero = stablehlo.constant dense<0> : tensor<i32>
-    %r:2 = stablehlo.while(%i = %zero, %v = %a0) : tensor<i32>, tensor<12xi32>
-      cond {
-        %n = stablehlo.constant dense<6> : tensor<i32>
-        %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
-        stablehlo.return %p : tensor<i1>
-      } do {
-        %one = stablehlo.constant dense<1> : tensor<i32>
-        %two = stablehlo.constant dense<2> : tensor<1xi32>
-        %k = stablehlo.constant dense<3> : tensor<i32>
-        %old = stablehlo.dynamic_slice %v, %k, sizes = [1]
-          : (tensor<12xi32>, tensor<i32>) -> tensor<1xi32>
-        %twice = stablehlo.multiply %old, %two : tensor<1xi32>
-        %new = stablehlo.optimization_barrier %twice : tensor<1xi32>
-        %w = stablehlo.dynamic_update_slice %v, %new, %k
-          : (tensor<12xi32>, tensor<1xi32>, tensor<i32>) -> tensor<12xi32>
-        %j = stablehlo.add %i, %one : tensor<i32>
-        stablehlo.return %j, %w : tensor<i32>, tensor<12xi32>
-      }
-    %kept = util.optimization_barrier %a0 : tensor<12xi32>
-    %r#1
-    """
-    if run_on(device, body, [x], x)[3] != 256:
+    if run_on(device, UPDATE_IN_A_LOOP, [x], x)[3] != 256:
         sys.exit(3)
 
 

@@ -26,6 +26,32 @@ def vulkan_device() -> Device:
         pytest.skip(f"no Vulkan device: {error}")
 
 
+UPDATE_IN_A_LOOP = """
+    %zero = stablehlo.constant dense<0> : tensor<i32>
+    %r:2 = stablehlo.while(%i = %zero, %v = %a0) : tensor<i32>, tensor<12xi32>
+      cond {
+        %n = stablehlo.constant dense<6> : tensor<i32>
+        %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+        stablehlo.return %p : tensor<i1>
+      } do {
+        %one = stablehlo.constant dense<1> : tensor<i32>
+        %two = stablehlo.constant dense<2> : tensor<1xi32>
+        %k = stablehlo.constant dense<3> : tensor<i32>
+        %old = stablehlo.dynamic_slice %v, %k, sizes = [1]
+          : (tensor<12xi32>, tensor<i32>) -> tensor<1xi32>
+        %twice = stablehlo.multiply %old, %two : tensor<1xi32>
+        %new = stablehlo.optimization_barrier %twice : tensor<1xi32>
+        %w = stablehlo.dynamic_update_slice %v, %new, %k
+          : (tensor<12xi32>, tensor<1xi32>, tensor<i32>) -> tensor<12xi32>
+        %j = stablehlo.add %i, %one : tensor<i32>
+        stablehlo.return %j, %w : tensor<i32>, tensor<12xi32>
+      }
+    %kept = util.optimization_barrier %a0 : tensor<12xi32>
+    %r#1
+    """
+"""Doubles element 3 of twelve integers six times."""
+
+
 def compile_on(device: Device, body: str, args: Sequence[Array], result: Array) -> bytes:
     """The module with a `main` of operands `%a0`, `%a1`, ... like `args`, and one result.
 

@@ -79,6 +79,8 @@ def _target_text(description: dict[str, Any]) -> str:
         parts.append(str(description["architecture"]))
     if description.get("features"):
         parts.append(f"{len(description['features'])} CPU features")
+    if description.get("needs"):
+        parts.append(f"needs {' '.join(description['needs'])}")
     return ", ".join(parts)
 
 

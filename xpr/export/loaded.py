@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -23,6 +24,7 @@ from xpr.runtimes.bundle import (
     open_bundle,
     open_sizes,
 )
+from xpr.runtimes.hal_device import HalDevice
 
 
 class _Entry:
@@ -192,6 +194,12 @@ def _weaker(found: np.dtype[Any], want: np.dtype[Any]) -> bool:
     )
 
 
+def _told(device: Device | None, runtime: str) -> str:
+    """What the driver tells about a device, by default a runtime's first one."""
+    asked = registry.devices(runtime)[0] if device is None else device
+    return asked.told() if isinstance(asked, HalDevice) else ""
+
+
 def load(
     source: str | os.PathLike[str] | bytes,
     *,
@@ -200,23 +208,24 @@ def load(
     hmac_key: bytes | None = None,
     public_key: Any = None,
     order: int = 0,
-    check_cpu: bool = True,
+    check_machine: bool = True,
 ) -> LoadedBundle:
     """The program of a bundle (a path, or its bytes), ready to be called with arrays of xpr's.
 
     `platform` names a runtime or one of the bundle's modules, `device` a device; without either,
     the first module that fits this machine runs on its runtime's first device. `hmac_key` and
     `public_key` ask for a signature. `order` picks the function (0) or one of its derivatives.
+    `check_machine=False` skips the comparison of the module's needs with this machine.
 
     **A module for a CPU is native code: load only what you would run as a program.**
 
     Raises the errors of `xpr.runtimes.bundle.Bundle`, all of them ValueErrors, before any of the
-    bundle's code is loaded; RuntimeError when the platform does not work on this machine.
+    bundle's code is loaded.
     """
     if device is not None and platform is None:
         platform = device.runtime.name
     members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
-    program = Program(members, order, platform, check_cpu)
+    program = Program(members, order, platform, check_machine, functools.partial(_told, device))
     if device is None:
         device = registry.devices(program.runtime)[0]
     if device.runtime.name != program.runtime:

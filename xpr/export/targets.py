@@ -126,6 +126,8 @@ def _cuda(name: str, wish: str) -> ExportTarget:
 
 def _rocm(name: str, wish: str) -> ExportTarget:
     architecture = wish or "gfx942"
+    if re.fullmatch(r"gfx[0-9a-f]{3,4}", architecture) is None:
+        raise ValueError(f"target {name!r}: expected rocm:gfx<number>, such as rocm:gfx942")
     description = {"runtime": "rocm", "architecture": architecture}
     return ExportTarget(name, rocm_target(architecture), description)
 

@@ -19,6 +19,7 @@ from xpr import tree_util
 from xpr.export.exported import Exported
 from xpr.export.modules import compile_for, stablehlo_text
 from xpr.export.program_data import dtype_text
+from xpr.export.spirv import spirv_needs
 from xpr.export.symbolic import dim_data
 from xpr.export.targets import ExportTarget, export_target
 from xpr.export.tensors import has_name, write_tensors
@@ -101,7 +102,7 @@ def bundle_bytes(
         "vjp_order": vjp_order,
         "symbols": [] if scope is None else scope.names,
         "constraints": [] if scope is None else [c.data() for c in scope.constraints],
-        "platforms": {t.name: t.description for t in chosen},
+        "platforms": {t.name: _described(t, entries, files) for t in chosen},
         "programs": entries,
         "members": {
             name: {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
@@ -114,6 +115,18 @@ def bundle_bytes(
     if signature:
         members[SIGNATURE] = json.dumps(signature).encode()
     return _zip(members)
+
+
+def _described(
+    target: ExportTarget, entries: Sequence[dict[str, Any]], files: dict[str, bytes]
+) -> dict[str, Any]:
+    """What the manifest says of a target, with what the modules for it ask of a device."""
+    if target.runtime != "vulkan":
+        return target.description
+    needs = frozenset[str]().union(
+        *(spirv_needs(files[e["modules"][target.name]]) for e in entries)
+    )
+    return {**target.description, "needs": sorted(needs)}
 
 
 class _Weights:
