@@ -48,6 +48,14 @@ _AGAIN = "XPR_TEST_DEVICE_LOST_BEFORE"
 _ATTEMPTS = 3
 
 
+def command_again(nodeid: str, runtime: str | None) -> list[str]:
+    """What runs one test in a process of its own, on the same runtime."""
+    options = ["-q", "-p", "no:cacheprovider"]
+    if runtime is not None:
+        options.append(f"--runtime={runtime}")
+    return [sys.executable, "-m", "pytest", *options, nodeid]
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
     try:
@@ -61,7 +69,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
         if LOST not in text:
             break
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", pyfuncitem.nodeid],
+            command_again(pyfuncitem.nodeid, pyfuncitem.config.getoption("--runtime")),
             env={**os.environ, _AGAIN: "1"},
             cwd=pyfuncitem.config.rootpath,
             capture_output=True,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 
-from tests.conftest import LOST
+import pytest
+
+from tests.conftest import LOST, command_again
 
 
 def test_a_test_whose_device_is_lost_is_run_again_in_another_process() -> None:
@@ -12,3 +14,9 @@ def test_a_test_whose_device_is_lost_is_run_again_in_another_process() -> None:
     if first:
         raise RuntimeError(f"Error invoking function: {LOST}")
     assert not first
+
+
+@pytest.mark.parametrize("runtime", [None, "vulkan"])
+def test_it_is_run_again_on_the_same_runtime(runtime: str | None) -> None:
+    given = [a for a in command_again("a/test", runtime) if a.startswith("--runtime")]
+    assert given == ([] if runtime is None else [f"--runtime={runtime}"])
