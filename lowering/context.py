@@ -12,6 +12,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.folding import KNOWN, NO_ROOTS, SOLID, Roots, fold_of, roots_of
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
@@ -404,6 +405,8 @@ class LoweringContext:
         d = np.dtype(dtype)
         if x.dtype == d:
             return x
+        if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
+            return round_to_bfloat16(self, self.convert(x, np.float32))
         out = self.assign(
             f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
             x.shape,

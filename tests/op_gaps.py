@@ -41,8 +41,6 @@ class Gap:
 
 _ON_THE_HOST = "computed by LAPACK in this process; there is no portable form yet"
 _SIGNS = "vectors of other signs than LAPACK's (`tests/lowering/test_linalg_jacobi.py`)"
-_ZERO_TIMES_INFINITY = "a driver may take 0 * inf for 0: 1 / 0 has a part 0 that should be NaN"
-_NO_CLZ = "IREE does not compile it for Vulkan in 64 bits"
 _CRASH = "on rocm IREE's compiler ends the process for floats"
 
 GAPS: tuple[Gap, ...] = (
@@ -52,16 +50,7 @@ GAPS: tuple[Gap, ...] = (
     ),
     Gap("eigh", _GPUS, _SIGNS, ("eigh-vectors",), refused=False),
     Gap("svd", _GPUS, _SIGNS, ("svd-large", "svd-square vectors"), refused=False),
-    Gap("clz", ("vulkan",), _NO_CLZ, dtypes=("int64", "uint64"), refused=False),
     Gap("rem", ("rocm",), _CRASH, ("rem",), refused=False),
-    Gap("rsqrt", ("vulkan",), _ZERO_TIMES_INFINITY, ("rsqrt-complex",), refused=False),
-    Gap(
-        "integer_pow",
-        ("vulkan",),
-        _ZERO_TIMES_INFINITY,
-        ("integer_pow-complex--1", "integer_pow-complex--3"),
-        refused=False,
-    ),
 )
 
 

@@ -68,7 +68,9 @@ def divide(z: Parts, w: Parts) -> Parts:
     failed = x.is_nan() & y.is_nan()
     by_zero = failed & square.eq(0.0) & ~(a.is_nan() & b.is_nan())
     infinity = a.like(np.inf).copysign(c)
-    x, y = where(by_zero, infinity * a, x), where(by_zero, infinity * b, y)
+    # Zeros become NaN here: a driver's compiler takes the product of a constant zero for zero.
+    ka, kb = (where(v.eq(0.0), np.nan, v) for v in z)
+    x, y = where(by_zero, infinity * ka, x), where(by_zero, infinity * kb, y)
 
     def unit(v: Expr) -> Expr:
         return where(is_infinite(v), 1.0, v.like(0.0)).copysign(v)

@@ -12,16 +12,16 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.numerics.expr import held
-from xpr.lowering.numerics.kernel import map_scalars
 from xpr.lowering.registry import LoweringRule, rules
-from xpr.lowering.rules.convert import convert_value
 from xpr.lowering.rules.cumulative import Scan, by_doubling
+from xpr.lowering.small_integers import is_small
 from xpr.lowering.targets.vulkan import OVERRIDES
-from xpr.primitives.convert import convert_element_type_p
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.elementwise import rem_p
+from xpr.primitives.integer import clz_p
 from xpr.primitives.sort import sort_p, top_k_p
+
+_U32 = np.dtype(np.uint32)
 
 
 def _rem_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
@@ -29,6 +29,21 @@ def _rem_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
     if dtypes.kind(x.dtype) != "i":
         return rules[rem_p.name](ctx, x, y)
     return ctx.sub(x, ctx.mul(ctx.div(x, y), y))
+
+
+def _clz_lower(ctx: LoweringContext, x: Value) -> Value:
+    """Counted in 32 bits: other widths do not compile."""
+    bits = 8 * x.dtype.itemsize
+    if bits == 32 or is_small(x.dtype):
+        return rules[clz_p.name](ctx, x)
+    y = ctx.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
+    low = ctx.unary("count_leading_zeros", ctx.convert(y, _U32))
+    if bits < 32:
+        return ctx.convert(ctx.sub(low, 32 - bits), x.dtype)
+    upper = ctx.convert(ctx.binary("shift_right_logical", y, 32), _U32)
+    high = ctx.unary("count_leading_zeros", upper)
+    empty = ctx.compare("EQ", upper, 0)
+    return ctx.convert(ctx.select(empty, ctx.add(low, 32), high), x.dtype)
 
 
 _PRODUCT = Scan(lambda ctx, a, b: ctx.mul(a, b), 1, 1)
@@ -47,16 +62,6 @@ def _cumprod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) 
     if not dtypes.is_complex(x.dtype) or x.aval.size == 0:
         return rules[cumprod_p.name](ctx, x, axis=axis, reverse=reverse)
     return by_doubling(ctx, x, axis, reverse, _PRODUCT)
-
-
-def _convert_element_type_lower(
-    ctx: LoweringContext, x: Value, *, new_dtype: np.dtype[Any], weak_type: bool
-) -> Value:
-    """Integers to bfloat16 by way of float32: joined to one step it gives a wrong shader."""
-    if new_dtype != dtypes.bfloat16 or dtypes.kind(x.dtype) not in "iub":
-        return convert_value(ctx, x, new_dtype)
-    wide = map_scalars(ctx, held, [convert_value(ctx, x, np.dtype(np.float32))])
-    return convert_value(ctx, wide, new_dtype)
 
 
 def _in_float32(name: str) -> LoweringRule:
@@ -78,8 +83,8 @@ def _in_float32(name: str) -> LoweringRule:
 
 
 _RULES: dict[Primitive, LoweringRule] = {
-    convert_element_type_p: _convert_element_type_lower,
     rem_p: _rem_lower,
+    clz_p: _clz_lower,
     sort_p: _in_float32(sort_p.name),
     top_k_p: _in_float32(top_k_p.name),
     cumsum_p: _cumsum_lower,

@@ -43,6 +43,9 @@ class Target:
     complex_select: bool = True
     """Whether a choice between complex numbers compiles; else it is made for each part."""
 
+    rounds_to_bfloat16: bool = True
+    """Whether the compiler converts all types to bfloat16; else that is integer arithmetic."""
+
     grouped_convolutions: bool = True
     """Whether convolutions of groups of features come out right."""
 

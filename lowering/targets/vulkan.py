@@ -74,6 +74,7 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
         donation=False,
         exact_sums=False,
         complex_select=False,
+        rounds_to_bfloat16=False,
         grouped_convolutions=False,
         longest_loop=_LONGEST_LOOP,
         missing_types=frozenset(missing),
