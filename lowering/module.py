@@ -15,8 +15,8 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
-from xpr.core.trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.small_integers import as_numpy_holds, wrapped

@@ -9,7 +9,8 @@ import numpy as np
 
 from xpr.core.check import check_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.dispatch.compiled import CompiledProgram, interpret
 from xpr.runtimes import registry
 

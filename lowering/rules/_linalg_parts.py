@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core.dtypes import is_complex
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives import elementwise as el
 from xpr.primitives._linalg_rules import conjugate, matmul

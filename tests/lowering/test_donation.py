@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.dispatch.array import array_from_host
 from xpr.dispatch.compiled import CompiledProgram
 from xpr.primitives.dot_general import dot_general

@@ -13,7 +13,8 @@ import xpr
 from tests.numpy.cases import jnp
 from xpr.core.config import override
 from xpr.core.errors import TypePromotionError
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import get_aval
 
 # The published lattice: the dtype of x + y for each pair, weak kinds with a star.
 TABLE = """

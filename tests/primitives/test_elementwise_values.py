@@ -15,7 +15,7 @@ from tests.harness import run_compiled, run_reference
 from xpr import lax
 from xpr.core.aval import ShapedArray
 from xpr.core.config import override
-from xpr.core.trace import trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 
 _F32 = np.dtype(np.float32)
 

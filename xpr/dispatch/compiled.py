@@ -16,8 +16,9 @@ from xpr.core.config import state
 from xpr.core.events import span
 from xpr.core.guards import check_transfer
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.eager import check_finite, host_value

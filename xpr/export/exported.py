@@ -11,7 +11,8 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
-from xpr.core.trace import Tracer, get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
 from xpr.export.programs import Program, derived_program, trace_program

@@ -15,15 +15,9 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Absent, Primitive, get_primitive
-from xpr.core.trace import (
-    Trace,
-    Tracer,
-    check_leaks,
-    get_aval,
-    set_current_trace,
-    trace_to_jaxpr,
-)
+from xpr.core.trace import Trace, Tracer, check_leaks, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, full, instantiate, is_float0, tangent_aval, zeros
 

@@ -12,16 +12,9 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, as_function
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Absent, Primitive
-from xpr.core.trace import (
-    Trace,
-    Tracer,
-    check_leaks,
-    context,
-    get_aval,
-    set_current_trace,
-    trace_to_jaxpr,
-)
+from xpr.core.trace import Trace, Tracer, check_leaks, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
 

@@ -14,15 +14,9 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
+from xpr.core.jaxpr_trace import JaxprTrace
 from xpr.core.primitive import Primitive
-from xpr.core.trace import (
-    JaxprTrace,
-    Trace,
-    check_leaks,
-    context,
-    get_aval,
-    set_current_trace,
-)
+from xpr.core.trace import Trace, check_leaks, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.jvp import DualTracer, JVPTrace, split_pairs
 from xpr.interpreters.partial_eval import (

@@ -11,14 +11,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, dce_jaxpr, eval_closed
+from xpr.core.jaxpr_trace import JaxprTrace, JaxprTracer
 from xpr.core.primitive import Primitive
-from xpr.core.trace import (
-    JaxprTrace,
-    JaxprTracer,
-    Trace,
-    Tracer,
-    set_current_trace,
-)
+from xpr.core.trace import Trace, Tracer, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 
 

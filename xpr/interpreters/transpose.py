@@ -13,8 +13,8 @@ from typing import Any
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_operand
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Absent
-from xpr.core.trace import trace_to_jaxpr
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, add_tangents, tangent_aval
 

@@ -9,7 +9,8 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var
-from xpr.core.trace import get_aval, is_valid_value, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.primitives import _ops as ops
 from xpr.transforms.signature import name_of, signature_of, source_of
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from xpr.core.trace import get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.transpose import Linear, backward_pass
 from xpr.interpreters.zeros import Zero, instantiate, zero_tangent

@@ -16,14 +16,8 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.trace import (
-    JaxprTracer,
-    check_python_int,
-    get_aval,
-    is_eager,
-    is_valid_value,
-    register_aval,
-)
+from xpr.core.jaxpr_trace import JaxprTracer
+from xpr.core.trace import check_python_int, get_aval, is_eager, is_valid_value, register_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import wrap
 from xpr.numpy._typing import DType, Shape

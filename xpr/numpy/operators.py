@@ -13,7 +13,8 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.array import Array
-from xpr.core.trace import JaxprTracer, is_valid_value
+from xpr.core.jaxpr_trace import JaxprTracer
+from xpr.core.trace import is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy import bitwise, logic, products, ufuncs, ufuncs_float
 from xpr.numpy._promote import convert

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, dce_jaxpr
-from xpr.core.trace import JaxprTrace, set_current_trace
+from xpr.core.jaxpr_trace import JaxprTrace
+from xpr.core.trace import set_current_trace
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from xpr.interpreters.transpose import is_linear, transpose_jaxpr

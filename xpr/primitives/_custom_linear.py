@@ -9,8 +9,9 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray, same_type
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, eval_closed
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.primitive import NotLinear, define
-from xpr.core.trace import get_aval, hoist_consts, trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.transpose import is_linear

@@ -9,8 +9,9 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, sub_jaxprs
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
-from xpr.core.trace import Tracer, trace_to_jaxpr
+from xpr.core.trace import Tracer
 from xpr.primitives.shape import broadcast_in_dim
 
 NDArray = np.ndarray[Any, Any]

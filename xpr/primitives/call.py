@@ -7,8 +7,9 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
+from xpr.core.jaxpr_trace import JaxprTrace
 from xpr.core.primitive import define
-from xpr.core.trace import JaxprTrace, set_current_trace
+from xpr.core.trace import set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace

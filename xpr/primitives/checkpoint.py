@@ -23,8 +23,9 @@ from xpr.core.jaxpr import (
     dce_jaxpr,
     eval_closed,
 )
+from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.primitive import define
-from xpr.core.trace import JaxprTrace, set_current_trace, trace_to_jaxpr
+from xpr.core.trace import set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split

@@ -10,8 +10,9 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, dce_jaxpr, eval_closed
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import define
-from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
+from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr

@@ -19,8 +19,9 @@ from xpr.core.jaxpr import (
     dce_jaxpr,
     eval_closed,
 )
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import define
-from xpr.core.trace import get_aval, set_current_trace, trace_to_jaxpr
+from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr, move_axis
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr

@@ -8,7 +8,8 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.jaxpr import Literal, Var
-from xpr.core.trace import get_aval, hoist_consts, trace_to_jaxpr
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.interpreters.linearize import linearize_jaxpr
 from xpr.primitives.checkpoint import Policy, remat_p
 from xpr.primitives.custom import name_p

@@ -10,7 +10,8 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import eval_jaxpr
-from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.interpreters.zeros import (
     Zero,
     instantiate,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.trace import get_aval, hoist_consts, trace_to_jaxpr
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.custom import custom_vmap_call_p
 from xpr.transforms.arguments import FlatFunction, check_leaf

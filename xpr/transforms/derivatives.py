@@ -11,7 +11,8 @@ from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
-from xpr.core.trace import JaxprTrace, get_aval, trace_to_jaxpr
+from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
 from xpr.interpreters.transpose import Linear, backward_pass

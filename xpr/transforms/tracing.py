@@ -14,8 +14,9 @@ from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.symbolic import SymbolicDim
-from xpr.core.trace import get_aval, hoist_consts, is_valid_value, trace_to_jaxpr
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
 

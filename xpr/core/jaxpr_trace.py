@@ -1,0 +1,283 @@
+"""The trace that records equations: how a Python function becomes a jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xpr.core.array import Array
+from xpr.core.aval import ShapedArray
+from xpr.core.config import state
+from xpr.core.context import context
+from xpr.core.effects import refuse_exact
+from xpr.core.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    DebugInfo,
+    Jaxpr,
+    JaxprEqn,
+    Literal,
+    Var,
+    effects_of,
+    joined_effects,
+)
+from xpr.core.source_info import SourceInfo
+from xpr.core.source_info import current as current_source
+from xpr.core.trace import (
+    Trace,
+    Tracer,
+    check_leaks,
+    check_python_int,
+    get_aval,
+    leaked,
+    set_current_trace,
+)
+
+if TYPE_CHECKING:
+    from xpr.core.primitive import Primitive
+
+
+class JaxprTracer(Tracer):
+    """A value of a function that is being traced to a jaxpr."""
+
+    __slots__ = ("_var", "source_info")
+
+    def __init__(
+        self, trace: JaxprTrace, aval: ShapedArray, var: Var, source: SourceInfo | None
+    ) -> None:
+        self._trace = trace
+        self.aval = aval
+        self._var = var
+        self.source_info = source
+
+    def _origin(self) -> str:
+        return self._trace.describe_value(self)
+
+    def _leaked_from(self) -> str:
+        return self._trace.describe_leak(self)
+
+
+class JaxprTrace(Trace):
+    """Records every primitive as an equation."""
+
+    def __init__(self, debug_info: DebugInfo | None = None) -> None:
+        self.eqns: list[JaxprEqn] = []
+        self._droppable: set[int] = set()
+        self.constvars: list[Var] = []
+        self.consts: list[Any] = []
+        self._const_ids: dict[int, Var] = {}
+        self._kept_alive: list[Any] = []
+        self.invars: list[Var] = []
+        self.alive = True
+        self.debug_info = debug_info or DebugInfo()
+
+    def new_arg(self, aval: ShapedArray) -> JaxprTracer:
+        var = Var(aval)
+        self.invars.append(var)
+        return JaxprTracer(self, aval, var, None)
+
+    def atom(self, x: Any) -> Atom:
+        """The variable or literal that stands for `x` in this jaxpr."""
+        if isinstance(x, JaxprTracer) and x._trace is self:
+            return x._var
+        if isinstance(x, Tracer) and not x._trace.alive:
+            raise leaked(x)
+        aval = get_aval(x)
+        if not isinstance(x, Array) and not aval.shape:
+            return Literal(_literal_value(x, aval), aval)
+        var = self._const_ids.get(id(x))
+        if var is None:
+            var = Var(aval)
+            self._const_ids[id(x)] = var
+            self.constvars.append(var)
+            # Keeping x itself keeps its id from being used again. A NumPy array may be written to
+            # later by its owner, so the trace keeps its present values.
+            if isinstance(x, np.ndarray):
+                self.consts.append(np.array(x, dtype=aval.dtype, order="C"))
+                self._kept_alive.append(x)
+            else:
+                self.consts.append(x)
+        return var
+
+    def process_primitive(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        invars = []
+        for a in args:
+            if type(a) is JaxprTracer and a._trace is self:
+                invars.append(a._var)
+            else:
+                invars.append(self.atom(a))
+        found = primitive.abstract(*[v.aval for v in invars], **params)
+        source = context.source or current_source(context.name_stack)
+        if primitive.multiple_results:
+            outvars = [Var(aval) for aval in found]
+            effects = effects_of(primitive, params)
+            self.eqns.append(JaxprEqn(invars, outvars, primitive, params, source, effects))
+            return [JaxprTracer(self, v.aval, v, source) for v in outvars]
+        var = Var(found)
+        self.eqns.append(JaxprEqn(invars, [var], primitive, params, source))
+        return JaxprTracer(self, found, var, source)
+
+    def process_custom_jvp_call(
+        self,
+        primitive: Any,
+        fun: Callable[..., Sequence[Any]],
+        jvp: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Sequence[Any]:
+        operands, closed, count = self._trace_call(primitive, fun, args)
+        params = params | {"call_jaxpr": closed, "jvp": jvp, "num_consts": count}
+        return self.process_primitive(primitive, operands, params)
+
+    def process_custom_vjp_call(
+        self,
+        primitive: Any,
+        fun: Callable[..., Sequence[Any]],
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        args: Sequence[Any],
+        params: dict[str, Any],
+    ) -> Sequence[Any]:
+        operands, closed, count = self._trace_call(primitive, fun, args)
+        params = params | {"call_jaxpr": closed, "fwd": fwd, "bwd": bwd, "num_consts": count}
+        return self.process_primitive(primitive, operands, params)
+
+    def _trace_call(
+        self, primitive: Any, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
+    ) -> tuple[list[Any], ClosedJaxpr, int]:
+        """Operands, program and the number of operands in front that `fun` closes over."""
+        closed = trace_to_jaxpr(fun, [get_aval(x) for x in args])
+        refuse_exact(closed.effects, f"{primitive}, whose rules stand for its program")
+        closed, outer = hoist_consts(closed)
+        return [*outer, *args], closed, len(outer)
+
+    def drop_unused(self, start: int) -> None:
+        """Lets `to_jaxpr` remove the equations from the index `start` on if nothing reads them."""
+        self._droppable.update(id(eqn) for eqn in self.eqns[start:])
+
+    def to_jaxpr(self, out: Sequence[Any]) -> ClosedJaxpr:
+        """The finished program with `out` as results."""
+        outvars = [self.atom(x) for x in out]
+        if self._droppable:
+            self._remove_unused(outvars)
+        effects = joined_effects(self.eqns)
+        jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, effects, self.debug_info)
+        return ClosedJaxpr(jaxpr, self.consts)
+
+    def _remove_unused(self, outvars: Sequence[Atom]) -> None:
+        """Removes the equations that may go and whose results nobody reads."""
+        read = {v for v in outvars if isinstance(v, Var)}
+        kept: list[JaxprEqn] = []
+        for eqn in reversed(self.eqns):
+            if id(eqn) in self._droppable and not eqn.effects:
+                used = [v in read for v in eqn.outvars]
+                if not any(used):
+                    continue
+                shrink = eqn.primitive.dce_rule
+                if shrink is not None and not all(used):
+                    eqn = shrink(used, eqn)
+            kept.append(eqn)
+            read.update(v for v in eqn.invars if isinstance(v, Var))
+        kept.reverse()
+        self.eqns = kept
+        pairs = [(v, c) for v, c in zip(self.constvars, self.consts, strict=True) if v in read]
+        self.constvars, self.consts = [v for v, _ in pairs], [c for _, c in pairs]
+
+    def finish(self) -> None:
+        """Ends the trace: its tracers are leaks from now on."""
+        self.alive = False
+        self._const_ids = {}
+        self._kept_alive = []
+
+    def describe_value(self, tracer: JaxprTracer) -> str:
+        """Where `tracer` comes from: the arguments it depends on, or the line that made it."""
+        info = self.debug_info
+        text = f"\nThe error occurred while tracing the function {info.describe()}"
+        text += f" for {info.traced_for}." if info.traced_for else "."
+        names = [
+            info.arg_names[i] if i < len(info.arg_names) else f"argument {i}"
+            for i in self._ancestors(tracer._var)
+        ]
+        if names:
+            plural = "arguments" if len(names) > 1 else "argument"
+            text += (
+                " This concrete value was not available in Python because it depends on the "
+                f"value{'s' if len(names) > 1 else ''} of the {plural} {', '.join(names)}."
+            )
+        elif tracer.source_info is not None:
+            eqn = next((e for e in self.eqns if tracer._var in e.outvars), None)
+            text += " This value became a tracer due to operations on these lines:\n"
+            text += f"  operation {eqn}\n    from line {tracer.source_info}"
+        return text
+
+    def describe_leak(self, tracer: JaxprTracer) -> str:
+        """Which function's value `tracer` was, for one that outlived this trace."""
+        info = self.debug_info
+        text = f"\nThe function being traced when the value leaked was {info.describe()}"
+        text += f" traced for {info.traced_for}." if info.traced_for else "."
+        if tracer.source_info is not None:
+            text += f"\nThe leaked intermediate value was created on line {tracer.source_info}."
+        elif tracer._var in self.invars:
+            index = self.invars.index(tracer._var)
+            name = info.arg_names[index] if index < len(info.arg_names) else str(index)
+            text += f"\nThe leaked value is the argument {name} of that function."
+        return text
+
+    def _ancestors(self, var: Var) -> list[int]:
+        needed = {var}
+        for eqn in reversed(self.eqns):
+            if any(v in needed for v in eqn.outvars):
+                needed.update(v for v in eqn.invars if isinstance(v, Var))
+        return [i for i, v in enumerate(self.invars) if v in needed]
+
+
+def _literal_value(x: Any, aval: ShapedArray) -> Any:
+    """`x` as a NumPy scalar of the aval's dtype; refuses integers that do not fit."""
+    check_python_int(x, aval.dtype)
+    return np.asarray(x).astype(aval.dtype)[()]
+
+
+def hoist_consts(closed: ClosedJaxpr, tracers_only: bool = False) -> tuple[ClosedJaxpr, list[Any]]:
+    """Makes constants inputs, in front of the others; with `tracers_only`, an outer trace's only.
+
+    So a program inside another holds no arrays: they become constants of the outermost one, which
+    takes them as hidden arguments.
+    """
+    if not closed.consts:
+        return closed, []
+    jaxpr = closed.jaxpr
+    pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
+    outer = [(v, c) for v, c in pairs if not tracers_only or isinstance(c, Tracer)]
+    inner = [(v, c) for v, c in pairs if tracers_only and not isinstance(c, Tracer)]
+    hoisted: Jaxpr = jaxpr.replace(
+        constvars=[v for v, _ in inner], invars=[*(v for v, _ in outer), *jaxpr.invars]
+    )
+    return ClosedJaxpr(hoisted, [c for _, c in inner]), [c for _, c in outer]
+
+
+def trace_to_jaxpr(
+    f: Callable[..., Sequence[Any]],
+    in_avals: Sequence[ShapedArray],
+    debug_info: DebugInfo | None = None,
+) -> ClosedJaxpr:
+    """Runs `f` (flat arguments, flat results) on tracers of `in_avals` and returns its jaxpr."""
+    trace = JaxprTrace(debug_info)
+    try:
+        args = [trace.new_arg(aval) for aval in in_avals]
+        with set_current_trace(trace):
+            out = f(*args)
+        closed = trace.to_jaxpr(out)
+    finally:
+        trace.finish()
+    if state.check_tracer_leaks:
+        del args, out
+        check_leaks(trace)
+    if state.enable_checks:
+        from xpr.core.check import check_jaxpr  # noqa: PLC0415  only with enable_checks
+
+        check_jaxpr(closed)
+    return closed
