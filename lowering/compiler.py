@@ -18,6 +18,7 @@ from xpr.lowering import iree_api
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree_api import Diagnostic
+from xpr.lowering.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.targets.base import Target
 from xpr.lowering.vm_code import with_copies
 
@@ -35,7 +36,13 @@ _TEMPORARY_BYTES = 4 << 20
 # The number is the revision of that change: it tells the modules in the cache apart.
 _WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
 _BRANCHES_REVISION = "branches copy 1"
+# The same for the barriers in shaders (`shader_barriers.py`).
+_BARRIERS_REVISION = "barriers 1"
 
+_UNORDERED = (
+    "a dispatch would read from shared memory what other invocations have yet to write, and no "
+    "barrier can be put between"
+)
 
 DebugText = Callable[[], str]
 """Makes the text of a program with the user's places in it."""
@@ -79,7 +86,7 @@ def compile_stablehlo(
     module = cache.get(key) if cache is not None else None
     if module is not None:
         return module
-    future, started_here = _start(key, text, debug_text, flag_sets, verify)
+    future, started_here = _start(key, text, debug_text, flag_sets, verify, target.shaders)
     outcome = future.result()
     if isinstance(outcome, _Failure):
         raise _compile_error(outcome, target)
@@ -94,6 +101,8 @@ def _cache_key(text: str, target: Target, flag_sets: list[FlagSet], verify: bool
     parts += ["\n".join(flags) for flags in flag_sets]
     if _has_branches(text):
         parts.append(_BRANCHES_REVISION)
+    if target.shaders:
+        parts.append(_BARRIERS_REVISION)
     for part in (*parts, text):
         data = part.encode()
         # The length before each part keeps different splits of the same bytes apart.
@@ -107,7 +116,12 @@ def _has_branches(text: str) -> bool:
 
 
 def _start(
-    key: bytes, text: str, debug_text: DebugText | None, flag_sets: list[FlagSet], verify: bool
+    key: bytes,
+    text: str,
+    debug_text: DebugText | None,
+    flag_sets: list[FlagSet],
+    verify: bool,
+    shaders: bool,
 ) -> tuple[Future[_Outcome], bool]:
     """The compile for ``key`` in a thread of its own, and whether this call began it.
 
@@ -123,7 +137,7 @@ def _start(
         def work() -> None:
             outcome, failure = None, None
             try:
-                outcome = _compile(text, debug_text, flag_sets, verify)
+                outcome = _compile(text, debug_text, flag_sets, verify, shaders)
             except BaseException as error:  # it is raised again where the result is awaited
                 failure = error
             # Before the waiting callers go on, so that a new attempt never gets the old failure.
@@ -162,14 +176,18 @@ if hasattr(os, "register_at_fork"):
 
 
 def _compile(
-    text: str, debug_text: DebugText | None, flag_sets: list[FlagSet], verify: bool
+    text: str,
+    debug_text: DebugText | None,
+    flag_sets: list[FlagSet],
+    verify: bool,
+    shaders: bool,
 ) -> _Outcome:
     _check_temporary_directory()
     diagnostics: list[Diagnostic] = []
     for flags in flag_sets:
         module, diagnostics = iree_api.compile_module(text, flags, name=_TEXT_NAME, verify=verify)
         if module is not None:
-            return with_copies(module) if _has_branches(text) else module
+            return _finished(module, text, shaders)
     if debug_text is None:
         return _Failure(text, diagnostics)
     # The plainest flags leave the program closest to what was written. Should the compile succeed
@@ -179,7 +197,19 @@ def _compile(
     module, diagnostics = iree_api.compile_module(
         located, flag_sets[-1], name=_TEXT_NAME, verify=True
     )
-    return with_copies(module) if module is not None else _Failure(located, diagnostics)
+    if module is None:
+        return _Failure(located, diagnostics)
+    return _finished(module, text, shaders)
+
+
+def _finished(module: bytes, text: str, shaders: bool) -> _Outcome:
+    """The module with what IREE left out of its code."""
+    if _has_branches(text):
+        module = with_copies(module)
+    try:
+        return with_barriers(module) if shaders else module
+    except UnorderedShaderError:
+        return _Failure(text, [Diagnostic("error", _UNORDERED)])
 
 
 def _check_temporary_directory() -> None:

@@ -49,6 +49,9 @@ class Target:
     grouped_convolutions: bool = True
     """Whether convolutions of groups of features come out right."""
 
+    shaders: bool = False
+    """Whether modules hold SPIR-V, which is given the barriers it lacks (`shader_barriers.py`)."""
+
     longest_loop: int | None = None
     """How often a loop inside of a dispatch may go round, where there is a limit."""
 

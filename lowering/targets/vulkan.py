@@ -76,6 +76,7 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
         complex_select=False,
         rounds_to_bfloat16=False,
         grouped_convolutions=False,
+        shaders=True,
         longest_loop=_LONGEST_LOOP,
         missing_types=frozenset(missing),
         module_attributes=_description(able),
