@@ -160,7 +160,7 @@ def _rows_at(x: Any, order: Any) -> Any:
     """The rows of matrices in another order."""
     *batch, m, n = shape_of(x)
     count = math.prod(batch)
-    starts = np.repeat(np.arange(count, dtype=np.int32) * m, m)
-    index = ops.add(ops.reshape(order, (count * m,)), starts)
+    starts = ops.mul(parts.places((count, m), -2), np.int32(m))
+    index = ops.reshape(ops.add(ops.reshape(order, (count, m)), starts), (count * m,))
     found = index_take(ops.reshape(x, (count * m, n)), [index], [0])
     return ops.reshape(found, shape_of(x))

@@ -44,6 +44,7 @@ from xpr.runtimes.bundle import (
     BundleVersionError,
     CorruptBundleError,
 )
+from xpr.runtimes.vulkan import VulkanDevice
 
 LOADER = Path(bundle.__file__).resolve()
 SHIFT = np.float32(1)
@@ -549,6 +550,7 @@ def test_a_vulkan_device_that_lacks_a_type(monkeypatch, tmp_path) -> None:
         manifest["platforms"]["vulkan:device"]["needs"].append("float128")
 
     data = bundle_bytes(exported(), targets="vulkan:device")
+    assert isinstance(device, VulkanDevice)
     told = device.told()
     able = bundle.gpu_abilities("vulkan", told)
     assert able is not None

@@ -22,6 +22,10 @@ Sizes = dict[str, int]
 Terms = dict[Monomial, int]
 
 
+ADVICE = "Export a bundle for each size, or one for arrays that are padded to a size that is fixed"
+"""What to do where a program cannot be compiled for open sizes."""
+
+
 class SizeDependenceError(ValueError):
     """A program that depends on an open size in a way that has no general form."""
 
@@ -127,11 +131,18 @@ def generalize_data(tables: Sequence[Json], fitter: Fitter) -> Json:
 def _zipped(lists: Sequence[Json], what: str, fitter: Fitter) -> list[tuple[Json, ...]]:
     if len({len(x) for x in lists}) != 1:
         sizes = ", ".join(f"{n} = {v}" for n, v in fitter.points[0].items())
+        parting = (group[0][0] for group in zip(*lists, strict=False) if _names_differ(group))
+        first = next((f", from {name!r} on" for name in parting), "")
         raise SizeDependenceError(
-            f"{what} does different operations for different open sizes ({sizes} and others): a "
-            "branch of Python, or an operation itself, depends on the size"
+            f"{what} does different operations for different open sizes ({sizes} and others){first}"
+            ": a branch of Python, or an operation itself, depends on the size"
         )
     return list(zip(*lists, strict=True))
+
+
+def _names_differ(group: Sequence[Json]) -> bool:
+    """Whether what belongs together is not one operation."""
+    return all(isinstance(e, list) for e in group) and len({e[0] for e in group}) > 1
 
 
 class _Unifier:
@@ -140,12 +151,12 @@ class _Unifier:
         self.what = what
 
     def program(self, programs: Sequence[Json]) -> Json:
-        out = {key: self.value([p[key] for p in programs]) for key in programs[0] if key != "eqns"}
-        out["eqns"] = [
-            _Unifier(self.fitter, f"the operation {eqns[0][0]}").value(eqns)
-            for eqns in _zipped([p["eqns"] for p in programs], self.what, self.fitter)
+        eqns = [
+            _Unifier(self.fitter, f"the operation {group[0][0]}").value(group)
+            for group in _zipped([p["eqns"] for p in programs], self.what, self.fitter)
         ]
-        return out
+        rest = {key: self.value([p[key] for p in programs]) for key in programs[0] if key != "eqns"}
+        return rest | {"eqns": eqns}
 
     def refuse(self, values: Sequence[Any]) -> SizeDependenceError:
         shown = "; ".join(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.errors import CompileError
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiled
 from xpr.export.exported import Exported
-from xpr.export.generalize import Fitter, SizeDependenceError
+from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
+from xpr.export.open_rules import open_target
 from xpr.export.open_text import general_text
 from xpr.export.programs import OpenProgram, Program
 from xpr.export.targets import portable_target
@@ -63,8 +66,6 @@ def module_of(
     if not isinstance(program, OpenProgram):
         fixed = module_program(program.at(()), weights_above)
         return lowered_module(fixed.closed, target, name), fixed.weights
-    # A loop in one dispatch has the sizes of its values in its code.
-    target = dataclasses.replace(target, single_dispatch_loops=False)
     # An operation may take other forms for small arrays than for large ones; any one is right for
     # all sizes. The constraints may exclude some of the ranges.
     reasons: list[ValueError] = []
@@ -77,7 +78,8 @@ def module_of(
     raise next((r for r in reasons if isinstance(r, SizeDependenceError)), reasons[-1])
 
 
-_RANGES = ((17, 96), (3, 24), (100, 400), (2, 96))
+_OPERATION = re.compile(r"\bstablehlo\.[a-z_]+\b")
+_RANGES = ((17, 96), (17, 31), (3, 24), (100, 400), (2, 96))
 
 
 def _open_module(
@@ -89,6 +91,7 @@ def _open_module(
 ) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
     """One module for all sizes, from those at the points."""
     closeds = [module_program(program.at_named(p), weights_above) for p in points]
+    target = open_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
     fitter = Fitter(program.open_scope.free_names(), points)
     text = general_text([m.text for m in modules], fitter)
@@ -126,9 +129,26 @@ class CompiledModule(NamedTuple):
     straight_line: bool
 
 
+def _refused_by_iree(error: CompileError) -> SizeDependenceError:
+    """What to say where IREE's compiler cannot do a program with open sizes."""
+    where = error.source_location
+    place = f" (at {where[0]}:{where[1]})" if where else ""
+    operation = _OPERATION.search(error.diagnostics)
+    named = f"the operation {operation[0]}{place}" if operation else f"the program{place}"
+    return SizeDependenceError(
+        f"IREE cannot compile {named} where sizes are left open. {ADVICE}. The compiler's own "
+        f"words: {error.diagnostics.strip().splitlines()[0][:200]}"
+    )
+
+
 def compile_for(exported: Exported, target: Target, weights_above: int | None) -> CompiledModule:
     """An exported function compiled for a target."""
     lowered, weights = module_of(exported.program, target, exported.fun_name, weights_above)
-    vmfb = compiled.compile_module(lowered, target)
+    try:
+        vmfb = compiled.compile_module(lowered, target)
+    except CompileError as error:
+        if exported.program.scope is None:
+            raise
+        raise _refused_by_iree(error) from error
     cost = lowered.flops + lowered.bytes_accessed
     return CompiledModule(vmfb, weights, cost, not lowered.hints.has_control_flow)

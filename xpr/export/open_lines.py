@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xpr.export.generalize import Fitter, SizeDependenceError, Terms
+from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError, Terms
 
 _TOKEN = re.compile(
     r"tensor<(?P<dims>(?:\d+x)*)(?P<element>complex<\w+>|[a-zA-Z]\w*)>"
@@ -59,6 +59,16 @@ class OpenLine(NamedTuple):
         return not self.numbers and not any(t.open for t in self.types)
 
 
+# The bytes of a short row of integers.
+_TABLE = re.compile(r'dense<"0x(?P<bytes>[0-9A-F]{2,256})">(?= : tensor<\d+xu?i(?P<bits>32|64)>)')
+
+
+def _as_list(table: re.Match[str]) -> str:
+    """A row of integers as numbers, some of which may be open sizes."""
+    numbers = np.frombuffer(bytes.fromhex(table["bytes"]), f"i{int(table['bits']) // 8}")
+    return f"dense<[{', '.join(map(str, numbers))}]>"
+
+
 def operation_of(line: str) -> str:
     """The operation in a line of text, for messages."""
     found = _OPERATION.search(line)
@@ -67,6 +77,8 @@ def operation_of(line: str) -> str:
 
 def unify_lines(lines: Sequence[str], fitter: Fitter) -> OpenLine:
     """One line for all sizes; SizeDependenceError naming the operation when there is none."""
+    if len(set(lines)) > 1 and _TABLE.search(lines[0]):
+        lines = [_TABLE.sub(_as_list, line) for line in lines]
     first = lines[0]
     matches = [list(_TOKEN.finditer(line)) for line in lines]
     if len({len(m) for m in matches}) != 1:
@@ -104,7 +116,7 @@ def refusal(lines: Sequence[str]) -> SizeDependenceError:
     """The error for lines of which no general one can be made."""
     return SizeDependenceError(
         f"{operation_of(lines[0])} cannot be compiled for open sizes: it takes forms that "
-        "differ in more than sums and products of them"
+        f"differ in more than sums and products of them. {ADVICE}"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from xpr.export.generalize import Fitter, SizeDependenceError, Terms
+from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError, Terms
 from xpr.export.open_lines import (
     Dim,
     OpenLine,
@@ -35,10 +35,10 @@ _DYNAMIC_SLICE = re.compile(
 _DYNAMIC_UPDATE = re.compile(r"\(?(%[\w#]+), (%[\w#]+), (%[^=):]+?)\)? : ")
 _GATHER = re.compile(
     r"(?P<operands>\([^)]*\)) <\{dimension_numbers = #stablehlo\.gather<"
-    r"offset_dims = (?P<offsets>\[[^\]]*\]), collapsed_slice_dims = (?P<dropped>\[[^\]]*\]), "
-    r"operand_batching_dims = \[\], start_indices_batching_dims = \[\], "
+    r"(?:offset_dims = (?P<offsets>\[[^\]]*\]), )?collapsed_slice_dims = (?P<dropped>\[[^\]]*\]), "
+    r"(?:operand_batching_dims = \[\], start_indices_batching_dims = \[\], )?"
     r"start_index_map = (?P<map>\[[^\]]*\]), index_vector_dim = (?P<vector>\d+)>, "
-    r"slice_sizes = array<i64: (?P<sizes>[\d, ]+)>"
+    r"(?:indices_are_sorted = \w+, )?slice_sizes = array<i64: (?P<sizes>[^>]+)>"
 )
 _DOT = re.compile(
     r"(%[\w#]+), (%[\w#]+), (?:batching_dims = (\[[^\]]*\]) x (\[[^\]]*\]), )?"
@@ -49,6 +49,7 @@ _WINDOWS = re.compile(
     r"padding = dense<(\[\[.*?\]\]|\d+)>"
 )
 _IOTA = re.compile(r"dim = (\d+)")
+_LOCATION = re.compile(r'loc\("([^"]+)":(\d+)')
 _HOLE = re.compile(r"⟦(\d+)⟧")
 
 
@@ -59,10 +60,7 @@ def general_text(texts: Sequence[str], fitter: Fitter) -> str:
     """
     lines = [t.split("\n") for t in texts]
     if len({len(x) for x in lines}) != 1:
-        raise SizeDependenceError(
-            "the program is lowered in different ways for different open sizes: an operation "
-            "takes another form for large arrays than for small ones"
-        )
+        raise _other_forms(lines)
     out: list[str] = []
     function: _Function | None = None
     for group in zip(*lines, strict=True):
@@ -75,6 +73,29 @@ def general_text(texts: Sequence[str], fitter: Fitter) -> str:
         else:
             function.add(line)
     return "\n".join(out + (function.finished() if function else []))
+
+
+def _needs_constant(text: str) -> SizeDependenceError:
+    return SizeDependenceError(
+        f"{operation_of(text)} cannot be compiled for open sizes: it needs one as a constant. "
+        + ADVICE
+    )
+
+
+def _other_forms(texts: Sequence[Sequence[str]]) -> SizeDependenceError:
+    """The error for texts of different lengths: it names where they part."""
+    where = ""
+    for line, *others in zip(*texts, strict=False):
+        found = operation_of(line)
+        if any(operation_of(o) != found for o in others):
+            source = _LOCATION.search(line)
+            place = f", at {source[1]}:{source[2]}" if source else ""
+            where = f", from {found} on{place}"
+            break
+    return SizeDependenceError(
+        "the program is lowered in different ways for different open sizes" + where + ": an "
+        f"operation takes another form for large arrays than for small ones. {ADVICE}"
+    )
 
 
 class _Function:
@@ -113,10 +134,7 @@ class _Function:
 
     def _plain(self, line: OpenLine) -> None:
         if line.numbers:
-            raise SizeDependenceError(
-                f"{operation_of(line.text)} cannot be compiled for open sizes: it needs one as a "
-                "constant"
-            )
+            raise _needs_constant(line.text)
         self._body.append(line.text)
 
     def _check_windows(self, extents: str, padding: str) -> None:
@@ -124,8 +142,8 @@ class _Function:
         low = _integers(padding)[::2]
         if any(n > 1 and p == n - 1 for n, p in zip(_integers(extents), low, strict=False)):
             raise SizeDependenceError(
-                "stablehlo.reduce_window, as cumulative operations have it, cannot be compiled "
-                "for open sizes"
+                "stablehlo.reduce_window, as running sums have it, cannot be compiled for open "
+                f"sizes. {ADVICE}"
             )
 
     # ---- values
@@ -234,6 +252,8 @@ class _Function:
         match = _CONSTANT.match(rest)
         if match is None:
             raise refusal([line.text])
+        if match[1].startswith("["):
+            return self._row([self._number(t, line) for t in match[1][1:-1].split(", ")], kind)
         hole = _HOLE.fullmatch(match[1])
         if hole is not None:
             scalar = self._scalar(line.numbers[int(hole[1])], kind.element)
@@ -243,6 +263,15 @@ class _Function:
         if not kind.dims:
             return f"stablehlo.reshape {scalar} : ({kind}) -> {kind}"
         return self._broadcast(scalar, OpenType((), kind.element), "[]", kind)
+
+    def _row(self, numbers: Sequence[Dim], kind: OpenType) -> str:
+        """A tensor of rank 1 of these integers."""
+        element = _without_sign(kind).element
+        values = [
+            self._here(f"arith.index_cast {self._value(n)} : index to {element}") for n in numbers
+        ]
+        plain = _without_sign(kind)
+        return self._signed(f"tensor.from_elements {', '.join(values)} : {plain}", plain, kind)
 
     def _broadcast(self, name: str, source: OpenType, dims: str, kind: OpenType) -> str:
         places = [int(d) for d in re.findall(r"\d+", dims)]
@@ -285,13 +314,22 @@ class _Function:
     def reshape(self, rest: str, line: OpenLine) -> str:
         source, kind = line.types
         operand = rest.split(" ", 1)[0].strip("()")
-        if not kind.element.startswith("u"):
-            return self._reshaped(operand, source, kind)
-        # IREE reshapes open tensors of types without a sign only.
-        plain = [OpenType(t.dims, t.element[1:]) for t in (source, kind)]
-        bits = self._here(f"stablehlo.bitcast_convert {operand} : ({source}) -> {plain[0]}")
-        made = self._here(self._reshaped(bits, *plain))
-        return f"stablehlo.bitcast_convert {made} : ({plain[1]}) -> {kind}"
+        name, plain = self._signless(operand, source)
+        made = _without_sign(kind)
+        return self._signed(self._reshaped(name, plain, made), made, kind)
+
+    def _signless(self, name: str, kind: OpenType) -> tuple[str, OpenType]:
+        """The value as integers without a sign: IREE moves no others where sizes are open."""
+        plain = _without_sign(kind)
+        if plain == kind:
+            return name, kind
+        return self._here(f"stablehlo.bitcast_convert {name} : ({kind}) -> {plain}"), plain
+
+    def _signed(self, text: str, made: OpenType, kind: OpenType) -> str:
+        """What the operation `text` makes, of the type that is wanted."""
+        if made == kind:
+            return text
+        return f"stablehlo.bitcast_convert {self._here(text)} : ({made}) -> {kind}"
 
     def _reshaped(self, operand: str, source: OpenType, kind: OpenType) -> str:
         return (
@@ -334,7 +372,8 @@ class _Function:
         source, index, kind = line.types[0], line.types[1], line.types[-1]
         sizes = [self._number(text, line) for text in match[3].split(", ")]
         where = self._window(match[2].split(", "), index, source, sizes)
-        return f"tensor.extract_slice {match[1]}{where} : {source} to {kind}"
+        (name, plain), part = self._signless(match[1], source), _without_sign(kind)
+        return self._signed(f"tensor.extract_slice {name}{where} : {plain} to {part}", part, kind)
 
     def dynamic_update_slice(self, rest: str, line: OpenLine) -> str:
         match = _DYNAMIC_UPDATE.match(rest)
@@ -342,7 +381,10 @@ class _Function:
             raise refusal([line.text])
         source, update, index = line.types[:3]
         where = self._window(match[3].split(", "), index, source, update.dims)
-        return f"tensor.insert_slice {match[2]} into {match[1]}{where} : {update} into {source}"
+        new, part = self._signless(match[2], update)
+        old, whole = self._signless(match[1], source)
+        made = f"tensor.insert_slice {new} into {old}{where} : {part} into {whole}"
+        return self._signed(made, whole, source)
 
     def _window(
         self, indices: Sequence[str], index: OpenType, source: OpenType, sizes: Sequence[Dim]
@@ -376,7 +418,10 @@ class _Function:
             [i for i in range(len(t.dims)) if i not in b and i not in c]
             for t, b, c in zip((left, right), batch, contract, strict=True)
         )
-        if max(map(len, (*batch, *contract, *free))) <= 1:
+        if not all(free) or _product([left.dims[i] for i in contract[0]]) == 1:
+            return self._by_broadcasts((match[1], match[2]), line.types, batch, free, contract)
+        single = all(len(axes) == 1 for axes in (*contract, *free))
+        if single and max(map(len, batch)) <= 1:
             return f"stablehlo.dot_general {rest.partition(' loc(')[0]}"
         a, a_type = self._matrix(match[1], left, [batch[0], free[0], contract[0]])
         b, b_type = self._matrix(match[2], right, [batch[1], contract[1], free[1]])
@@ -388,6 +433,49 @@ class _Function:
             f"{match[7]} : ({a_type}, {b_type}) -> {product}"
         )
         return self.reshape(f"{made} ", OpenLine("", [product, kind], []))
+
+    def _by_broadcasts(
+        self,
+        names: Sequence[str],
+        types: Sequence[OpenType],
+        batch: Sequence[Sequence[int]],
+        free: Sequence[Sequence[int]],
+        contract: Sequence[Sequence[int]],
+    ) -> str:
+        """A product with a vector, or one that sums over nothing, as a sum of products.
+
+        StableHLO would make reshapes of it that IREE cannot compile.
+        """
+        left, right, kind = types
+        shared, own = len(batch[0]), (len(free[0]), len(free[1]))
+        summed = [left.dims[i] for i in contract[0]]
+        wide = OpenType((*kind.dims, *summed), kind.element)
+        last = range(len(kind.dims), len(wide.dims))
+        firsts = (shared, shared + own[0])
+        terms = []
+        for i, (name, source) in enumerate(zip(names, (left, right), strict=True)):
+            order = [*batch[i], *free[i], *contract[i]]
+            turned = OpenType(tuple(source.dims[k] for k in order), source.element)
+            if order != sorted(order):
+                name = self._here(
+                    f"stablehlo.transpose {name}, dims = {order} : ({source}) -> {turned}"
+                )
+            if turned.element != kind.element:
+                converted = OpenType(turned.dims, kind.element)
+                name = self._here(f"stablehlo.convert {name} : ({turned}) -> {converted}")
+                turned = converted
+            places = [*range(shared), *range(firsts[i], firsts[i] + own[i]), *last]
+            terms.append(self._here(self._broadcast(name, turned, str(places), wide)))
+        if not summed:
+            return f"stablehlo.multiply {terms[0]}, {terms[1]} : {kind}"
+        product = self._here(f"stablehlo.multiply {terms[0]}, {terms[1]} : {wide}")
+        zero = {"b": "0.0", "f": "0.0", "c": "(0.0, 0.0)"}.get(kind.element[0], "0")
+        scalar = f"tensor<{kind.element}>"
+        start = self._here(f"stablehlo.constant dense<{zero}> : {scalar}")
+        return (
+            f"stablehlo.reduce({product} init: {start}) applies stablehlo.add across dimensions = "
+            f"{list(last)} : ({wide}, {scalar}) -> {kind}"
+        )
 
     def _matrix(
         self, name: str, kind: OpenType, groups: Sequence[Sequence[int]]
@@ -407,11 +495,13 @@ class _Function:
 
     def gather(self, rest: str, line: OpenLine) -> str:
         match = _GATHER.match(rest)
-        if match is None or line.numbers:
+        if match is None:
             self._plain(line)  # refuses, or leaves a form that IREE takes as it is
             return self._body.pop().partition(" = ")[2].partition(" loc(")[0]
+        if line.numbers:
+            return self._selected(match, line)
         operand, indices, kind = line.types
-        offsets, dropped = (_integers(match[k]) for k in ("offsets", "dropped"))
+        offsets, dropped = (_integers(match[k] or "") for k in ("offsets", "dropped"))
         batch = len(kind.dims) - len(offsets)
         if not dropped or offsets != list(range(batch, len(kind.dims))):
             return '"stablehlo.gather"' + rest.partition(" loc(")[0]
@@ -427,6 +517,31 @@ class _Function:
         )
         return self.reshape(f"{gathered} ", OpenLine("", [whole, kind], []))
 
+    def _selected(self, match: re.Match[str], line: OpenLine) -> str:
+        """A gather of whole slices of open size, at positions along one axis."""
+        source, indices, kind = line.types
+        sizes = [self._number(text, line) for text in match["sizes"].split(", ")]
+        axes, offsets, dropped = (_integers(match[k] or "") for k in ("map", "offsets", "dropped"))
+        (axis, *more), last = axes, int(match["vector"]) == len(indices.dims) - 1
+        others = [i for i in range(len(source.dims)) if i != axis]
+        if more or dropped != axes or not last or any(sizes[i] != source.dims[i] for i in others):
+            raise _needs_constant(line.text)
+        operand, index = match["operands"].strip("()").split(", ")
+        flat = OpenType(indices.dims[:-1], indices.element)
+        index = self._here(self.reshape(f"{index} ", OpenLine("", [indices, flat], [])))
+        batch = [i for i in range(len(kind.dims)) if i not in offsets]
+        order = [*offsets[:axis], *batch, *offsets[axis:]]
+        found = OpenType(tuple(kind.dims[i] for i in order), kind.element)
+        text = (
+            f'"stablehlo.torch_index_select"({operand}, {index}) '
+            f"<{{dim = {axis} : i64, batch_dims = 0 : i64}}> : ({source}, {flat}) -> {found}"
+        )
+        if order == sorted(order):
+            return text
+        back = sorted(range(len(order)), key=order.__getitem__)
+        made = self._here(text)
+        return f"stablehlo.transpose {made}, dims = {back} : ({found}) -> {kind}"
+
 
 def _product(dims: Sequence[Dim]) -> Dim:
     """The product of some extents."""
@@ -440,6 +555,10 @@ def _product(dims: Sequence[Dim]) -> Dim:
                 result[key] = result.get(key, 0) + a * b
         total = result
     return total.get((), 0) if not any(total) else total
+
+
+def _without_sign(kind: OpenType) -> OpenType:
+    return OpenType(kind.dims, kind.element.removeprefix("u"))
 
 
 def _integers(text: str) -> list[int]:
