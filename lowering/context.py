@@ -213,10 +213,10 @@ class LoweringContext:
         """
         depth = self._indent + "  "
         number = self.module.next_region()
-        inner = LoweringContext(self.module, f"r{number}_", depth + "  ")
+        values = [Value(f"%a{number}_{i}", s, d) for i, (s, d) in enumerate(arguments)]
+        inner = self.inner(f"r{number}_", depth + "  ", values)
         inner.source = self.source
         inner.makes_dispatches = control_flow
-        values = [Value(f"%a{number}_{i}", s, d) for i, (s, d) in enumerate(arguments)]
         results = body(inner, *values)
         header = ", ".join(f"{v.name}: {v.type}" for v in values)
         names = ", ".join(v.name for v in results)
@@ -224,6 +224,10 @@ class LoweringContext:
         tail = f"{depth}  {terminator} {names} : {types}" if results else f"{depth}  {terminator}"
         label = f"{depth}^bb0({header}):\n" if values else ""
         return "{\n" + label + "\n".join([*inner.lines, tail]) + f"\n{self._indent}}}"
+
+    def inner(self, prefix: str, indent: str, arguments: Sequence[Value]) -> LoweringContext:
+        """The builder of a region with `arguments`."""
+        return LoweringContext(self.module, prefix, indent)
 
     def inline(self, function: Callable[..., Any], *operands: Value, **params: Any) -> Any:
         """Traces `function` (written with primitives) on the operands' types and lowers it here.
@@ -526,6 +530,10 @@ class LoweringContext:
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
         return self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
+
+    def sealed(self, x: Value) -> Value:
+        """`x` as operand of a formula on elements, which may become one with what made `x`."""
+        return x
 
     def unfolded(self, x: Value) -> Value:
         """`x` behind a barrier if the compiler may know it to be one number repeated.

@@ -61,6 +61,7 @@ class ModuleBuilder:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._context_class = target.context() if target.context else LoweringContext
         self.hints = ProgramHints()
         self.flops = 0.0
         self.bytes_accessed = 0.0
@@ -144,7 +145,7 @@ class ModuleBuilder:
         offset = 0 if embed_consts else len(jaxpr.constvars)
         donations = _pair_donations(jaxpr, donate, offset)
         targets = dict(donations)
-        ctx = LoweringContext(self)
+        ctx = self._context_class(self)
         variables = jaxpr.invars if embed_consts else [*jaxpr.constvars, *jaxpr.invars]
         values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
         consts = (
@@ -192,7 +193,7 @@ class ModuleBuilder:
             return known[0]
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
-        ctx = LoweringContext(self)
+        ctx = self._context_class(self)
         variables = [*jaxpr.constvars, *jaxpr.invars]
         values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
         args = ", ".join(f"{v.name}: {v.type}" for v in values)

@@ -41,6 +41,7 @@ class Gap:
 
 _ON_THE_HOST = "computed by LAPACK in this process; there is no portable form yet"
 _SIGNS = "vectors of other signs than LAPACK's (`tests/lowering/test_linalg_jacobi.py`)"
+_COMPLEX = "its results are complex, which IREE's interpreter neither loads nor stores"
 _CRASH = "on rocm IREE's compiler ends the process for floats"
 
 GAPS: tuple[Gap, ...] = (
@@ -48,6 +49,7 @@ GAPS: tuple[Gap, ...] = (
         Gap(name, _GPUS, _ON_THE_HOST)
         for name in ("eig", "geqp3", "hessenberg", "qr_pivoted", "schur", "tridiagonal")
     ),
+    *(Gap(name, ("vmvx",), _COMPLEX) for name in ("complex", "conj", "eig", "fft")),
     Gap("eigh", _GPUS, _SIGNS, ("eigh-vectors",), refused=False),
     Gap("svd", _GPUS, _SIGNS, ("svd-large", "svd-square vectors"), refused=False),
     Gap("rem", ("rocm",), _CRASH, ("rem",), refused=False),

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tests.conftest import LOST
-from tests.harness import Case, assert_same, run_compiled, run_reference
+from tests.harness import Case, assert_same, run_compiled, run_reference, trace_cases
+from tests.op_gaps import gap_of
 from tests.op_row import OpRow, np_dtype
 from xpr.core.config import override
 from xpr.core.errors import CompileError
 from xpr.dispatch.compiled import target_of
+from xpr.lowering.supported import check_types
 from xpr.runtimes import registry
 
 Pair = tuple[OpRow, str]
@@ -28,10 +30,34 @@ def operands_of(row: OpRow, dtype: str) -> tuple[np.ndarray[Any, Any], ...]:
     return row.args(np.random.default_rng(seed), np_dtype(dtype))
 
 
-def missing_types(runtime: str) -> frozenset[str]:
-    """The dtypes that the runtime's first device does not have."""
-    device = registry.devices(runtime)[0]
-    return frozenset() if runtime == "reference" else target_of(device).missing_types
+def _is_refused(row: OpRow, dtype: str, runtime: str) -> bool:
+    """Whether an error says before any compile that the device lacks a type of the row's program.
+
+    An operand's type is not the only one: conversions have others, say.
+    """
+    if runtime == "reference":
+        return False
+    target = target_of(registry.devices(runtime)[0])
+    if not target.missing_types:
+        return False
+    if dtype in target.missing_types:
+        return True
+    with override("enable_x64", True):
+        closed = trace_cases(cases_of([(row, dtype)]))[0]
+    try:
+        check_types(closed.jaxpr, target)
+    except TypeError:
+        return True
+    return False
+
+
+def that_run(pairs: Iterable[Pair], runtime: str) -> list[Pair]:
+    """Those rows that the runtime does not refuse, and that fall into no gap."""
+    return [
+        (row, dtype)
+        for row, dtype in pairs
+        if gap_of(row, dtype, runtime) is None and not _is_refused(row, dtype, runtime)
+    ]
 
 
 def cases_of(pairs: Sequence[Pair]) -> list[Case]:

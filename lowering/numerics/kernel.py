@@ -35,6 +35,7 @@ def map_scalars(
     def body(inner: LoweringContext, *scalars: Value) -> Sequence[Value]:
         return [formula(*(Expr(inner, s) for s in scalars)).value]
 
+    values = [ctx.sealed(v) for v in values]
     region = ctx.region([((), v.dtype) for v in values], body)
     axes = ", ".join(map(str, range(len(shape))))
     dimensions = f"dimensions = array<i64: {axes}>" if axes else "dimensions = array<i64>"

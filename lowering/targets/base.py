@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpr.lowering.flags import FlagSet, ProgramHints
+
+if TYPE_CHECKING:
+    from xpr.lowering.context import LoweringContext
 
 
 def one_flag_set(hints: ProgramHints) -> list[FlagSet]:
@@ -60,6 +63,9 @@ class Target:
 
     for_device: Callable[[Any], Target] | None = field(default=None, compare=False)
     """The target of one device of the runtime, where devices differ."""
+
+    context: Callable[[], type[LoweringContext]] | None = field(default=None, compare=False)
+    """Loads the class that writes operations for this target, where it has one of its own."""
 
     overrides: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
     """Lowering rules by primitive name that replace the common rule on this target."""

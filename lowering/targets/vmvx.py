@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xpr.lowering.flags import COMMON_FLAGS
 from xpr.lowering.targets.base import Target
+
+if TYPE_CHECKING:
+    from xpr.lowering.context import LoweringContext
+
+
+def _context() -> type[LoweringContext]:
+    # Contexts know targets.
+    from xpr.lowering.interpreted_context import InterpretedContext  # noqa: PLC0415
+
+    return InterpretedContext
+
 
 vmvx = Target(
     name="vmvx",
@@ -14,4 +27,7 @@ vmvx = Target(
     ),
     host_calls=True,
     donation=False,
+    # It neither loads nor stores complex numbers, converts no float16, and takes bfloat16 for 0.
+    missing_types=frozenset({"complex64", "complex128", "float16", "bfloat16"}),
+    context=_context,
 )
