@@ -31,6 +31,9 @@ _UNFOLDED = frozenset(
 )
 _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 I1 = np.dtype(np.bool_)
+_SIDES = {"stablehlo.real": 0, "stablehlo.imag": 1}
+# What is done with complex numbers part by part.
+_BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
 
@@ -44,6 +47,7 @@ class Value:
         "inverted",
         "name",
         "number",
+        "parts",
         "roots",
         "shape",
         "splat",
@@ -68,6 +72,8 @@ class Value:
         self.splat: float | None = None
         # Whether it is the complement of another value.
         self.inverted = False
+        # The real and imaginary parts that complex numbers were made of.
+        self.parts: tuple[Value, Value] | None = None
 
     @property
     def type(self) -> str:
@@ -197,7 +203,14 @@ class LoweringContext:
         regions: Sequence[str] = (),
     ) -> Value:
         """`op` with one result."""
-        return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
+        known = operands[0].parts if operands else None
+        if known and name in _SIDES:
+            return known[_SIDES[name]]
+        out = self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
+        if name == "stablehlo.complex":
+            re, im = operands
+            out.parts = re, im
+        return out
 
     def region(
         self,
@@ -280,12 +293,14 @@ class LoweringContext:
     def _complex128(self, re: Value, im: Value) -> Value:
         # IREE has no constants of 128-bit elements: a splat is refused, and a table of several
         # values ends the process with a division by zero.
-        return self.op1("stablehlo.complex", [re, im], re.shape, _COMPLEX128)
+        return self.complex(re, im)
 
     # ---- elementwise
 
     def unary(self, op: str, x: Value) -> Value:
         """`stablehlo.<op>` where the result has the operand's type."""
+        if self._by_parts(op, x):
+            return self.by_parts(lambda part: self.unary(op, part), x)
         out = self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype, op, (x,))
         out.inverted = op == "not"
         return out
@@ -318,6 +333,9 @@ class LoweringContext:
     def binary(self, op: str, x: Operand, y: Operand) -> Value:
         """`stablehlo.<op>` of two operands of one type."""
         a, b = self.match(x, y)
+        if self._by_parts(op, a):
+            spread = self.bilinear if op == "multiply" else self.by_parts
+            return spread(lambda u, v: self.binary(op, u, v), a, b)
         text = f"stablehlo.{op} {a.name}, {b.name} : {a.type}"
         return self.assign(text, a.shape, a.dtype, op, (a, b))
 
@@ -394,15 +412,44 @@ class LoweringContext:
             (pred, a, b),
         )
 
+    def parts(self, x: Value) -> tuple[Value, Value]:
+        """The real and the imaginary parts of complex numbers."""
+        part = np.dtype(f"f{x.dtype.itemsize // 2}")
+        re, im = (self.op1(f"stablehlo.{side}", [x], x.shape, part) for side in ("real", "imag"))
+        return re, im
+
+    def complex(self, re: Value, im: Value) -> Value:
+        """Complex numbers of these parts."""
+        dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
+        return self.op1("stablehlo.complex", [re, im], re.shape, dtype)
+
+    def _by_parts(self, op: str, x: Value) -> bool:
+        """Whether the compiler is to see `op` on the real and imaginary parts of `x` alone.
+
+        It does so itself, but where reshapes lie between the operations it takes complex numbers
+        apart that it has just made, and then may give one result of a dispatch for another.
+        """
+        return x.dtype.kind == "c" and op in _BY_PARTS and self.makes_dispatches
+
+    def bilinear(self, function: Callable[..., Value], x: Value, y: Value) -> Value:
+        """A product of complex operands, by the four products of their parts."""
+        (a, b), (c, d) = self.parts(x), self.parts(y)
+        ac, bd, ad, bc = (function(u, v) for u, v in ((a, c), (b, d), (a, d), (b, c)))
+        return self.complex(self.sub(ac, bd), self.add(ad, bc))
+
+    def _rearranged(self, function: Callable[..., Value], *xs: Value) -> Value | None:
+        """`function` of the parts of complex numbers, if they are known."""
+        if not all(x.parts for x in xs):
+            return None
+        out = self.by_parts(function, *xs)
+        re, _ = self.parts(out)
+        out.widened, out.strided = re.widened, re.strided
+        return out
+
     def by_parts(self, function: Callable[..., Value], *operands: Value) -> Value:
         """`function` of the real and of the imaginary parts of complex operands."""
-        dtype = operands[0].dtype
-        part = np.dtype(f"f{dtype.itemsize // 2}")
-        re, im = (
-            function(*(self.op1(f"stablehlo.{side}", [x], x.shape, part) for x in operands))
-            for side in ("real", "imag")
-        )
-        return self.op1("stablehlo.complex", [re, im], re.shape, dtype)
+        re, im = (function(*side) for side in zip(*map(self.parts, operands), strict=True))
+        return self.complex(re, im)
 
     def convert(self, x: Value, dtype: Any) -> Value:
         """A plain `stablehlo.convert`; out-of-range floats to integers must be clamped before."""
@@ -442,6 +489,9 @@ class LoweringContext:
         if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
             # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
             x = self.barrier(x)
+        found = self._rearranged(lambda part: self.broadcast_in_dim(part, shape, dims), x)
+        if found:
+            return found
         out = tensor_type(tuple(shape), x.dtype)
         text = ", ".join(map(str, dims))
         spread = self.assign(
@@ -461,6 +511,9 @@ class LoweringContext:
             return x
         if math.prod(x.shape) != math.prod(shape):
             raise AssertionError(f"reshape from {x.shape} to {shape} changes the size")
+        found = self._rearranged(lambda part: self.reshape(part, shape), x)
+        if found:
+            return found
         out = self.assign(
             f"stablehlo.reshape {x.name} : ({x.type}) -> {tensor_type(shape, x.dtype)}",
             shape,
@@ -476,6 +529,9 @@ class LoweringContext:
         """The axes of `x` in another order."""
         if tuple(permutation) == tuple(range(len(x.shape))):
             return x
+        found = self._rearranged(lambda part: self.transpose(part, permutation), x)
+        if found:
+            return found
         shape = tuple(x.shape[i] for i in permutation)
         text = ", ".join(map(str, permutation))
         out = self.assign(
@@ -502,6 +558,9 @@ class LoweringContext:
         strides: Sequence[int] | None = None,
     ) -> Value:
         """A static slice."""
+        found = self._rearranged(lambda part: self.slice(part, start, limit, strides), x)
+        if found:
+            return found
         steps = tuple(strides) if strides is not None else (1,) * len(x.shape)
         shape = tuple(max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, steps, strict=True))
         ranges = ", ".join(
@@ -557,6 +616,9 @@ class LoweringContext:
         """The operands joined along one axis."""
         if len(xs) == 1:
             return xs[0]
+        found = self._rearranged(lambda *parts: self.concatenate(parts, dimension), *xs)
+        if found:
+            return found
         shape = list(xs[0].shape)
         shape[dimension] = sum(x.shape[dimension] for x in xs)
         names, types = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +149,7 @@ def _groups_of_batch(ctx: LoweringContext, x: Value, groups: int) -> Value:
 def _convolve(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) -> Value:
     """The convolution of a padded operand; batch axis first, feature axes last."""
     if dtypes.is_complex(x.dtype):
-        return _of_parts(ctx, x, kernel, lambda a, b: _convolve(ctx, a, b, windows))
+        return ctx.bilinear(lambda a, b: _convolve(ctx, a, b, windows), x, kernel)
     taps = kernel.shape[:-2]
     if not taps:
         return _product(ctx, x, kernel, windows.groups)
@@ -162,19 +162,6 @@ def _convolve(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) 
     if len(taps) == 1:
         return _with_unit_axis(ctx, x, kernel, windows)
     return _emit_convolution(ctx, x, kernel, windows)
-
-
-def _of_parts(
-    ctx: LoweringContext, x: Value, kernel: Value, convolve: Callable[[Value, Value], Value]
-) -> Value:
-    """The convolution of complex numbers by four of their parts."""
-    part = np.dtype(f"f{x.dtype.itemsize // 2}")
-    (a, b), (c, d) = (
-        [ctx.op1(f"stablehlo.{name}", [v], v.shape, part) for name in ("real", "imag")]
-        for v in (x, kernel)
-    )
-    ac, bd, ad, bc = (convolve(u, v) for u, v in ((a, c), (b, d), (a, d), (b, c)))
-    return ctx.op1("stablehlo.complex", [ctx.sub(ac, bd), ctx.add(ad, bc)], ac.shape, x.dtype)
 
 
 # ---- contractions
@@ -209,7 +196,7 @@ def _by_results(
 ) -> Value:
     """One contraction for each place of the kernel, in whatever order the axes are."""
     if dtypes.is_complex(x.dtype):
-        return _of_parts(ctx, x, kernel, lambda a, b: _by_results(ctx, a, b, windows, dims, out))
+        return ctx.bilinear(lambda a, b: _by_results(ctx, a, b, windows, dims, out), x, kernel)
     places = [out[i] for i in dims.out_spec[2:]]
     contraction = DotDims(
         (*dims.lhs_spec[2:], dims.lhs_spec[1]), (*dims.rhs_spec[2:], dims.rhs_spec[1])
