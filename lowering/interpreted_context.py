@@ -126,11 +126,14 @@ class InterpretedContext(LoweringContext):
     # ---- constants
 
     def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
-        """A tensor filled with one number; -0.0, for which the interpreter takes 0.0, is hidden."""
-        if dtypes.kind(dtype) != "f" or dtype.itemsize == 1:
+        """A tensor filled with one number.
+
+        Hidden are -0.0, for which the compiler takes 0.0, and 8-bit floats, which it refuses.
+        """
+        if dtypes.kind(dtype) != "f":
             return super().constant(value, dtype, shape)
         number = float(value)
-        if number != 0 or not np.signbit(number):
+        if dtype.itemsize > 1 and (number != 0 or not np.signbit(number)):
             found = super().constant(value, dtype, shape)
             found.splat = number
             return found
@@ -138,7 +141,7 @@ class InterpretedContext(LoweringContext):
             return self.broadcast_in_dim(self.barrier(super().constant(value, dtype)), shape, ())
         unsigned = np.dtype(f"u{dtype.itemsize}")
         never = self.convert(self._never(self._operand), unsigned)
-        bits = self.or_(never, 1 << (8 * dtype.itemsize - 1))
+        bits = self.or_(never, int(np.asarray(value, dtype).view(unsigned)))
         return self.broadcast_in_dim(self.bitcast(bits, dtype), shape, ())
 
     # ---- elementwise
