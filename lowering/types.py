@@ -34,6 +34,8 @@ _ELEMENT: dict[np.dtype[Any], str] = {
 _ELEMENT |= {np.dtype(f"int{b}"): f"i{b}" for b in (8, 16, 32, 64)}
 _ELEMENT |= {np.dtype(f"uint{b}"): f"ui{b}" for b in (8, 16, 32, 64)}
 
+# Where several dtypes have one name, NumPy's own, which come last, is what it stands for.
+_DTYPES = {text: dtype for dtype, text in _ELEMENT.items()}
 _tensor_types: dict[tuple[tuple[int, ...], np.dtype[Any]], str] = {}
 
 
@@ -43,6 +45,15 @@ def element_type(dtype: np.dtype[Any]) -> str:
         return _ELEMENT[dtype]
     except KeyError:
         raise TypeError(f"dtype {dtype} cannot be used in compiled programs") from None
+
+
+def element_dtype(text: str) -> np.dtype[Any] | None:
+    """The dtype of an MLIR element type; None for types that no program of xpr has.
+
+    >>> element_dtype("ui8"), element_dtype("complex<f32>"), element_dtype("index")
+    (dtype('uint8'), dtype('complex64'), None)
+    """
+    return _DTYPES.get(text)
 
 
 def tensor_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:

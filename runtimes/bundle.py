@@ -1069,19 +1069,52 @@ def main(arguments: list[str] | None = None) -> int:
         if options.hmac_key is not None:
             with open(options.hmac_key, "rb") as file:
                 key = file.read()
-        bundle = Bundle(options.bundle, platform=options.platform, hmac_key=key)
-        inputs = [np.load(name, allow_pickle=False) for name in options.input]
+        try:
+            bundle = Bundle(options.bundle, platform=options.platform, hmac_key=key)
+        except BundleError as error:
+            raise type(error)(f"{options.bundle}: {error}") from error
+        types = bundle.inputs
+        if len(options.input) != len(types):
+            taken = ", ".join(f"{t.path}: {t}" for t in types) or "none"
+            raise ArgumentTypeError(
+                f"the program takes {len(types)} inputs ({taken}), got {len(options.input)}"
+            )
+        if len(options.output) > len(bundle.outputs):
+            raise ArgumentTypeError(f"the program has {len(bundle.outputs)} results")
+        inputs = [_read_npy(n, t) for n, t in zip(options.input, types, strict=True)]
         results = bundle.call_flat(inputs)
         for i, result in enumerate(results):
             if i < len(options.output):
-                np.save(options.output[i], result, allow_pickle=False)
+                with open(options.output[i], "wb") as file:  # NumPy would add .npy to a name
+                    np.save(file, result, allow_pickle=False)
             else:
                 print(f"{bundle.outputs[i].path}: {result.dtype.name}{list(result.shape)}")
                 print(result)
-    except (ValueError, TypeError, OSError) as error:
+        print(end="", flush=True)
+    except BrokenPipeError:
+        # Whoever read the output has gone, as `head` does. Python would complain at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, TypeError, OSError, RuntimeError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
+
+
+def _read_npy(name: str, kind: ArgumentType) -> Array:
+    """The array in a `.npy` file, whose values may be in either order of bytes."""
+    try:
+        array = np.load(name, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ArgumentTypeError(f"{name} is no .npy file with an array: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise ArgumentTypeError(f"{name} holds several arrays: one in a .npy file is needed")
+    if array.dtype.kind == "V" and array.dtype.itemsize == kind.dtype.itemsize:
+        return array.view(kind.dtype)  # the files have no names for the types of ml_dtypes
+    native = array.dtype.newbyteorder("=")
+    return array.astype(native) if native != array.dtype else array
 
 
 if __name__ == "__main__":

@@ -34,6 +34,14 @@ class Held:
     half = staticmethod(lambda x: x / 2)
 
 number = 3
+
+def kinds(a, b, c, d):
+    return a * 2, ~b, c + 1, d * 2
+
+def waits(x):
+    import time
+    print("waiting", flush=True)
+    time.sleep(60)
 '''
 
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
+
+from xpr.cli.errors import CommandError
+from xpr.cli.modules import describe
+from xpr.cli.programs import check_gpu
+from xpr.runtimes import bundle as loader
+from xpr.runtimes.hal_device import HalDevice
 
 from .conftest import Call
 
@@ -86,7 +95,7 @@ def test_arguments_are_named_by_their_place(call: Call, bundle: Path) -> None:
     done = call("run", str(bundle), "--input", "x.npy", "x.npy")
     assert done == (1, "", "xpr run: argument args[1] must be f32[8], got f32[4,8] in x.npy\n")
     done = call("run", str(bundle), "--input", "x.npy")
-    assert done == (2, "", "xpr run: 2 inputs are needed (f32[4,8], f32[8]), got 1\n")
+    assert done == (2, "", "xpr run: the program takes 2 inputs (f32[4,8], f32[8]), got 1\n")
 
 
 def test_a_bundle_that_has_been_altered_is_refused(call: Call, bundle: Path) -> None:
@@ -99,7 +108,8 @@ def test_a_bundle_that_has_been_altered_is_refused(call: Call, bundle: Path) -> 
         assert done.err.startswith(f"xpr {command}: ")
         assert done.err.count("\n") == 1
     bundle.write_bytes(content[:1000])
-    assert call("inspect", str(bundle)).err.startswith("xpr inspect: not a bundle, or a damaged")
+    line = "xpr inspect: predict.xpr: not a bundle, or a damaged one: "
+    assert call("inspect", str(bundle)).err.startswith(line)
 
 
 def test_a_platform_that_the_bundle_lacks(call: Call, bundle: Path) -> None:
@@ -108,9 +118,113 @@ def test_a_platform_that_the_bundle_lacks(call: Call, bundle: Path) -> None:
     assert "no module for the platform 'cuda', only for cpu, vmvx" in done.err
 
 
-def test_a_bundle_is_known_by_its_content_too(call: Call, bundle: Path) -> None:
-    bundle.rename("model")
-    assert call("inspect", "model").out.startswith("bundle     predict")
+def test_files_are_known_by_their_content(call: Call, bundle: Path) -> None:
+    inputs = ("--input", "x.npy", "w.npy")
+    expected = call("run", str(bundle), *inputs).out
+    for name in ("model", "model.vmfb"):
+        bundle = bundle.rename(name)
+        assert call("inspect", name).out.startswith("bundle     predict")
+        assert call("run", name, *inputs).out == expected
+    assert call(*COMPILE, "-o", "module.vmfb").status == 0
+    for name in ("module", "module.xpr"):
+        Path("module.vmfb").rename(name)
+        assert call("inspect", name).out.startswith(f"module     {name}")
+        assert call("run", name, *inputs).out.startswith("result 0 f32[4]\n[")
+        Path(name).rename("module.vmfb")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("empty.xpr", "empty.xpr: not a bundle, or a damaged one: "),
+        ("empty.vmfb", "empty.vmfb is not a compiled module"),
+        ("empty", "empty is not a compiled module"),
+        ("folder", "folder: Is a directory"),
+        ("nowhere.xpr", "nowhere.xpr: No such file or directory"),
+        ("x.npy", "x.npy is not a compiled module"),
+    ],
+)
+def test_what_is_no_program(call: Call, folder: Path, name: str, message: str) -> None:
+    (folder / "folder").mkdir()
+    for empty in ("empty.xpr", "empty.vmfb", "empty"):
+        (folder / empty).touch()
+    for command in ("inspect", "run", "bench"):
+        done = call(command, name)
+        assert (done.status, done.out) == (1, "")
+        assert done.err.startswith(f"xpr {command}: {message}")
+        assert done.err.count("\n") == 1
+
+
+def test_inputs_of_all_kinds(call: Call, folder: Path) -> None:
+    arguments = ("compile", "model.py:kinds", "--args", "i32[3]", "bool[2]", "f32[]", "bf16[2]")
+    arrays = [np.arange(3, dtype=">i4"), np.array([True, False]), np.float32(3)]
+    half = np.ones(2, ml_dtypes.bfloat16)
+    inputs, outputs = ([f"{k}{i}.npy" for i in range(4)] for k in ("in", "out"))
+    for file, array in zip(inputs, [*arrays, half], strict=True):
+        np.save(file, array)
+    for program in ("kinds.xpr", "kinds.vmfb"):
+        assert call(*arguments, "-o", program).status == 0
+        done = call("run", program, "--input", *inputs, "--output", *outputs)
+        types = ("i32[3]", "bool[2]", "f32[]", "bf16[2]")
+        lines = [f"{f}: {t}\n" for f, t in zip(outputs, types, strict=True)]
+        assert done == (0, "".join(lines), "")
+        np.testing.assert_array_equal(np.load("out0.npy"), [0, 2, 4])
+        np.testing.assert_array_equal(np.load("out1.npy"), [False, True])
+        assert np.load("out2.npy") == 4
+        np.testing.assert_array_equal(np.load("out3.npy").view(half.dtype), half + half)
+        # The loader alone reads and writes the same files.
+    loaded = [part for f in inputs for part in ("--input", f)]
+    assert loader.main(["kinds.xpr", *loaded, "--output", "alone"]) == 0
+    np.testing.assert_array_equal(np.load("alone"), [0, 2, 4])
+
+
+def test_inputs_that_are_no_arrays(call: Call, folder: Path, bundle: Path) -> None:
+    np.savez("two.npz", np.ones(2))
+    np.save("object.npy", np.array([{}], object))
+    Path("empty.npy").touch()
+    for name, message in (
+        ("two.npz", "two.npz holds several arrays: one in a .npy file is needed"),
+        ("object.npy", "object.npy is no .npy file with an array: "),
+        ("empty.npy", "empty.npy is no .npy file with an array: "),
+    ):
+        done = call("run", str(bundle), "--input", "x.npy", name)
+        assert done.status == 1
+        assert done.err.startswith(f"xpr run: {message}")
+
+
+def test_names_with_other_characters(call: Call, folder: Path) -> None:
+    Path("model.py").rename("Größe 1.py")
+    done = call("compile", "Größe 1.py:Held.half", "--args", "f32[8]", "-o", "Ergebnis ü.xpr")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Ergebnis ü.xpr: ")
+    done = call("run", "Ergebnis ü.xpr", "--input", "w.npy", "--output", "ö.npy")
+    assert done == (0, "ö.npy: f32[8]\n", "")
+    np.testing.assert_array_equal(np.load("ö.npy"), np.load("w.npy") / 2)
+
+
+def test_one_file_for_two_results_is_refused(call: Call, bundle: Path) -> None:
+    inputs = ("--input", "x.npy", "w.npy")
+    done = call("run", str(bundle), *inputs, "--output", "a.npy", "./a.npy")
+    assert done == (2, "", "xpr run: each result needs an --output file of its own\n")
+    assert not Path("a.npy").exists()
+    assert call("run", str(bundle), *inputs, "--output", os.devnull, os.devnull).status == 0
+
+
+def test_a_module_for_a_gpu_that_is_not_the_one_here(call: Call, folder: Path) -> None:
+    """Another GPU is made up: what its driver tells is enough."""
+    arguments = ("compile", "model.py:predict", "--args", "f32[4,8]", "f32[8]")
+    assert call(*arguments, "--target", "cuda:sm_90", "-o", "p.vmfb").status == 0
+    data = Path("p.vmfb").read_bytes()
+
+    class Gpu(HalDevice):
+        def __init__(self) -> None:
+            self.runtime = SimpleNamespace(name="cuda")
+
+        def told(self) -> str:
+            return "- gpu-compute-capability: 7.5"
+
+    with pytest.raises(CommandError, match=r"p\.vmfb cannot run here: it is for GPUs from sm_89"):
+        check_gpu(Gpu(), describe(data, "p.vmfb"), data, Path("p.vmfb"))
 
 
 def test_devices_lists_every_runtime() -> None:

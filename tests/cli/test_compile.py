@@ -132,7 +132,7 @@ def test_a_module_for_another_processor_is_not_run(call: Call, folder: Path) -> 
 def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
     assert call("compile", *PREDICT, "-o", "p.vmfb").status == 0
     done = call("run", "p.vmfb", "--input", "x.npy")
-    assert done == (2, "", "xpr run: 2 inputs are needed (f32[4,8], f32[8]), got 1\n")
+    assert done == (2, "", "xpr run: the program takes 2 inputs (f32[4,8], f32[8]), got 1\n")
     done = call("run", "p.vmfb", "--input", "x.npy", "x.npy")
     assert done == (1, "", "xpr run: input 1 must be f32[8], got f32[4,8] in x.npy\n")
     np.save("wide.npy", np.load("w.npy").astype(np.float64))
@@ -142,7 +142,7 @@ def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
     assert done.status == 1
     assert done.err.startswith("xpr run: model.py is no .npy file with an array: ")
     done = call("run", "p.vmfb", "--input", "x.npy", "w.npy", "--output", "a.npy")
-    assert done == (2, "", "xpr run: the program has 2 results, got 1 files for them\n")
+    assert done == (2, "", "xpr run: the program has 2 results, got 1 file for them\n")
     assert call("run", "p.vmfb", "--input", "x.npy", "w.npy", "--runtime", "tpu").status == 2
     assert call("bench", "p.vmfb", "--seconds", "0").status == 2
 
@@ -155,6 +155,9 @@ def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
         (("model.py:nothing", "-o", "f.vmfb"), 1, "model.py has no 'nothing'"),
         (("model.py:number", "-o", "f.vmfb"), 1, "is no function but of type int"),
         (("model.py", "-o", "f.vmfb"), 2, "a function is named like model.py:predict"),
+        ((*PREDICT, "--constraint", "b <= 3", "-o", "f.vmfb"), 2, "names b, which is no size"),
+        ((*PREDICT, "--constraint", "b ? 3", "-o", "f.vmfb"), 2, "a constraint must be of the"),
+        (("broken.py:f", "-o", "f.vmfb"), 1, "SyntaxError"),
         ((*PREDICT, "-o", "f.so"), 2, "must end in .vmfb or .xpr, got 'f.so'"),
         ((*PREDICT, "-o", "no/f.vmfb"), 2, "there is no folder no"),
         ((*PREDICT, "-o", "f.vmfb", "--target", "abacus"), 2, "abacus"),
@@ -164,6 +167,7 @@ def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
 def test_what_cannot_be_compiled(
     call: Call, folder: Path, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
+    (folder / "broken.py").write_text("def f(x:\n")
     done = call("compile", *arguments)
     assert (done.status, done.out) == (status, "")
     assert message in done.err

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import tomllib
+import warnings
 from pathlib import Path
 
 import pytest
@@ -118,9 +120,10 @@ def test_it_is_a_module_and_a_script() -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="a closed pipe is told in another way")
-def test_a_reader_that_goes_away_is_no_complaint(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["cache ls", "--help"])
+def test_a_reader_that_goes_away_is_no_complaint(tmp_path: Path, command: str) -> None:
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m xpr cache ls | true; echo ${{PIPESTATUS[0]}}"],
+        ["bash", "-c", f"{sys.executable} -m xpr {command} | true; echo ${{PIPESTATUS[0]}}"],
         capture_output=True,
         text=True,
         check=True,
@@ -129,3 +132,34 @@ def test_a_reader_that_goes_away_is_no_complaint(tmp_path: Path) -> None:
     )
     assert done.stderr == ""
     assert done.stdout in ("0\n", "1\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="an interrupt is told in another way")
+def test_ctrl_c_ends_a_command_without_a_traceback(folder: Path) -> None:
+    arguments = ("compile", "model.py:waits", "--args", "f32[2]", "-o", "f.vmfb")
+    with subprocess.Popen(
+        [sys.executable, "-m", "xpr", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "waiting\n"
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert not (folder / "f.vmfb").exists()
+
+
+def test_a_warning_is_one_line(call: Call, folder: Path, monkeypatch) -> None:
+    """A folder that cannot be made: compiled programs are not kept, and the command goes on."""
+    (folder / "file").touch()
+    monkeypatch.setenv("XPR_CACHE", "1")
+    monkeypatch.setenv("XPR_CACHE_DIR", str(folder / "file"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # the tests make errors of warnings
+        done = call("compile", "model.py:Held.half", "--args", "f32[3]", "-o", "h.vmfb")
+    assert done.status == 0
+    assert done.err.startswith("xpr compile: warning: compiled programs are not cached: ")
+    assert done.err.count("\n") == 1

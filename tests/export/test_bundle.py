@@ -228,7 +228,24 @@ def test_the_program_tells_why_it_fails(tmp_path, capsys):
     assert "not a bundle" in capsys.readouterr().err
     path.write_bytes(plain_bundle())
     assert bundle.main([str(path)]) == 1
-    assert "the program takes 4 arrays, got 0" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "the program takes 4 inputs (args[0]['b']: float32[16], " in told
+    assert told.endswith("), got 0\n")
+    inputs = {"b": PARAMS["b"], "scale": PARAMS["scale"], "x": X, "shift": SHIFT}
+    for name, value in inputs.items():
+        np.save(tmp_path / f"{name}.npy", value)
+    (tmp_path / "empty.npy").touch()
+    files = [str(tmp_path / f"{name}.npy") for name in inputs]
+
+    def arguments(files: list[str]) -> list[str]:
+        return [str(path), *(part for file in files for part in ("--input", file))]
+
+    assert bundle.main(arguments(files)) == 0
+    assert capsys.readouterr().out.startswith("result['rest'][0]: float32[]\n")
+    assert bundle.main(arguments([*files[:3], str(tmp_path / "empty.npy")])) == 1
+    assert "empty.npy is no .npy file with an array: " in capsys.readouterr().err
+    assert bundle.main([*arguments(files), *["--output", "a"] * 5]) == 1
+    assert "the program has 4 results" in capsys.readouterr().err
 
 
 # ---- what is refused

@@ -6,10 +6,10 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from iree.compiler import api
 
+from xpr.lowering.types import element_dtype
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, ExecutableSignature, HostCall
 from xpr.runtimes.cpu import CpuDevice, CpuExecutable, CpuRuntime
@@ -26,26 +26,12 @@ FLAGS = (
 
 # The element types that compiled programs take and return.
 ELEMENTS: dict[str, Any] = {
-    "i1": np.bool_,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "ui8": np.uint8,
-    "ui16": np.uint16,
-    "ui32": np.uint32,
-    "ui64": np.uint64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "complex<f32>": np.complex64,
-    "complex<f64>": np.complex128,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    name: element_dtype(name)
+    for name in (
+        *("i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64"),
+        *("f16", "bf16", "f32", "f64", "complex<f32>", "complex<f64>"),
+        *("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ", "f8E8M0FNU"),
+    )
 }
 
 

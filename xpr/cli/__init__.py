@@ -8,10 +8,13 @@ wrong. A failure is one line on standard error; `--traceback` shows where it cam
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib
+import io
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 
 from xpr.cli.errors import CommandError, UsageError, one_line
@@ -192,6 +195,17 @@ def _add_cache(commands: _Commands) -> None:
     )
 
 
+def _tell_warning(command: str, message: Warning | str, *_: object) -> None:
+    """A warning as one line, without the place in xpr that gave it."""
+    print(f"xpr {command}: warning: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def _escape_odd_names() -> None:
+    """Lets what is printed hold names of files that the terminal has no characters for."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carries out one command line, that of the process by default; returns the exit status.
 
@@ -204,7 +218,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     options = _build_parser().parse_args(arguments)
     try:
-        return options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = functools.partial(_tell_warning, options.command)
+            _escape_odd_names()
+            status = options.run(options)
+            print(end="", flush=True)  # here, where a closed pipe can be told
+            return status
     except UsageError as error:
         print(f"xpr {options.command}: {error}", file=sys.stderr)
         return USAGE

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from xpr.cli.modules import Function, Module, describe, open_type_text, type_text
-from xpr.cli.programs import is_bundle
+from xpr.cli.programs import is_bundle, naming
 from xpr.runtimes.bundle import SIGNATURE, ArgumentType, CorruptBundleError, Members, open_bundle
 
 _WEIGHTS = "weights.safetensors"
@@ -18,11 +18,12 @@ def run(options: argparse.Namespace) -> int:
     """Prints the description."""
     path = Path(options.program)
     if is_bundle(path):
-        members = open_bundle(path)
-        try:
-            lines = list(_bundle_lines(members, path))
-        except (KeyError, TypeError, AttributeError, IndexError) as error:
-            raise CorruptBundleError(f"the manifest is damaged: {error!r}") from error
+        with naming(path):
+            members = open_bundle(path)
+            try:
+                lines = list(_bundle_lines(members, path))
+            except (KeyError, TypeError, AttributeError, IndexError) as error:
+                raise CorruptBundleError(f"the manifest is damaged: {error!r}") from error
     else:
         lines = list(_module_lines(describe(path.read_bytes(), str(path)), path.name))
     print("\n".join(lines))

@@ -15,13 +15,10 @@ import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
-from typing import Any
-
-import ml_dtypes
-import numpy as np
 
 from xpr.cli.errors import CommandError
 from xpr.core.dtypes import SHORT_NAMES
+from xpr.lowering.types import element_dtype
 from xpr.runtimes.base import ArrayType
 from xpr.runtimes.bundle import ArgumentType
 
@@ -51,23 +48,6 @@ _DAMAGED = (
     *(OSError, EOFError, RuntimeError, ValueError, KeyError, OverflowError),
 )
 _DISPATCH = re.compile(rb"[\w$]+_dispatch_\d+\w*")
-
-_TYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "complex<f32>": np.complex64,
-    "complex<f64>": np.complex128,
-    **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"ui{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-}
 
 _RUNTIMES = {
     "embedded-elf": "cpu",
@@ -154,11 +134,11 @@ def _function(declaration: re.Match[bytes]) -> Function:
     name = declaration["name"].decode("utf-8", "replace")
     sides: dict[str, list[ArrayType]] = {"input": [], "output": []}
     for match in _ARGUMENT.finditer(declaration["types"].decode("utf-8", "replace")):
-        kind = _TYPES.get(match["encoding"] or match["type"])
+        kind = element_dtype(match["encoding"] or match["type"])
         if kind is None:
             return Function(name, None, None)
         sizes = [DYNAMIC if d == "?" else int(d) for d in match["shape"].split("x") if d]
-        sides[match["side"]].append((tuple(sizes), np.dtype(kind)))
+        sides[match["side"]].append((tuple(sizes), kind))
     return Function(name, tuple(sides["input"]), tuple(sides["output"]))
 
 
@@ -172,6 +152,8 @@ def _parts(data: bytes, label: str) -> tuple[tuple[tuple[str, int], ...], bytes]
             if broken is not None:
                 raise CommandError(f"{label} is damaged: the checksum of {broken} is wrong")
             sizes = tuple((info.filename, info.file_size) for info in archive.infolist())
+            if "module.fb" not in archive.namelist():
+                raise CommandError(f"{label} is not a compiled module: it has no module.fb")
             return sizes, archive.read("module.fb")
     except _DAMAGED as error:
         raise CommandError(f"{label} is not a compiled module, or damaged: {error}") from error
@@ -202,6 +184,7 @@ def open_type_text(kind: ArgumentType) -> str:
 def type_text(kind: ArrayType) -> str:
     """A type as the command line writes it.
 
+    >>> import numpy as np
     >>> type_text(((8, DYNAMIC), np.dtype("float32")))
     'f32[8,?]'
     """

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from xpr.cli.errors import CommandError, UsageError
-from xpr.cli.modules import DYNAMIC, describe, type_text
+from xpr.cli.modules import DYNAMIC, Module, describe, type_text
+from xpr.export.spirv import spirv_needs
 from xpr.runtimes import registry
-from xpr.runtimes.base import ArrayType, ExecutableSignature, Shape
-from xpr.runtimes.bundle import MANIFEST, ArgumentType, host_architecture
+from xpr.runtimes.base import ArrayType, Device, ExecutableSignature, Shape
+from xpr.runtimes.bundle import (
+    MANIFEST,
+    ArgumentType,
+    BundleError,
+    gpu_abilities,
+    host_architecture,
+    why_gpu_unfit,
+)
+from xpr.runtimes.hal_device import HalDevice
 
 _ENTRY = "main"
+_MODULE = b"module.fb"  # the first member of a module, or of most
 _OPEN = 8
 
 HostArray = np.ndarray[Any, Any]
@@ -68,6 +79,7 @@ class ModuleProgram(Program):
         self.input_names = tuple(f"input {i}" for i in range(len(found.inputs)))
         self.output_names = tuple(f"result {i}" for i in range(len(found.outputs)))
         self._device = registry.devices(runtime)[0]
+        check_gpu(self._device, module, data, path)
         signature = ExecutableSignature(found.name, found.inputs, found.outputs)
         self._executable = self._device.runtime.load(data, signature, self._device)
 
@@ -77,6 +89,24 @@ class ModuleProgram(Program):
         return [result.host_view() for result in self._executable(buffers)]
 
 
+def check_gpu(device: Device, module: Module, data: bytes, path: Path) -> None:
+    """Raises CommandError for a module that needs what the GPU lacks."""
+    if not isinstance(device, HalDevice):
+        return
+    gpu = dict(module.details).get("gpu", "")
+    runtime = device.runtime.name
+    entry = {
+        "runtime": runtime,
+        "architecture": gpu,
+        "compiled_for": gpu,
+        "needs": spirv_needs(data),
+    }
+    known = gpu or runtime == "vulkan"
+    reason = why_gpu_unfit(entry, gpu_abilities(runtime, device.told())) if known else None
+    if reason is not None:
+        raise CommandError(f"{path} cannot run here: {reason}")
+
+
 class BundleProgram(Program):
     """A bundle's program, on the first device that it fits."""
 
@@ -84,7 +114,8 @@ class BundleProgram(Program):
         # It brings all of xpr, which a bare module does without.
         from xpr.export.loaded import load  # noqa: PLC0415
 
-        self._bundle = load(path, platform=runtime)
+        with naming(path):
+            self._bundle = load(path, platform=runtime)
         self.runtime = self._bundle.device.runtime.name
         self.inputs = tuple((_sizes(kind), kind.dtype) for kind in self._bundle.inputs)
         self.input_names = tuple(f"argument {kind.path}" for kind in self._bundle.inputs)
@@ -112,13 +143,31 @@ def _sizes(kind: ArgumentType) -> tuple[int, ...]:
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a file is to be read as a bundle: by its ending, else by its first member."""
-    if path.suffix in (".xpr", ".vmfb"):
-        return path.suffix == ".xpr"
+    """Whether a file is to be read as a bundle: by its first member, else by its ending."""
     with path.open("rb") as file:
         start = file.read(64)
     # A ZIP archive's first header has the first name at byte 30.
-    return start[:2] == b"PK" and start[30:].startswith(MANIFEST.encode())
+    if start.startswith(b"PK") and start[30:].startswith(MANIFEST.encode()):
+        return True
+    return path.suffix == ".xpr" and _MODULE not in start
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Puts the file's name before what is wrong with a bundle."""
+    try:
+        yield
+    except BundleError as error:
+        raise CommandError(f"{path}: {error}") from error
+
+
+def counted(count: int, name: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "input"), counted(0, "result")
+    ('1 input', '0 results')
+    """
+    return f"{count} {name}{'' if count == 1 else 's'}"
 
 
 def open_program(path: Path, runtime: str | None) -> Program:
@@ -130,7 +179,8 @@ def read_inputs(program: Program, files: Sequence[str]) -> list[HostArray]:
     """The arrays of `.npy` files, one for each input and of its type."""
     if len(files) != len(program.inputs):
         types = ", ".join(map(type_text, program.inputs)) or "none"
-        raise UsageError(f"{len(program.inputs)} inputs are needed ({types}), got {len(files)}")
+        count = counted(len(program.inputs), "input")
+        raise UsageError(f"the program takes {count} ({types}), got {len(files)}")
     return [
         _read(file, kind, name)
         for file, kind, name in zip(files, program.inputs, program.input_names, strict=True)
@@ -147,6 +197,8 @@ def _read(file: str, kind: ArrayType, name: str) -> HostArray:
     dtype = kind[1]
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
         array = array.view(dtype)  # NumPy's files have no names for the types of ml_dtypes
+    if array.dtype.newbyteorder("=") == dtype:
+        array = array.astype(dtype, copy=False)  # files may hold either order of bytes
     if not _fits(array, kind):
         found = type_text((array.shape, array.dtype))
         raise CommandError(f"{name} must be {type_text(kind)}, got {found} in {file}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 import numpy as np
 
 from xpr.cli.errors import UsageError
 from xpr.cli.modules import type_text
-from xpr.cli.programs import open_program, read_inputs
+from xpr.cli.programs import counted, open_program, read_inputs
 
 
 def run(options: argparse.Namespace) -> int:
@@ -19,7 +20,11 @@ def run(options: argparse.Namespace) -> int:
     files: list[str] = options.output
     count = len(program.output_names)
     if files and len(files) != count:
-        raise UsageError(f"the program has {count} results, got {len(files)} files for them")
+        has = counted(count, "result")
+        raise UsageError(f"the program has {has}, got {counted(len(files), 'file')} for them")
+    kept = [os.path.realpath(file) for file in files if not Path(file).is_char_device()]
+    if len(set(kept)) < len(kept):
+        raise UsageError("each result needs an --output file of its own")
     results = program(inputs)
     if not files:
         for name, result in zip(program.output_names, results, strict=True):

@@ -13,6 +13,7 @@ import xpr
 from xpr.cli.errors import CommandError, UsageError
 from xpr.core.config import state
 from xpr.core.dtypes import SHORT_NAMES, float0
+from xpr.core.symbolic import SymbolicDim
 from xpr.export.symbolic import SymbolicScope, symbolic_shape
 from xpr.transforms.jit import JittedFunction
 
@@ -77,7 +78,20 @@ def parse_types(
             raise UsageError(f"the argument {keyword} is given twice")
         else:
             named[keyword] = struct
+    unknown = sorted(set(scope.names) - _open_names([*positional, *named.values()]))
+    if unknown:
+        raise UsageError(
+            f"a constraint names {', '.join(unknown)}, which is no size of an argument"
+        )
     return positional, named
+
+
+def _open_names(structs: Sequence[xpr.ShapeDtypeStruct]) -> set[str]:
+    """The names of the open sizes in these types."""
+    sizes = [size for struct in structs for size in struct.shape]
+    return {
+        n for d in sizes if isinstance(d, SymbolicDim) for monomial in d.terms for n in monomial
+    }
 
 
 def load_function(text: str) -> Any:
