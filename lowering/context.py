@@ -13,14 +13,15 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
-from xpr.lowering.folding import KNOWN, NO_ROOTS, SOLID, Roots, fold_of, roots_of
+from xpr.lowering.conversions import Conversions, is_widening
+from xpr.lowering.folding import KNOWN, fold_of, roots_of
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
+from xpr.lowering.value import Shape, Value
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
-Shape = tuple[int, ...]
 _WITH_BRANCHES = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 # What makes new elements, which are not folded, and what rearranges those of its first operand.
 _UNFOLDED = frozenset(
@@ -36,55 +37,6 @@ _SIDES = {"stablehlo.real": 0, "stablehlo.imag": 1}
 _BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
 _FLOAT64 = np.dtype(np.float64)
 _COMPLEX128 = np.dtype(np.complex128)
-
-
-class Value:
-    """An SSA value: its name, shape and dtype."""
-
-    __slots__ = (
-        "dtype",
-        "fold",
-        "inverted",
-        "name",
-        "number",
-        "parts",
-        "roots",
-        "shape",
-        "splat",
-        "strided",
-        "widened",
-    )
-
-    def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
-        self.name = name
-        self.shape = shape
-        self.dtype = dtype
-        # Whether the elements come straight from a conversion to a wider type (see `one_element`).
-        self.widened = False
-        # Whether they come straight from a slice with strides (see `settled`).
-        self.strided = False
-        # The value of a rank-0 integer constant.
-        self.number: int | None = None
-        # Whether the compiler may know the elements to be one number (see `folding.py`), and the
-        # number where it is written in the program.
-        self.fold = SOLID
-        self.roots: Roots = NO_ROOTS
-        self.splat: float | None = None
-        # Whether it is the complement of another value.
-        self.inverted = False
-        # The real and imaginary parts that complex numbers were made of.
-        self.parts: tuple[Value, Value] | None = None
-
-    @property
-    def type(self) -> str:
-        return tensor_type(self.shape, self.dtype)
-
-    @property
-    def aval(self) -> ShapedArray:
-        return ShapedArray(self.shape, self.dtype)
-
-    def __repr__(self) -> str:
-        return f"Value({self.name}: {self.type})"
 
 
 Operand = Value | int | float | bool | complex | np.generic
@@ -110,6 +62,7 @@ class LoweringContext:
         self._indent = indent
         self._count = 0
         self._constants: dict[Any, Value] = {}
+        self.conversions = Conversions()
 
     # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
     formulas_inline = False
@@ -231,6 +184,7 @@ class LoweringContext:
         inner.source = self.source
         inner.makes_dispatches = control_flow
         results = body(inner, *values)
+        inner.conversions.settle(inner, results, inlined=False)
         header = ", ".join(f"{v.name}: {v.type}" for v in values)
         names = ", ".join(v.name for v in results)
         types = ", ".join(v.type for v in results)
@@ -458,6 +412,11 @@ class LoweringContext:
             return x
         if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
             return round_to_bfloat16(self, self.convert(x, np.float32))
+        repeated = (
+            self.target.repeats_conversions and self.makes_dispatches and is_widening(x.dtype, d)
+        )
+        if repeated and (x.name, d) in self.conversions.known:
+            return self.conversions.known[x.name, d]
         out = self.assign(
             f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
             x.shape,
@@ -465,6 +424,8 @@ class LoweringContext:
             "convert",
             (x,),
         )
+        if repeated:
+            out = self.conversions.note(self, x, out)
         out.widened = d.itemsize > x.dtype.itemsize or x.dtype == I1
         return out
 

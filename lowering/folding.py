@@ -20,7 +20,7 @@ import numpy as np
 from xpr.core import dtypes
 
 if TYPE_CHECKING:
-    from xpr.lowering.context import Value
+    from xpr.lowering.value import Value
 
 SOLID = 0
 """Known when the program runs."""

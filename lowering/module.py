@@ -205,6 +205,7 @@ class ModuleBuilder:
         return symbol
 
     def _finish(self, ctx: LoweringContext, header: str, results: Sequence[Value]) -> None:
+        ctx.conversions.settle(ctx, results, inlined=" private " in header)
         names = ", ".join(v.name for v in results)
         types = ", ".join(v.type for v in results)
         end = f"    return {names} : {types}" if results else "    return"

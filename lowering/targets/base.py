@@ -55,6 +55,10 @@ class Target:
     shaders: bool = False
     """Whether modules hold SPIR-V, which is given the barriers it lacks (`shader_barriers.py`)."""
 
+    repeats_conversions: bool = False
+    """Whether each dispatch that reads a conversion to a wider type computes it again, and leaves
+    it in the memory of a workgroup (`conversions.py`)."""
+
     longest_loop: int | None = None
     """How often a loop inside of a dispatch may go round, where there is a limit."""
 

@@ -76,6 +76,7 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
         complex_select=False,
         rounds_to_bfloat16=False,
         grouped_convolutions=False,
+        repeats_conversions=True,
         shaders=True,
         longest_loop=_LONGEST_LOOP,
         missing_types=frozenset(missing),

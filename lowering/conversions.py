@@ -1,0 +1,89 @@
+"""Conversions to wider types on targets that compute them again in each dispatch that reads them.
+
+There IREE leaves the wide values in the memory that a workgroup shares, which is too small for them
+where a dispatch folds long rows: conversions that several operations read get barriers. Those to
+integers of 64 bits always do: Mesa's driver compares what it knows to have been narrower with
+constants, and is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xpr.core import dtypes
+
+if TYPE_CHECKING:
+    from xpr.lowering.context import LoweringContext
+    from xpr.lowering.value import Value
+
+_NAME = re.compile(r"%\w+")
+_UINT64 = np.dtype(np.uint64)
+
+
+def is_widening(x: np.dtype[Any], d: np.dtype[Any]) -> bool:
+    """Whether a conversion from `x` to `d` only adds bits to the elements."""
+    integers = dtypes.kind(x) in "iub" and dtypes.kind(d) in "iu"
+    floats = dtypes.kind(x) == dtypes.kind(d) == "f"
+    return (integers or floats) and (d.itemsize > x.itemsize or dtypes.kind(x) == "b")
+
+
+def _opaque(ctx: LoweringContext, x: Value) -> Value:
+    """An integer of 64 bits of which no compiler knows that it was narrower, without a dispatch.
+
+    The bit that is changed is always zero: it is the last one of the product of two neighbours.
+    """
+    bits = ctx.bitcast(x, _UINT64)
+    zero = ctx.and_(ctx.mul(bits, ctx.add(bits, 1)), 1)
+    out = ctx.bitcast(ctx.xor(bits, zero), x.dtype)
+    out.fold, out.roots = x.fold, x.roots
+    return out
+
+
+@dataclass
+class Conversions:
+    """The conversions that one builder has written."""
+
+    known: dict[tuple[str, np.dtype[Any]], Value] = field(default_factory=dict)
+    """By operand and type: two of the same are one to the compiler."""
+
+    places: list[tuple[int, Value]] = field(default_factory=list)
+    """The lines of those that may need barriers."""
+
+    def note(self, ctx: LoweringContext, x: Value, out: Value) -> Value:
+        """What to use for `out`, the conversion of `x` that was written last."""
+        if out.dtype.itemsize == 8 and out.dtype.kind in "iu":
+            out = ctx.barrier(out) if out.shape else _opaque(ctx, out)
+        else:
+            self.places.append((len(ctx.lines) - 1, out))
+        self.known[x.name, out.dtype] = out
+        return out
+
+    def settle(self, ctx: LoweringContext, results: Sequence[Value], *, inlined: bool) -> None:
+        """Puts those that are read more than once behind barriers.
+
+        The results of a function that may be inlined, and the operands of one that is called, may
+        be read often.
+        """
+        if not self.places:
+            return
+        marked = {v.name for _, v in self.places}
+        uses = Counter(v.name for v in results)
+        if inlined:
+            uses.update(uses)
+        for line in ctx.lines:
+            names = [name for name in _NAME.findall(line) if name in marked]
+            uses.update(2 * names if "func.call" in line else names)
+        for place, value in reversed(self.places):
+            if uses[value.name] <= 2:  # where it is written, and one use
+                continue
+            line, name = ctx.lines[place], f"%w{value.name[1:]}"
+            indent = line[: len(line) - len(line.lstrip())]
+            held = f"{indent}{value.name} = stablehlo.optimization_barrier {name} : {value.type}"
+            ctx.lines[place : place + 1] = [line.replace(value.name, name, 1), held]
+            ctx.sources.insert(place, ctx.sources[place])

@@ -1,0 +1,62 @@
+"""The values that lowering rules pass on, and what is known of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.lowering.folding import NO_ROOTS, SOLID, Roots
+from xpr.lowering.types import tensor_type
+
+Shape = tuple[int, ...]
+
+
+class Value:
+    """An SSA value: its name, shape and dtype."""
+
+    __slots__ = (
+        "dtype",
+        "fold",
+        "inverted",
+        "name",
+        "number",
+        "parts",
+        "roots",
+        "shape",
+        "splat",
+        "strided",
+        "widened",
+    )
+
+    def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.name = name
+        self.shape = shape
+        self.dtype = dtype
+        # Whether the elements come straight from a conversion to a wider type (see `one_element`).
+        self.widened = False
+        # Whether they come straight from a slice with strides (see `settled`).
+        self.strided = False
+        # The value of a rank-0 integer constant.
+        self.number: int | None = None
+        # Whether the compiler may know the elements to be one number (see `folding.py`), and the
+        # number where it is written in the program.
+        self.fold = SOLID
+        self.roots: Roots = NO_ROOTS
+        self.splat: float | None = None
+        # Whether it is the complement of another value.
+        self.inverted = False
+        # The real and imaginary parts that complex numbers were made of.
+        self.parts: tuple[Value, Value] | None = None
+
+    @property
+    def type(self) -> str:
+        return tensor_type(self.shape, self.dtype)
+
+    @property
+    def aval(self) -> ShapedArray:
+        return ShapedArray(self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name}: {self.type})"
