@@ -415,6 +415,9 @@ class LoweringContext:
         repeated = (
             self.target.repeats_conversions and self.makes_dispatches and is_widening(x.dtype, d)
         )
+        if repeated and x.reshaped:
+            # The compiler does not get through with conversions of two shapes of one value.
+            return self.reshape(self.convert(x.reshaped, d), x.shape)
         if repeated and (x.name, d) in self.conversions.known:
             return self.conversions.known[x.name, d]
         out = self.assign(
@@ -463,6 +466,8 @@ class LoweringContext:
             (x,),
         )
         spread.splat = x.splat
+        if math.prod(shape) == math.prod(x.shape) and list(dims) == sorted(dims):
+            spread.reshaped = x.reshaped or x
         return spread
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
@@ -484,6 +489,7 @@ class LoweringContext:
         )
         out.splat = x.splat
         out.widened, out.strided = x.widened, x.strided
+        out.reshaped = x.reshaped or x
         return out
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:

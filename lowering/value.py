@@ -23,6 +23,7 @@ class Value:
         "name",
         "number",
         "parts",
+        "reshaped",
         "roots",
         "shape",
         "splat",
@@ -45,6 +46,8 @@ class Value:
         self.fold = SOLID
         self.roots: Roots = NO_ROOTS
         self.splat: float | None = None
+        # The value whose elements these are, in another shape.
+        self.reshaped: Value | None = None
         # Whether it is the complement of another value.
         self.inverted = False
         # The real and imaginary parts that complex numbers were made of.

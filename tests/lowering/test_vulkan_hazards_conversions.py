@@ -103,3 +103,41 @@ def test_long_rows_of_small_floats(device: Device, dtype: Any) -> None:
     middle = wide - wide.mean(1, keepdims=True)
     expected = middle / np.sqrt((middle**2).mean(1, keepdims=True))
     np.testing.assert_allclose(normal, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_conversions_of_two_shapes_of_a_slice_do_not_compile(device: Device) -> None:
+    x, like = np.ones((5, 4), np.int8), np.ones((4, 4), np.int32)
+    body = """
+    %d = stablehlo.slice %a0 [2:3, 0:4] : (tensor<5x4xi8>) -> tensor<1x4xi8>
+    %s = stablehlo.reshape %d : (tensor<1x4xi8>) -> tensor<4xi8>
+    %p = stablehlo.broadcast_in_dim %s, dims = [0] : (tensor<4xi8>) -> tensor<4x1xi8>
+    %q = stablehlo.convert %p : (tensor<4x1xi8>) -> tensor<4x1xi32>
+    %u = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<4xi8>) -> tensor<1x4xi8>
+    %v = stablehlo.convert %u : (tensor<1x4xi8>) -> tensor<1x4xi32>
+    %m = stablehlo.broadcast_in_dim %q, dims = [0, 1] : (tensor<4x1xi32>) -> tensor<4x4xi32>
+    %n = stablehlo.broadcast_in_dim %v, dims = [0, 1] : (tensor<1x4xi32>) -> tensor<4x4xi32>
+    %r = stablehlo.subtract %m, %n : tensor<4x4xi32>
+    %r
+    """
+    with pytest.raises(CompileError, match="failed to legalize"):
+        compile_on(device, body, [x], like)
+
+
+def test_conversions_of_two_shapes_of_a_slice_are_right() -> None:
+    x = np.random.default_rng(4).integers(-100, 100, (5, 19)).astype(np.int8)
+
+    def distances(row: Any) -> Any:
+        apart = row[:, None].astype(np.int32) - row[None].astype(np.int32)
+        return xnp.sum(xnp.abs(apart), 1)
+
+    def program(x: Any) -> list[Any]:
+        total, each = xpr.lax.scan(
+            lambda s, row: (s + distances(row), distances(row).max()), xnp.zeros(19, np.int32), x
+        )
+        return [total, each, distances(x[3])]
+
+    wide = x.astype(np.int32)
+    wanted = np.abs(wide[:, :, None] - wide[:, None]).sum(2, np.int32)
+    found = run_compiled([(program, (x,))], "vulkan")[0]
+    for a, b in zip(found, [wanted.sum(0), wanted.max(1), wanted[3]], strict=True):
+        assert a.tolist() == b.tolist()
