@@ -31,6 +31,8 @@ _UNFOLDED = frozenset(
     }
 )
 _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
+# How the names of the arguments of functions and regions start.
+_ARGUMENT = "%a"
 I1 = np.dtype(np.bool_)
 _SIDES = {"stablehlo.real": 0, "stablehlo.imag": 1}
 # What is done with complex numbers part by part.
@@ -119,7 +121,9 @@ class LoweringContext:
 
         `attributes` is the inside of `<{...}>`, such as `dimension = 0 : i64`.
         """
-        if name in _WITH_BRANCHES:
+        if name == "stablehlo.while":
+            operands = [self.start_of_loop(v) for v in operands]
+        elif name in _WITH_BRANCHES:
             # An operand that no round changes may be known in the regions.
             operands = [self.unfolded(v) if v.shape else v for v in operands]
         types = ", ".join(v.type for v in operands)
@@ -567,6 +571,16 @@ class LoweringContext:
         IREE counts such elements wrongly when it reduces them.
         """
         return self.barrier(x) if x.fold == KNOWN else x
+
+    def start_of_loop(self, x: Value) -> Value:
+        """`x` behind a barrier if it is computed here: what a loop starts with.
+
+        IREE may not see that what uses both `x` and the loop's results comes after the loop, and
+        then fails to order the program. An array that no round changes may also be known in the
+        loop. Integers of rank 0 may be counters, which the host keeps.
+        """
+        is_number = not x.shape and (x.dtype.kind in "iub" or x.splat is not None)
+        return x if is_number or x.name.startswith(_ARGUMENT) else self.barrier(x)
 
     def one_element(self, part: Value, x: Value) -> Value:
         """`part`, a slice of `x`, behind a barrier where IREE would never end compiling.
