@@ -14,16 +14,15 @@ from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError, Terms
 from xpr.export.open_lines import (
     Dim,
     OpenLine,
-    OpenNumber,
     OpenType,
     operation_of,
     refusal,
     unify_lines,
 )
+from xpr.export.open_values import OpenFunction
 
 _ASSIGNMENT = re.compile(r'(\s*)(%[\w#]+) = "?(?:stablehlo|util)\.(\w+)"?\s?(.*)\Z')
 _FUNCTION = re.compile(r"\s*func\.func (?:public|private) @\w+\(")
-_ARGUMENT = re.compile(r"(%arg\d+): tensor<")
 _CONSTANT = re.compile(r"dense<([^<>\"]*)> : ")
 _BROADCAST = re.compile(
     r"\(?(%[\w#]+)(?:, dims = \[|\) <\{broadcast_dimensions = array<i64(?:: )?)([\d, ]*)[\]>]"
@@ -48,13 +47,16 @@ _WINDOWS = re.compile(
     r'"stablehlo\.reduce_window".*window_dimensions = array<i64: ([\d, ]+)>.*'
     r"padding = dense<(\[\[.*?\]\]|\d+)>"
 )
+_CONCATENATE = re.compile(r"(%[\w#]+(?:, %[\w#]+)*), dim = (\d+) : ")
 _IOTA = re.compile(r"dim = (\d+)")
 _LOCATION = re.compile(r'loc\("([^"]+)":(\d+)')
 _HOLE = re.compile(r"⟦(\d+)⟧")
 
 
-def general_text(texts: Sequence[str], fitter: Fitter) -> str:
+def general_text(texts: Sequence[str], fitter: Fitter, *, selects: bool = False) -> str:
     """The module for all sizes from those at the fitter's points.
+
+    With `selects`, arrays are joined along fixed axes by choices between padded ones.
 
     Raises SizeDependenceError, naming the operation, when an operation has no form for open sizes.
     """
@@ -67,7 +69,7 @@ def general_text(texts: Sequence[str], fitter: Fitter) -> str:
         line = unify_lines(group, fitter)
         if _FUNCTION.match(line.text):
             out += function.finished() if function else []
-            function = _Function(line)
+            function = _Function(line, selects)
         elif function is None:
             out.append(line.text)
         else:
@@ -98,22 +100,12 @@ def _other_forms(texts: Sequence[Sequence[str]]) -> SizeDependenceError:
     )
 
 
-class _Function:
-    """The lines of one function, and the values computed from its arguments' sizes."""
+class _Function(OpenFunction):
+    """A function whose operations take the forms that open sizes need."""
 
-    def __init__(self, header: OpenLine) -> None:
-        if header.numbers:
-            raise refusal([header.text])
-        self._header = header.text
-        self._arguments = list(zip(_ARGUMENT.findall(header.text), header.types, strict=False))
-        self._top: list[str] = []
-        self._known: dict[object, str] = {}
-        self._body: list[str] = []
-        self._count = 0
-
-    def finished(self) -> list[str]:
-        """All lines, those that compute sizes in front."""
-        return [self._header, *self._top, *self._body]
+    def __init__(self, header: OpenLine, selects: bool) -> None:
+        super().__init__(header)
+        self._selects = selects
 
     def add(self, line: OpenLine) -> None:
         """Takes the next line of the function."""
@@ -145,105 +137,6 @@ class _Function:
                 "stablehlo.reduce_window, as running sums have it, cannot be compiled for open "
                 f"sizes. {ADVICE}"
             )
-
-    # ---- values
-
-    def _fresh(self) -> str:
-        self._count += 1
-        return f"%open{self._count}"
-
-    def _define(self, key: object, text: str) -> str:
-        """A value computed once, at the top of the function."""
-        name = self._known.get(key)
-        if name is None:
-            name = self._known[key] = self._fresh()
-            self._top.append(f"    {name} = {text}")
-        return name
-
-    def _index(self, value: int) -> str:
-        return self._define(("constant", value), f"arith.constant {value} : index")
-
-    def _size(self, name: str) -> str:
-        """The value of an open size."""
-        for argument, kind in self._arguments:
-            for axis, dim in enumerate(kind.dims):
-                if isinstance(dim, int) or set(dim) - {(), (name,)} or (name,) not in dim:
-                    continue
-                at = self._index(axis)
-                value = self._define(
-                    ("dim", argument, axis), f"tensor.dim {argument}, {at} : {kind}"
-                )
-                if dim.get((), 0):
-                    less = self._index(dim[()])
-                    value = self._define(
-                        ("minus", value, less), f"arith.subi {value}, {less} : index"
-                    )
-                if dim[(name,)] != 1:
-                    factor = self._index(dim[(name,)])
-                    value = self._define(
-                        ("over", value, factor), f"arith.divui {value}, {factor} : index"
-                    )
-                return value
-        raise SizeDependenceError(
-            f"a function of the program needs the open size {name}, and none of its arguments has "
-            "it as a size of its own"
-        )
-
-    def _value(self, dim: Dim) -> str:
-        """A size as a value of type index."""
-        if isinstance(dim, int):
-            return self._index(dim)
-        total = ""
-        for monomial, factor in dim.items():
-            part = self._index(factor) if factor != 1 or not monomial else ""
-            for name in monomial:
-                size = self._size(name)
-                part = (
-                    self._define(("*", part, size), f"arith.muli {part}, {size} : index")
-                    if part
-                    else size
-                )
-            total = (
-                self._define(("+", total, part), f"arith.addi {total}, {part} : index")
-                if total
-                else part
-            )
-        return total
-
-    def _vector(self, dims: Sequence[Dim]) -> str:
-        values = ", ".join(map(self._value, dims))
-        text = f"tensor.from_elements {values} : tensor<{len(dims)}xindex>"
-        return self._define(text, text)
-
-    def _open_dims(self, kind: OpenType) -> str:
-        values = [self._value(d) for d in kind.dims if not isinstance(d, int)]
-        return f"{{{', '.join(values)}}}" if values else ""
-
-    def _scalar(self, number: OpenNumber, element: str) -> str:
-        """A number as a tensor of rank 0."""
-        value = self._value(number.terms)
-        if number.is_float:
-            integer = self._define(("i64", value), f"arith.index_cast {value} : index to i64")
-            value = self._define((element, integer), f"arith.sitofp {integer} : i64 to {element}")
-            if number.inverse:
-                one = self._define(("one", element), f"arith.constant 1.0 : {element}")
-                value = self._define(("/", value), f"arith.divf {one}, {value} : {element}")
-            text = f"tensor.from_elements {value} : tensor<{element}>"
-            return self._define(text, text)
-        signless = element.removeprefix("u")
-        cast = self._define((signless, value), f"arith.index_cast {value} : index to {signless}")
-        text = f"tensor.from_elements {cast} : tensor<{signless}>"
-        made = self._define(text, text)
-        if signless == element:
-            return made
-        text = f"stablehlo.bitcast_convert {made} : (tensor<{signless}>) -> tensor<{element}>"
-        return self._define(text, text)
-
-    def _here(self, text: str) -> str:
-        """A value computed at this place of the body."""
-        name = self._fresh()
-        self._body.append(f"    {name} = {text}")
-        return name
 
     # ---- operations with a form of their own
 
@@ -344,6 +237,51 @@ class _Function:
             raise refusal([line.text])
         barrier = self._here(f"util.optimization_barrier {name} : {kind}")
         return f"flow.tensor.tie_shape {barrier} : {kind}{self._open_dims(kind)}"
+
+    def concatenate(self, rest: str, line: OpenLine) -> str:
+        match = _CONCATENATE.match(rest)
+        if match is None or line.numbers:
+            raise refusal([line.text])
+        axis, names = int(match[2]), match[1].split(", ")
+        *types, kind = line.types
+        sizes = [t.dims[axis] for t in types]
+        if not self._selects or not all(isinstance(s, int) for s in sizes):
+            return f"stablehlo.concatenate {rest.partition(' loc(')[0]}"
+        found, start, total = "", 0, kind.dims[axis]
+        for name, source, size in zip(names, types, sizes, strict=True):
+            assert isinstance(size, int)
+            assert isinstance(total, int)
+            padded = self._padded(name, source, kind, axis, start, total - start - size)
+            if found:
+                chosen = self._from(start, kind, axis)
+                mask = OpenType(kind.dims, "i1")
+                found = self._here(f"stablehlo.select {chosen}, {padded}, {found} : {mask}, {kind}")
+            found, start = found or padded, start + size
+        return f"flow.tensor.tie_shape {found} : {kind}{self._open_dims(kind)}"
+
+    def _padded(
+        self, name: str, source: OpenType, kind: OpenType, axis: int, low: int, high: int
+    ) -> str:
+        """The array with zeros before and behind it along one axis."""
+        none = [0] * len(kind.dims)
+        before, behind = ([*none[:axis], n, *none[axis + 1 :]] for n in (low, high))
+        scalar = f"tensor<{kind.element}>"
+        zero = self._here(f"stablehlo.constant dense<{_zero(kind.element)}> : {scalar}")
+        return self._here(
+            f"stablehlo.pad {name}, {zero}, low = {before}, high = {behind}, interior = {none} : "
+            f"({source}, {scalar}) -> {kind}"
+        )
+
+    def _from(self, start: int, kind: OpenType, axis: int) -> str:
+        """Whether an element stands at `start` or behind it along an axis of fixed size."""
+        row = OpenType((kind.dims[axis],), "i32")
+        here = self._here(f"stablehlo.iota dim = 0 : {row}")
+        first = self._here(f"stablehlo.constant dense<{start}> : {row}")
+        flags = OpenType(row.dims, "i1")
+        mask = self._here(
+            f"stablehlo.compare GE, {here}, {first}, SIGNED : ({row}, {row}) -> {flags}"
+        )
+        return self._here(self._broadcast(mask, flags, f"[{axis}]", OpenType(kind.dims, "i1")))
 
     def slice(self, rest: str, line: OpenLine) -> str:
         match = _SLICE.match(rest)
@@ -469,9 +407,8 @@ class _Function:
         if not summed:
             return f"stablehlo.multiply {terms[0]}, {terms[1]} : {kind}"
         product = self._here(f"stablehlo.multiply {terms[0]}, {terms[1]} : {wide}")
-        zero = {"b": "0.0", "f": "0.0", "c": "(0.0, 0.0)"}.get(kind.element[0], "0")
         scalar = f"tensor<{kind.element}>"
-        start = self._here(f"stablehlo.constant dense<{zero}> : {scalar}")
+        start = self._here(f"stablehlo.constant dense<{_zero(kind.element)}> : {scalar}")
         return (
             f"stablehlo.reduce({product} init: {start}) applies stablehlo.add across dimensions = "
             f"{list(last)} : ({wide}, {scalar}) -> {kind}"
@@ -557,6 +494,13 @@ def _product(dims: Sequence[Dim]) -> Dim:
     return total.get((), 0) if not any(total) else total
 
 
+def _zero(element: str) -> str:
+    """Zero, as constants of an element type have it."""
+    if element == "i1":
+        return "false"
+    return {"b": "0.0", "f": "0.0", "c": "(0.0, 0.0)"}.get(element[0], "0")
+
+
 def _without_sign(kind: OpenType) -> OpenType:
     return OpenType(kind.dims, kind.element.removeprefix("u"))
 
@@ -567,6 +511,7 @@ def _integers(text: str) -> list[int]:
 
 _FORMS: dict[str, Callable[[_Function, str, OpenLine], str]] = {
     "broadcast_in_dim": _Function.broadcast_in_dim,
+    "concatenate": _Function.concatenate,
     "constant": _Function.constant,
     "dot_general": _Function.dot_general,
     "dynamic_slice": _Function.dynamic_slice,
