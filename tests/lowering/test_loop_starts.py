@@ -1,0 +1,124 @@
+"""What a loop starts with may be used after it too: IREE orders such a program with a barrier."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.conftest import skip_unless_usable
+from tests.lowering.iree_util import Call, barrier, compile_with, function, results
+from xpr import lax
+from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.runtimes import registry
+
+MENDED = "IREE has mended this: the guard can go"
+FAST = llvm_cpu_flag_sets(ProgramHints())[0]
+LONG = 5000
+"""More elements than loops on registers hold."""
+
+Array = np.ndarray[Any, Any]
+
+
+def _used_after(start: str, guard: str = "") -> str:
+    return function(
+        "f",
+        "%x: tensor<8xf32>",
+        "tensor<8xf32>",
+        f"""
+        %y = stablehlo.multiply %x, %x : tensor<8xf32>
+        {guard}
+        %zero = stablehlo.constant dense<0> : tensor<i32>
+        %r:2 = "stablehlo.while"(%zero, {start}) ({{
+          ^bb0(%i: tensor<i32>, %v: tensor<8xf32>):
+            %n = stablehlo.constant dense<3> : tensor<i32>
+            %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+            stablehlo.return %p : tensor<i1>
+        }}, {{
+          ^bb0(%i: tensor<i32>, %v: tensor<8xf32>):
+            %one = stablehlo.constant dense<1> : tensor<i32>
+            %j = stablehlo.add %i, %one : tensor<i32>
+            %w = stablehlo.add %v, %v : tensor<8xf32>
+            stablehlo.return %j, %w : tensor<i32>, tensor<8xf32>
+        }}) : (tensor<i32>, tensor<8xf32>) -> (tensor<i32>, tensor<8xf32>)
+        %z = stablehlo.multiply %r#1, %y : tensor<8xf32>
+        {barrier("%x", "tensor<8xf32>")}
+        %z
+        """,
+    )
+
+
+def test_the_start_of_a_loop_used_after_it_does_not_compile() -> None:
+    module, diagnostics = compile_with(_used_after("%y"), FAST)
+    assert module is None, MENDED
+    assert "circular dependency" in str(diagnostics)
+    x = np.arange(8, dtype=np.float32)
+    guarded = _used_after("%s", "%s = stablehlo.optimization_barrier %y : tensor<8xf32>")
+    ((found,),) = results(guarded, [Call("f", [x])], FAST)
+    np.testing.assert_array_equal(found, 8 * x**4)
+
+
+def _thrice(v: Any) -> Any:
+    return lax.fori_loop(0, 3, lambda i, v: 2 * v - 1, v)
+
+
+def _after(x: Any) -> Any:
+    y = x * x
+    return _thrice(y) * (x + y), x - y, y
+
+
+def _two_loops(x: Any) -> Any:
+    y = x * x
+    return _thrice(_thrice(y)) * y, _thrice(y + 1) * y
+
+
+def _nested(x: Any) -> Any:
+    def step(i: Any, v: Any) -> Any:
+        half = v / 2
+        return _thrice(half) * half
+
+    return lax.fori_loop(0, 2, step, x)
+
+
+def _chosen(x: Any) -> Any:
+    y = x * x
+    z = _thrice(y)
+    return lax.cond(x[0] > 0, lambda v: v, lambda v: v * 3, z) * jnp.maximum(y * y, x), y * y
+
+
+def _number(x: Any) -> Any:
+    y = x[1] * x[2]
+    return _thrice(y) * y, y + 1
+
+
+def _expected(x: Array) -> list[Array]:
+    def thrice(v: Array) -> Array:
+        return 8 * v - 7
+
+    y = x * x
+    first = thrice(x / 2) * (x / 2)
+    return [
+        *(thrice(y) * (x + y), x - y, y),
+        *(thrice(thrice(y)) * y, thrice(y + 1) * y),
+        thrice(first / 2) * (first / 2),
+        *(thrice(y) * 3 * np.maximum(y * y, x), y * y),
+        *(thrice(x[1] * x[2]) * x[1] * x[2], x[1] * x[2] + 1),
+    ]
+
+
+@pytest.mark.parametrize("platform", ["cpu", "vulkan"])
+def test_starts_of_loops_are_used_after_them(platform: str) -> None:
+    skip_unless_usable(platform)
+    x = np.linspace(-1, 1, LONG, dtype=np.float32)
+    operand = xpr.device_put(x, registry.devices(platform)[0])
+    programs = (_after, _two_loops, _nested, _chosen, _number)
+    found = xpr.jit(lambda v: xpr.tree.leaves([f(v) for f in programs]))(operand)
+    for a, b in zip(found, _expected(x.astype(np.float64)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+    if platform == "cpu":
+        alone = xpr.jit(_after)
+        assert "stablehlo.while" in alone.lower(x).as_text()
+        np.testing.assert_allclose(alone(x)[2], x * x)
