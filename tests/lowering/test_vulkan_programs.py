@@ -10,6 +10,7 @@ import xpr
 import xpr.numpy as xnp
 from tests.harness import run_compiled, run_reference
 from tests.lowering.vulkan_util import vulkan_device
+from xpr.lowering.rules._linalg_parts import finite_matrices
 
 
 def _updated(x: Any) -> Any:
@@ -57,3 +58,11 @@ def test_loops_branches_and_random_numbers() -> None:
                 np.testing.assert_array_equal(a, b)
             else:
                 np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_matrices_that_are_not_finite_are_found() -> None:
+    vulkan_device()
+    x = np.zeros((4, 2, 2), np.float32)
+    x[1, 0, 1], x[2, 1, 0] = np.nan, -np.inf
+    found = run_compiled([(finite_matrices, (x,))], "vulkan")[0][0]
+    assert found.ravel().tolist() == [True, False, False, True]
