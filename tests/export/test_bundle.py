@@ -597,7 +597,7 @@ def test_unknown_targets():
         with pytest.raises(ValueError, match="target"):
             export_target(name)
     e = export(xpr.jit(lambda x: x * 2))(jnp.ones(2, "float16"))
-    with pytest.raises(TypeError, match="type float16, which devices of the target 'vulkan'"):
+    with pytest.raises(TypeError, match="target vulkan has no float16: mul takes"):
         bundle_bytes(e, targets="vulkan:minimum")
     with pytest.raises(ValueError, match="at least one target"):
         bundle_bytes(e, targets=())

@@ -50,9 +50,8 @@ def module_program(closed: ClosedJaxpr, weights_above: int | None) -> ModuleProg
 def lowered_module(closed: ClosedJaxpr, target: Target, name: str) -> LoweredModule:
     """A program as StableHLO for `target`, its constants written into it.
 
-    Raises TypeError for dtypes that the target lacks.
+    Raises TypeError, naming the operation, for dtypes that the target lacks.
     """
-    _check_types(closed, target)
     return compiled.lower(closed, target, name, embed_consts=True)
 
 
@@ -103,18 +102,6 @@ def _open_module(
         text=text,
         debug_text=lambda: general_text([m.debug_text() for m in modules], fitter, selects=selects),
     ), closeds[0].weights
-
-
-def _check_types(closed: ClosedJaxpr, target: Target) -> None:
-    variables = (*closed.jaxpr.constvars, *closed.jaxpr.invars)
-    avals = [v.aval for v in variables]
-    avals += [v.aval for e in closed.eqns for v in e.outvars]
-    for aval in avals:
-        if aval.dtype.name in target.missing_types:
-            raise TypeError(
-                f"the program has arrays of type {aval.dtype.name}, which devices of the target "
-                f"{target.name!r} may lack"
-            )
 
 
 def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
