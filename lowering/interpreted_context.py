@@ -22,7 +22,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Operand, Shape, Value
-from xpr.lowering.folding import KNOWN
+from xpr.lowering.folding import KNOWN, SOLID
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
@@ -35,6 +35,7 @@ _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 # rearranges elements, and from other functions that it may take the place of a call of.
 _SUM, _PRODUCT, _FROM_INTEGER = 1, 2, 4
 _UNKNOWN = _SUM | _PRODUCT | _FROM_INTEGER
+_CONSTANT = 8
 _MADE = {"add": _SUM, "subtract": _SUM, "multiply": _PRODUCT}
 _ARRANGED = frozenset(
     {"broadcast", "reshape", "transpose", "slice", "concatenate", "convert", "select", "pad"}
@@ -42,7 +43,16 @@ _ARRANGED = frozenset(
 
 
 # What reads all bits of a register, of which narrower integers fill only the lower ones.
-_WHOLE_REGISTER = frozenset({"divide", "remainder", "shift_right_logical"})
+_WHOLE_REGISTER = frozenset(
+    {
+        *("divide", "remainder", "maximum", "minimum"),
+        *("shift_left", "shift_right_logical", "shift_right_arithmetic"),
+    }
+)
+
+
+def _is_narrow(dtype: np.dtype[Any]) -> bool:
+    return dtypes.kind(dtype) in "iu" and dtype.itemsize < _I32.itemsize
 
 
 class InterpretedContext(LoweringContext):
@@ -71,6 +81,8 @@ class InterpretedContext(LoweringContext):
         if op in _ARRANGED:
             for v in of:
                 made |= self._made.get(v.name, 0)
+            if len(of) > 1:
+                made &= _UNKNOWN
         if made:
             self._made[out.name] = made
         return out
@@ -121,7 +133,12 @@ class InterpretedContext(LoweringContext):
     def _hidden(self, x: Value, by: Value) -> Value:
         """`x`, of which the compiler cannot tell that it is a constant, or how it was made."""
         never = self._never(by)
-        return self.bitcast(self.xor(self.bitcast(x, never.dtype), never), x.dtype)
+        out = self.bitcast(self.xor(self.bitcast(x, never.dtype), never), x.dtype)
+        out.fold = KNOWN if x.fold == by.fold == KNOWN else SOLID
+        return out
+
+    def _is_constant(self, x: Value) -> bool:
+        return bool(self._made.get(x.name, 0) & _CONSTANT)
 
     # ---- constants
 
@@ -136,6 +153,7 @@ class InterpretedContext(LoweringContext):
         if dtype.itemsize > 1 and (number != 0 or not np.signbit(number)):
             found = super().constant(value, dtype, shape)
             found.splat = number
+            self._made[found.name] = _CONSTANT
             return found
         if self.makes_dispatches or self._operand is None:
             return self.broadcast_in_dim(self.barrier(super().constant(value, dtype)), shape, ())
@@ -148,6 +166,9 @@ class InterpretedContext(LoweringContext):
 
     def compare(self, direction: str, x: Operand, y: Operand, kind: str | None = None) -> Value:
         a, b = self.match(x, y)
+        if _is_narrow(a.dtype):
+            # Of shifted numbers, since the compiler takes back what only makes them wider.
+            a, b = (self._shifted(v, dtypes.kind(v.dtype) == "i") for v in (a, b))
         if dtypes.kind(a.dtype) != "f":
             return super().compare(direction, a, b, kind)
         if direction in ("GT", "GE"):
@@ -156,7 +177,7 @@ class InterpretedContext(LoweringContext):
         if direction == "NE":
             # The opposite of != is taken for "equal or NaN".
             return self.not_(self.compare("EQ", a, b))
-        if direction == "LT" or KNOWN in (a.fold, b.fold):
+        if direction == "LT" or self._is_constant(a) or self._is_constant(b):
             return super().compare(direction, a, b)
         # A value is taken to be equal to itself.
         if a.name == b.name:
@@ -179,7 +200,7 @@ class InterpretedContext(LoweringContext):
             a, b = self._held_if(a, _SUM), self._held_if(b, _SUM)
         if kind == "f" and op in ("add", "multiply", "divide"):
             a, b = self._with_hidden_zero(op, a, b), self._with_hidden_zero(op, b, a)
-        elif kind in "iu" and a.dtype.itemsize < _I32.itemsize and op in _WHOLE_REGISTER:
+        elif op in _WHOLE_REGISTER and _is_narrow(a.dtype):
             return self._in_32_bits(op, a, b)
         elif kind == "i" and op == "divide":
             # (a * b) / b is taken for a, which it is not where a * b overflows.
@@ -191,7 +212,7 @@ class InterpretedContext(LoweringContext):
 
         0 * x and 0 / x are taken for 0, and x + 0 for x.
         """
-        if other.fold == KNOWN:
+        if self._is_constant(other):
             # (x * a) * b is taken for x * (a * b), which may overflow.
             return self._held_if(x, _PRODUCT) if op == "multiply" else x
         if x.fold != KNOWN or x.splat:
@@ -199,21 +220,37 @@ class InterpretedContext(LoweringContext):
         return self._hidden(x, other)
 
     def _in_32_bits(self, op: str, x: Value, y: Value) -> Value:
-        """An operation on bytes or 16-bit integers, above which registers hold any bits."""
-        if dtypes.kind(x.dtype) == "i" and op != "shift_right_logical":
-            wide = super().binary(op, self.convert(x, _I32), self.convert(y, _I32))
-            return self.convert(wide, x.dtype)
-        unsigned = np.dtype(f"u{x.dtype.itemsize}")
-        a, b = (self.convert(self.bitcast(v, unsigned), _U32) for v in (x, y))
-        return self.bitcast(self.convert(super().binary(op, a, b), unsigned), x.dtype)
+        shift = op.startswith("shift")
+        signed = op == "shift_right_arithmetic" if shift else dtypes.kind(x.dtype) == "i"
+        a, b = self._wide(x, signed), self._wide(y, signed and not shift)
+        if signed and shift:
+            b = self.bitcast(b, _I32)
+        return self.convert(super().binary(op, a, b), x.dtype)
+
+    def _shifted(self, x: Value, signed: bool) -> Value:
+        """The bits of a byte or a 16-bit integer as the upper ones of 32.
+
+        Above the bits of such an integer its register holds any others.
+        """
+        bits = self.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
+        upper = self.binary("shift_left", super().convert(bits, _U32), 32 - 8 * x.dtype.itemsize)
+        return self.bitcast(upper, _I32) if signed else upper
+
+    def _wide(self, x: Value, signed: bool) -> Value:
+        """A byte or a 16-bit integer in 32 bits."""
+        right = "shift_right_arithmetic" if signed else "shift_right_logical"
+        return self.binary(right, self._shifted(x, signed), 32 - 8 * x.dtype.itemsize)
 
     def unary(self, op: str, x: Value) -> Value:
         if op == "popcnt":
             return self._population_count(x)
-        if op == "count_leading_zeros" and x.dtype.itemsize < _I32.itemsize:
-            unsigned = np.dtype(f"u{x.dtype.itemsize}")
-            zeros = super().unary(op, self.convert(self.bitcast(x, unsigned), _U32))
+        if op == "count_leading_zeros" and _is_narrow(x.dtype):
+            zeros = super().unary(op, self._wide(x, signed=False))
             return self.convert(self.sub(zeros, 32 - 8 * x.dtype.itemsize), x.dtype)
+        if op in ("abs", "sign") and _is_narrow(x.dtype):
+            return self.convert(
+                super().unary(op, self._wide(x, dtypes.kind(x.dtype) == "i")), x.dtype
+            )
         out = super().unary(op, x)
         if op != "round_nearest_even":
             return out
@@ -241,6 +278,8 @@ class InterpretedContext(LoweringContext):
         old, new = dtypes.kind(x.dtype), dtypes.kind(d)
         if old == "f" and new in "iu":
             return self._integer(x, d)
+        if new == "f" and _is_narrow(x.dtype):
+            x = self._wide(x, old == "i")
         if old in "biu" and d == _F64 and x.dtype.itemsize < _F64.itemsize:
             # Narrow integers do not compile, or give the bits of float32.
             wide = super().convert(x, _U64 if old == "u" else _I64)

@@ -218,8 +218,38 @@ def _programs() -> list[Case]:
             two,
         ),
         (lambda x, y: xpr.grad(lambda x: xnp.sum(xnp.exp(x - xnp.max(x))))(x[3:7]), two),
+        (lambda x, y: xnp.maximum(x - x + xnp.inf, x) * 0.0, two),
         (lambda x, y: xpr.vmap(lambda a, b: (a + b) - b)(x, y), two),
     ]
+
+
+def _narrow(dtype: str) -> Case:
+    """What overflows, and then meets each operation that sees more than its own bits."""
+    info = np.iinfo(dtype)
+    values = [0, 1, 2, 5, 7, info.max, info.min, info.max // 2, info.max - 1]
+    x, y = (a.ravel() for a in np.meshgrid(np.array(values, dtype), np.array(values, dtype)))
+
+    def program(x: Any, y: Any) -> list[Any]:
+        z = x - y * y
+        least = y & 7
+        return [
+            *(z < x, z == y, z >= y, xnp.maximum(z, y), xnp.minimum(z, x), xnp.sign(z), abs(z)),
+            *(lax.div(z, y | 1), lax.rem(z, y | 1), lax.div(z - 1, z), lax.clz(z)),
+            *(lax.shift_right_arithmetic(z, least), lax.shift_right_logical(z, least)),
+            *(lax.shift_left(x, y * y), lax.population_count(z), z.astype(xnp.float32)),
+            *(z.astype(xnp.int32), lax.div(z, xnp.ones_like(y)) > x),
+        ]
+
+    return program, (x, y)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_narrow_integers_that_overflow(dtype: str) -> None:
+    cases = [_narrow(dtype)]
+    for i, (x, y) in enumerate(
+        zip(run_compiled(cases, "vmvx")[0], run_reference(cases)[0], strict=True)
+    ):
+        assert_same(x, y, what=f"result {i}")
 
 
 def test_programs_with_them() -> None:
