@@ -38,6 +38,7 @@ _SIDES = {"stablehlo.real": 0, "stablehlo.imag": 1}
 # What is done with complex numbers part by part.
 _BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
 _FLOAT64 = np.dtype(np.float64)
+_HALVES = (np.dtype(np.float16), BFLOAT16)
 _COMPLEX128 = np.dtype(np.complex128)
 
 
@@ -414,6 +415,12 @@ class LoweringContext:
         d = np.dtype(dtype)
         if x.dtype == d:
             return x
+        if not x.shape and x.dtype.kind == "i" and d.kind == "u":
+            # Of a loop's counter, which the host keeps, IREE makes signed integers only,
+            return self.bitcast(self.convert(x, np.dtype(f"i{d.itemsize}")), d)
+        if not x.shape and self.in_region and self.makes_dispatches and d in _HALVES:
+            # and no floats of 16 bits.
+            x = self.barrier(x)
         if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
             return round_to_bfloat16(self, self.convert(x, np.float32))
         repeated = (

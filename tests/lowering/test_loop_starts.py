@@ -122,3 +122,29 @@ def test_starts_of_loops_are_used_after_them(platform: str) -> None:
         alone = xpr.jit(_after)
         assert "stablehlo.while" in alone.lower(x).as_text()
         np.testing.assert_allclose(alone(x)[2], x * x)
+
+
+def _counted(kind: str) -> Any:
+    """A loop whose counter is converted; `fori_loop` would count by another one."""
+
+    def body(state: Any) -> Any:
+        i, v = state
+        return i + 1, v * 2 + i.astype(kind).astype("float32")
+
+    return lambda v: lax.while_loop(lambda s: s[0] < 4, body, (np.int32(-3), v))[1]
+
+
+@pytest.mark.parametrize("platform", ["cpu", "vulkan"])
+def test_counters_of_loops_are_converted(platform: str) -> None:
+    """IREE's host code has no unsigned integers, and no floats of 16 bits."""
+    skip_unless_usable(platform)
+    x = np.linspace(-1, 1, LONG, dtype=np.float32)
+    operand = xpr.device_put(x, registry.devices(platform)[0])
+    kinds = ("uint8", "uint16", "uint32", "int8", "float16", "bfloat16")
+    found = xpr.jit(lambda v: [_counted(kind)(v) for kind in kinds])(operand)
+    for kind, result in zip(kinds, found, strict=True):
+        expected = x
+        for i in range(-3, 4):
+            value = i % (1 << np.dtype(kind).itemsize * 8) if kind.startswith("uint") else i
+            expected = expected * np.float32(2) + np.float32(value)
+        np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=kind)
