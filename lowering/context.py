@@ -13,7 +13,8 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
-from xpr.lowering.conversions import Conversions, is_widening
+from xpr.lowering.conversions import Conversions, is_repeated
+from xpr.lowering.copies import owned
 from xpr.lowering.folding import KNOWN, fold_of, roots_of
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
@@ -126,7 +127,7 @@ class LoweringContext:
             operands = [self.start_of_loop(v) for v in operands]
         elif name in _WITH_BRANCHES:
             # An operand that no round changes may be known in the regions.
-            operands = [self.unfolded(v) if v.shape else v for v in operands]
+            operands = [self.unfolded(owned(self, v)) if v.shape else v for v in operands]
         types = ", ".join(v.type for v in operands)
         outs = [tensor_type(s, d) for s, d in results]
         out_type = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
@@ -423,9 +424,7 @@ class LoweringContext:
             x = self.barrier(x)
         if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
             return round_to_bfloat16(self, self.convert(x, np.float32))
-        repeated = (
-            self.target.repeats_conversions and self.makes_dispatches and is_widening(x.dtype, d)
-        )
+        repeated = self.makes_dispatches and is_repeated(self.target, x.dtype, d)
         if repeated and x.reshaped:
             # The compiler does not get through with conversions of two shapes of one value.
             return self.reshape(self.convert(x.reshaped, d), x.shape)
@@ -499,7 +498,7 @@ class LoweringContext:
             (x,),
         )
         out.splat = x.splat
-        out.widened, out.strided = x.widened, x.strided
+        out.widened, out.strided, out.barred = x.widened, x.strided, x.barred
         out.reshaped = x.reshaped or x
         return out
 
@@ -566,7 +565,9 @@ class LoweringContext:
 
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
-        return self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
+        out = self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
+        out.barred = True
+        return out
 
     def sealed(self, x: Value) -> Value:
         """`x` as operand of a formula on elements, which may become one with what made `x`."""
@@ -680,7 +681,7 @@ class LoweringContext:
     ) -> list[Value]:
         """A call of another function of the module."""
         # The function may be inlined, and its arguments known then.
-        operands = [self.unfolded(v) if v.shape else v for v in operands]
+        operands = [self.unfolded(owned(self, v)) if v.shape else v for v in operands]
         types = ", ".join(v.type for v in operands)
         outs = ", ".join(tensor_type(s, d) for s, d in results)
         args = ", ".join(v.name for v in operands)

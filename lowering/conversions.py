@@ -17,32 +17,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.lowering.copies import copied
 
 if TYPE_CHECKING:
     from xpr.lowering.context import LoweringContext
+    from xpr.lowering.targets.base import Target
     from xpr.lowering.value import Value
 
 _NAME = re.compile(r"%\w+")
-_UINT64 = np.dtype(np.uint64)
 
 
-def is_widening(x: np.dtype[Any], d: np.dtype[Any]) -> bool:
-    """Whether a conversion from `x` to `d` only adds bits to the elements."""
+def is_repeated(target: Target, x: np.dtype[Any], d: np.dtype[Any]) -> bool:
+    """Whether `target` repeats conversions from `x` to `d`, which only add bits to elements."""
+    if not target.repeats_conversions:
+        return False
     integers = dtypes.kind(x) in "iub" and dtypes.kind(d) in "iu"
     floats = dtypes.kind(x) == dtypes.kind(d) == "f"
     return (integers or floats) and (d.itemsize > x.itemsize or dtypes.kind(x) == "b")
-
-
-def _opaque(ctx: LoweringContext, x: Value) -> Value:
-    """An integer of 64 bits of which no compiler knows that it was narrower, without a dispatch.
-
-    The bit that is changed is always zero: it is the last one of the product of two neighbours.
-    """
-    bits = ctx.bitcast(x, _UINT64)
-    zero = ctx.and_(ctx.mul(bits, ctx.add(bits, 1)), 1)
-    out = ctx.bitcast(ctx.xor(bits, zero), x.dtype)
-    out.fold, out.roots = x.fold, x.roots
-    return out
 
 
 @dataclass
@@ -58,7 +49,7 @@ class Conversions:
     def note(self, ctx: LoweringContext, x: Value, out: Value) -> Value:
         """What to use for `out`, the conversion of `x` that was written last."""
         if out.dtype.itemsize == 8 and out.dtype.kind in "iu":
-            out = ctx.barrier(out) if out.shape else _opaque(ctx, out)
+            out = ctx.barrier(out) if out.shape else copied(ctx, out)
         else:
             self.places.append((len(ctx.lines) - 1, out))
         self.known[x.name, out.dtype] = out

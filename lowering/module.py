@@ -183,10 +183,10 @@ class ModuleBuilder:
         self._finish(ctx, f"  func.func public @{ENTRY}({args}) -> ({outs}) {{", results)
         return donations
 
-    def function_for(self, closed: ClosedJaxpr, name: str) -> str:
+    def function_for(self, closed: ClosedJaxpr, name: str, *, barred: bool = False) -> str:
         """The symbol of a private function that computes `closed`, lowered once per module.
 
-        Its arguments are the constants of `closed`, then its inputs.
+        Its arguments are the constants of `closed`, then its inputs, which may be `barred`.
         """
         known = self._lowered.get(id(closed))
         if known is not None:
@@ -198,6 +198,8 @@ class ModuleBuilder:
         values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
         args = ", ".join(f"{v.name}: {v.type}" for v in values)
         outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
+        for v in values:
+            v.barred = barred
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, f"  func.func private @{symbol}({args}) -> ({outs}) {{", results)

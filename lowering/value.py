@@ -17,6 +17,7 @@ class Value:
     """An SSA value: its name, shape and dtype."""
 
     __slots__ = (
+        "barred",
         "dtype",
         "fold",
         "inverted",
@@ -35,6 +36,8 @@ class Value:
         self.name = name
         self.shape = shape
         self.dtype = dtype
+        # Whether it comes straight from a barrier (see `copies.py`).
+        self.barred = False
         # Whether the elements come straight from a conversion to a wider type (see `one_element`).
         self.widened = False
         # Whether they come straight from a slice with strides (see `settled`).

@@ -8,6 +8,8 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.copies import owned
+from xpr.lowering.folding import KNOWN
 from xpr.lowering.types import tensor_type
 
 _INT32 = np.dtype(np.int32)
@@ -92,9 +94,11 @@ def dynamic_update_slice(
     # Where the update is a slice of `x`, IREE would copy from one place of a buffer to another that
     # overlaps it, which fails or gives wrong values.
     update = ctx.barrier(update)
-    if dtypes.is_complex(x.dtype):
+    x = owned(ctx, x)
+    if dtypes.is_complex(x.dtype) and x.fold == KNOWN:
         # One complex number everywhere, updated, is more than the compiler can do: it may crash.
-        x = ctx.barrier(x)
+        # With a barrier around the whole array its buffer would be overwritten, whoever reads it.
+        x = ctx.by_parts(ctx.barrier, x)
     found = _same_type(ctx, starts)
     names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
     return ctx.assign(

@@ -26,7 +26,7 @@ def _lower(
         # not before, and the compiler does not see that the forward pass computed them as well.
         types = [(v.shape, v.dtype) for v in operands]
         operands = tuple(ctx.op("stablehlo.optimization_barrier", operands, types))
-    symbol = ctx.module.function_for(jaxpr, "checkpoint")
+    symbol = ctx.module.function_for(jaxpr, "checkpoint", barred=True)
     consts = [ctx.dense(np.asarray(c)) for c in jaxpr.consts]
     results = [(a.shape, a.dtype) for a in jaxpr.out_avals]
     return ctx.call(symbol, [*consts, *operands], results)

@@ -123,8 +123,12 @@ def _copy_lower(ctx: LoweringContext, x: Value) -> Value:
 def _optimization_barrier_lower(ctx: LoweringContext, *operands: Value) -> Sequence[Value]:
     if not operands:
         return []
-    results = [(v.shape, v.dtype) for v in operands]
-    return ctx.op("stablehlo.optimization_barrier", operands, results)
+    results = ctx.op(
+        "stablehlo.optimization_barrier", operands, [(v.shape, v.dtype) for v in operands]
+    )
+    for v in results:
+        v.barred = True
+    return results
 
 
 _RULES: dict[Primitive, LoweringRule] = {

@@ -130,6 +130,23 @@ def test_h1_a_second_use_keeps_the_argument(name: str) -> None:
     np.testing.assert_array_equal(argument_after(f"h1_{name}_guarded"), before)
 
 
+program(
+    "h1_behind_a_barrier",
+    "%x: tensor<8xf32>, %u: tensor<2xf32>, %i: tensor<i32>",
+    VECTOR,
+    f"%y = stablehlo.optimization_barrier %x : {VECTOR}\n"
+    "%z = stablehlo.dynamic_update_slice %y, %u, %i "
+    f": ({VECTOR}, tensor<2xf32>, tensor<i32>) -> {VECTOR}\n"
+    f"%r = stablehlo.add %x, %z : {VECTOR}\n%r",
+    [RAMP, np.array([50, 60], F32), np.array(2, I32)],
+)
+
+
+def test_h1_what_a_barrier_gives_is_updated_in_its_place() -> None:
+    expected = RAMP + np.array([0, 1, 50, 60, 4, 5, 6, 7], F32)
+    assert not np.array_equal(result("h1_behind_a_barrier"), expected), MENDED
+
+
 # ---- H2: scatter writes outside of the buffer
 
 _FAR = np.array([[1], [100], [-3]], I32)

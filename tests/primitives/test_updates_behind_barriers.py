@@ -1,0 +1,81 @@
+"""Updates of arrays that are used again: what was there before them is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+from tests.harness import assert_same, run_compiled, run_reference
+from tests.op_row import np_dtype
+from xpr import lax
+
+
+def _update(x: Any, u: Any, i: Any) -> Any:
+    return lax.dynamic_update_slice(x, u, (i,))
+
+
+def _plain(x: Any, u: Any, i: Any) -> Any:
+    return _update(x, u, i) * x
+
+
+def _scattered(x: Any, u: Any, i: Any) -> Any:
+    return lax.optimization_barrier(x).at[xpr.numpy.stack([i, i + 2])].set(u[:2]) * x
+
+
+def _one(x: Any, u: Any, i: Any) -> Any:
+    return x.at[i].add(u[0]) * x
+
+
+def _behind(x: Any, u: Any, i: Any) -> Any:
+    return _update(lax.optimization_barrier(x), u, i) * x
+
+
+def _reshaped(x: Any, u: Any, i: Any) -> Any:
+    y = lax.optimization_barrier(x).reshape(-1, 1)
+    return lax.dynamic_update_slice(y, u[:, None], (i, 0))[:, 0] * x
+
+
+def _looped(x: Any, u: Any, i: Any) -> Any:
+    y = lax.optimization_barrier(x)
+    return lax.fori_loop(0, 3, lambda k, v: _update(v, u, i + k * 4), y) * x
+
+
+def _branched(x: Any, u: Any, i: Any) -> Any:
+    y = lax.optimization_barrier(x)
+    return lax.cond(i > 0, lambda v: _update(v, u, i), lambda v: v, y) * x
+
+
+def _called(x: Any, u: Any, i: Any) -> Any:
+    return xpr.jit(lambda v: _update(v, u, i))(lax.optimization_barrier(x)) * x
+
+
+_FUNCTIONS: tuple[Callable[..., Any], ...] = (
+    *(_plain, _scattered, _one, _behind, _reshaped, _looped, _branched, _called),
+)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int8", "bfloat16"])
+def test_what_was_there_before_an_update_is_kept(dtype: str, runtime: str) -> None:
+    rng = np.random.default_rng(1)
+    x, u = (rng.integers(1, 5, n).astype(np_dtype(dtype)) for n in (37, 3))
+    cases = [(f, (x, u, np.array(5, np.int32))) for f in _FUNCTIONS]
+    found, expected = run_compiled(cases, runtime), run_reference(cases)
+    for f, (a,), (b,) in zip(_FUNCTIONS, found, expected, strict=True):
+        assert_same(a, b, what=f.__name__)
+
+
+def test_a_checkpointed_update_keeps_its_operand(runtime: str) -> None:
+    x = np.arange(1, 9, dtype=np.float32)
+
+    def gradient(x: Any) -> Any:
+        inner = xpr.checkpoint(lambda x: x.at[2].set(x[3]) * x * x)
+        return xpr.grad(lambda x: inner(x).sum() * x.sum())(x)
+
+    cases = [(gradient, (x,))]
+    ((found,),) = run_compiled(cases, runtime)
+    ((expected,),) = run_reference(cases)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
