@@ -35,8 +35,8 @@ _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 # rearranges elements, and from other functions that it may take the place of a call of.
 _SUM, _PRODUCT, _FROM_INTEGER = 1, 2, 4
 _UNKNOWN = _SUM | _PRODUCT | _FROM_INTEGER
-_CONSTANT = 8
-_MADE = {"add": _SUM, "subtract": _SUM, "multiply": _PRODUCT}
+_CONSTANT, _CHOICE = 8, 16
+_MADE = {"add": _SUM, "subtract": _SUM, "multiply": _PRODUCT, "select": _CHOICE}
 _ARRANGED = frozenset(
     {"broadcast", "reshape", "transpose", "slice", "concatenate", "convert", "select", "pad"}
 )
@@ -82,7 +82,7 @@ class InterpretedContext(LoweringContext):
             for v in of:
                 made |= self._made.get(v.name, 0)
             if len(of) > 1:
-                made &= _UNKNOWN
+                made &= ~_CONSTANT
         if made:
             self._made[out.name] = made
         return out
@@ -109,7 +109,7 @@ class InterpretedContext(LoweringContext):
 
     def _held_if(self, x: Value, made: int) -> Value:
         """`x`, held if it was made in one of these ways."""
-        if not self._made.get(x.name, 0) & made or dtypes.kind(x.dtype) not in "fi":
+        if not self._made.get(x.name, 0) & made or dtypes.kind(x.dtype) not in "fiu":
             return x
         return self._held_always(x)
 
@@ -184,6 +184,15 @@ class InterpretedContext(LoweringContext):
             size, infinity = self._size_bits(a)
             return super().compare("LE", size, infinity)
         return super().compare(direction, a, self._held_always(b))
+
+    def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
+        """`on_true` where `pred`, else `on_false`.
+
+        Of two choices by one condition, one of the other's result, a wrong one is made.
+        """
+        a, b = self.match(on_true, on_false)
+        a, b = (self._held_if(v, _CHOICE) for v in (a, b))
+        return super().select(pred, a, b)
 
     def _size_bits(self, x: Value) -> tuple[Value, int]:
         """The bits of |x|, and those of infinity; greater ones are NaN's."""

@@ -252,6 +252,20 @@ def test_narrow_integers_that_overflow(dtype: str) -> None:
         assert_same(x, y, what=f"result {i}")
 
 
+def _chosen_twice(x: Any, y: Any) -> list[Any]:
+    more = x + 100
+    once = xnp.where(x > y, more, y)
+    return [xnp.where(x > y, more, once), xnp.where(x > y, once, y), more * 3, once * y]
+
+
+def test_two_choices_by_one_condition() -> None:
+    args = (_floats(1, 5, 2), _floats(3, 3, 2))
+    cases: list[Case] = [(_chosen_twice, args)]
+    found, wanted = run_compiled(cases, "vmvx")[0], run_reference(cases)[0]
+    for x, y in zip(found, wanted, strict=True):
+        assert_same(x, y)
+
+
 def test_programs_with_them() -> None:
     found, wanted = run_compiled(_programs(), "vmvx"), run_reference(_programs())
     for at, (a, b) in enumerate(zip(found, wanted, strict=True)):
