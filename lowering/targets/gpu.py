@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xpr.lowering.flags import COMMON_FLAGS
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.vulkan import OVERRIDES
 
 
 def _target(
@@ -38,5 +41,13 @@ def rocm_target(architecture: str = "gfx942") -> Target:
 
 cuda = cuda_target()
 rocm = rocm_target()
-# Metal's compiler rearranges sums unless it is told not to.
-metal = _target("metal", "metal", missing=frozenset({"float64", "complex128"}), exact_sums=False)
+# Metal's compiler rearranges sums unless it is told not to. Its programs are shaders that IREE's
+# generator for Vulkan writes, with the same faults, and translates.
+metal = replace(
+    _target("metal", "metal", missing=frozenset({"float64", "complex128"}), exact_sums=False),
+    complex_select=False,
+    rounds_to_bfloat16=False,
+    grouped_convolutions=False,
+    repeats_conversions=True,
+    overrides=OVERRIDES,
+)

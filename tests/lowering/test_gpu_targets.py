@@ -39,7 +39,7 @@ def _chosen() -> list[Pair]:
     return found
 
 
-@pytest.mark.parametrize("platform", ["cuda", "rocm"])
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "metal"])
 def test_rows_compile_for_gpus(platform: str) -> None:
     target = get_target(platform)
     with override("enable_x64", True):
