@@ -176,11 +176,13 @@ class Oops(Exception):
 
 
 def test_errors_appear_where_somebody_waits(gate: Gate, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(self: Any, *args: Any) -> Any:
+    def fail(self: Any, buffers: Any) -> Any:
+        for b in buffers:
+            b.hal_view()  # raises if the program that makes it has failed
         raise Oops("no luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CpuExecutable, "_run", fail)
+        patch.setattr(CpuExecutable, "__call__", fail)
         y = double(jnp.ones(8))
         line = sys._getframe().f_lineno - 1
         z = double(y)
