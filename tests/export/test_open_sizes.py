@@ -17,6 +17,8 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.vulkan_util import vulkan_device
 from xpr import lax, nn
+from xpr.core.errors import CompileError
+from xpr.dispatch import compiled
 from xpr.export import SymbolicScope, export, modules, symbolic_shape
 from xpr.export.generalize import SizeDependenceError
 from xpr.export.open_text import general_text
@@ -402,8 +404,30 @@ def test_what_cannot_be_exported_names_the_operation() -> None:
         export(xpr.jit(lambda x: jnp.interp(0.5, x, x)))(struct)
 
 
-def test_a_refusal_of_irees_compiler_is_told_in_words() -> None:
-    f = xpr.jit(lambda x: jnp.nonzero(x > 0, size=4, fill_value=-1)[0])
-    e = export(f)(xpr.ShapeDtypeStruct(symbolic_shape("b"), F32))
+def test_a_refusal_of_irees_compiler_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> bytes:
+        raise CompileError(
+            "no", stablehlo_path=None, diagnostics="error: cannot order", source_location=None
+        )
+
+    e = export(xpr.jit(lambda x: x * 2))(xpr.ShapeDtypeStruct(symbolic_shape("b"), F32))
+    monkeypatch.setattr(compiled, "compile_module", refuse)
     with pytest.raises(SizeDependenceError, match=r"IREE cannot compile .* sizes are left open"):
         bundle_bytes(e)
+
+
+def test_counts_that_depend_on_values() -> None:
+    def f(x: xpr.Array) -> tuple[xpr.Array, ...]:
+        places = jnp.nonzero(x > 0, size=4, fill_value=-1)[0]
+        return places, jnp.unique(x, size=4), jnp.searchsorted(jnp.arange(4.0), x)
+
+    e = export(xpr.jit(f))(xpr.ShapeDtypeStruct(symbolic_shape("b"), F32))
+    call = Bundle(bundle_bytes(e)).call
+    for n in SIZES:
+        x = np.random.default_rng(n).integers(-2, 3, n).astype(np.float32)
+        places, distinct, sorted_in = call(x)
+        found = np.flatnonzero(x > 0)[:4]
+        np.testing.assert_array_equal(places, [*found, *[-1] * (4 - len(found))])
+        values = np.unique(x)[:4]
+        np.testing.assert_array_equal(distinct, [*values, *[values[0]] * (4 - len(values))])
+        np.testing.assert_array_equal(sorted_in, np.searchsorted(np.arange(4.0), x))

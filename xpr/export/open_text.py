@@ -235,8 +235,10 @@ class _Function(OpenFunction):
         kind, name = line.types[0], rest.partition(" :")[0].strip("()")
         if "," in name:
             raise refusal([line.text])
-        barrier = self._here(f"util.optimization_barrier {name} : {kind}")
-        return f"flow.tensor.tie_shape {barrier} : {kind}{self._open_dims(kind)}"
+        name, made = self._signless(name, kind)
+        barrier = self._here(f"util.optimization_barrier {name} : {made}")
+        tied = f"flow.tensor.tie_shape {barrier} : {made}{self._open_dims(made)}"
+        return self._signed(tied, made, kind)
 
     def concatenate(self, rest: str, line: OpenLine) -> str:
         match = _CONCATENATE.match(rest)
