@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from xpr.core import dtypes
-from xpr.core.jaxpr import ClosedJaxpr, Var
+from xpr.core.jaxpr import ClosedJaxpr, dce_jaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -31,10 +31,10 @@ def _while_lower(
             )
         except NotInRegisters:
             pass  # the plain form takes every program
-    ignored = _ignored(body_jaxpr, body_nconsts)
+    kept = _only_tested(cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts)
 
     def body(inner: LoweringContext, *carry: Value) -> list[Value]:
-        for i in ignored:
+        for i in kept:
             _use(inner, carry[i])
         return inline_program(inner, body_jaxpr, [*body_consts, *carry])
 
@@ -46,17 +46,28 @@ def _while_lower(
     )
 
 
-def _ignored(body: ClosedJaxpr, nconsts: int) -> list[int]:
-    """The places of carried values that the body never reads, such as whether the loop is done."""
-    read = {v for eqn in body.jaxpr.eqns for v in eqn.invars if isinstance(v, Var)}
-    read |= {v for v in body.jaxpr.outvars if isinstance(v, Var)}
-    return [i for i, v in enumerate(body.jaxpr.invars[nconsts:]) if v not in read]
+def _only_tested(
+    test: ClosedJaxpr, test_nconsts: int, body: ClosedJaxpr, body_nconsts: int
+) -> list[int]:
+    """The places of carried values that maybe nothing reads but the test.
+
+    The body may read them in vain, or in what the compiler simplifies until it reads them no more:
+    all but integers of rank 0 count, which are nearly always counters, and slow behind a barrier.
+    """
+    tested = dce_jaxpr(test.jaxpr)[1][test_nconsts:]
+    read = dce_jaxpr(body.jaxpr)[1][body_nconsts:]
+    places = []
+    for i, v in enumerate(body.jaxpr.invars[body_nconsts:]):
+        counter = not v.aval.shape and dtypes.kind(v.aval.dtype) in "iu"
+        if not read[i] or (tested[i] and not counter):
+            places.append(i)
+    return places
 
 
 def _use(ctx: LoweringContext, value: Value) -> None:
     """Keeps an argument of the body that nothing reads.
 
-    MLIR would drop it and not the result of its name, after which IREE's conversion of the loop
+    MLIR would drop it and not the argument of the test, after which IREE's conversion of the loop
     fails or reads beyond the arguments.
     """
     if dtypes.kind(value.dtype) == "u":

@@ -551,3 +551,26 @@ def test_values_that_only_the_test_of_a_loop_reads(dtype: str) -> None:
     np.testing.assert_allclose(x, expected, rtol=1e-4)
     assert bool(done) == (np.abs(expected).max() > 40)
     np.testing.assert_allclose(total, np.abs(expected).sum(), rtol=1e-4)
+
+
+@pytest.mark.parametrize("vain", ["unused", "folded"])
+@pytest.mark.parametrize("dtype", ["bool", "float32"])
+def test_values_that_a_step_reads_in_vain(vain: str, dtype: str) -> None:
+    def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
+        seen, x, k = state
+        x = jnp.sort(x[::-1] * 0.25)
+        new = (x > 0.5).any().astype(dtype)
+        if vain == "unused":
+            _ = seen + 1.0
+        else:
+            new = jnp.where(k % 1 == 0, new, seen)
+        return new, x, k
+
+    def all_of_it(x: Any, k: Any) -> Any:
+        # A first step outside: IREE then finds nothing in the loop to move out of it.
+        start = (jnp.ones((), dtype), x, k)
+        first = body(start)
+        return first, first[0] > 0, lax.while_loop(lambda s: s[0] > 0, body, start)[1]
+
+    found = xpr.jit(all_of_it)(jnp.arange(4.0), 3)
+    np.testing.assert_array_equal(found[2], np.arange(4) / 16)
