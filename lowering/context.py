@@ -35,7 +35,6 @@ _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"}
 # How the names of the arguments of functions and regions start.
 _ARGUMENT = "%a"
 I1 = np.dtype(np.bool_)
-_SIDES = {"stablehlo.real": 0, "stablehlo.imag": 1}
 # What is done with complex numbers part by part.
 _BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
 _FLOAT64 = np.dtype(np.float64)
@@ -162,14 +161,7 @@ class LoweringContext:
         regions: Sequence[str] = (),
     ) -> Value:
         """`op` with one result."""
-        known = operands[0].parts if operands else None
-        if known and name in _SIDES:
-            return known[_SIDES[name]]
-        out = self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
-        if name == "stablehlo.complex":
-            re, im = operands
-            out.parts = re, im
-        return out
+        return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
 
     def region(
         self,
@@ -372,16 +364,28 @@ class LoweringContext:
             (pred, a, b),
         )
 
+    def real(self, x: Value) -> Value:
+        """The real parts of complex numbers."""
+        return x.parts[0] if x.parts else self._part("real", x)
+
+    def imag(self, x: Value) -> Value:
+        """The imaginary parts of complex numbers."""
+        return x.parts[1] if x.parts else self._part("imag", x)
+
+    def _part(self, side: str, x: Value) -> Value:
+        part = np.dtype(f"f{x.dtype.itemsize // 2}")
+        return self.op1(f"stablehlo.{side}", [x], x.shape, part)
+
     def parts(self, x: Value) -> tuple[Value, Value]:
         """The real and the imaginary parts of complex numbers."""
-        part = np.dtype(f"f{x.dtype.itemsize // 2}")
-        re, im = (self.op1(f"stablehlo.{side}", [x], x.shape, part) for side in ("real", "imag"))
-        return re, im
+        return self.real(x), self.imag(x)
 
     def complex(self, re: Value, im: Value) -> Value:
         """Complex numbers of these parts."""
         dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
-        return self.op1("stablehlo.complex", [re, im], re.shape, dtype)
+        out = self.op1("stablehlo.complex", [re, im], re.shape, dtype)
+        out.parts = re, im
+        return out
 
     def _by_parts(self, op: str, x: Value) -> bool:
         """Whether the compiler is to see `op` on the real and imaginary parts of `x` alone.

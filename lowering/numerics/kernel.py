@@ -12,7 +12,6 @@ from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.numerics.expr import Expr
 from xpr.lowering.numerics.small_floats import in_float32
 from xpr.lowering.registry import LoweringRule
-from xpr.primitives._complex import complex_dtype, real_dtype
 
 
 def map_scalars(
@@ -68,20 +67,17 @@ def map_complex(
     dtype: np.dtype[Any] | None = None,
 ) -> Value:
     """`map_scalars` for a formula of real and imaginary parts; its result is a pair or real."""
-    part = real_dtype(operands[0].dtype)
 
     def formula(*numbers: Expr) -> Expr:
-        result = of_parts(*(_parts(z, part) for z in numbers))
+        result = of_parts(*map(_parts, numbers))
         if isinstance(result, Expr):
             return result
         ctx, re, im = result[0].ctx, result[0].value, result[1].value
-        return Expr(ctx, ctx.op1("stablehlo.complex", [re, im], re.shape, complex_dtype(part)))
+        return Expr(ctx, ctx.complex(re, im))
 
     return map_scalars(ctx, formula, operands, dtype)
 
 
-def _parts(z: Expr, part: np.dtype[Any]) -> tuple[Expr, Expr]:
-    re, im = (
-        z.ctx.op1(f"stablehlo.{side}", [z.value], z.value.shape, part) for side in ("real", "imag")
-    )
+def _parts(z: Expr) -> tuple[Expr, Expr]:
+    re, im = z.ctx.parts(z.value)
     return Expr(z.ctx, re), Expr(z.ctx, im)

@@ -54,12 +54,7 @@ def _select_n_lower(ctx: LoweringContext, which: Value, *cases: Value) -> Value:
 
 def lexicographic(ctx: LoweringContext, direction: str, x: Value, y: Value) -> Value:
     """The greater ("GT") or lesser ("LT") complex number by real, then imaginary part, or a NaN."""
-    part = np.dtype(np.float32 if x.dtype.itemsize == 8 else np.float64)
-    xr, xi, yr, yi = (
-        ctx.op1(f"stablehlo.{side}", [z], z.shape, part)
-        for z in (x, y)
-        for side in ("real", "imag")
-    )
+    (xr, xi), (yr, yi) = ctx.parts(x), ctx.parts(y)
     by_imag = ctx.compare(direction[0] + "E", xi, yi)
     first = ctx.select(ctx.compare("EQ", xr, yr), by_imag, ctx.compare(direction, xr, yr))
     x_nan, y_nan = (

@@ -18,10 +18,6 @@ from xpr.primitives._complex import real_dtype
 _F32 = np.dtype(np.float32)
 
 
-def _part(ctx: LoweringContext, side: str, z: Value) -> Value:
-    return ctx.op1(f"stablehlo.{side}", [z], z.shape, real_dtype(z.dtype))
-
-
 def _float_to_integer(ctx: LoweringContext, x: Value, dtype: np.dtype[Any]) -> Value:
     """Truncation where what does not fit becomes the nearest integer and NaN becomes 0.
 
@@ -46,18 +42,17 @@ def convert_value(ctx: LoweringContext, x: Value, dtype: np.dtype[Any]) -> Value
         return x
     old, new = dtypes.kind(x.dtype), dtypes.kind(dtype)
     if old == "c":
-        real, imag = _part(ctx, "real", x), _part(ctx, "imag", x)
+        real, imag = ctx.parts(x)
         if new == "b":
             return ctx.or_(ctx.compare("NE", real, 0.0), ctx.compare("NE", imag, 0.0))
         if new != "c":
             return convert_value(ctx, real, dtype)
         part = real_dtype(dtype)
-        parts = [ctx.convert(real, part), ctx.convert(imag, part)]
-        return ctx.op1("stablehlo.complex", parts, x.shape, dtype)
+        return ctx.complex(ctx.convert(real, part), ctx.convert(imag, part))
     if new == "c":
         part = real_dtype(dtype)
         real = convert_value(ctx, x, part)
-        return ctx.op1("stablehlo.complex", [real, ctx.full_like(real, 0.0)], x.shape, dtype)
+        return ctx.complex(real, ctx.full_like(real, 0.0))
     if is_float8(x.dtype):
         return convert_value(ctx, decode_float8(ctx, x), dtype)
     if is_float8(dtype):

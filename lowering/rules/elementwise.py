@@ -15,7 +15,7 @@ from xpr.lowering.numerics.kernel import kernel, map_complex, map_scalars
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules.compare import extreme
 from xpr.primitives import elementwise as p
-from xpr.primitives._complex import complex_dtype, real_dtype
+from xpr.primitives._complex import real_dtype
 
 
 def _unary(op: str) -> LoweringRule:
@@ -39,19 +39,8 @@ def _extreme(direction: str) -> LoweringRule:
     return lower
 
 
-def _part(side: str) -> LoweringRule:
-    def lower(ctx: LoweringContext, x: Value) -> Value:
-        return ctx.op1(f"stablehlo.{side}", [x], x.shape, real_dtype(x.dtype))
-
-    return lower
-
-
-_real, _imag = _part("real"), _part("imag")
-
-
 def _complex_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
-    x, y = ctx.match(x, y)
-    return ctx.op1("stablehlo.complex", [x, y], x.shape, complex_dtype(x.dtype))
+    return ctx.complex(*ctx.match(x, y))
 
 
 def _abs_lower(ctx: LoweringContext, x: Value) -> Value:
@@ -63,7 +52,7 @@ def _abs_lower(ctx: LoweringContext, x: Value) -> Value:
 def _conj_lower(ctx: LoweringContext, x: Value, *, input_dtype: Any) -> Value:
     if not dtypes.is_complex(x.dtype):
         return _complex_lower(ctx, x, ctx.full_like(x, 0.0))
-    return _complex_lower(ctx, _real(ctx, x), ctx.neg(_imag(ctx, x)))
+    return ctx.complex(ctx.real(x), ctx.neg(ctx.imag(x)))
 
 
 def _sign_lower(ctx: LoweringContext, x: Value) -> Value:
@@ -139,8 +128,8 @@ _RULES: dict[Primitive, LoweringRule] = {
     p.neg_p: _unary("negate"),
     p.sign_p: _sign_lower,
     p.abs_p: _abs_lower,
-    p.real_p: _real,
-    p.imag_p: _imag,
+    p.real_p: LoweringContext.real,
+    p.imag_p: LoweringContext.imag,
     p.conj_p: _conj_lower,
     p.complex_p: _complex_lower,
     p.floor_p: _unary("floor"),

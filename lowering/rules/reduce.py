@@ -146,10 +146,9 @@ def _complex_extremum(
     ctx: LoweringContext, x: Value, op: str, start: complex, axes: Sequence[int]
 ) -> Value:
     """By real part, then imaginary part; the first NaN wins. The parts are folded as a pair."""
-    part = np.dtype(f"f{x.dtype.itemsize // 2}")
-    parts = [ctx.op1(f"stablehlo.{name}", [x], x.shape, part) for name in ("real", "imag")]
+    parts = ctx.parts(x)
     # Infinite in both parts: an infinity with any imaginary part is kept against it.
-    inits = [ctx.constant(start.real, part)] * 2
+    inits = [ctx.constant(start.real, parts[0].dtype)] * 2
     better = "GT" if op == "maximum" else "LT"
 
     def body(inner: LoweringContext, ar: Value, ai: Value, br: Value, bi: Value) -> list[Value]:
@@ -161,7 +160,7 @@ def _complex_extremum(
         return [inner.select(take, ar, br), inner.select(take, ai, bi)]
 
     real, imag = ctx.reduce(parts, inits, axes, body)
-    return ctx.op1("stablehlo.complex", [real, imag], real.shape, x.dtype)
+    return ctx.complex(real, imag)
 
 
 register(p.reduce_sum_p, _reduction("add", lambda d: 0))

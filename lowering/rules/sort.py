@@ -89,12 +89,7 @@ def _codes(ctx: LoweringContext, x: Value) -> list[Value]:
     """Signed integers, foremost first, that compare as the values of `x` do; NaN is greatest."""
     kind = dtypes.kind(x.dtype)
     if kind == "c":
-        part = np.dtype(f"f{x.dtype.itemsize // 2}")
-        return [
-            c
-            for name in ("real", "imag")
-            for c in _codes(ctx, ctx.op1(f"stablehlo.{name}", [x], x.shape, part))
-        ]
+        return [c for part in ctx.parts(x) for c in _codes(ctx, part)]
     if kind == "f":
         wide = ctx.convert(x, _F32) if x.dtype.itemsize == 2 else x
         integer = _I32 if wide.dtype == _F32 else _I64

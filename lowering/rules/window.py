@@ -95,18 +95,9 @@ def _complex_fold(
     ctx: LoweringContext, x: Value, op: str, start: complex, dims: WindowDims
 ) -> Value:
     if op == "add":
-        part = np.dtype(f"f{x.dtype.itemsize // 2}")
-        re, im = (
-            _fold(
-                ctx,
-                ctx.op1(f"stablehlo.{name}", [x], x.shape, part),
-                0,
-                lambda inner, a, b: inner.add(a, b),
-                dims,
-            )
-            for name in ("real", "imag")
+        return ctx.by_parts(
+            lambda part: _fold(ctx, part, 0, lambda inner, a, b: inner.add(a, b), dims), x
         )
-        return ctx.op1("stablehlo.complex", [re, im], re.shape, x.dtype)
     function = max if op == "maximum" else min
     return _fold(ctx, x, start, lambda inner, a, b: inner.inline(function, a, b), dims, small=False)
 
