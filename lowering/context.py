@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.aval import ShapedArray
-from xpr.core.primitive import Primitive
-from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import owned
-from xpr.lowering.folding import KNOWN, fold_of, roots_of
-from xpr.lowering.registry import find_rule
+from xpr.lowering.emitter import Emitter, Results
+from xpr.lowering.folding import KNOWN
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
 from xpr.lowering.value import Shape, Value
 
@@ -24,14 +21,6 @@ if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 _WITH_BRANCHES = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
-# What makes new elements, which are not folded, and what rearranges those of its first operand.
-_UNFOLDED = frozenset(
-    {
-        *("reduce", "reduce_window", "dot_general", "convolution"),
-        *("while", "case", "sort", "scatter"),
-    }
-)
-_OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 # How the names of the arguments of functions and regions start.
 _ARGUMENT = "%a"
 I1 = np.dtype(np.bool_)
@@ -45,7 +34,7 @@ _COMPLEX128 = np.dtype(np.complex128)
 Operand = Value | int | float | bool | complex | np.generic
 
 
-class LoweringContext:
+class LoweringContext(Emitter):
     """Emits the operations of one function (or one region) in order.
 
     Methods named after StableHLO operations emit them. Elementwise ones take Python numbers too,
@@ -53,17 +42,7 @@ class LoweringContext:
     """
 
     def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
-        self.module = module
-        self.target = module.target
-        self.in_avals: list[ShapedArray] = []
-        self.out_avals: list[ShapedArray] = []
-        self.source: SourceInfo = UNKNOWN
-        # Each entry is a whole operation; `sources` runs in step with it.
-        self.lines: list[str] = []
-        self.sources: list[SourceInfo] = []
-        self._prefix = prefix
-        self._indent = indent
-        self._count = 0
+        super().__init__(module, prefix, indent)
         self._constants: dict[Any, Value] = {}
         self.conversions = Conversions()
 
@@ -73,95 +52,30 @@ class LoweringContext:
     # dispatches; those of a reduction, and of a loop on registers, lie inside of one.
     makes_dispatches = True
 
-    def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
-        """The lowering rule of a primitive here."""
-        return find_rule(primitive, self.target)
-
-    @property
-    def in_region(self) -> bool:
-        """Whether the operations go into the region of another one, not into a function."""
-        return bool(self._prefix)
-
-    # ---- the basic forms
-
-    def fresh(self) -> str:
-        """A new SSA name."""
-        name = f"%{self._prefix}{self._count}"
-        self._count += 1
-        return name
-
-    def emit(self, text: str) -> None:
-        """Appends one operation."""
-        self.lines.append(self._indent + text)
-        self.sources.append(self.source)
-
-    def assign(
-        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
-    ) -> Value:
-        """Appends `%n = text` and returns the new value.
-
-        `op` and `of` name the operation and the operands of what a compiler folds.
-        """
-        name = self.fresh()
-        self.lines.append(f"{self._indent}{name} = {text}")
-        self.sources.append(self.source)
-        out = Value(name, shape, dtype)
-        if of:
-            out.fold, out.roots = fold_of(op, of), roots_of(op, of)
-        return out
+    # ---- what holds other operations
 
     def op(
         self,
         name: str,
         operands: Sequence[Value],
-        results: Sequence[tuple[Shape, np.dtype[Any]]],
+        results: Results,
         attributes: str = "",
         regions: Sequence[str] = (),
     ) -> list[Value]:
-        """An operation in MLIR's generic form, with any number of results and regions.
-
-        `attributes` is the inside of `<{...}>`, such as `dimension = 0 : i64`.
-        """
+        """As the emitter's; what goes into a loop or a branch is made fit for that."""
         if name == "stablehlo.while":
             operands = [self.start_of_loop(v) for v in operands]
         elif name in _WITH_BRANCHES:
-            # An operand that no round changes may be known in the regions.
-            operands = [self.unfolded(owned(self, v)) if v.shape else v for v in operands]
-        types = ", ".join(v.type for v in operands)
-        outs = [tensor_type(s, d) for s, d in results]
-        out_type = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
-        props = f" <{{{attributes}}}>" if attributes else ""
-        body = f" ({', '.join(regions)})" if regions else ""
-        args = ", ".join(v.name for v in operands)
-        base = self.fresh()
-        left = (
-            ""
-            if not results
-            else f"{base} = "
-            if len(results) == 1
-            else f"{base}:{len(results)} = "
-        )
-        self.emit(f'{left}"{name}"({args}){props}{body} : ({types}) -> {out_type}')
-        if len(results) == 1:
-            out = Value(base, *results[0])
-            operation = name.removeprefix("stablehlo.")
-            if operands and operation not in _UNFOLDED:
-                of = operands[:1] if operation in _OF_FIRST else operands
-                out.fold = fold_of(operation, of)
-            return [out]
-        return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]
+            operands = self._unknown(operands)
+        return super().op(name, operands, results, attributes, regions)
 
-    def op1(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        shape: Shape,
-        dtype: np.dtype[Any],
-        attributes: str = "",
-        regions: Sequence[str] = (),
-    ) -> Value:
-        """`op` with one result."""
-        return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
+    def call(self, symbol: str, operands: Sequence[Value], results: Results) -> list[Value]:
+        """As the emitter's; the function may be inlined, and its arguments known then."""
+        return super().call(symbol, self._unknown(operands), results)
+
+    def _unknown(self, operands: Sequence[Value]) -> list[Value]:
+        """Operands of which no region, and no function that is inlined, can know the elements."""
+        return [self.unfolded(owned(self, v)) if v.shape else v for v in operands]
 
     def region(
         self,
@@ -679,25 +593,3 @@ class LoweringContext:
             else "dimensions = array<i64>",
             [region],
         )
-
-    def call(
-        self, symbol: str, operands: Sequence[Value], results: Sequence[tuple[Shape, np.dtype[Any]]]
-    ) -> list[Value]:
-        """A call of another function of the module."""
-        # The function may be inlined, and its arguments known then.
-        operands = [self.unfolded(owned(self, v)) if v.shape else v for v in operands]
-        types = ", ".join(v.type for v in operands)
-        outs = ", ".join(tensor_type(s, d) for s, d in results)
-        args = ", ".join(v.name for v in operands)
-        base = self.fresh()
-        left = (
-            ""
-            if not results
-            else f"{base} = "
-            if len(results) == 1
-            else f"{base}:{len(results)} = "
-        )
-        self.emit(f"{left}func.call @{symbol}({args}) : ({types}) -> ({outs})")
-        if len(results) == 1:
-            return [Value(base, *results[0])]
-        return [Value(f"{base}#{i}", s, d) for i, (s, d) in enumerate(results)]

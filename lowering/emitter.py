@@ -1,0 +1,134 @@
+"""Operations of StableHLO as lines of text, in order: what every lowering context is built on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import Primitive
+from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.folding import fold_of, roots_of
+from xpr.lowering.registry import find_rule
+from xpr.lowering.types import tensor_type
+from xpr.lowering.value import Shape, Value
+
+if TYPE_CHECKING:
+    from xpr.lowering.module import ModuleBuilder
+
+# What makes new elements, which are not folded, and what rearranges those of its first operand.
+_UNFOLDED = frozenset(
+    {
+        *("reduce", "reduce_window", "dot_general", "convolution"),
+        *("while", "case", "sort", "scatter"),
+    }
+)
+_OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
+
+Results = Sequence[tuple[Shape, np.dtype[Any]]]
+
+
+class Emitter:
+    """The lines of one function or one region, and the SSA names of its values."""
+
+    def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
+        self.module = module
+        self.target = module.target
+        self.in_avals: list[ShapedArray] = []
+        self.out_avals: list[ShapedArray] = []
+        self.source: SourceInfo = UNKNOWN
+        # Each entry is a whole operation; `sources` runs in step with it.
+        self.lines: list[str] = []
+        self.sources: list[SourceInfo] = []
+        self._prefix = prefix
+        self._indent = indent
+        self._count = 0
+
+    def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
+        """The lowering rule of a primitive here."""
+        return find_rule(primitive, self.target)
+
+    @property
+    def in_region(self) -> bool:
+        """Whether the operations go into the region of another one, not into a function."""
+        return bool(self._prefix)
+
+    def fresh(self) -> str:
+        """A new SSA name."""
+        name = f"%{self._prefix}{self._count}"
+        self._count += 1
+        return name
+
+    def emit(self, text: str) -> None:
+        """Appends one operation."""
+        self.lines.append(self._indent + text)
+        self.sources.append(self.source)
+
+    def assign(
+        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
+    ) -> Value:
+        """Appends `%n = text` and returns the new value.
+
+        `op` and `of` name the operation and the operands of what a compiler folds.
+        """
+        name = self.fresh()
+        self.lines.append(f"{self._indent}{name} = {text}")
+        self.sources.append(self.source)
+        out = Value(name, shape, dtype)
+        if of:
+            out.fold, out.roots = fold_of(op, of), roots_of(op, of)
+        return out
+
+    def op(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Results,
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> list[Value]:
+        """An operation in MLIR's generic form, with any number of results and regions.
+
+        `attributes` is the inside of `<{...}>`, such as `dimension = 0 : i64`.
+        """
+        props = f" <{{{attributes}}}>" if attributes else ""
+        body = f" ({', '.join(regions)})" if regions else ""
+        outs = [tensor_type(s, d) for s, d in results]
+        out_type = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
+        args = ", ".join(v.name for v in operands)
+        types = ", ".join(v.type for v in operands)
+        found = self._named(f'"{name}"({args}){props}{body} : ({types}) -> {out_type}', results)
+        operation = name.removeprefix("stablehlo.")
+        if len(found) == 1 and operands and operation not in _UNFOLDED:
+            of = operands[:1] if operation in _OF_FIRST else operands
+            found[0].fold = fold_of(operation, of)
+        return found
+
+    def op1(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: str = "",
+        regions: Sequence[str] = (),
+    ) -> Value:
+        """`op` with one result."""
+        return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
+
+    def call(self, symbol: str, operands: Sequence[Value], results: Results) -> list[Value]:
+        """A call of another function of the module."""
+        types = ", ".join(v.type for v in operands)
+        outs = ", ".join(tensor_type(s, d) for s, d in results)
+        args = ", ".join(v.name for v in operands)
+        return self._named(f"func.call @{symbol}({args}) : ({types}) -> ({outs})", results)
+
+    def _named(self, text: str, results: Results) -> list[Value]:
+        """Appends an operation and names its results."""
+        base, count = self.fresh(), len(results)
+        left = f"{base} = " if count == 1 else f"{base}:{count} = "
+        self.emit((left if count else "") + text)
+        names = [base] if count == 1 else [f"{base}#{i}" for i in range(count)]
+        return [Value(n, s, d) for n, (s, d) in zip(names, results, strict=True)]

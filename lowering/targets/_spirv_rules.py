@@ -1,0 +1,95 @@
+"""Lowering rules for Vulkan and Metal, in place of the common ones that come out wrong there.
+
+Each has a test in `tests/lowering/test_vulkan_hazards.py` that fails when it is needed no more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.primitive import Primitive
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.registry import LoweringRule, rules
+from xpr.lowering.rules.cumulative import Scan, by_doubling
+from xpr.lowering.small_integers import is_small
+from xpr.lowering.targets._spirv import OVERRIDES
+from xpr.primitives.cumulative import cumprod_p, cumsum_p
+from xpr.primitives.elementwise import rem_p
+from xpr.primitives.integer import clz_p
+from xpr.primitives.sort import sort_p, top_k_p
+
+_U32 = np.dtype(np.uint32)
+
+
+def _rem_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
+    """x - trunc(x / y) y: that of the least integer has the wrong sign."""
+    if dtypes.kind(x.dtype) != "i":
+        return rules[rem_p.name](ctx, x, y)
+    return ctx.sub(x, ctx.mul(ctx.div(x, y), y))
+
+
+def _clz_lower(ctx: LoweringContext, x: Value) -> Value:
+    """Counted in 32 bits: other widths do not compile."""
+    bits = 8 * x.dtype.itemsize
+    if bits == 32 or is_small(x.dtype):
+        return rules[clz_p.name](ctx, x)
+    y = ctx.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
+    low = ctx.unary("count_leading_zeros", ctx.convert(y, _U32))
+    if bits < 32:
+        return ctx.convert(ctx.sub(low, 32 - bits), x.dtype)
+    upper = ctx.convert(ctx.binary("shift_right_logical", y, 32), _U32)
+    high = ctx.unary("count_leading_zeros", upper)
+    empty = ctx.compare("EQ", upper, 0)
+    return ctx.convert(ctx.select(empty, ctx.add(low, 32), high), x.dtype)
+
+
+_PRODUCT = Scan(lambda ctx, a, b: ctx.mul(a, b), 1, 1)
+
+
+def _cumsum_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) -> Value:
+    """Complex numbers by their parts: a scan of them ends the compiler's process."""
+    common = rules[cumsum_p.name]
+    if not dtypes.is_complex(x.dtype):
+        return common(ctx, x, axis=axis, reverse=reverse)
+    return ctx.by_parts(lambda part: common(ctx, part, axis=axis, reverse=reverse), x)
+
+
+def _cumprod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) -> Value:
+    """Complex numbers in whole arrays, for the same reason."""
+    if not dtypes.is_complex(x.dtype) or x.aval.size == 0:
+        return rules[cumprod_p.name](ctx, x, axis=axis, reverse=reverse)
+    return by_doubling(ctx, x, axis, reverse, _PRODUCT)
+
+
+def _in_float32(name: str) -> LoweringRule:
+    """Sorts of bfloat16 as float32, which holds them exactly: else they come out wrong."""
+
+    def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> list[Value]:
+        small = [x.dtype == dtypes.bfloat16 for x in operands]
+        wide = [
+            ctx.barrier(ctx.convert(x, np.float32)) if s else x
+            for x, s in zip(operands, small, strict=True)
+        ]
+        found = rules[name](ctx, *wide, **params)
+        return [
+            ctx.convert(ctx.barrier(v), a.dtype) if v.dtype != a.dtype else v
+            for v, a in zip(found, ctx.out_avals, strict=True)
+        ]
+
+    return lower
+
+
+_RULES: dict[Primitive, LoweringRule] = {
+    rem_p: _rem_lower,
+    clz_p: _clz_lower,
+    sort_p: _in_float32(sort_p.name),
+    top_k_p: _in_float32(top_k_p.name),
+    cumsum_p: _cumsum_lower,
+    cumprod_p: _cumprod_lower,
+}
+
+for _primitive, _rule in _RULES.items():
+    OVERRIDES[_primitive.name] = _rule
