@@ -14,4 +14,4 @@ def load_all() -> None:
     for family in FAMILIES:
         importlib.import_module(f"{__name__}.{family}")
     # Some targets have rules of their own.
-    importlib.import_module("xpr.lowering.targets._vulkan_rules")
+    importlib.import_module("xpr.lowering.targets._spirv_rules")

@@ -52,6 +52,10 @@ class Target:
     grouped_convolutions: bool = True
     """Whether convolutions of groups of features come out right."""
 
+    joins_open_arrays: bool = True
+    """Whether arrays of open sizes are joined right along other axes than the first; else by
+    choices between padded ones."""
+
     shaders: bool = False
     """Whether modules hold SPIR-V, which is given the barriers it lacks (`shader_barriers.py`)."""
 

@@ -4,50 +4,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xpr.lowering.flags import COMMON_FLAGS
+from xpr.lowering.flags import COMMON_FLAGS, FlagSet
+from xpr.lowering.targets._spirv import SPIRV
 from xpr.lowering.targets.base import Target
-from xpr.lowering.targets.vulkan import OVERRIDES
 
 
-def _target(
-    name: str,
-    device: str,
-    *flags: str,
-    missing: frozenset[str] = frozenset(),
-    exact_sums: bool = True,
-) -> Target:
-    return Target(
-        name=name,
-        exact_sums=exact_sums,
-        base_flags=(
-            *COMMON_FLAGS,
-            f"--iree-hal-target-device={device}",
-            *flags,
-        ),
-        donation=False,
-        missing_types=missing,
-    )
+def _flags(device: str, *flags: str) -> FlagSet:
+    return (*COMMON_FLAGS, f"--iree-hal-target-device={device}", *flags)
 
 
 def cuda_target(architecture: str = "sm_80") -> Target:
     """NVIDIA GPUs from `architecture` on."""
-    return _target("cuda", "cuda", f"--iree-cuda-target={architecture}")
+    flags = _flags("cuda", f"--iree-cuda-target={architecture}")
+    return Target(name="cuda", base_flags=flags, donation=False)
 
 
 def rocm_target(architecture: str = "gfx942") -> Target:
     """AMD GPUs of one `architecture`."""
-    return _target("rocm", "hip", f"--iree-rocm-target={architecture}")
+    flags = _flags("hip", f"--iree-rocm-target={architecture}")
+    return Target(name="rocm", base_flags=flags, donation=False)
 
 
 cuda = cuda_target()
 rocm = rocm_target()
-# Metal's compiler rearranges sums unless it is told not to. Its programs are shaders that IREE's
-# generator for Vulkan writes, with the same faults, and translates.
 metal = replace(
-    _target("metal", "metal", missing=frozenset({"float64", "complex128"}), exact_sums=False),
-    complex_select=False,
-    rounds_to_bfloat16=False,
-    grouped_convolutions=False,
-    repeats_conversions=True,
-    overrides=OVERRIDES,
+    SPIRV,
+    name="metal",
+    base_flags=_flags("metal"),
+    missing_types=frozenset({"float64", "complex128"}),
 )

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from xpr.lowering.flags import COMMON_FLAGS
+from xpr.lowering.targets._spirv import SPIRV
 from xpr.lowering.targets.base import Target
 from xpr.runtimes._vulkan_features import VulkanCapabilities
 
 # Mesa's software device leaves a loop after 65535 rounds, and says nothing. On a GPU so long a loop
 # of one invocation would be slow.
 _LONGEST_LOOP = 1 << 15
-
-OVERRIDES: dict[str, Callable[..., Any]] = {}
-"""Filled by `_vulkan_rules.py`, which is loaded with all other rules."""
 
 # The types that a device may lack, and the names for them in IREE's description of a GPU.
 _COMPUTE = {
@@ -68,21 +65,14 @@ def vulkan_target(able: VulkanCapabilities) -> Target:
     """The target for devices of these capabilities."""
     missing = {t for t in _COMPUTE if t not in able.types}
     missing |= {implied for t in tuple(missing) for implied in _IMPLIED.get(t, ())}
-    return Target(
+    return replace(
+        SPIRV,
         name="vulkan",
-        base_flags=COMMON_FLAGS,
-        donation=False,
-        exact_sums=False,
-        complex_select=False,
-        rounds_to_bfloat16=False,
-        grouped_convolutions=False,
-        repeats_conversions=True,
         shaders=True,
         longest_loop=_LONGEST_LOOP,
         missing_types=frozenset(missing),
         module_attributes=_description(able),
         for_device=_of_device,
-        overrides=OVERRIDES,
     )
 
 

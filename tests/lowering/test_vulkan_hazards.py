@@ -1,7 +1,7 @@
 """What comes out wrong on Vulkan, and the forms that come out right.
 
 A test of a hazard fails when IREE, or the software device's driver, has mended it: then the rule
-in `lowering/targets/_vulkan_rules.py` that avoids it can go.
+in `lowering/targets/_spirv_rules.py` that avoids it can go.
 """
 
 from __future__ import annotations

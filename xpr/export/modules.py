@@ -93,14 +93,13 @@ def _open_module(
     target = open_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
     fitter = Fitter(program.open_scope.free_names(), points)
-    # On Vulkan, open arrays that are joined along another axis than the first come out wrong.
-    selects = target.name == "vulkan"
-    text = general_text([m.text for m in modules], fitter, selects=selects)
+    joins = target.joins_open_arrays
+    text = general_text([m.text for m in modules], fitter, joins=joins)
     largest = max(modules, key=lambda m: m.flops)
     return dataclasses.replace(
         largest,
         text=text,
-        debug_text=lambda: general_text([m.debug_text() for m in modules], fitter, selects=selects),
+        debug_text=lambda: general_text([m.debug_text() for m in modules], fitter, joins=joins),
     ), closeds[0].weights
 
 

@@ -53,10 +53,10 @@ _LOCATION = re.compile(r'loc\("([^"]+)":(\d+)')
 _HOLE = re.compile(r"⟦(\d+)⟧")
 
 
-def general_text(texts: Sequence[str], fitter: Fitter, *, selects: bool = False) -> str:
+def general_text(texts: Sequence[str], fitter: Fitter, *, joins: bool = True) -> str:
     """The module for all sizes from those at the fitter's points.
 
-    With `selects`, arrays are joined along fixed axes by choices between padded ones.
+    Without `joins`, arrays are joined along fixed axes by choices between padded ones.
 
     Raises SizeDependenceError, naming the operation, when an operation has no form for open sizes.
     """
@@ -69,7 +69,7 @@ def general_text(texts: Sequence[str], fitter: Fitter, *, selects: bool = False)
         line = unify_lines(group, fitter)
         if _FUNCTION.match(line.text):
             out += function.finished() if function else []
-            function = _Function(line, selects)
+            function = _Function(line, joins)
         elif function is None:
             out.append(line.text)
         else:
@@ -103,9 +103,9 @@ def _other_forms(texts: Sequence[Sequence[str]]) -> SizeDependenceError:
 class _Function(OpenFunction):
     """A function whose operations take the forms that open sizes need."""
 
-    def __init__(self, header: OpenLine, selects: bool) -> None:
+    def __init__(self, header: OpenLine, joins: bool) -> None:
         super().__init__(header)
-        self._selects = selects
+        self._joins = joins
 
     def add(self, line: OpenLine) -> None:
         """Takes the next line of the function."""
@@ -247,7 +247,7 @@ class _Function(OpenFunction):
         axis, names = int(match[2]), match[1].split(", ")
         *types, kind = line.types
         sizes = [t.dims[axis] for t in types]
-        if not self._selects or not all(isinstance(s, int) for s in sizes):
+        if self._joins or not all(isinstance(s, int) for s in sizes):
             return f"stablehlo.concatenate {rest.partition(' loc(')[0]}"
         found, start, total = "", 0, kind.dims[axis]
         for name, source, size in zip(names, types, sizes, strict=True):

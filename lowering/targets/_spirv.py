@@ -1,0 +1,27 @@
+"""What holds of every target whose programs IREE writes as SPIR-V: Vulkan and Metal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xpr.lowering.flags import COMMON_FLAGS
+from xpr.lowering.targets.base import Target
+
+OVERRIDES: dict[str, Callable[..., Any]] = {}
+"""Filled by `_spirv_rules.py`, which is loaded with all other rules."""
+
+SPIRV = Target(
+    name="spirv",
+    base_flags=COMMON_FLAGS,
+    donation=False,
+    exact_sums=False,
+    complex_select=False,
+    rounds_to_bfloat16=False,
+    grouped_convolutions=False,
+    repeats_conversions=True,
+    joins_open_arrays=False,
+    overrides=OVERRIDES,
+)
+"""To be made a device's target by `dataclasses.replace`; none itself. Sums are not exact, since the
+compilers behind it (Mesa's, Metal's) rearrange floats unless they are told not to."""
