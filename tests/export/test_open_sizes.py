@@ -358,10 +358,10 @@ def test_joined_arrays_of_open_size_come_out_wrong_on_vulkan(monkeypatch) -> Non
     device = vulkan_device()
     if not getattr(device, "is_software", False):
         pytest.skip(f"this is about the software device, not about {device.device_kind}")
-    plain = functools.partial(general_text, selects=False)
+    plain = functools.partial(general_text, joins=True)
     monkeypatch.setattr(modules, "general_text", lambda texts, fitter, **_: plain(texts, fitter))
     cases = [c for c in CASES if c.name == "stack"]
-    with pytest.raises(AssertionError):  # else this is mended: `selects` can go
+    with pytest.raises(AssertionError):  # else this is mended: `joins_open_arrays` can go
         check(cases, (7,), targets="vulkan:device")
 
 
