@@ -50,6 +50,13 @@ _DAMAGED = (
     *(ValueError, OverflowError, struct.error),
 )
 
+VULKAN_FLAGS = (
+    "--vulkan_cached_bda_replay_instances=0",
+    "--vulkan_retained_cached_bda_replay_instances=0",
+)
+"""For IREE's driver. What it records of a program, to submit it again with other buffers, it
+submits with the earlier ones: loops that update an array in place lose updates."""
+
 Array = np.ndarray[Any, Any]
 
 
@@ -726,12 +733,7 @@ class _Iree:
         found = self._drivers.get(name)
         if found is None:
             if name == "vulkan":
-                # What the driver records of a program, to submit it again with other buffers, it
-                # submits with the earlier ones: loops that update an array lose updates.
-                self.rt.flags.parse_flags(
-                    "--vulkan_cached_bda_replay_instances=0",
-                    "--vulkan_retained_cached_bda_replay_instances=0",
-                )
+                self.rt.flags.parse_flags(*VULKAN_FLAGS)
             found = self._drivers[name] = self.create_driver(name)
         return found
 
@@ -1081,7 +1083,7 @@ def main(arguments: list[str] | None = None) -> int:
             )
         if len(options.output) > len(bundle.outputs):
             raise ArgumentTypeError(f"the program has {len(bundle.outputs)} results")
-        inputs = [_read_npy(n, t) for n, t in zip(options.input, types, strict=True)]
+        inputs = [read_npy(n, t.dtype) for n, t in zip(options.input, types, strict=True)]
         results = bundle.call_flat(inputs)
         for i, result in enumerate(results):
             if i < len(options.output):
@@ -1103,16 +1105,20 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _read_npy(name: str, kind: ArgumentType) -> Array:
-    """The array in a `.npy` file, whose values may be in either order of bytes."""
+def read_npy(name: str, dtype: np.dtype[Any]) -> Array:
+    """The array in a `.npy` file, whose values may be in either order of bytes.
+
+    Such files have no names for the types of ml_dtypes: values without a type, of the size of
+    `dtype`, are taken for these. Raises ArgumentTypeError for what holds no array.
+    """
     try:
         array = np.load(name, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ArgumentTypeError(f"{name} is no .npy file with an array: {error}") from error
     if not isinstance(array, np.ndarray):
         raise ArgumentTypeError(f"{name} holds several arrays: one in a .npy file is needed")
-    if array.dtype.kind == "V" and array.dtype.itemsize == kind.dtype.itemsize:
-        return array.view(kind.dtype)  # the files have no names for the types of ml_dtypes
+    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
+        return array.view(dtype)
     native = array.dtype.newbyteorder("=")
     return array.astype(native) if native != array.dtype else array
 

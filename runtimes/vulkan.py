@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 from xpr.runtimes import _vulkan_features, hal
+from xpr.runtimes.bundle import VULKAN_FLAGS
 from xpr.runtimes.hal_device import HalDevice, HalRuntime
 
 
@@ -38,12 +39,7 @@ class VulkanRuntime(HalRuntime):
     priority = 10
 
     def __init__(self) -> None:
-        # What the driver records of a program, to submit it again with other buffers, it submits
-        # with the earlier ones: loops that update an array in place lose updates.
-        hal.start().rt.flags.parse_flags(
-            "--vulkan_cached_bda_replay_instances=0",
-            "--vulkan_retained_cached_bda_replay_instances=0",
-        )
+        hal.start().rt.flags.parse_flags(*VULKAN_FLAGS)
         self.capabilities = _vulkan_features.query()
         """What each device can do, by its UUID."""
         super().__init__()

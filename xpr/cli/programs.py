@@ -21,6 +21,7 @@ from xpr.runtimes.bundle import (
     BundleError,
     gpu_abilities,
     host_architecture,
+    read_npy,
     why_gpu_unfit,
 )
 from xpr.runtimes.hal_device import HalDevice
@@ -189,16 +190,9 @@ def read_inputs(program: Program, files: Sequence[str]) -> list[HostArray]:
 
 def _read(file: str, kind: ArrayType, name: str) -> HostArray:
     try:
-        array = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise CommandError(f"{file} is no .npy file with an array: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise CommandError(f"{file} holds several arrays: one in a .npy file is needed")
-    dtype = kind[1]
-    if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
-        array = array.view(dtype)  # NumPy's files have no names for the types of ml_dtypes
-    if array.dtype.newbyteorder("=") == dtype:
-        array = array.astype(dtype, copy=False)  # files may hold either order of bytes
+        array = read_npy(file, kind[1])
+    except TypeError as error:
+        raise CommandError(str(error)) from error
     if not _fits(array, kind):
         found = type_text((array.shape, array.dtype))
         raise CommandError(f"{name} must be {type_text(kind)}, got {found} in {file}")
