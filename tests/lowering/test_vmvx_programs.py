@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,50 +14,13 @@ import pytest
 
 import xpr
 import xpr.numpy as xnp
-from tests.harness import Case, run_compiled, run_reference
+from tests.harness import run_reference
+from tests.lowering import programs
 from xpr import lax, nn
 from xpr.core.config import override
 from xpr.export import export
 from xpr.export.writing import bundle_bytes
 from xpr.runtimes.bundle import Bundle
-
-_X = np.arange(8, dtype=np.float32)
-
-
-def _updated(x: Any) -> Any:
-    """An array updated in place at places that change."""
-
-    def step(i: Any, x: Any) -> Any:
-        return x.at[i % 8].add(xnp.sin(x[(i + 1) % 8]))
-
-    return lax.fori_loop(0, 20, step, x)
-
-
-def _scanned(x: Any) -> Any:
-    def step(total: Any, row: Any) -> Any:
-        return total * 0.5 + row, xnp.tanh(total)
-
-    return lax.scan(step, xnp.zeros(4), x.reshape(2, 4))
-
-
-def _doubled(x: Any) -> Any:
-    """A loop whose end depends on what it computes."""
-    return lax.while_loop(lambda v: xnp.sum(v) < 1000, lambda v: v * 2, x)
-
-
-def _chosen(x: Any) -> Any:
-    return [lax.cond(x[i] > 2, xnp.sin, xnp.cos, x) for i in (0, 7)]
-
-
-def _random(x: Any) -> Any:
-    key = xpr.random.key(7)
-    return [
-        xpr.random.bits(key, (100,)),
-        xpr.random.permutation(key, 40),
-        xpr.random.randint(key, (50,), 0, 1000),
-        xpr.random.normal(key, (200,)) * x[1],
-        xpr.random.gamma(key, 2.5, (20,)),
-    ]
 
 
 def _compensated(x: Any) -> Any:
@@ -98,17 +60,9 @@ def _normed(x: Any) -> Any:
 
 
 def test_loops_branches_and_random_numbers() -> None:
-    functions: tuple[Callable[..., Any], ...] = (
-        *(_updated, _scanned, _doubled, _chosen, _random),
-        *(_compensated, _two_sum, _normed),
-    )
-    cases: list[Case] = [((lambda x, f=f: xpr.tree.leaves(f(x))), (_X,)) for f in functions]
-    for found, expected in zip(run_compiled(cases, "vmvx"), run_reference(cases), strict=True):
-        for a, b in zip(found, expected, strict=True):
-            if a.dtype.kind in "iu":
-                np.testing.assert_array_equal(a, b)
-            else:
-                np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+    shared = (programs.updated, programs.scanned, programs.doubled, programs.chosen)
+    own = (_compensated, _two_sum, _normed)
+    programs.check((*shared, programs.randoms, *own), "vmvx")
 
 
 def _two_layers(w: Any, x: Any, y: Any) -> Any:
