@@ -5,8 +5,6 @@ Each has a test in `tests/lowering/test_vulkan_hazards.py` that fails when it is
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from xpr.core import dtypes
@@ -19,7 +17,6 @@ from xpr.lowering.targets._spirv import OVERRIDES
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.elementwise import rem_p
 from xpr.primitives.integer import clz_p
-from xpr.primitives.sort import sort_p, top_k_p
 
 _U32 = np.dtype(np.uint32)
 
@@ -64,29 +61,9 @@ def _cumprod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) 
     return by_doubling(ctx, x, axis, reverse, _PRODUCT)
 
 
-def _in_float32(name: str) -> LoweringRule:
-    """Sorts of bfloat16 as float32, which holds them exactly: else they come out wrong."""
-
-    def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> list[Value]:
-        small = [x.dtype == dtypes.bfloat16 for x in operands]
-        wide = [
-            ctx.barrier(ctx.convert(x, np.float32)) if s else x
-            for x, s in zip(operands, small, strict=True)
-        ]
-        found = rules[name](ctx, *wide, **params)
-        return [
-            ctx.convert(ctx.barrier(v), a.dtype) if v.dtype != a.dtype else v
-            for v, a in zip(found, ctx.out_avals, strict=True)
-        ]
-
-    return lower
-
-
 _RULES: dict[Primitive, LoweringRule] = {
     rem_p: _rem_lower,
     clz_p: _clz_lower,
-    sort_p: _in_float32(sort_p.name),
-    top_k_p: _in_float32(top_k_p.name),
     cumsum_p: _cumsum_lower,
     cumprod_p: _cumprod_lower,
 }
