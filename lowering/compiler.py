@@ -56,6 +56,21 @@ class _Failure:
 
 _Outcome = bytes | _Failure
 
+
+@dataclass(frozen=True)
+class _Job:
+    """What is to be compiled, and how."""
+
+    text: str
+    debug_text: DebugText | None
+    target: Target
+    flag_sets: list[FlagSet]
+    verify: bool
+    """Whether the compiler checks its intermediate forms between passes. That takes an eighth to a
+    fifth of the time of a compile. Of 1233 programs it turned one down that compiled without it, to
+    wrong code."""
+
+
 # The compiles under way by cache key: threads that ask for the same program share one compile.
 _in_flight: dict[bytes, Future[_Outcome]] = {}
 _lock = threading.Lock()
@@ -77,16 +92,13 @@ def compile_stablehlo(
     for temporary files cannot be written, and ``ImportError`` if a compile is needed and the
     compiler is not installed.
     """
-    flag_sets = target.flag_sets(hints)
-    # Checking the intermediate forms between passes takes an eighth to a fifth of the time of a
-    # compile. Of 1233 programs it turned one down that compiled without it, to wrong code.
-    verify = state.enable_checks
-    key = _cache_key(text, target, flag_sets, verify)
+    job = _Job(text, debug_text, target, target.flag_sets(hints), state.enable_checks)
+    key = _cache_key(job)
     cache = default_cache()
     module = cache.get(key) if cache is not None else None
     if module is not None:
         return module
-    future, started_here = _start(key, text, debug_text, flag_sets, verify, target.shaders)
+    future, started_here = _start(key, job)
     outcome = future.result()
     if isinstance(outcome, _Failure):
         raise _compile_error(outcome, target)
@@ -95,15 +107,16 @@ def compile_stablehlo(
     return outcome
 
 
-def _cache_key(text: str, target: Target, flag_sets: list[FlagSet], verify: bool) -> bytes:
+def _cache_key(job: _Job) -> bytes:
     digest = hashlib.sha256()
-    parts = [iree_api.version(), target.name, target.machine_key(), str(verify)]
-    parts += ["\n".join(flags) for flags in flag_sets]
-    if _has_branches(text):
+    target = job.target
+    parts = [iree_api.version(), target.name, target.machine_key(), str(job.verify)]
+    parts += ["\n".join(flags) for flags in job.flag_sets]
+    if _has_branches(job.text):
         parts.append(_BRANCHES_REVISION)
     if target.shaders:
         parts.append(_BARRIERS_REVISION)
-    for part in (*parts, text):
+    for part in (*parts, job.text):
         data = part.encode()
         # The length before each part keeps different splits of the same bytes apart.
         digest.update(len(data).to_bytes(8, "little"))
@@ -115,14 +128,7 @@ def _has_branches(text: str) -> bool:
     return any(name in text for name in _WITH_BRANCHES)
 
 
-def _start(
-    key: bytes,
-    text: str,
-    debug_text: DebugText | None,
-    flag_sets: list[FlagSet],
-    verify: bool,
-    shaders: bool,
-) -> tuple[Future[_Outcome], bool]:
+def _start(key: bytes, job: _Job) -> tuple[Future[_Outcome], bool]:
     """The compile for ``key`` in a thread of its own, and whether this call began it.
 
     The caller waits for a Python lock, which Ctrl-C interrupts; a call into the compiler from the
@@ -137,7 +143,7 @@ def _start(
         def work() -> None:
             outcome, failure = None, None
             try:
-                outcome = _compile(text, debug_text, flag_sets, verify, shaders)
+                outcome = _compile(job)
             except BaseException as error:  # it is raised again where the result is awaited
                 failure = error
             # Before the waiting callers go on, so that a new attempt never gets the old failure.
@@ -175,41 +181,37 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def _compile(
-    text: str,
-    debug_text: DebugText | None,
-    flag_sets: list[FlagSet],
-    verify: bool,
-    shaders: bool,
-) -> _Outcome:
+def _compile(job: _Job) -> _Outcome:
     _check_temporary_directory()
     diagnostics: list[Diagnostic] = []
-    for flags in flag_sets:
-        module, diagnostics = iree_api.compile_module(text, flags, name=_TEXT_NAME, verify=verify)
+    for flags in job.flag_sets:
+        module, diagnostics = iree_api.compile_module(
+            job.text, flags, name=_TEXT_NAME, verify=job.verify
+        )
         if module is not None:
-            return _finished(module, text, shaders)
-    if debug_text is None:
-        return _Failure(text, diagnostics)
+            return _finished(module, job)
+    if job.debug_text is None:
+        return _Failure(job.text, diagnostics)
     # The plainest flags leave the program closest to what was written. Should the compile succeed
     # this time, then an outside cause (Ctrl-C killed the linker, which is a process of its own)
     # has gone: the module differs from the wanted one in nothing that matters.
-    located = debug_text()
+    located = job.debug_text()
     module, diagnostics = iree_api.compile_module(
-        located, flag_sets[-1], name=_TEXT_NAME, verify=True
+        located, job.flag_sets[-1], name=_TEXT_NAME, verify=True
     )
     if module is None:
         return _Failure(located, diagnostics)
-    return _finished(module, text, shaders)
+    return _finished(module, job)
 
 
-def _finished(module: bytes, text: str, shaders: bool) -> _Outcome:
+def _finished(module: bytes, job: _Job) -> _Outcome:
     """The module with what IREE left out of its code."""
-    if _has_branches(text):
+    if _has_branches(job.text):
         module = with_copies(module)
     try:
-        return with_barriers(module) if shaders else module
+        return with_barriers(module) if job.target.shaders else module
     except UnorderedShaderError:
-        return _Failure(text, [Diagnostic("error", _UNORDERED)])
+        return _Failure(job.text, [Diagnostic("error", _UNORDERED)])
 
 
 def _check_temporary_directory() -> None:

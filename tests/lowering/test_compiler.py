@@ -148,7 +148,7 @@ def test_the_key_holds_all_that_shapes_the_module() -> None:
     def key(
         text: str = "a", target: Target = CPU, sets: list[Any] = flags, verify: bool = False
     ) -> bytes:
-        return compiler._cache_key(text, target, sets, verify)
+        return compiler._cache_key(compiler._Job(text, None, target, list(sets), verify))
 
     keys = [
         key(),
