@@ -25,6 +25,7 @@ _UNFOLDED = frozenset(
         *("while", "case", "sort", "scatter"),
     }
 )
+_BARRIER = "optimization_barrier"
 _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 
 Results = Sequence[tuple[Shape, np.dtype[Any]]]
@@ -79,6 +80,7 @@ class Emitter:
         out = Value(name, shape, dtype)
         if of:
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
+            out.product = any(v.product for v in of)
         return out
 
     def op(
@@ -104,6 +106,7 @@ class Emitter:
         if len(found) == 1 and operands and operation not in _UNFOLDED:
             of = operands[:1] if operation in _OF_FIRST else operands
             found[0].fold = fold_of(operation, of)
+            found[0].product = operation != _BARRIER and any(v.product for v in of)
         return found
 
     def op1(

@@ -99,6 +99,9 @@ class ProgramHints:
     reduction_length: int = 1
     """The largest number of values that one reduction folds into one result."""
 
+    transposed_product: bool = False
+    """Whether the result of a contraction is transposed, alone or after elementwise operations."""
+
     has_convolution: bool = False
     has_control_flow: bool = False
     has_gather_scatter: bool = False
@@ -115,19 +118,18 @@ def llvm_cpu_flag_sets(hints: ProgramHints) -> list[FlagSet]:
     if hints.reduction_length >= _SPLIT_LENGTH:
         fast += _SPLIT_REDUCTION
     sets = [fast, ()]
-    if _suits_data_tiling(hints):
+    if suits_data_tiling(hints):
         sets.insert(0, fast + _DATA_TILING)
     return sets
 
 
-def _suits_data_tiling(hints: ProgramHints) -> bool:
+def suits_data_tiling(hints: ProgramHints) -> bool:
     """Whether repacking the operands of matrix products pays.
 
     It does where the right operand is too large for the inner cache, or where its rows do not
     divide into whole vectors.
     """
-    if hints.matmul_size is None or hints.has_control_flow:
-        # Among the regions of loops and branches it may end the compiler's process.
+    if hints.matmul_size is None:
         return False
     m, n, k = hints.matmul_size
     large = min(m, n) >= 16 and n * k >= 1 << 18

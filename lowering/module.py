@@ -56,11 +56,26 @@ class _Function:
     tail: list[str] = field(default_factory=list)
 
 
+# A private function: the identity of its program, whether its arguments are barred, and which of
+# them come from products of matrices.
+_Callee = tuple[int, bool, tuple[bool, ...]]
+
+
+@dataclass(frozen=True)
+class _Lowered:
+    """A private function: its name, which results come from products, and the program's owner."""
+
+    symbol: str
+    products: tuple[bool, ...]
+    closed: ClosedJaxpr
+
+
 class ModuleBuilder:
     """Collects the functions of one module."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, splits_transposed_products: bool = False) -> None:
         self.target = target
+        self.splits_transposed_products = splits_transposed_products
         self._context_class = target.context() if target.context else LoweringContext
         self.hints = ProgramHints()
         self.flops = 0.0
@@ -69,7 +84,7 @@ class ModuleBuilder:
         self._declarations: dict[str, str] = {}
         self._host_calls: dict[str, HostCall] = {}
         self._symbols: set[str] = set()
-        self._lowered: dict[int, tuple[str, ClosedJaxpr]] = {}
+        self._lowered: dict[_Callee, _Lowered] = {}
         self._inlined: dict[Any, ClosedJaxpr] = {}
         self._regions = 0
 
@@ -183,14 +198,34 @@ class ModuleBuilder:
         self._finish(ctx, f"  func.func public @{ENTRY}({args}) -> ({outs}) {{", results)
         return donations
 
-    def function_for(self, closed: ClosedJaxpr, name: str, *, barred: bool = False) -> str:
-        """The symbol of a private function that computes `closed`, lowered once per module.
+    def call(
+        self,
+        ctx: LoweringContext,
+        closed: ClosedJaxpr,
+        name: str,
+        operands: Sequence[Value],
+        *,
+        barred: bool = False,
+    ) -> list[Value]:
+        """A call of a private function that computes `closed`, lowered once per module.
 
         Its arguments are the constants of `closed`, then its inputs, which may be `barred`.
         """
-        known = self._lowered.get(id(closed))
-        if known is not None:
-            return known[0]
+        operands = [*(ctx.dense(np.asarray(c)) for c in closed.consts), *operands]
+        # The compiler may inline the function, so that its first operations meet those before it.
+        products = tuple(v.product for v in operands)
+        key = (id(closed), barred, products)
+        callee = self._lowered.get(key)
+        if callee is None:
+            callee = self._lowered[key] = self._function(closed, name, barred, products)
+        results = ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
+        for v, product in zip(results, callee.products, strict=True):
+            v.product = product
+        return results
+
+    def _function(
+        self, closed: ClosedJaxpr, name: str, barred: bool, products: tuple[bool, ...]
+    ) -> _Lowered:
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
         ctx = self._context_class(self)
@@ -198,13 +233,12 @@ class ModuleBuilder:
         values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
         args = ", ".join(f"{v.name}: {v.type}" for v in values)
         outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
-        for v in values:
-            v.barred = barred
+        for v, product in zip(values, products, strict=True):
+            v.barred, v.product = barred, product
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, f"  func.func private @{symbol}({args}) -> ({outs}) {{", results)
-        self._lowered[id(closed)] = (symbol, closed)
-        return symbol
+        return _Lowered(symbol, tuple(v.product for v in results), closed)
 
     def _finish(self, ctx: LoweringContext, header: str, results: Sequence[Value]) -> None:
         ctx.conversions.settle(ctx, results, inlined=" private " in header)
@@ -438,6 +472,9 @@ def lower_jaxpr_to_module(
     """Lowers a closed jaxpr for `target`; `donate` lists inputs that may be overwritten."""
     builder = ModuleBuilder(target)
     donations = builder.add_main(closed, donate, embed_consts=embed_consts)
+    if builder.hints.transposed_product and target.tiles_products(builder.hints):
+        builder = ModuleBuilder(target, splits_transposed_products=True)
+        donations = builder.add_main(closed, donate, embed_consts=embed_consts)
     builder.note_hints(num_equations=len(closed.eqns))
     jaxpr = closed.jaxpr
     return LoweredModule(

@@ -24,6 +24,7 @@ class Value:
         "name",
         "number",
         "parts",
+        "product",
         "reshaped",
         "roots",
         "shape",
@@ -53,6 +54,8 @@ class Value:
         self.reshaped: Value | None = None
         # Whether it is the complement of another value.
         self.inverted = False
+        # Whether it was computed, element by element, from a product of matrices (see `transpose`).
+        self.product = False
         # The real and imaginary parts that complex numbers were made of.
         self.parts: tuple[Value, Value] | None = None
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
@@ -26,10 +24,7 @@ def _lower(
         # not before, and the compiler does not see that the forward pass computed them as well.
         types = [(v.shape, v.dtype) for v in operands]
         operands = tuple(ctx.op("stablehlo.optimization_barrier", operands, types))
-    symbol = ctx.module.function_for(jaxpr, "checkpoint", barred=True)
-    consts = [ctx.dense(np.asarray(c)) for c in jaxpr.consts]
-    results = [(a.shape, a.dtype) for a in jaxpr.out_avals]
-    return ctx.call(symbol, [*consts, *operands], results)
+    return ctx.module.call(ctx, jaxpr, "checkpoint", operands, barred=True)
 
 
 register(remat_p, _lower)

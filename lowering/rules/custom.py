@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
@@ -17,10 +15,7 @@ from xpr.primitives._custom_linear import linear_call_p, remat_opt_p
 def _call_lower(
     ctx: LoweringContext, *operands: Value, call_jaxpr: ClosedJaxpr, **_: Any
 ) -> Sequence[Value]:
-    symbol = ctx.module.function_for(call_jaxpr, "custom_call")
-    consts = [ctx.dense(np.asarray(c)) for c in call_jaxpr.consts]
-    results = [(a.shape, a.dtype) for a in call_jaxpr.out_avals]
-    return ctx.call(symbol, [*consts, *operands], results)
+    return ctx.module.call(ctx, call_jaxpr, "custom_call", operands)
 
 
 def _same(ctx: LoweringContext, x: Value, **_: Any) -> Value:

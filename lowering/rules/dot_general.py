@@ -40,12 +40,14 @@ def emit_dot(
         else ""
     )
     contracting = f"contracting_dims = {_list(dims.lhs_contract)} x {_list(dims.rhs_contract)}"
-    return ctx.assign(
+    out = ctx.assign(
         f"stablehlo.dot_general {lhs.name}, {rhs.name}, {batching}{contracting} : "
         f"({lhs.type}, {rhs.type}) -> {tensor_type(shape, dtype)}",
         shape,
         dtype,
     )
+    out.product = True
+    return out
 
 
 def _list(axes: Sequence[int]) -> str:

@@ -17,6 +17,10 @@ def one_flag_set(hints: ProgramHints) -> list[FlagSet]:
     return [()]
 
 
+def _never(hints: ProgramHints) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Target:
     """One kind of device that programs are compiled for.
@@ -28,6 +32,9 @@ class Target:
     name: str
     base_flags: FlagSet
     choose_flags: Callable[[ProgramHints], list[FlagSet]] = one_flag_set
+    tiles_products: Callable[[ProgramHints], bool] = _never
+    """Whether a program with these hints may be compiled with data tiling."""
+
     host_calls: bool = False
     """Whether a compiled program may call back into this Python process."""
 

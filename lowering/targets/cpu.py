@@ -13,6 +13,7 @@ from xpr.lowering.flags import (
     LLVM_CPU_FLAGS,
     FlagSet,
     llvm_cpu_flag_sets,
+    suits_data_tiling,
 )
 from xpr.lowering.targets.base import Target
 
@@ -75,6 +76,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         single_dispatch_loops=True,
         base_flags=flags,
         choose_flags=llvm_cpu_flag_sets,
+        tiles_products=suits_data_tiling,
         host_calls=True,
         machine=_host_cpu if target_cpu == "host" else None,
     )

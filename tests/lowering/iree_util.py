@@ -8,6 +8,7 @@ argument stays inside the array, where it can be seen.
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import subprocess
 import sys
@@ -94,6 +95,23 @@ def compile_with(
     if base is None:
         base = get_target("cpu").base_flags
     return iree_api.compile_module(text, [*base, *flags], name="test.mlir", verify=verify)
+
+
+def status_of_compile(text: str, flags: Sequence[str] = (), **environment: str) -> int:
+    """The exit status of a process that compiles; below 0 if a signal ended it."""
+    script = (
+        "import sys; from tests.lowering.iree_util import compile_with;"
+        "compile_with(sys.argv[1], sys.argv[2:])"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script, text, *flags],
+        capture_output=True,
+        timeout=120,
+        check=False,
+        env=os.environ
+        | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        | environment,
+    ).returncode
 
 
 def run(module: bytes, calls: Sequence[Call]) -> tuple[int, list[Answer]]:

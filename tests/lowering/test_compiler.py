@@ -232,8 +232,8 @@ TILING, SPLIT = "data-tiling", "split-reduction"
         ),
         (
             ProgramHints(matmul_size=(1024, 1024, 1024), has_control_flow=True),
-            "fusion",
             TILING,
+            SPLIT,
         ),
         (ProgramHints(reduction_length=1 << 24), SPLIT, TILING),
         (ProgramHints(reduction_length=4096), "reassociate", SPLIT),

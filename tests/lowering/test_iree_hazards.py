@@ -12,8 +12,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -32,6 +30,7 @@ from tests.lowering.iree_util import (
     region,
     results,
     run,
+    status_of_compile,
 )
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.targets import get_target
@@ -927,23 +926,8 @@ program(
 )
 
 
-def _status_of_compile(text: str, **environment: str) -> int:
-    script = (
-        "import sys; from tests.lowering.iree_util import compile_with; compile_with(sys.argv[1])"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", script, text],
-        capture_output=True,
-        timeout=120,
-        check=False,
-        env=os.environ
-        | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        | environment,
-    ).returncode
-
-
 def test_a_window_over_complex_numbers_kills_the_compiler() -> None:
-    assert _status_of_compile(_COMPLEX_WINDOW) < 0, MENDED
+    assert status_of_compile(_COMPLEX_WINDOW) < 0, MENDED
 
 
 def test_windows_over_real_and_imaginary_parts_are_right() -> None:
@@ -1078,8 +1062,8 @@ def test_a_value_that_a_step_returns_twice_does_not_compile() -> None:
 @pytest.mark.skipif(os.name != "posix", reason="Windows finds its directory otherwise")
 def test_a_missing_directory_for_temporary_files_kills_the_compiler() -> None:
     text = function("f", f"%x: {VECTOR}", VECTOR, f"%r = stablehlo.add %x, %x : {VECTOR}\n%r")
-    assert _status_of_compile(text) == 0
-    assert _status_of_compile(text, TMPDIR="/nonexistent/directory") < 0, MENDED
+    assert status_of_compile(text) == 0
+    assert status_of_compile(text, TMPDIR="/nonexistent/directory") < 0, MENDED
 
 
 # ---- a sum of one number repeated

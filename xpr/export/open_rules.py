@@ -63,6 +63,8 @@ def open_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
         single_dispatch_loops=False,
         # IREE takes no groups of features of open arrays.
         grouped_convolutions=False,
+        # Whether products are tiled may depend on the sizes, the program's text may not.
+        tiles_products=lambda hints: True,
         overrides={**target.overrides, **rules},
     )
 

@@ -146,11 +146,12 @@ class DotDims:
             math.prod(lhs[i] for i in self.lhs_contract),
         )
 
-    def for_transpose(self, side: int, lhs_rank: int, rhs_rank: int) -> tuple[DotDims, Axes]:
+    def for_transpose(self, side: int, lhs_rank: int, rhs_rank: int) -> tuple[DotDims, Axes, bool]:
         """How the cotangent of operand `side` is made from the result's and the other operand.
 
-        Returns the dimensions of dot_general(cotangent, other), and the permutation that brings
-        its result into the operand's order of axes.
+        Returns the dimensions of dot_general(cotangent, other), the permutation that brings its
+        result into the operand's order of axes, and whether the two are to change places because
+        no permutation is needed then.
         """
         if side == 0:
             mine, rank, my_contract, my_batch = 0, lhs_rank, self.lhs_contract, self.lhs_batch
@@ -168,8 +169,15 @@ class DotDims:
         )
         # Its product's axes: batch, my free ones, then the contracting ones in the other's order.
         order = sorted(range(len(contract)), key=contract.__getitem__)
-        axes = (*my_batch, *my_free, *(my_contract[i] for i in order))
-        return dims, tuple(sorted(range(rank), key=axes.__getitem__))
+        contracted = [my_contract[i] for i in order]
+        axes = (*my_batch, *my_free, *contracted)
+        if my_free and contracted and (*my_batch, *contracted, *my_free) == tuple(range(rank)):
+            return dims.swapped(), tuple(range(rank)), True
+        return dims, tuple(sorted(range(rank), key=axes.__getitem__)), False
+
+    def swapped(self) -> DotDims:
+        """The dimensions when the operands change places."""
+        return DotDims(self.rhs_contract, self.lhs_contract, self.rhs_batch, self.lhs_batch)
 
     def with_batch_dims(
         self, lhs: int | None, rhs: int | None, lhs_rank: int, rhs_rank: int
@@ -298,14 +306,13 @@ def _dot_general_transpose(
     side = 0 if is_linear(lhs) else 1
     mine, other = (lhs, rhs) if side == 0 else (rhs, lhs)
     numbers = DotDims.of(dimension_numbers)
-    dims, order = numbers.for_transpose(side, len(shape_of(lhs)), len(shape_of(rhs)))
+    dims, order, swap = numbers.for_transpose(side, len(shape_of(lhs)), len(shape_of(rhs)))
     wanted = mine.aval.dtype
     product = dtypes.promote_types(get_aval(ct).dtype, get_aval(other).dtype)
     # One product may both sum in the wide type and round to the operand's.
     narrow = product != wanted and dtypes.is_float(product) and dtypes.is_float(wanted)
     found = dot_general_p.bind(
-        ct,
-        other,
+        *((other, ct) if swap else (ct, other)),
         dimension_numbers=dims.numbers,
         precision=precision,
         preferred_element_type=wanted if narrow or preferred_element_type == wanted else None,
