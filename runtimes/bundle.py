@@ -748,16 +748,28 @@ class _Iree:
         """The first device of a driver, and the module bound to it."""
         found = self._devices.get(name)
         if found is None:
-            made = self.driver(name)
-            local = name.startswith("local")
-            device = (
-                made.create_default_device()
-                if local
-                else made.create_device(self.first_device(name))
-            )
-            module = self.rt.create_hal_module(self.instance, device)
-            found = self._devices[name] = device, module
+            found = self._devices[name] = self._shared_device(name) or self._open_device(name)
         return found
+
+    def _shared_device(self, name: str) -> tuple[Any, Any] | None:
+        """In a process of xpr's, the GPU that it has opened, or opens now, with this driver."""
+        registry = sys.modules.get("xpr.runtimes.registry")
+        runtime = next((r for r, driver in _DRIVERS.items() if driver == name), None)
+        if registry is None or runtime is None:
+            return None
+        try:
+            return registry.devices(runtime)[0].hal_device()
+        except RuntimeError:
+            return None  # xpr is not to use it here; the loader may
+
+    def _open_device(self, name: str) -> tuple[Any, Any]:
+        made = self.driver(name)
+        device = (
+            made.create_default_device()
+            if name.startswith("local")
+            else made.create_device(self.first_device(name))
+        )
+        return device, self.rt.create_hal_module(self.instance, device)
 
     @functools.cache  # noqa: B019  there is one such object
     def element_type(self, dtype: np.dtype[Any]) -> tuple[int, str | None]:

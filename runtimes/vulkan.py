@@ -6,6 +6,7 @@ import re
 from typing import Any, ClassVar
 
 from xpr.runtimes import _vulkan_features, hal
+from xpr.runtimes._spinning_threads import giving_way
 from xpr.runtimes.bundle import VULKAN_FLAGS
 from xpr.runtimes.hal_device import HalDevice, HalRuntime
 
@@ -21,6 +22,12 @@ class VulkanDevice(HalDevice):
         heaps = re.findall(r"^  \[\d+\] size=(\d+) flags=0x([0-9a-f]+)$", text, re.MULTILINE)
         self.memory_limit = sum(int(size) for size, flags in heaps if int(flags, 16) & 1)
         self.capabilities = runtime.capabilities.get(uuid, _vulkan_features.MINIMUM)
+
+    def _open(self) -> hal.DevicePair:
+        if not self.is_software:
+            return super()._open()
+        with giving_way():
+            return super()._open()
 
     def features(self) -> str:
         found = self.capabilities
