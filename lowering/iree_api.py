@@ -105,6 +105,20 @@ class _Library:
 _load_lock = threading.Lock()
 _loaded: list[_Library] = []
 
+_prepare_lock = threading.Lock()
+_prepared: set[frozenset[str]] = set()
+"""The targets, by the flags that describe them, for which a compile has ended."""
+
+
+def _after_fork() -> None:
+    """Makes the locks new: threads that held them in the parent do not exist here."""
+    global _load_lock, _prepare_lock
+    _load_lock, _prepare_lock = threading.Lock(), threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
 
 def is_loaded() -> bool:
     """Whether this process has loaded the compiler."""
@@ -112,16 +126,32 @@ def is_loaded() -> bool:
 
 
 def compile_module(
-    text: str, flags: Sequence[str], *, name: str, verify: bool
+    text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool = True
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
-    compiler check its intermediate forms between passes. Safe to call from several threads.
+    compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
+    Safe to call from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
     library = _load()
+    described = frozenset(flag for flag in flags if "-target-" in flag)
+    if described not in _prepared:
+        # The first compile for a target registers LLVM's code generators. A second one that runs
+        # at the same time may find them half registered, which ends the process.
+        with _prepare_lock:
+            if described not in _prepared:
+                result = _compile(library, text, flags, name, verify, parallel)
+                _prepared.add(described)
+                return result
+    return _compile(library, text, flags, name, verify, parallel)
+
+
+def _compile(
+    library: _Library, text: str, flags: Sequence[str], name: str, verify: bool, parallel: bool
+) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
 
     @_ON_DIAGNOSTIC
@@ -135,8 +165,8 @@ def compile_module(
         encoded = [flag.encode() for flag in flags]
         argv = (ctypes.c_char_p * len(encoded))(*encoded)
         library.check(library.SessionSetFlags(session, len(encoded), argv))
-        if os.getpid() != library.process:
-            # The compiler's worker threads did not come along when this process was forked.
+        if not parallel or os.getpid() != library.process:
+            # The compiler's worker threads do not come along when a process is forked.
             library.set_multithreading(library.SessionBorrowContext(session), False)
         invocation = library.InvocationCreate(session)
         library.InvocationEnableCallbackDiagnostics(invocation, 0, on_diagnostic, None)

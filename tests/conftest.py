@@ -11,9 +11,15 @@ from typing import Any
 
 import pytest
 
+from xpr import config
 from xpr.runtimes import registry
 
 DEFAULT_RUNTIME = "cpu"
+
+# As many workers as cores compile at the same time.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    config.update("parallel_compiles", False)
+    os.environ["XPR_PARALLEL_COMPILES"] = "0"  # for the processes that tests start
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

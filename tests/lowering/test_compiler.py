@@ -20,7 +20,7 @@ import pytest
 
 from tests.lowering.iree_util import Call, run
 from tests.lowering.test_iree_hazards import BATCHED, DATA_TILING, FAST
-from xpr.core.config import config
+from xpr.core.config import config, override
 from xpr.core.errors import CompileError
 from xpr.lowering import compiler, iree_api
 from xpr.lowering.cache import CompileCache, default_cache
@@ -84,10 +84,10 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
     original = iree_api.compile_module
 
     def counted(
-        text: str, flags: Sequence[str], *, name: str, verify: bool
+        text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool
     ) -> tuple[bytes | None, list[Diagnostic]]:
         made.append((text, tuple(flags), verify))
-        return original(text, flags, name=name, verify=verify)
+        return original(text, flags, name=name, verify=verify, parallel=parallel)
 
     monkeypatch.setattr(iree_api, "compile_module", counted)
     return made
@@ -142,13 +142,69 @@ def test_a_program_compiles_and_runs(cache: CompileCache, compiles: Compiles) ->
     assert len(entries(cache)) == 1
 
 
+def test_a_compile_on_one_core_gives_the_same_module(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    used: list[bool] = []
+    original = iree_api.compile_module
+
+    def noted(*args: Any, parallel: bool, **kwargs: Any) -> Any:
+        used.append(parallel)
+        return original(*args, parallel=parallel, **kwargs)
+
+    monkeypatch.setattr(iree_api, "compile_module", noted)
+    monkeypatch.setenv("XPR_CACHE", "0")
+    modules = []
+    for parallel in (True, False):
+        with override("parallel_compiles", parallel):
+            modules.append(compile_cpu(add_text()))
+    assert used == [True, False]
+    assert modules[0] == modules[1]
+    doubles(modules[1])
+
+
+def test_the_first_compile_for_a_target_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two at a time may end the process, where LLVM's code generators are not yet registered."""
+    monkeypatch.setattr(iree_api, "_prepared", set())
+    started, first_may_end = threading.Semaphore(0), threading.Event()
+    running: list[int] = []
+    together: list[int] = []
+
+    def compile_(*_: Any) -> tuple[bytes, list[Diagnostic]]:
+        running.append(1)
+        first = len(running) == 1
+        started.release()
+        if first:
+            first_may_end.wait(60)
+            together.append(len(running))
+        return b"", []
+
+    monkeypatch.setattr(iree_api, "_compile", compile_)
+    flags = ["--iree-hal-target-device=local"]
+
+    def work() -> None:
+        iree_api.compile_module("", flags, name="x", verify=False)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert started.acquire(timeout=60)
+    # The others cannot begin, however long they are given.
+    assert not started.acquire(timeout=0.2)
+    first_may_end.set()
+    for thread in threads:
+        thread.join(60)
+    assert together == [1]
+    assert len(running) == 4
+
+
 def test_the_key_holds_all_that_shapes_the_module() -> None:
     flags = CPU.flag_sets(HINTS)
 
     def key(
         text: str = "a", target: Target = CPU, sets: list[Any] = flags, verify: bool = False
     ) -> bytes:
-        return compiler._cache_key(compiler._Job(text, None, target, list(sets), verify))
+        return compiler._cache_key(compiler._Job(text, None, target, list(sets), verify, True))
 
     keys = [
         key(),

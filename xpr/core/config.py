@@ -36,6 +36,7 @@ class _State(threading.local):
     transfer_guard_device_to_host: str = "allow"
     num_cpu_devices: int = 1
     async_dispatch: str = "auto"
+    parallel_compiles: bool = True
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
@@ -144,6 +145,11 @@ _SETTINGS: dict[str, Setting] = {
             _one_of("auto", "always", "never"),
             "whether programs return before they have run: auto is for devices with memory of "
             "their own and for large CPU programs; set before a function is compiled",
+        ),
+        Setting(
+            "parallel_compiles",
+            _bool,
+            "a compile uses several cores; without, it takes less processor time in all",
         ),
         Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
