@@ -232,20 +232,25 @@ def test_types_of_products() -> None:
         lambda a, b, **k: jnp.einsum("i,i->", a, b, **k),
         lambda a, b, **k: jnp.tensordot(a, b, 1, **k),
     )  # fmt: skip
-    for f in functions:
-        for g in (f, xpr.jit(f, static_argnames=("preferred_element_type",))):
-            assert g(small, small).dtype == jnp.int8
-            assert g(small, half).dtype == jnp.bfloat16
-            assert g(flag, flag).dtype == jnp.bool
-            assert bool(g(flag, flag)) is True
-            assert g(flag, small).dtype == jnp.int8
-            wide = g(small, small, preferred_element_type=np.int32)
-            assert wide.dtype == jnp.int32
-            assert int(wide) == int(np.dot(small.astype("i4"), small.astype("i4")))
-            exact = g(half, half, preferred_element_type=np.float32)
-            assert exact.dtype == jnp.float32
-            expected = np.dot(half.astype("f8"), half.astype("f8"))
-            np.testing.assert_allclose(float(exact), expected, rtol=1e-6)
+
+    def products(small: Any, half: Any, flag: Any) -> list[tuple[Any, ...]]:
+        return [
+            (
+                *(f(small, small), f(small, half), f(flag, flag), f(flag, small)),
+                f(small, small, preferred_element_type=np.int32),
+                f(half, half, preferred_element_type=np.float32),
+            )
+            for f in functions
+        ]
+
+    types = (jnp.int8, jnp.bfloat16, jnp.bool, jnp.int8, jnp.int32, jnp.float32)
+    expected = np.dot(half.astype("f8"), half.astype("f8"))
+    for run in (products, xpr.jit(products)):
+        for found in run(small, half, flag):
+            assert tuple(x.dtype for x in found) == types
+            assert bool(found[2]) is True
+            assert int(found[4]) == int(np.dot(small.astype("i4"), small.astype("i4")))
+            np.testing.assert_allclose(float(found[5]), expected, rtol=1e-6)
     assert jnp.dot(2, 3.0).weak_type
     assert jnp.dot(jnp.float32(2), 3.0).weak_type is False
     assert jnp.trace(jnp.ones((2, 2), "int8")).dtype == jnp.int32
