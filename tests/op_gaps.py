@@ -40,7 +40,6 @@ class Gap:
 
 
 _ON_THE_HOST = "computed by LAPACK in this process; there is no portable form yet"
-_SIGNS = "vectors of other signs than LAPACK's (`tests/lowering/test_linalg_jacobi.py`)"
 _COMPLEX = "its results are complex, which IREE's interpreter neither loads nor stores"
 _DENORMAL = "2**-127 of float8_e8m0fnu is denormal in float32, and counts as 0"
 _CRASH = "on rocm IREE's compiler ends the process for floats"
@@ -51,8 +50,6 @@ GAPS: tuple[Gap, ...] = (
         for name in ("eig", "geqp3", "hessenberg", "qr_pivoted", "schur", "tridiagonal")
     ),
     *(Gap(name, ("vmvx",), _COMPLEX) for name in ("complex", "conj", "eig", "fft")),
-    Gap("eigh", _GPUS, _SIGNS, ("eigh-vectors",), refused=False),
-    Gap("svd", _GPUS, _SIGNS, ("svd-large", "svd-square vectors"), refused=False),
     Gap(
         "convert_element_type",
         ("vmvx",),

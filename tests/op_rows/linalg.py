@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable
 from typing import Any
@@ -122,6 +123,22 @@ def _eigh_products(lower: bool) -> Callable[[Any], list[Any]]:
         return [_function_of(v, w, adjoint(v)), matmul(adjoint(v), v), w]
 
     return function
+
+
+def _signs(v: Any) -> Any:
+    """The signs of the first row: vectors are determined up to them."""
+    return el.sign(v[..., :1, :])
+
+
+def _eigh_vectors(x: Any) -> list[Any]:
+    v, w = p.eigh(x)
+    return [v * _signs(v), w]
+
+
+def _svd_vectors(x: Any, *, full_matrices: bool) -> list[Any]:
+    u, s, vh = p.svd(x, full_matrices=full_matrices)
+    signs = _signs(u)
+    return [u * signs, s, vh * signs.swapaxes(-1, -2)]
 
 
 def _hermitian(x: Any) -> Any:
@@ -363,7 +380,7 @@ ROWS = [
     row("eigh", "products", _eigh_products(True), matrices((4, 4)), _eigh_oracle),
     row("eigh", "products stack", _eigh_products(False), matrices((2, 3, 3)), _eigh_oracle),
     row("eigh", "square", _eigh_square, matrices((3, 3)), lambda x: _hermitian(x) @ _hermitian(x)),
-    row("eigh", "vectors", p.eigh, matrices((3, 3)), dtypes=("float32", "float64")),
+    row("eigh", "vectors", _eigh_vectors, matrices((3, 3)), dtypes=("float32", "float64")),
     row("eigh", "empty", p.eigh, matrices((0, 0))),
     row(
         "eigh",
@@ -388,11 +405,17 @@ ROWS = [
     row(
         "svd",
         "vectors",
-        lambda x: p.svd(x, full_matrices=False),
+        functools.partial(_svd_vectors, full_matrices=False),
         matrices((3, 2)),
         dtypes=("float32", "float64"),
     ),
-    row("svd", "square vectors", p.svd, matrices((3, 3)), dtypes=("float32", "float64")),
+    row(
+        "svd",
+        "square vectors",
+        functools.partial(_svd_vectors, full_matrices=True),
+        matrices((3, 3)),
+        dtypes=("float32", "float64"),
+    ),
     row(
         "svd",
         "full",
