@@ -17,7 +17,7 @@ from pathlib import Path
 # Ten steps are a tenth of the share of time that others get. With less, a result would be noticed
 # late on a busy machine.
 _NICENESS = 10
-_PAUSE = 0.01  # seconds
+_SAMPLES, _PAUSE = 6, 0.002  # seconds between two samples
 _TASKS = Path("/proc/self/task")
 
 
@@ -27,27 +27,31 @@ def giving_way() -> Generator[None]:
 
     Python's own threads keep theirs. Has no effect where the system does not tell of threads.
     """
-    before = _times()
+    before = set(_states())
     yield
-    started = _times()
-    time.sleep(_PAUSE)
-    python = {t.native_id for t in threading.enumerate()}
-    for thread, nanoseconds in _times().items():
-        busy = nanoseconds - started.get(thread, nanoseconds) > _PAUSE / 2 * 1e9
-        if busy and thread not in before and thread not in python:
-            try:
-                os.setpriority(os.PRIO_PROCESS, thread, _NICENESS)
-            except OSError:
-                continue  # it has ended
+    busy = _running() - before
+    for _ in range(_SAMPLES):
+        time.sleep(_PAUSE)
+        busy &= _running()
+    for thread in busy - {t.native_id for t in threading.enumerate()}:
+        try:
+            os.setpriority(os.PRIO_PROCESS, thread, _NICENESS)
+        except OSError:
+            continue  # it has ended
 
 
-def _times() -> dict[int, int]:
-    """For how many nanoseconds each thread of this process ran, or could have run."""
+def _running() -> set[int]:
+    """The threads of this process that run, or would if a core were free."""
+    return {thread for thread, state in _states().items() if state == "R"}
+
+
+def _states() -> dict[int, str]:
+    """The state of each thread of this process, as one letter."""
     found = {}
     for task in _TASKS.iterdir() if _TASKS.is_dir() else ():
         try:
-            ran, waited, _ = (task / "schedstat").read_text(encoding="ascii").split()
-        except (OSError, ValueError):
-            continue  # the thread has ended, or the system does not count
-        found[int(task.name)] = int(ran) + int(waited)
+            text = (task / "stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue  # the thread has ended
+        found[int(task.name)] = text.rpartition(")")[2].split()[0]
     return found
