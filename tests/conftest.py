@@ -7,6 +7,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from xpr import config
 from xpr.runtimes import registry
 
 DEFAULT_RUNTIME = "cpu"
+TESTS = Path(__file__).parent
 
 # As many workers as cores compile at the same time.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -29,6 +31,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the runtime that the whole operation table runs on; without it on the CPU, "
         "and in part on the other runtimes that start here",
     )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of modules that use Vulkan come last.
+
+    Two threads spin from the moment that a process opens a software device until it ends
+    (`runtimes/_spinning_threads.py`), which all tests behind that would pay for.
+    """
+    found = {path: uses_vulkan(path) for path in {item.path for item in items}}
+    items.sort(key=lambda item: found[item.path])
+
+
+def uses_vulkan(path: Path) -> bool:
+    """Whether a file of the tests speaks of Vulkan; doctests never use it."""
+    return TESTS in path.parents and "vulkan" in path.read_text(encoding="utf-8")
 
 
 def skip_unless_usable(name: str) -> None:
