@@ -53,19 +53,22 @@ def gate() -> Iterator[Gate]:
     xpr.effects_barrier()
 
 
-def later(fun: Any, **options: Any) -> Any:
-    """`jit(fun)` whose programs are queued whatever their size; compiled for float32[8]."""
-    jitted = xpr.jit(fun, **options)
-    with override("async_dispatch", "always"):
-        xpr.block_until_ready(jitted(jnp.ones(8)))
-    return jitted
-
-
-double = later(lambda x: x * 2)
-both = later(lambda x: (x, x + 1))
-add_in_place = later(lambda x: x + 1, donate_argnums=0)
+double = xpr.jit(lambda x: x * 2)
+both = xpr.jit(lambda x: (x, x + 1))
+add_in_place = xpr.jit(lambda x: x + 1, donate_argnums=0)
 subtract_in_place_now = xpr.jit(lambda x: x - 1, donate_argnums=0)
 triple_now = xpr.jit(lambda x: x * 3)
+
+
+@pytest.fixture(autouse=True)
+def _queued() -> None:
+    """Programs that are queued whatever their size, for float32[8].
+
+    Compiled before each test, since any test of the same process may clear the caches.
+    """
+    with override("async_dispatch", "always"):
+        for jitted in (double, both, add_in_place):
+            xpr.block_until_ready(jitted(jnp.ones(8)))
 
 
 def values(x: Any) -> list[float]:
