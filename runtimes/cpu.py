@@ -30,7 +30,7 @@ from xpr.runtimes.base import (
     Runtime,
     type_str,
 )
-from xpr.runtimes.host import HostBuffer, host_copy, memory_of_the_host
+from xpr.runtimes.host import HostBuffer, HostMemory, host_copy, memory_of_the_host
 from xpr.runtimes.hostcalls import HostCallModule, Raised
 from xpr.runtimes.queue import check_donations, finish_all
 
@@ -73,7 +73,7 @@ class CpuExecutable(Executable):
         modules = [hal_module]
         self._raised: Raised | None = None
         if self.signature.host_calls:
-            calls = HostCallModule(self.signature.host_calls, self.device)
+            calls = HostCallModule(self.signature.host_calls, HostMemory(self.device))
             self._raised = calls.raised
             modules.append(calls.vm_module)
         module = shared.rt.VmModule.copy_buffer(shared.instance, self._vmfb)
@@ -163,22 +163,14 @@ class CpuExecutable(Executable):
             # this process do is seen in the order of the calls.
             queue.drain()
         views = [b.private_view() if i in donated else b.hal_view() for i, b in enumerate(buffers)]
-        error = None
         try:
-            return self._run(buffers, views)
-        except Exception:
-            # What IREE raises carries only the text of a host function's exception.
-            error = None if self._raised is None else self._raised.take()
-            if error is None:
-                raise
+            if self._raised is None:
+                return self._run(buffers, views)
+            return self._raised.call(self._run, buffers, views)
         finally:
             # Also after a failure: the program may have written some of its results.
             for i in donated:
                 buffers[i].delete()
-        try:
-            raise error
-        finally:
-            del error  # else it would hold this frame, and the frame the operands
 
     def _find_aliases(
         self, buffers: Sequence[HostBuffer], results: Sequence[HostBuffer]

@@ -6,6 +6,7 @@ import ctypes
 import math
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -291,6 +292,31 @@ def _exportable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     except ValueError:  # the memory itself is read-only: a file mapped for reading, say
         return writable(array)
     return array
+
+
+class HostMemory:
+    """The host's memory, as programs see it that call functions of this process."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def to_host(self, view: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
+        """The values of a buffer view, in its own memory."""
+        return HostBuffer(None, self._device, view, kind).host_view()
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> Any:
+        """A buffer view with a copy of `array` in memory of IREE's own."""
+        return hal.start().copied(array)
+
+    def changed(
+        self, view: Any, kind: ArrayType, function: Callable[[np.ndarray[Any, Any]], Any]
+    ) -> Any:
+        """A buffer view with a copy of the values that the function has changed in place."""
+        copy = self.from_host(self.to_host(view, kind))
+        shape, dtype = kind
+        raw = writable(np.asarray(copy.map()))
+        function(raw[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape))
+        return copy
 
 
 def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from xpr.runtimes import hal
-from xpr.runtimes.base import Device, HostCall, type_str
-from xpr.runtimes.host import HostBuffer, writable
+from xpr.runtimes.base import ArrayType, HostCall, type_str
 
 MODULE_NAME = "xpr"
 
@@ -23,20 +22,49 @@ class HostCallError(RuntimeError):
 
 
 class Raised(threading.local):
-    """The exception that a host function raised in this thread, until the caller takes it."""
+    """The exception that a host function raised in this thread, until the program has ended."""
 
     error: BaseException | None = None
 
-    def take(self) -> BaseException | None:
-        """The exception since the last call, which is forgotten; None if there was none."""
-        error, self.error = self.error, None
-        return error
+    def call(self, run: Callable[..., Any], *operands: Any) -> Any:
+        """`run(*operands)`, which runs the program; raises what a host function has raised.
+
+        What IREE raises then carries only the text of that exception.
+        """
+        try:
+            return run(*operands)
+        except Exception:
+            error, self.error = self.error, None
+            if error is None:
+                raise
+        try:
+            raise error
+        finally:
+            del error  # else it would hold this frame, and the frame the operands
+
+
+class Memory(Protocol):
+    """The memory of the device that runs the program."""
+
+    def to_host(self, view: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
+        """The values of a buffer view."""
+        ...
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> Any:
+        """A buffer view with a copy of `array`."""
+        ...
+
+    def changed(
+        self, view: Any, kind: ArrayType, function: Callable[[np.ndarray[Any, Any]], Any]
+    ) -> Any:
+        """A buffer view with a copy of the values that the function has changed."""
+        ...
 
 
 class HostCallModule:
     """The VM module that offers the host functions of one executable."""
 
-    def __init__(self, calls: Sequence[HostCall], device: Device) -> None:
+    def __init__(self, calls: Sequence[HostCall], memory: Memory) -> None:
         names = [c.symbol for c in calls]
         if len(set(names)) != len(names):
             raise ValueError(f"host calls need distinct symbols, got {', '.join(names)}")
@@ -48,30 +76,25 @@ class HostCallModule:
         for call in calls:
             results = "r" * len(call.outputs) or "v"
             convention = f"0{'r' * len(call.inputs) or 'v'}_{results}"
-            self._interface.export(call.symbol, convention, _entry(call, device, self.raised))
+            self._interface.export(call.symbol, convention, _entry(call, memory, self.raised))
         self.vm_module = self._interface.create()
 
 
-def _entry(call: HostCall, device: Device, raised: Raised) -> Callable[..., Any]:
+def _entry(call: HostCall, memory: Memory, raised: Raised) -> Callable[..., Any]:
     """The function that IREE calls: from references to arrays, and back."""
     buffer_view = hal.start().BufferView
-    function, inputs, outputs = call.function, call.inputs, call.outputs
+    function, inputs = call.function, call.inputs
 
     def entry(_: Any, *refs: Any) -> Any:
         try:
-            arrays = [
-                HostBuffer(None, device, ref.deref(buffer_view), kind).host_view()
-                for ref, kind in zip(refs, inputs, strict=True)
-            ]
+            views = [ref.deref(buffer_view) for ref in refs]
             if call.in_place:
-                return _changed_copy(function, arrays[0])
+                return memory.changed(views[0], inputs[0], function).ref
+            arrays = [memory.to_host(v, kind) for v, kind in zip(views, inputs, strict=True)]
+            for a in arrays:
+                a.setflags(write=False)
             values = _as_list(function(*arrays), call)
-            given = []
-            for i in range(len(outputs)):
-                # Popped, so that the buffer holds the only reference to an array that the
-                # function does not keep: then it need not be copied.
-                buffer = HostBuffer(_checked(values.pop(0), call, i), device)
-                given.append(buffer.private_view().ref)
+            given = [memory.from_host(_checked(x, call, i)).ref for i, x in enumerate(values)]
         except BaseException as error:
             # IREE passes on the text only; the executable raises the exception itself.
             raised.error = error
@@ -79,14 +102,6 @@ def _entry(call: HostCall, device: Device, raised: Raised) -> Callable[..., Any]
         return given[0] if len(given) == 1 else tuple(given) if given else None
 
     return entry
-
-
-def _changed_copy(function: Callable[..., Any], array: np.ndarray[Any, Any]) -> Any:
-    """A reference to a copy of `array`, in memory of IREE's own, that the function has changed."""
-    view = hal.start().copied(array)
-    memory = writable(np.asarray(view.map()))
-    function(memory[: array.nbytes].view(array.dtype).reshape(array.shape))
-    return view.ref
 
 
 def _as_list(values: Any, call: HostCall) -> list[Any]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from tests.op_row import OpRow
 
-_GPUS = ("vulkan", "cuda", "rocm", "metal")
-
 
 @dataclass(frozen=True)
 class Gap:
@@ -39,16 +37,11 @@ class Gap:
         )
 
 
-_ON_THE_HOST = "computed by LAPACK in this process; there is no portable form yet"
 _COMPLEX = "its results are complex, which IREE's interpreter neither loads nor stores"
 _DENORMAL = "2**-127 of float8_e8m0fnu is denormal in float32, and counts as 0"
 _CRASH = "on rocm IREE's compiler ends the process for floats"
 
 GAPS: tuple[Gap, ...] = (
-    *(
-        Gap(name, _GPUS, _ON_THE_HOST)
-        for name in ("eig", "geqp3", "hessenberg", "qr_pivoted", "schur", "tridiagonal")
-    ),
     *(Gap(name, ("vmvx",), _COMPLEX) for name in ("complex", "conj", "eig", "fft")),
     Gap(
         "convert_element_type",

@@ -170,7 +170,7 @@ def pure_callback(
 
     Derivatives need a `custom_jvp` around the call: `grad` and `jvp` raise ValueError. What the
     function raises arrives at the caller. Raises TypeError or ValueError for results of other types
-    or shapes, NotImplementedError where a program cannot call Python: on GPUs and when exported.
+    or shapes, NotImplementedError when exported, since such a program cannot call Python.
 
     >>> import numpy as np
     >>> import xpr, xpr.numpy as jnp

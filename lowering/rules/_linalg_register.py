@@ -18,9 +18,13 @@ def register_linalg(
     on_host: Callable[..., Any],
     loop: Callable[..., Any] | None,
     work: float,
+    *,
+    prefers_host: bool = False,
 ) -> None:
-    """`on_host` where the target has host calls, else `loop`, a function of tracers.
+    """`on_host` where the target has the host's libraries, else `loop`, a function of tracers.
 
+    Devices with memory of their own call the host only where there is no loop, or with
+    `prefers_host`: for loops that take longer to compile than most matrices to be computed there.
     `work` is about the number of multiplications and additions per element of the greatest result
     and column of the first operand.
     """
@@ -31,7 +35,8 @@ def register_linalg(
         if any(v.aval.size == 0 for v in operands):
             return _of_empty(ctx, functools.partial(on_host, **params), operands)
         ctx.module.flops += work * operands[0].shape[-1] * max(a.size for a in outs)
-        if ctx.target.host_calls:
+        call = ctx.target.host_calls if loop is None or prefers_host else ctx.target.host_libraries
+        if call:
             function = functools.partial(on_host, **params)
             types = [(a.shape, a.dtype) for a in outs]
             return ctx.module.host_call(ctx, name, function, operands, types)

@@ -72,7 +72,7 @@ def _dot_general_lower(
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
     # One flop per result is counted for every equation.
     ctx.module.flops += (2.0 * k - 1) * batch * m * n
-    if ctx.target.host_calls and wide.name in _BY_HOST and min(m, n, k) >= 64:
+    if ctx.target.host_libraries and wide.name in _BY_HOST and min(m, n, k) >= 64:
         if batch * m * n * k >= _HOST_WORK:
             function = functools.partial(
                 dot_general_p.reference,

@@ -24,7 +24,7 @@ def _fft_lower(
         return ctx.constant(0, out.dtype, out.shape)
     # The usual count of operations of a transform of n complex numbers: 5 n log2(n).
     ctx.module.flops += 5 * max(x.aval.size, out.size) * math.log2(math.prod(fft_lengths) + 1)
-    if ctx.target.host_calls:
+    if ctx.target.host_libraries:
         in_place = fft_type in (FftType.FFT, FftType.IFFT)
         function = functools.partial(fft_in_place if in_place else fft_on_host, **params)
         types = [(out.shape, out.dtype)]

@@ -123,7 +123,7 @@ def _reduction(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRul
         kind = dtypes.kind(x.dtype)
         if kind == "c" and op in ("maximum", "minimum"):
             return _complex_extremum(ctx, x, op, start, axes)
-        small = x.aval.size <= _SMALL or not ctx.target.host_calls
+        small = x.aval.size <= _SMALL or not ctx.target.host_libraries
         if x.dtype == np.complex128 and op == "add" and small:
             # There is no constant of this type to start from: it would be made by a dispatch, which
             # IREE may leave where there can be none, and then ends the process. By parts, long sums

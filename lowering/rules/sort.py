@@ -47,7 +47,7 @@ def _sort_lower(
         codes = [c for key in operands[:num_keys] for c in _codes(ctx, key)]
         here = _places(ctx, codes, dimension, n)
         return [_pick(ctx, v, here, dimension) for v in operands]
-    if ctx.target.host_calls:
+    if ctx.target.host_libraries:
         function = functools.partial(_host_sort, dimension=dimension, num_keys=num_keys)
         types = [(v.shape, v.dtype) for v in operands]
         return ctx.module.host_call(ctx, "sort", function, operands, types)
@@ -182,7 +182,7 @@ def _top_k_lower(ctx: LoweringContext, x: Value, *, k: int, axis: int) -> Sequen
     has_pairs = _has_short_codes(x.dtype) and "int64" not in ctx.target.missing_types
     if k <= _ROUNDS and has_pairs and x.aval.size <= np.iinfo(_I32).max:
         return _top_in_rounds(ctx, x, k, axis)
-    if ctx.target.host_calls:
+    if ctx.target.host_libraries:
         function = functools.partial(_host_top_k, k=k, axis=axis)
         types = [(a.shape, a.dtype) for a in (values, indices)]
         return ctx.module.host_call(ctx, "top_k", function, [x], types)

@@ -14,6 +14,7 @@ OVERRIDES: dict[str, Callable[..., Any]] = {}
 SPIRV = Target(
     name="spirv",
     base_flags=COMMON_FLAGS,
+    host_calls=True,
     donation=False,
     exact_sums=False,
     complex_select=False,

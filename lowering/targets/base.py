@@ -38,6 +38,9 @@ class Target:
     host_calls: bool = False
     """Whether a compiled program may call back into this Python process."""
 
+    host_memory: bool = False
+    """Whether programs compute in the host's memory: to call the host then costs no copies."""
+
     single_dispatch_loops: bool = False
     """Whether loops over small values may become one dispatch (`vector_loops.py`)."""
 
@@ -87,6 +90,11 @@ class Target:
 
     machine: Callable[[], str] | None = field(default=None, compare=False)
     """Names the machine a module is bound to, for targets that compile for the host only."""
+
+    @property
+    def host_libraries(self) -> bool:
+        """Whether the host's libraries may do what they do faster than compiled code."""
+        return self.host_calls and self.host_memory
 
     def flag_sets(self, hints: ProgramHints) -> list[FlagSet]:
         """Complete flag sets for a program with these hints, from best to plainest."""

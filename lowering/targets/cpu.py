@@ -78,6 +78,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         choose_flags=llvm_cpu_flag_sets,
         tiles_products=suits_data_tiling,
         host_calls=True,
+        host_memory=True,
         machine=_host_cpu if target_cpu == "host" else None,
     )
 

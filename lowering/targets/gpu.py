@@ -16,13 +16,13 @@ def _flags(device: str, *flags: str) -> FlagSet:
 def cuda_target(architecture: str = "sm_80") -> Target:
     """NVIDIA GPUs from `architecture` on."""
     flags = _flags("cuda", f"--iree-cuda-target={architecture}")
-    return Target(name="cuda", base_flags=flags, donation=False)
+    return Target(name="cuda", base_flags=flags, host_calls=True, donation=False)
 
 
 def rocm_target(architecture: str = "gfx942") -> Target:
     """AMD GPUs of one `architecture`."""
     flags = _flags("hip", f"--iree-rocm-target={architecture}")
-    return Target(name="rocm", base_flags=flags, donation=False)
+    return Target(name="rocm", base_flags=flags, host_calls=True, donation=False)
 
 
 cuda = cuda_target()

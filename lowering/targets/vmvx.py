@@ -26,6 +26,7 @@ vmvx = Target(
         "--iree-hal-local-target-device-backends=vmvx",
     ),
     host_calls=True,
+    host_memory=True,
     donation=False,
     # It neither loads nor stores complex numbers, converts no float16, and takes bfloat16 for 0.
     missing_types=frozenset({"complex64", "complex128", "float16", "bfloat16"}),

@@ -417,3 +417,22 @@ event.set()
 print(float(y[0]), float(waiting[-1][0]))
 """
     assert script(body) == "interrupted False\ninterrupted\n2.0 2.0\n"
+
+
+def test_functions_see_the_settings_of_the_caller() -> None:
+    seen: list[Any] = []
+
+    def look(x: Any) -> Any:
+        seen.append((x.dtype, xpr.config.enable_x64, threading.current_thread().name))
+        return np.asarray(x)
+
+    with xpr.enable_x64(True), override("async_dispatch", "always"):
+        shape = xpr.ShapeDtypeStruct((3,), "float64")
+        f = xpr.jit(lambda x: xpr.pure_callback(look, shape, x))
+        x = np.array([0.1, 0.2, 0.3])
+        np.testing.assert_array_equal(np.asarray(f(x)), x)
+    with override("async_dispatch", "always"):
+        g = xpr.jit(lambda x: xpr.pure_callback(look, xpr.ShapeDtypeStruct((3,), "float32"), x))
+        np.testing.assert_array_equal(np.asarray(g(x)), x.astype("float32"))
+    assert [(d, on) for d, on, _ in seen] == [(np.float64, True), (np.float32, False)]
+    assert all(name.startswith("xpr ") for *_, name in seen)

@@ -254,6 +254,25 @@ def override(name: str, value: Any) -> Iterator[None]:
             _refresh_trace_key()
 
 
+def own_settings() -> dict[str, Any]:
+    """What the current thread has overridden; for `with_settings` in another thread."""
+    return dict(state.__dict__)
+
+
+@contextmanager
+def with_settings(settings: dict[str, Any]) -> Iterator[None]:
+    """Overrides in the current thread what another one had; see `own_settings`."""
+    own = state.__dict__
+    before = dict(own)
+    own.clear()
+    own.update(settings)
+    try:
+        yield
+    finally:
+        own.clear()
+        own.update(before)
+
+
 config = Config()
 
 for _name in _SETTINGS:

@@ -93,8 +93,8 @@ def debug_callback(
     are passed as they are. Without a first argument the result is a function that takes the others,
     so that options do not mix with them: `debug.callback(ordered=True)(f, x)`.
 
-    Calls happen in the order in which the program makes them. Raises NotImplementedError where a
-    program cannot call Python: on GPUs and when exported.
+    Calls happen in the order in which the program makes them. Raises NotImplementedError
+    when exported, since such a program cannot call Python.
 
     >>> import xpr
     >>> def f(x):

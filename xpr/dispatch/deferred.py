@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core import source_info
-from xpr.core.config import state
+from xpr.core.config import own_settings, state, with_settings
 from xpr.runtimes.base import Executable
 from xpr.runtimes.queue import queue_of
 
@@ -25,7 +25,24 @@ class DeferredExecutable(Executable):
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         if state.async_dispatch == "never":
             return self.inner(buffers)
-        return queue_of(self.device).submit(self.inner, buffers, source_info.current())
+        inner = self.inner
+        if self.signature.host_calls:
+            inner = _WithSettings(inner, own_settings())
+        return queue_of(self.device).submit(inner, buffers, source_info.current())
+
+
+class _WithSettings(Executable):
+    """One call of a program whose functions see the settings of the thread that made the call."""
+
+    def __init__(self, inner: Executable, settings: dict[str, Any]) -> None:
+        self.signature = inner.signature
+        self.device = inner.device
+        self._inner = inner
+        self._settings = settings
+
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        with with_settings(self._settings):
+            return self._inner(buffers)
 
 
 def deferred(executable: Executable) -> Executable:
