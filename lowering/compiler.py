@@ -38,6 +38,7 @@ _WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
 _BRANCHES_REVISION = "branches copy 1"
 # The same for the barriers in shaders (`shader_barriers.py`).
 _BARRIERS_REVISION = "barriers 1"
+_FREES_REVISION = "frees nothing 1"
 
 _UNORDERED = (
     "a dispatch would read from shared memory what other invocations have yet to write, and no "
@@ -124,6 +125,8 @@ def _cache_key(job: _Job) -> bytes:
         parts.append(_BRANCHES_REVISION)
     if target.shaders:
         parts.append(_BARRIERS_REVISION)
+    if not _frees(job):
+        parts.append(_FREES_REVISION)
     for part in (*parts, job.text):
         data = part.encode()
         # The length before each part keeps different splits of the same bytes apart.
@@ -194,7 +197,12 @@ def _compile(job: _Job) -> _Outcome:
     diagnostics: list[Diagnostic] = []
     for flags in job.flag_sets:
         module, diagnostics = iree_api.compile_module(
-            job.text, flags, name=_TEXT_NAME, verify=job.verify, parallel=job.parallel
+            job.text,
+            flags,
+            name=_TEXT_NAME,
+            verify=job.verify,
+            parallel=job.parallel,
+            frees=_frees(job),
         )
         if module is not None:
             return _finished(module, job)
@@ -205,11 +213,21 @@ def _compile(job: _Job) -> _Outcome:
     # has gone: the module differs from the wanted one in nothing that matters.
     located = job.debug_text()
     module, diagnostics = iree_api.compile_module(
-        located, job.flag_sets[-1], name=_TEXT_NAME, verify=True, parallel=job.parallel
+        located,
+        job.flag_sets[-1],
+        name=_TEXT_NAME,
+        verify=True,
+        parallel=job.parallel,
+        frees=_frees(job),
     )
     if module is None:
         return _Failure(located, diagnostics)
     return _finished(module, job)
+
+
+def _frees(job: _Job) -> bool:
+    """Whether the program may free arrays while it runs."""
+    return job.target.host_memory or "optimization_barrier" not in job.text
 
 
 def _finished(module: bytes, job: _Job) -> _Outcome:

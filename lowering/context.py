@@ -142,8 +142,10 @@ class LoweringContext(Emitter):
 
     def dense(self, values: np.ndarray[Any, Any]) -> Value:
         """A small table written into the program."""
-        if values.dtype == _COMPLEX128:
-            return self._complex128(self.dense(values.real.copy()), self.dense(values.imag.copy()))
+        if values.dtype == _COMPLEX128 or (
+            values.dtype.kind == "c" and not self.target.whole_complex
+        ):
+            return self.complex(self.dense(values.real.copy()), self.dense(values.imag.copy()))
         out = self.assign(
             f"stablehlo.constant {dense_text(values)} : {tensor_type(values.shape, values.dtype)}",
             values.shape,
@@ -268,7 +270,7 @@ class LoweringContext(Emitter):
         a, b = self.match(on_true, on_false)
         if pred.shape and pred.shape != a.shape:
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
-        if a.dtype.kind == "c" and not self.target.complex_select:
+        if a.dtype.kind == "c" and not self.target.whole_complex:
             return self.by_parts(lambda x, y: self.select(pred, x, y), a, b)
         return self.assign(
             f"stablehlo.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
@@ -363,13 +365,17 @@ class LoweringContext(Emitter):
     def bitcast(self, x: Value, dtype: Any) -> Value:
         """The same bits as another type of the same width."""
         d = np.dtype(dtype)
-        return self.assign(
+        if d == x.dtype:
+            return x
+        out = self.assign(
             f"stablehlo.bitcast_convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
             x.shape,
             d,
             "bitcast",
             (x,),
         )
+        out.barred = x.barred
+        return out
 
     # ---- shapes
 

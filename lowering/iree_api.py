@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xpr.lowering.kept_memory import PHASE, TIDY, Mlir, free_nothing
+
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
 _STANDARD_PIPELINE = 0
@@ -49,6 +51,11 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "InvocationSetVerifyIR": (None, [_POINTER, ctypes.c_bool]),
     "InvocationParseSource": (ctypes.c_bool, [_POINTER, _POINTER]),
     "InvocationPipeline": (ctypes.c_bool, [_POINTER, ctypes.c_int]),
+    "InvocationSetCompileFromPhase": (None, [_POINTER, ctypes.c_char_p]),
+    "InvocationSetCompileToPhase": (None, [_POINTER, ctypes.c_char_p]),
+    "InvocationExportStealModule": (_POINTER, [_POINTER]),
+    "InvocationImportStealModule": (ctypes.c_bool, [_POINTER, _POINTER]),
+    "InvocationRunPassPipeline": (ctypes.c_bool, [_POINTER, ctypes.c_char_p]),
     "InvocationOutputVMBytecode": (_POINTER, [_POINTER, _POINTER]),
     "OutputOpenMembuffer": (_POINTER, [_OUT_POINTER]),
     "OutputMapMemory": (
@@ -88,6 +95,7 @@ class _Library:
         self.set_multithreading = self._dll.mlirContextEnableMultithreading
         self.set_multithreading.restype = None
         self.set_multithreading.argtypes = [_POINTER, ctypes.c_bool]
+        self.mlir = Mlir(self._dll)
         self.GlobalInitialize()
         self.process = os.getpid()
 
@@ -126,13 +134,20 @@ def is_loaded() -> bool:
 
 
 def compile_module(
-    text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool = True
+    text: str,
+    flags: Sequence[str],
+    *,
+    name: str,
+    verify: bool,
+    parallel: bool = True,
+    frees: bool = True,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    Safe to call from several threads.
+    Without ``frees`` the program frees only what nobody refers to (`kept_memory.py`). Safe
+    to call from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
@@ -143,14 +158,20 @@ def compile_module(
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(library, text, flags, name, verify, parallel)
+                result = _compile(library, text, flags, name, verify, parallel, frees)
                 _prepared.add(described)
                 return result
-    return _compile(library, text, flags, name, verify, parallel)
+    return _compile(library, text, flags, name, verify, parallel, frees)
 
 
 def _compile(
-    library: _Library, text: str, flags: Sequence[str], name: str, verify: bool, parallel: bool
+    library: _Library,
+    text: str,
+    flags: Sequence[str],
+    name: str,
+    verify: bool,
+    parallel: bool,
+    frees: bool,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
 
@@ -179,9 +200,8 @@ def _compile(
             )
         )
         module = None
-        if library.InvocationParseSource(invocation, source) and library.InvocationPipeline(
-            invocation, _STANDARD_PIPELINE
-        ):
+        run = _run if frees else _run_without_frees
+        if library.InvocationParseSource(invocation, source) and run(library, invocation):
             module = _output(library, invocation)
         return module, diagnostics
     finally:
@@ -190,6 +210,28 @@ def _compile(
         if source:
             library.SourceDestroy(source)
         library.SessionDestroy(session)
+
+
+def _run(library: _Library, invocation: int) -> bool:
+    return library.InvocationPipeline(invocation, _STANDARD_PIPELINE)
+
+
+def _run_without_frees(library: _Library, invocation: int) -> bool:
+    """As `_run`, in two steps; between them the program is changed."""
+    library.InvocationSetCompileToPhase(invocation, PHASE.encode())
+    if not _run(library, invocation):
+        return False
+    module = library.InvocationExportStealModule(invocation)
+    free_nothing(library.mlir, module)
+    if not library.InvocationImportStealModule(invocation, module):
+        return False
+    # What made only arrays that were freed unread is of no use now; the rest of the compile refuses
+    # dispatches that nobody makes.
+    if not library.InvocationRunPassPipeline(invocation, TIDY.encode()):
+        return False
+    library.InvocationSetCompileFromPhase(invocation, PHASE.encode())
+    library.InvocationSetCompileToPhase(invocation, b"end")
+    return _run(library, invocation)
 
 
 def _output(library: _Library, invocation: int) -> bytes:

@@ -258,17 +258,25 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
 def _scatter_rows(
     ctx: LoweringContext, operand: Value, places: Value, updates: Value, numbers: str, op: Combine
 ) -> Value:
-    scalar = ((), operand.dtype)
+    dtype = operand.dtype
+    # IREE does not compile the scattering of integers without a sign into what a loop carries.
+    held = np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
+
+    def combined(inner: LoweringContext, old: Value, new: Value) -> list[Value]:
+        found = op(inner, inner.bitcast(old, dtype), inner.bitcast(new, dtype))
+        return [inner.bitcast(found, held)]
+
     # The order of updates counts, so IREE is never told that the indices are unique.
-    return ctx.op1(
+    found = ctx.op1(
         "stablehlo.scatter",
-        [operand, places, updates],
+        [ctx.bitcast(operand, held), places, ctx.bitcast(updates, held)],
         operand.shape,
-        operand.dtype,
+        held,
         f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>, "
         "indices_are_sorted = false, unique_indices = false",
-        [ctx.region([scalar, scalar], lambda inner, old, new: [op(inner, old, new)])],
+        [ctx.region([((), held), ((), held)], combined)],
     )
+    return ctx.bitcast(found, dtype)
 
 
 def _masked(ctx: LoweringContext, problem: _Problem, neutral: Any) -> _Problem:

@@ -15,17 +15,40 @@ from xpr.lowering.rules.cumulative import Scan, by_doubling
 from xpr.lowering.small_integers import is_small
 from xpr.lowering.targets._spirv import OVERRIDES
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
-from xpr.primitives.elementwise import rem_p
+from xpr.primitives.elementwise import div_p, rem_p
 from xpr.primitives.integer import clz_p
 
-_U32 = np.dtype(np.uint32)
+_I32, _U32 = np.dtype(np.int32), np.dtype(np.uint32)
+
+
+def _div_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
+    """By division with a sign: IREE does not compile the other one where an invocation has one
+    element, which is then a vector.
+
+    What fits into 31 bits has the same quotient. Otherwise that of half of `x` is half of it, to
+    the next lower number, as in section 9-3 of Warren's "Hacker's Delight"; and if the upper bit
+    of `y` is set, it is 0 or 1. Division by 0 gives ones only, as elsewhere.
+    """
+    if dtypes.kind(x.dtype) != "u" or is_small(x.dtype):
+        return rules[div_p.name](ctx, x, y)
+    bits = 8 * x.dtype.itemsize
+    if bits < 32:
+        return ctx.convert(ctx.div(ctx.convert(x, _I32), ctx.convert(y, _I32)), x.dtype)
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    half = ctx.bitcast(ctx.binary("shift_right_logical", x, 1), signed)
+    divisor = ctx.bitcast(y, signed)
+    found = ctx.bitcast(ctx.binary("shift_left", ctx.div(half, divisor), 1), x.dtype)
+    rest = ctx.sub(x, ctx.mul(found, y))
+    found = ctx.add(found, ctx.convert(ctx.compare("GE", rest, y), x.dtype))
+    at_most_one = ctx.convert(ctx.compare("GE", x, y), x.dtype)
+    return ctx.select(ctx.compare("LT", divisor, 0), at_most_one, found)
 
 
 def _rem_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
-    """x - trunc(x / y) y: that of the least integer has the wrong sign."""
-    if dtypes.kind(x.dtype) != "i":
+    """x - trunc(x / y) y: the operation itself is wrong for the least integer."""
+    if dtypes.kind(x.dtype) not in "iu" or is_small(x.dtype):
         return rules[rem_p.name](ctx, x, y)
-    return ctx.sub(x, ctx.mul(ctx.div(x, y), y))
+    return ctx.sub(x, ctx.mul(_div_lower(ctx, x, y), y))
 
 
 def _clz_lower(ctx: LoweringContext, x: Value) -> Value:
@@ -62,6 +85,7 @@ def _cumprod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) 
 
 
 _RULES: dict[Primitive, LoweringRule] = {
+    div_p: _div_lower,
     rem_p: _rem_lower,
     clz_p: _clz_lower,
     cumsum_p: _cumsum_lower,

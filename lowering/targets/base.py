@@ -53,8 +53,9 @@ class Target:
     exact_sums: bool = True
     """Whether the device's own compiler leaves sums of floats in the order they are written in."""
 
-    complex_select: bool = True
-    """Whether a choice between complex numbers compiles; else it is made for each part."""
+    whole_complex: bool = True
+    """Whether choices between complex numbers, and tables of them, compile; else both are made of
+    their parts."""
 
     rounds_to_bfloat16: bool = True
     """Whether the compiler converts all types to bfloat16; else that is integer arithmetic."""

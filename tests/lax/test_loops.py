@@ -10,6 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import lax
+from xpr.core.config import override
 from xpr.test_util import check_grads
 
 
@@ -574,3 +575,30 @@ def test_values_that_a_step_reads_in_vain(vain: str, dtype: str) -> None:
 
     found = xpr.jit(all_of_it)(jnp.arange(4.0), 3)
     np.testing.assert_array_equal(found[2], np.arange(4) / 16)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+@pytest.mark.parametrize("how", ["add", "max", "min", "set"])
+def test_updates_of_unsigned_integers_in_loops(dtype: str, how: str) -> None:
+    with override("enable_x64", True):
+        top = int(np.iinfo(dtype).max)
+        x = np.array([1, top - 2, top // 2, 5], dtype)
+        places = np.array([0, 1, 1, 3, 9], np.int32)
+        updates = np.array([top, 3, top - 1, top // 2 + 1, 1], dtype)
+
+        def step(_: int, v: Any) -> Any:
+            return getattr(v.at[places], how)(updates + v[0])
+
+        found = xpr.jit(lambda v: lax.fori_loop(0, 3, step, v))(x)
+        expected = x.copy()
+        for _ in range(3):
+            old = expected[0]
+            for place, u in zip(places[:4], updates[:4], strict=True):
+                new, held = int(u) + int(old) & top, int(expected[place])
+                expected[place] = {
+                    "add": held + new & top,
+                    "max": max(held, new),
+                    "min": min(held, new),
+                    "set": new,
+                }[how]
+        np.testing.assert_array_equal(found, expected)

@@ -84,10 +84,11 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
     original = iree_api.compile_module
 
     def counted(
-        text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool
+        text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool, frees: bool
     ) -> tuple[bytes | None, list[Diagnostic]]:
         made.append((text, tuple(flags), verify))
-        return original(text, flags, name=name, verify=verify, parallel=parallel)
+        options = {"verify": verify, "parallel": parallel, "frees": frees}
+        return original(text, flags, name=name, **options)
 
     monkeypatch.setattr(iree_api, "compile_module", counted)
     return made

@@ -19,6 +19,8 @@ import xpr
 import xpr.numpy as xnp
 from tests.harness import run_compiled
 from tests.lowering.vulkan_util import UPDATE_IN_A_LOOP, compile_on, run_on, vulkan_device
+from xpr import lax
+from xpr.core.config import override
 from xpr.core.errors import CompileError
 from xpr.runtimes.base import Device
 
@@ -181,3 +183,50 @@ def test_integers_as_bfloat16_give_no_shader(software: Device) -> None:
     """
     with pytest.raises(RuntimeError, match="vkCreateComputePipelines"):
         run_on(software, body, [x], like)
+
+
+@pytest.mark.parametrize("operation", ["divide", "remainder"])
+def test_division_without_a_sign_of_eight_elements(device: Device, operation: str) -> None:
+    x, y = np.full(8, 9, np.uint32), np.full(8, 4, np.uint32)
+    line = f"%r = stablehlo.{operation} %a0, %a1 : tensor<8xui32>"
+    with pytest.raises(CompileError, match="bitwidth emulation is not implemented"):
+        run_on(device, f"{line}\n%r", [x, y], x)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_quotients_without_a_sign(device: Device, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    ends = [0, 1, 2, 3, 7, info.max, info.max - 1, info.max // 2, info.max // 2 + 1]
+    rng = np.random.default_rng(5)
+    some = rng.integers(0, info.max, 20, dtype=dtype, endpoint=True)
+    special = np.array(ends, dtype)
+    x, y = (v.ravel() for v in np.meshgrid(np.concatenate([special, some]), special[1:]))
+    with override("enable_x64", True):
+        f = xpr.jit(lambda a, b: (lax.div(a, b), lax.rem(a, b)))
+        quotient, rest = f(*xpr.device_put([x, y], device))
+    np.testing.assert_array_equal(quotient, x // y)
+    np.testing.assert_array_equal(rest, x % y)
+
+
+def test_a_table_of_complex_numbers_does_not_compile(device: Device) -> None:
+    x = np.eye(3, dtype=np.complex64)
+    table = f'"0x{x.tobytes().hex().upper()}"'
+    v = "tensor<3x3xcomplex<f32>>"
+    body = f"%c = stablehlo.constant dense<{table}> : {v}\n%r = stablehlo.add %a0, %c : {v}\n%r"
+    with pytest.raises(CompileError, match=r"failed to legalize operation 'arith\.constant'"):
+        run_on(device, body, [x], x)
+
+
+def test_tables_of_complex_numbers(device: Device) -> None:
+    a = np.array([[3, 0], [1 + 1j, 2]], np.complex64)
+    b = np.array([[1j], [2]], np.complex64)
+
+    def solve(a: Any, b: Any) -> Any:
+        # Its lowering has an identity matrix as a table.
+        return lax.linalg.triangular_solve(
+            a, b, left_side=True, lower=True, conjugate_a=True, transpose_a=True, unit_diagonal=True
+        )
+
+    found = xpr.jit(solve)(*xpr.device_put([a, b], device))
+    unit = np.array([[1, 0], [1 + 1j, 1]], np.complex64)
+    np.testing.assert_allclose(found, np.linalg.solve(unit.conj().T, b), rtol=1e-6)
