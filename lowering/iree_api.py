@@ -12,11 +12,13 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.lowering.kept_memory import PHASE, TIDY, Mlir, free_nothing
+from xpr.lowering.kept_memory import PHASE, TIDY, free_nothing
+from xpr.lowering.mlir_api import Mlir
+from xpr.lowering.wide_arguments import widen_arguments
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -201,7 +203,11 @@ def _compile(
         )
         module = None
         run = _run if frees else _run_without_frees
-        if library.InvocationParseSource(invocation, source) and run(library, invocation):
+        if (
+            library.InvocationParseSource(invocation, source)
+            and run(library, invocation)
+            and _change(library, invocation, widen_arguments)
+        ):
             module = _output(library, invocation)
         return module, diagnostics
     finally:
@@ -216,14 +222,19 @@ def _run(library: _Library, invocation: int) -> bool:
     return library.InvocationPipeline(invocation, _STANDARD_PIPELINE)
 
 
+def _change(library: _Library, invocation: int, change: Callable[[Mlir, int], None]) -> bool:
+    """Changes the program in place, where the compile has come to; whether it is still one."""
+    module = library.InvocationExportStealModule(invocation)
+    change(library.mlir, module)
+    return library.InvocationImportStealModule(invocation, module)
+
+
 def _run_without_frees(library: _Library, invocation: int) -> bool:
     """As `_run`, in two steps; between them the program is changed."""
     library.InvocationSetCompileToPhase(invocation, PHASE.encode())
     if not _run(library, invocation):
         return False
-    module = library.InvocationExportStealModule(invocation)
-    free_nothing(library.mlir, module)
-    if not library.InvocationImportStealModule(invocation, module):
+    if not _change(library, invocation, free_nothing):
         return False
     # What made only arrays that were freed unread is of no use now; the rest of the compile refuses
     # dispatches that nobody makes.

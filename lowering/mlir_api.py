@@ -1,0 +1,140 @@
+"""The few functions of MLIR that change a program half way through a compile.
+
+They are those of MLIR's C interface (`mlir-c/IR.h`, `mlir-c/BuiltinTypes.h`), in the compiler's
+library. Its handles are structures of one pointer, which are passed as pointers are.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from typing import Any
+
+_POINTER = ctypes.c_void_p
+_INDEX = ctypes.c_ssize_t
+
+
+class _Text(ctypes.Structure):
+    """`MlirStringRef`."""
+
+    _fields_ = (("data", ctypes.c_char_p), ("length", ctypes.c_size_t))
+
+
+class _State(ctypes.Structure):
+    """`MlirOperationState`: an operation that is to be made."""
+
+    _fields_ = (
+        ("name", _Text),
+        ("location", _POINTER),
+        ("n_results", _INDEX),
+        ("results", ctypes.POINTER(_POINTER)),
+        ("n_operands", _INDEX),
+        ("operands", ctypes.POINTER(_POINTER)),
+        ("n_regions", _INDEX),
+        ("regions", _POINTER),
+        ("n_successors", _INDEX),
+        ("successors", _POINTER),
+        ("n_attributes", _INDEX),
+        ("attributes", _POINTER),
+        ("infers_types", ctypes.c_bool),
+    )
+
+
+_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "OperationGetContext": (_POINTER, [_POINTER]),
+    "OperationGetLocation": (_POINTER, [_POINTER]),
+    "OperationGetName": (_POINTER, [_POINTER]),
+    "OperationGetNumRegions": (_INDEX, [_POINTER]),
+    "OperationGetFirstRegion": (_POINTER, [_POINTER]),
+    "OperationGetNumOperands": (_INDEX, [_POINTER]),
+    "OperationGetOperand": (_POINTER, [_POINTER, _INDEX]),
+    "OperationSetOperand": (None, [_POINTER, _INDEX, _POINTER]),
+    "OperationGetResult": (_POINTER, [_POINTER, _INDEX]),
+    "OperationGetNumSuccessors": (_INDEX, [_POINTER]),
+    "OperationGetSuccessor": (_POINTER, [_POINTER, _INDEX]),
+    "OperationGetBlock": (_POINTER, [_POINTER]),
+    "OperationGetNextInBlock": (_POINTER, [_POINTER]),
+    "OperationCreate": (_POINTER, [ctypes.POINTER(_State)]),
+    "OperationCreateParse": (_POINTER, [_POINTER, _Text, _Text]),
+    "OperationStateAddResults": (
+        None,
+        [ctypes.POINTER(_State), _INDEX, ctypes.POINTER(_POINTER)],
+    ),
+    "OperationStateAddOperands": (
+        None,
+        [ctypes.POINTER(_State), _INDEX, ctypes.POINTER(_POINTER)],
+    ),
+    "OperationDestroy": (None, [_POINTER]),
+    "RegionGetNextInOperation": (_POINTER, [_POINTER]),
+    "RegionGetFirstBlock": (_POINTER, [_POINTER]),
+    "BlockGetNextInRegion": (_POINTER, [_POINTER]),
+    "BlockGetFirstOperation": (_POINTER, [_POINTER]),
+    "BlockGetTerminator": (_POINTER, [_POINTER]),
+    "BlockGetNumArguments": (_INDEX, [_POINTER]),
+    "BlockGetArgument": (_POINTER, [_POINTER, _INDEX]),
+    "BlockInsertArgument": (_POINTER, [_POINTER, _INDEX, _POINTER, _POINTER]),
+    "BlockEraseArgument": (None, [_POINTER, ctypes.c_uint]),
+    "BlockInsertOwnedOperation": (None, [_POINTER, _INDEX, _POINTER]),
+    "BlockInsertOwnedOperationBefore": (None, [_POINTER, _POINTER, _POINTER]),
+    "IdentifierStr": (_Text, [_POINTER]),
+    "IntegerTypeGet": (_POINTER, [_POINTER, ctypes.c_uint]),
+    "TypeEqual": (ctypes.c_bool, [_POINTER, _POINTER]),
+    "ValueGetType": (_POINTER, [_POINTER]),
+    "ValueReplaceAllUsesOfWith": (None, [_POINTER, _POINTER]),
+}
+
+
+class Mlir:
+    """MLIR's functions in the compiler's library, without their common prefix."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        for name, (result, arguments) in _FUNCTIONS.items():
+            function = library[f"mlir{name}"]
+            function.restype, function.argtypes = result, arguments
+            setattr(self, name, function)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"the function mlir{name} is not declared")
+
+    def name(self, operation: int) -> str:
+        """The name of an operation, such as `func.return`."""
+        text = self.IdentifierStr(self.OperationGetName(operation))
+        return ctypes.string_at(text.data, text.length).decode()
+
+    def blocks(self, operation: int) -> Iterator[int]:
+        """The blocks in the regions of an operation."""
+        region = self.OperationGetFirstRegion(operation)
+        while region:
+            block = self.RegionGetFirstBlock(region)
+            while block:
+                following = self.BlockGetNextInRegion(block)
+                yield block
+                block = following
+            region = self.RegionGetNextInOperation(region)
+
+    def operations(self, operation: int) -> Iterator[int]:
+        """The operations in the blocks of another one, which may be taken out on the way."""
+        for block in self.blocks(operation):
+            inner = self.BlockGetFirstOperation(block)
+            while inner:
+                following = self.OperationGetNextInBlock(inner)
+                yield inner
+                inner = following
+
+    def parsed(self, near: int, text: str) -> int:
+        """A new operation without operands, in the context of another one."""
+        source = text.encode()
+        context = self.OperationGetContext(near)
+        made = self.OperationCreateParse(context, _Text(source, len(source)), _Text(b"", 0))
+        if not made:
+            raise RuntimeError(f"the compiler does not know {text}")
+        return made
+
+    def unary(self, name: str, operand: int, result_type: int, near: int) -> int:
+        """A new operation of one operand and one result, at the location of another one."""
+        data = name.encode()
+        state = _State(name=_Text(data, len(data)), location=self.OperationGetLocation(near))
+        # MLIR gives back the memory of these lists, so it has to be MLIR's own.
+        self.OperationStateAddResults(ctypes.byref(state), 1, (_POINTER * 1)(result_type))
+        self.OperationStateAddOperands(ctypes.byref(state), 1, (_POINTER * 1)(operand))
+        return self.OperationCreate(ctypes.byref(state))
