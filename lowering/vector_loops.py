@@ -57,7 +57,8 @@ def _memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
 def _flat(ctx: LoweringContext, x: Value) -> Value:
     """`x` as a flat array of a type that registers are read from."""
     if x.dtype == I1:
-        x = ctx.convert(x, _MEMORY_BYTE)
+        # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
+        x = ctx.barrier(ctx.convert(x, _MEMORY_BYTE))
         flat = ctx.reshape(x, (math.prod(x.shape),))
         return _renamed(flat, I1)
     dtype = x.dtype
