@@ -608,20 +608,17 @@ def test_a_small_loop_over_booleans_in_a_branch() -> None:
     def loop(u: Any, k: Any, s: Any) -> Any:
         def step(carry: Any, _: Any) -> Any:
             a, w = carry
-            h = a.astype(jnp.int32).sum() % k
+            h = (a.astype(jnp.int32).sum() + 1) % k
             return (jnp.broadcast_to(h > 0, (3,)), jnp.broadcast_to(h > 1, (3, 4))), w
 
-        return lax.scan(step, (u, s), None, length=3)
+        return lax.scan(step, (u, s), None, length=3)[0]
 
-    def choose(u: Any, k: Any, s: Any) -> Any:
-        return lax.cond(u[0], lambda *v: ((v[0], v[2]), jnp.stack([v[2]] * 3)), loop, u, k, s)
-
-    u, s = np.array([False, True, True]), np.eye(3, 4) > 0
-    (a, w), ys = xpr.jit(choose)(u, 2, s)
-    # The sums are 2, then 0, then 0: all remainders are 0.
-    np.testing.assert_array_equal(a, [False] * 3)
-    np.testing.assert_array_equal(w, np.zeros((3, 4), bool))
-    np.testing.assert_array_equal(ys, np.stack([s, s & False, s & False]))
-    (a, w), ys = xpr.jit(choose)(~u, 2, s)
+    f = xpr.jit(lambda u, k, s: lax.cond(u.any(), lambda u, k, s: (u, s), loop, u, k, s))
+    u, s = np.zeros(3, bool), np.eye(3, 4) > 0
+    a, w = f(u, np.int32(3), s)
+    # The remainders are those of 1, 4 and 4.
     np.testing.assert_array_equal(a, ~u)
-    np.testing.assert_array_equal(ys, np.stack([s] * 3))
+    np.testing.assert_array_equal(w, np.zeros((3, 4), bool))
+    a, w = f(~u, np.int32(3), s)
+    np.testing.assert_array_equal(a, ~u)
+    np.testing.assert_array_equal(w, s)
