@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -72,3 +74,44 @@ def test_an_argument_called_platform_is_the_function_s_own() -> None:
     assert len(own.lower(x, platform=x).in_avals[1]) == 1
     with pytest.raises(ValueError, match=r"unknown target .nonesuch."):
         xpr.jit(lambda x: x * 2).lower(x, platform="nonesuch")
+
+
+_SCATTER = """
+module @m {
+  func.func public @main(%x: tensor<4x3xcomplex<f32>>, %k: tensor<2x1xi32>,
+                         %u: tensor<2x3xcomplex<f32>>) -> tensor<3x3xcomplex<f32>> {
+    %s = stablehlo.slice %x [1:4, 0:3] : (tensor<4x3xcomplex<f32>>) -> tensor<3x3xcomplex<f32>>
+    %r = "stablehlo.scatter"(%s, %k, %u) <{
+      scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+        inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
+      indices_are_sorted = false, unique_indices = false}> ({
+      ^bb0(%a: tensor<complex<f32>>, %b: tensor<complex<f32>>):
+        %c = stablehlo.add %a, %b : tensor<complex<f32>>
+        stablehlo.return %c : tensor<complex<f32>>
+    }) : (tensor<3x3xcomplex<f32>>, tensor<2x1xi32>, tensor<2x3xcomplex<f32>>)
+      -> tensor<3x3xcomplex<f32>>
+    return %r : tensor<3x3xcomplex<f32>>
+  }
+}"""
+
+
+def test_a_scatter_into_a_slice_of_complex_numbers_ends_the_compiler() -> None:
+    """When this fails, IREE compiles it, and the copy in `lowering/rules/scatter.py` can go."""
+    script = (
+        "import sys; from xpr.lowering import iree_api;"
+        "from xpr.lowering.flags import ProgramHints; from xpr.lowering.targets import get_target;"
+        "flags = get_target('cuda').flag_sets(ProgramHints())[0];"
+        "iree_api.compile_module(sys.argv[1], flags, name='m', verify=False)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, _SCATTER], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode < 0
+
+
+@pytest.mark.parametrize("platform", ["cuda", "rocm", "metal", "vulkan"])
+def test_updates_of_a_slice_of_complex_numbers_compile(platform: str) -> None:
+    x, u = np.ones((4, 3), np.complex64), np.ones((2, 3), np.complex64)
+    places = np.array([0, 2])
+    f = xpr.jit(lambda x, u: x[1:].at[places].add(u))
+    assert f.lower(x, u, platform=platform).compile().memory_analysis()
