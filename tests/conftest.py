@@ -14,6 +14,7 @@ import pytest
 
 from xpr import config
 from xpr.runtimes import registry
+from xpr.runtimes.base import Device
 
 DEFAULT_RUNTIME = "cpu"
 TESTS = Path(__file__).parent
@@ -54,6 +55,12 @@ def skip_unless_usable(name: str) -> None:
         registry.devices(name)
     except RuntimeError as error:
         pytest.skip(f"runtime {name} is not usable here: {error}")
+
+
+def first_device(name: str) -> Device:
+    """The first device of a runtime; skips as `skip_unless_usable` does."""
+    skip_unless_usable(name)
+    return registry.devices(name)[0]
 
 
 @pytest.fixture(scope="session")

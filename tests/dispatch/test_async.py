@@ -18,9 +18,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import first_device
 from xpr.core.config import override
 from xpr.dispatch.deferred import DeferredExecutable
-from xpr.runtimes import registry
 from xpr.runtimes.cpu import CpuExecutable
 from xpr.runtimes.queue import LIMIT, PendingBuffer, queue_of
 
@@ -305,10 +305,7 @@ def test_sixteen_threads() -> None:
 
 
 def test_vulkan_programs_are_queued() -> None:
-    try:
-        device = registry.devices("vulkan")[0]
-    except RuntimeError as error:
-        pytest.skip(f"no Vulkan device here: {error}")
+    device = first_device("vulkan")
     f = xpr.jit(lambda x: (x * 2, x))
     x = xpr.device_put(np.arange(4.0), device)
     xpr.block_until_ready(f(x))

@@ -11,21 +11,16 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import first_device
 from xpr import lax
 from xpr.experimental import io_callback
-from xpr.runtimes import registry
 from xpr.tree_util import tree_map
-
-F32 = jnp.float32
 
 
 @pytest.fixture(scope="module")
 def device() -> xpr.Device:
     """The Vulkan device."""
-    try:
-        return registry.devices("vulkan")[0]
-    except RuntimeError as error:
-        pytest.skip(f"no vulkan device here: {error}")
+    return first_device("vulkan")
 
 
 def like(x: Any) -> Any:

@@ -10,6 +10,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import first_device
 from xpr.runtimes import registry
 
 
@@ -42,10 +43,7 @@ def test_every_device_tells_its_memory(platform: str) -> None:
 
 @pytest.mark.parametrize("platform", ["reference", "vulkan"])
 def test_the_memory_of_a_device_follows_its_arrays(platform: str) -> None:
-    try:
-        device = xpr.devices(platform)[0]
-    except RuntimeError as error:
-        pytest.skip(f"no {platform} device here: {error}")
+    device = first_device(platform)
 
     def used() -> int:
         stats = device.memory_stats()

@@ -11,18 +11,11 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import first_device
 from xpr.dispatch import compiled
-from xpr.runtimes import registry
 
 NAMES = ("cpu", "reference", "vmvx", "vulkan")
 OTHERS = NAMES[1:]
-
-
-def device_of(name: str) -> xpr.Device:
-    try:
-        return registry.devices(name)[0]
-    except RuntimeError as error:
-        pytest.skip(f"no {name} device here: {error}")
 
 
 def same(x: xpr.Array, want: Any, device: xpr.Device) -> None:
@@ -32,7 +25,7 @@ def same(x: xpr.Array, want: Any, device: xpr.Device) -> None:
 
 @pytest.mark.parametrize(("source", "goal"), list(itertools.permutations(NAMES, 2)))
 def test_moves_between_runtimes(source: str, goal: str) -> None:
-    here, there = device_of(source), device_of(goal)
+    here, there = first_device(source), first_device(goal)
     values = [
         np.arange(6, dtype="float32").reshape(2, 3),
         np.zeros((0, 3), "int32"),
@@ -60,7 +53,7 @@ def test_moves_between_runtimes(source: str, goal: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_programs_follow_their_operands(name: str) -> None:
-    device = device_of(name)
+    device = first_device(name)
     scale = jnp.array([2.0, 3.0])  # closed over: on the CPU
     table = xpr.device_put(np.array([5.0, 6.0]), xpr.devices("cpu")[0])
 
@@ -86,7 +79,7 @@ def test_programs_follow_their_operands(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_operations_outside_jit(name: str) -> None:
-    device = device_of(name)
+    device = first_device(name)
     x = xpr.device_put(np.array([1.0, 2.0, 4.0]), device)
     compiled.clear()
     for _ in range(2):
@@ -104,7 +97,7 @@ def test_operations_outside_jit(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_default_device(name: str) -> None:
-    device = device_of(name)
+    device = first_device(name)
     for choice in (device, name):
         with xpr.default_device(choice):
             made = [
@@ -137,7 +130,7 @@ def test_a_default_device_is_a_device_or_a_platform() -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_random_numbers_are_the_same_everywhere(name: str) -> None:
-    device = device_of(name)
+    device = first_device(name)
     key = xpr.random.key(7)
     there = xpr.device_put(key, device)
     assert there.devices() == {device}
@@ -153,7 +146,7 @@ def test_random_numbers_are_the_same_everywhere(name: str) -> None:
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_donated_arrays_are_gone(name: str) -> None:
-    device = device_of(name)
+    device = first_device(name)
     x = xpr.device_put(np.ones(4, "float32"), device)
     with xpr.default_device(device):
         out = xpr.jit(lambda v: v + 1, donate_argnums=0)(x)
@@ -165,7 +158,7 @@ def test_donated_arrays_are_gone(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_donated_array_may_be_returned(name: str) -> None:
-    device = device_of(name)
+    device = first_device(name)
     x = xpr.device_put(np.arange(4.0), device)
     same_values, more = xpr.jit(lambda v: (v, v + 1), donate_argnums=0)(x)
     assert x.is_deleted()

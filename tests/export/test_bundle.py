@@ -18,6 +18,7 @@ import safetensors.numpy
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import first_device, skip_unless_usable
 from tests.export.bundles import (
     KEY,
     PARAMS,
@@ -433,10 +434,7 @@ def test_every_target_compiles():
 
 
 def test_vulkan_where_there_is_a_device():
-    try:
-        xpr.devices("vulkan")
-    except RuntimeError as error:
-        pytest.skip(f"no Vulkan device: {error}")
+    skip_unless_usable("vulkan")
 
     def f(x):
         return jnp.tanh(x @ W), x
@@ -558,10 +556,7 @@ def test_the_loader_keeps_the_updates_of_loops_on_vulkan(tmp_path: Path) -> None
 
 
 def test_a_vulkan_device_that_lacks_a_type(monkeypatch, tmp_path) -> None:
-    try:
-        (device, *_) = xpr.devices("vulkan")
-    except RuntimeError as error:
-        pytest.skip(f"no Vulkan device: {error}")
+    device = first_device("vulkan")
 
     def more(manifest, members):
         manifest["platforms"]["vulkan:device"]["needs"].append("float128")

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 
+from tests.conftest import first_device
 from xpr.dispatch.compiled import target_of
 from xpr.lowering.compiler import compile_stablehlo
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.types import tensor_type
-from xpr.runtimes import registry
 from xpr.runtimes.base import Device, ExecutableSignature
 
 Array = np.ndarray[Any, Any]
@@ -20,10 +19,7 @@ Array = np.ndarray[Any, Any]
 
 def vulkan_device() -> Device:
     """The first device; skips with the reason when there is none."""
-    try:
-        return registry.devices("vulkan")[0]
-    except RuntimeError as error:
-        pytest.skip(f"no Vulkan device: {error}")
+    return first_device("vulkan")
 
 
 UPDATE_IN_A_LOOP = """

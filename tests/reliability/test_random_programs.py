@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import xpr
+from tests.conftest import skip_unless_usable
 from xpr.core.config import override
 from xpr.runtimes import registry
 
@@ -38,10 +39,7 @@ def check(platform: str, number: int) -> None:
 @pytest.mark.parametrize("number", range(cases(8, 300)))
 @pytest.mark.parametrize("platform", ["cpu", "vulkan"])
 def test_random_programs(platform: str, number: int) -> None:
-    try:
-        registry.devices(platform)
-    except RuntimeError as error:
-        pytest.skip(f"no {platform} device here: {error}")
+    skip_unless_usable(platform)
     check(platform, number)
 
 

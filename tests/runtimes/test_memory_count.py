@@ -8,18 +8,15 @@ import threading
 import numpy as np
 import pytest
 
-from xpr.runtimes import hal, registry
-from xpr.runtimes.base import Device
+from tests.conftest import first_device
+from xpr.runtimes import hal
 from xpr.runtimes.hal_device import DeviceBuffer, HalDevice
 from xpr.runtimes.memory_count import Allocation, MemoryCount
 
 
 @pytest.fixture(scope="module")
 def device() -> HalDevice:
-    try:
-        found: Device = registry.devices("vulkan")[0]
-    except RuntimeError as error:
-        pytest.skip(f"no vulkan device here: {error}")
+    found = first_device("vulkan")
     assert isinstance(found, HalDevice)
     return found
 
