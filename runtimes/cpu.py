@@ -31,7 +31,7 @@ from xpr.runtimes.base import (
     type_str,
 )
 from xpr.runtimes.host import HostBuffer, HostMemory, host_copy, memory_of_the_host
-from xpr.runtimes.hostcalls import HostCallModule, Raised
+from xpr.runtimes.loading import load_module
 from xpr.runtimes.queue import check_donations, finish_all
 
 _PARALLEL_COST = 4e6
@@ -70,24 +70,12 @@ class CpuExecutable(Executable):
         """Loads the module into a context of its own."""
         shared = hal.start()
         hal_device, hal_module = self._queue.hal_device(self.parallel)
-        modules = [hal_module]
-        self._raised: Raised | None = None
-        if self.signature.host_calls:
-            calls = HostCallModule(self.signature.host_calls, HostMemory(self.device))
-            self._raised = calls.raised
-            modules.append(calls.vm_module)
-        module = shared.rt.VmModule.copy_buffer(shared.instance, self._vmfb)
-        context = shared.rt.VmContext(shared.instance, [*modules, module])
-        entry = self.signature.entry.rpartition(".")[2]
-        function = module.lookup_function(entry)
-        if function is None:
-            raise ValueError(
-                f"the module has no function {entry!r}, only {', '.join(module.function_names)}"
-            )
+        memory = HostMemory(self.device)
         # The parts of a call, ready to hand: a call must cost little more than IREE's own share.
-        self._context = context
-        self._function = function
-        self._invoke: Callable[[Any, Any, Any], None] = context.invoke
+        self._context, self._function, self._raised = load_module(
+            self._vmfb, self.signature, hal_module, memory
+        )
+        self._invoke: Callable[[Any, Any, Any], None] = self._context.invoke
         self._pack = shared.pack
         self._pack_context = shared.InvokeContext(hal_device)
         self._list = shared.rt.VmVariantList

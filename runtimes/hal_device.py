@@ -25,7 +25,7 @@ from xpr.runtimes.base import (
     deleted_error,
     type_str,
 )
-from xpr.runtimes.hostcalls import HostCallModule, Raised
+from xpr.runtimes.loading import load_module
 from xpr.runtimes.memory_count import Allocation, MemoryCount
 from xpr.runtimes.queue import queue_of
 
@@ -39,11 +39,11 @@ class DeviceBuffer(Buffer):
         self, view: Any, kind: ArrayType, device: HalDevice, allocation: Allocation | None = None
     ) -> None:
         self.view = view
-        if allocation is None:
-            allocation = Allocation(device.memory, math.prod(kind[0]) * kind[1].itemsize)
-        self._allocation: Allocation | None = allocation
         self._kind = kind
         self.device: Device = device
+        if allocation is None:
+            allocation = Allocation(device.memory, self.nbytes)
+        self._allocation: Allocation | None = allocation
         self._host: np.ndarray[Any, Any] | None = None
 
     @property
@@ -210,20 +210,9 @@ class HalExecutable(Executable):
         self._hal_device = device
         shared = hal.start()
         hal_device, hal_module = device.hal_device()
-        modules = [hal_module]
-        self._raised: Raised | None = None
-        if signature.host_calls:
-            calls = HostCallModule(signature.host_calls, device)
-            self._raised = calls.raised
-            modules.append(calls.vm_module)
-        module = shared.rt.VmModule.copy_buffer(shared.instance, vmfb)
-        self._context = shared.rt.VmContext(shared.instance, [*modules, module])
-        entry = signature.entry.rpartition(".")[2]
-        self._function = module.lookup_function(entry)
-        if self._function is None:
-            raise ValueError(
-                f"the module has no function {entry!r}, only {', '.join(module.function_names)}"
-            )
+        self._context, self._function, self._raised = load_module(
+            vmfb, signature, hal_module, device
+        )
         self._pack_context = shared.InvokeContext(hal_device)
 
     def __call__(self, buffers: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
