@@ -196,14 +196,7 @@ def _compile(job: _Job) -> _Outcome:
     _check_temporary_directory()
     diagnostics: list[Diagnostic] = []
     for flags in job.flag_sets:
-        module, diagnostics = iree_api.compile_module(
-            job.text,
-            flags,
-            name=_TEXT_NAME,
-            verify=job.verify,
-            parallel=job.parallel,
-            frees=_frees(job),
-        )
+        module, diagnostics = _attempt(job, job.text, flags, job.verify)
         if module is not None:
             return _finished(module, job)
     if job.debug_text is None:
@@ -212,17 +205,18 @@ def _compile(job: _Job) -> _Outcome:
     # this time, then an outside cause (Ctrl-C killed the linker, which is a process of its own)
     # has gone: the module differs from the wanted one in nothing that matters.
     located = job.debug_text()
-    module, diagnostics = iree_api.compile_module(
-        located,
-        job.flag_sets[-1],
-        name=_TEXT_NAME,
-        verify=True,
-        parallel=job.parallel,
-        frees=_frees(job),
-    )
+    module, diagnostics = _attempt(job, located, job.flag_sets[-1], verify=True)
     if module is None:
         return _Failure(located, diagnostics)
     return _finished(module, job)
+
+
+def _attempt(
+    job: _Job, text: str, flags: FlagSet, verify: bool
+) -> tuple[bytes | None, list[Diagnostic]]:
+    return iree_api.compile_module(
+        text, flags, name=_TEXT_NAME, verify=verify, parallel=job.parallel, frees=_frees(job)
+    )
 
 
 def _frees(job: _Job) -> bool:

@@ -120,8 +120,9 @@ class LoweringContext(Emitter):
     def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
         """A tensor filled with one number."""
         if dtype == _COMPLEX128:
+            # IREE has none of 128-bit elements: a splat is refused.
             z = complex(np.asarray(value, dtype))
-            return self._complex128(
+            return self.complex(
                 self.constant(z.real, _FLOAT64, shape), self.constant(z.imag, _FLOAT64, shape)
             )
         text = scalar_text(value, dtype)
@@ -145,6 +146,7 @@ class LoweringContext(Emitter):
         if values.dtype == _COMPLEX128 or (
             values.dtype.kind == "c" and not self.target.whole_complex
         ):
+            # A table of several values of 128 bits ends the process with a division by zero.
             return self.complex(self.dense(values.real.copy()), self.dense(values.imag.copy()))
         out = self.assign(
             f"stablehlo.constant {dense_text(values)} : {tensor_type(values.shape, values.dtype)}",
@@ -157,11 +159,6 @@ class LoweringContext(Emitter):
     def full_like(self, x: Value, value: Any) -> Value:
         """A constant of the type of `x`."""
         return self.constant(value, x.dtype, x.shape)
-
-    def _complex128(self, re: Value, im: Value) -> Value:
-        # IREE has no constants of 128-bit elements: a splat is refused, and a table of several
-        # values ends the process with a division by zero.
-        return self.complex(re, im)
 
     # ---- elementwise
 

@@ -14,10 +14,10 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from xpr.lowering.kept_memory import PHASE, TIDY, free_nothing
-from xpr.lowering.mlir_api import Mlir
+from xpr.lowering.mlir_api import Declarations, Functions, Mlir
 from xpr.lowering.wide_arguments import widen_arguments
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
@@ -29,8 +29,8 @@ _POINTER = ctypes.c_void_p
 _OUT_POINTER = ctypes.POINTER(ctypes.c_void_p)
 _ON_DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, _POINTER, ctypes.c_size_t, _POINTER)
 
-# name: (result type, argument types), after iree/compiler/embedding_api.h
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+# After iree/compiler/embedding_api.h
+_FUNCTIONS: Declarations = {
     "GetAPIVersion": (ctypes.c_int, []),
     "GlobalInitialize": (None, []),
     "ErrorGetMessage": (ctypes.c_char_p, [_POINTER]),
@@ -79,30 +79,23 @@ class CompilerNotFoundError(ImportError):
     """The compiler is not installed, or it is one that this version cannot drive."""
 
 
-class _Library:
-    """The loaded library; its functions are attributes, without their common prefix."""
+class _Library(Functions):
+    """The loaded library."""
+
+    prefix = "ireeCompiler"
 
     def __init__(self, path: Path) -> None:
-        self._dll = ctypes.CDLL(str(path))
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = self._dll[f"ireeCompiler{name}"]
-            function.restype, function.argtypes = result, arguments
-            setattr(self, name, function)
+        dll = ctypes.CDLL(str(path))
+        self.bind(dll, _FUNCTIONS)
         version = self.GetAPIVersion()
         if version >> 16 != _API_MAJOR_VERSION:
             raise CompilerNotFoundError(
                 f"iree-base-compiler with interface version {_API_MAJOR_VERSION} is required, got "
                 f"version {version >> 16} in {path}"
             )
-        self.set_multithreading = self._dll.mlirContextEnableMultithreading
-        self.set_multithreading.restype = None
-        self.set_multithreading.argtypes = [_POINTER, ctypes.c_bool]
-        self.mlir = Mlir(self._dll)
+        self.mlir = Mlir(dll)
         self.GlobalInitialize()
         self.process = os.getpid()
-
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the function ireeCompiler{name} is not declared")
 
     def check(self, error: int | None) -> None:
         """Raises ``RuntimeError`` with the library's message if there is an error."""
@@ -190,7 +183,8 @@ def _compile(
         library.check(library.SessionSetFlags(session, len(encoded), argv))
         if not parallel or os.getpid() != library.process:
             # The compiler's worker threads do not come along when a process is forked.
-            library.set_multithreading(library.SessionBorrowContext(session), False)
+            context = library.SessionBorrowContext(session)
+            library.mlir.ContextEnableMultithreading(context, False)
         invocation = library.InvocationCreate(session)
         library.InvocationEnableCallbackDiagnostics(invocation, 0, on_diagnostic, None)
         library.InvocationSetVerifyIR(invocation, verify)

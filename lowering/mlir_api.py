@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 _POINTER = ctypes.c_void_p
 _INDEX = ctypes.c_ssize_t
@@ -40,7 +40,11 @@ class _State(ctypes.Structure):
     )
 
 
-_FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+Declarations = dict[str, tuple[Any, list[Any]]]
+"""For each function its result's type and those of its arguments."""
+
+_FUNCTIONS: Declarations = {
+    "ContextEnableMultithreading": (None, [_POINTER, ctypes.c_bool]),
     "OperationGetContext": (_POINTER, [_POINTER]),
     "OperationGetLocation": (_POINTER, [_POINTER]),
     "OperationGetName": (_POINTER, [_POINTER]),
@@ -84,17 +88,29 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-class Mlir:
-    """MLIR's functions in the compiler's library, without their common prefix."""
+class Functions:
+    """Functions of a library as attributes, without their common prefix."""
 
-    def __init__(self, library: ctypes.CDLL) -> None:
-        for name, (result, arguments) in _FUNCTIONS.items():
-            function = library[f"mlir{name}"]
+    prefix: ClassVar[str]
+
+    def bind(self, library: ctypes.CDLL, declared: Declarations) -> None:
+        """Looks the functions up and gives them their types."""
+        for name, (result, arguments) in declared.items():
+            function = library[f"{self.prefix}{name}"]
             function.restype, function.argtypes = result, arguments
             setattr(self, name, function)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"the function mlir{name} is not declared")
+        raise AttributeError(f"the function {self.prefix}{name} is not declared")
+
+
+class Mlir(Functions):
+    """MLIR's functions in the compiler's library."""
+
+    prefix = "mlir"
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.bind(library, _FUNCTIONS)
 
     def name(self, operation: int) -> str:
         """The name of an operation, such as `func.return`."""

@@ -13,7 +13,6 @@ from tests.lowering.vulkan_util import vulkan_device
 from xpr.dispatch.compiled import target_of
 from xpr.lowering import iree_api
 from xpr.lowering.flags import ProgramHints
-from xpr.lowering.mlir_api import Mlir
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, Device, ExecutableSignature
 
@@ -81,8 +80,8 @@ def test_loops_without_rounds_leave_what_they_start_with() -> None:
 
 
 def test_functions_that_are_not_declared() -> None:
-    mlir = Mlir(iree_api._load()._dll)
+    library = iree_api._load()
     with pytest.raises(AttributeError, match="mlirFrobnicate is not declared"):
-        mlir.Frobnicate()
+        library.mlir.Frobnicate()
     with pytest.raises(AttributeError, match="ireeCompilerFrobnicate is not declared"):
-        iree_api._load().Frobnicate()
+        library.Frobnicate()
