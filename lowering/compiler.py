@@ -21,6 +21,7 @@ from xpr.lowering.iree_api import Diagnostic
 from xpr.lowering.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.targets.base import Target
 from xpr.lowering.vm_code import with_copies
+from xpr.runtimes import ending
 
 # The compiler recurses over nested and chained operations; other threads than the main one have
 # only 512 kB on macOS. Only the pages in use cost memory.
@@ -78,6 +79,7 @@ _in_flight: dict[bytes, Future[_Outcome]] = {}
 _lock = threading.Lock()
 
 
+@ending.enters_iree
 def compile_stablehlo(
     text: str, target: Target, *, hints: ProgramHints, debug_text: DebugText | None = None
 ) -> bytes:
@@ -94,6 +96,8 @@ def compile_stablehlo(
     for temporary files cannot be written, and ``ImportError`` if a compile is needed and the
     compiler is not installed.
     """
+    if ending.is_near:
+        ending.stop_other_threads()
     job = _Job(
         text,
         debug_text,

@@ -15,6 +15,7 @@ none but those that the owner of the key made.
 from __future__ import annotations
 
 import argparse
+import atexit
 import base64
 import binascii
 import ctypes
@@ -30,9 +31,12 @@ import platform as host_platform
 import re
 import struct
 import sys
+import threading
+import time
 import zipfile
 from collections import namedtuple
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any
 
 import ml_dtypes
@@ -934,6 +938,8 @@ class Bundle:
         order: int = 0,
         check_machine: bool = True,
     ) -> None:
+        if _last_thread is not None:
+            _stop_other_threads()
         members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
         self.manifest = members.manifest
         program = Program(members, order, platform, check_machine)
@@ -967,6 +973,8 @@ class Bundle:
 
     def call_flat(self, leaves: Sequence[Any]) -> list[Array]:
         """Calls the program with its flat inputs and gives its flat results."""
+        if _last_thread is not None:
+            _stop_other_threads()
         types = self.inputs
         if len(leaves) != len(types):
             raise ArgumentTypeError(f"the program takes {len(types)} arrays, got {len(leaves)}")
@@ -995,6 +1003,49 @@ class Bundle:
             np.zeros(t.shape(sizes), bool) if t.given_no_values else next(rest)
             for t in self.outputs
         ]
+
+
+# ---- the end of the process, when daemon threads may still be inside IREE (as in ending.py)
+
+_PATIENCE = 10.0
+"""Seconds that the end of the process waits for them."""
+
+_last_thread: int | None = None
+_stopped: set[int] = set()
+_never = threading.Event()
+
+
+def _stop_other_threads() -> None:
+    thread = threading.get_ident()
+    if thread != _last_thread:
+        _stopped.add(thread)
+        _never.wait()
+
+
+def _is_inside(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code in (Bundle.call_flat.__code__, Bundle.__init__.__code__):
+            return True
+        frame = frame.f_back
+    return False
+
+
+@atexit.register
+def _at_exit() -> None:
+    """Starts no program in other threads and waits for those that run.
+
+    Python ends a thread that comes back to an interpreter that is being finalised, and where it
+    comes back in the middle of IREE's C++ code, that aborts the process.
+    """
+    global _last_thread
+    _last_thread = threading.get_ident()
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        waiting = {_last_thread, *_stopped}
+        others = [f for t, f in sys._current_frames().items() if t not in waiting]
+        if not any(_is_inside(frame) for frame in others):
+            return
+        time.sleep(0.001)
 
 
 # What reading a manifest raises where something in it is not what it should be.

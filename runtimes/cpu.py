@@ -7,21 +7,17 @@ the same for both.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import platform
 import sys
-import threading
-import time
 import weakref
 from collections.abc import Callable, Sequence
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import hal
+from xpr.runtimes import ending, hal
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -32,7 +28,7 @@ from xpr.runtimes.base import (
 )
 from xpr.runtimes.host import HostBuffer, HostMemory, host_copy, memory_of_the_host
 from xpr.runtimes.loading import load_module
-from xpr.runtimes.queue import check_donations, finish_all
+from xpr.runtimes.queue import check_donations
 
 _PARALLEL_COST = 4e6
 """Operations plus bytes, about 50 us of work, from which several threads beat one: to hand a
@@ -80,8 +76,8 @@ class CpuExecutable(Executable):
         self._pack_context = shared.InvokeContext(hal_device)
         self._list = shared.rt.VmVariantList
         self._buffer_view = shared.BufferView
-        if _last_thread is not None:
-            self.refuse_other_threads()
+        if ending.is_near:
+            self.stop_other_threads()
 
     def load_on_next_call(self) -> None:
         """Replaces the context by a fresh one as soon as the program is called."""
@@ -93,19 +89,17 @@ class CpuExecutable(Executable):
 
         self._invoke = invoke
 
-    def refuse_other_threads(self) -> None:
-        """At the end of the process: calls from other threads than this one wait for ever."""
+    def stop_other_threads(self) -> None:
+        """At the end of the process; until then a call does not pay for looking whether it is."""
         go_on = self._invoke
 
         def invoke(function: Any, operands: Any, results: Any) -> None:
-            thread = threading.get_ident()
-            if thread != _last_thread:
-                _parked.add(thread)
-                _never.wait()
+            ending.stop_other_threads()
             go_on(function, operands, results)
 
         self._invoke = invoke
 
+    @ending.enters_iree
     def __call__(self, buffers: Sequence[HostBuffer]) -> list[HostBuffer]:
         if not self._plain:
             return self._call_with_effects(buffers)
@@ -325,6 +319,14 @@ def _tune_malloc() -> None:
 _executables: weakref.WeakSet[CpuExecutable] = weakref.WeakSet()
 
 
+def _stop_other_threads() -> None:
+    for executable in list(_executables):
+        executable.stop_other_threads()
+
+
+ending.when_near(_stop_other_threads)
+
+
 def _after_fork() -> None:
     """In a forked child, which has none of the threads that `local-task` programs run on."""
     hal.forget_threads()
@@ -335,43 +337,3 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
-
-
-_EXIT_PATIENCE = 10.0
-"""Seconds that the end of the process waits for programs in daemon threads."""
-
-_last_thread: int | None = None
-_parked: set[int] = set()
-_never = threading.Event()
-
-
-def _at_exit() -> None:
-    """Lets programs in queues and in daemon threads finish and starts no other.
-
-    A thread that comes back from IREE to an interpreter that is being finalised is ended by
-    Python in the middle of C++ code, and that aborts the process.
-    """
-    global _last_thread
-    finish_all()
-    _last_thread = threading.get_ident()
-    for executable in list(_executables):
-        executable.refuse_other_threads()
-    end = time.monotonic() + _EXIT_PATIENCE
-    while time.monotonic() < end:
-        frames = sys._current_frames()
-        waiting = {_last_thread, *_parked}
-        if not any(_runs_program(f) for t, f in frames.items() if t not in waiting):
-            return
-        time.sleep(0.001)
-
-
-def _runs_program(frame: FrameType | None) -> bool:
-    """Whether a thread is inside a program, or inside a host function that one called."""
-    while frame is not None:
-        if frame.f_code is CpuExecutable._run.__code__:
-            return True
-        frame = frame.f_back
-    return False
-
-
-atexit.register(_at_exit)

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
+from xpr.runtimes import ending
+
 if TYPE_CHECKING:
     from types import ModuleType
 
@@ -153,8 +155,11 @@ class Hal:
         except KeyError:
             raise TypeError(f"IREE buffers cannot hold elements of dtype {dtype}") from None
 
+    @ending.enters_iree
     def copied(self, array: np.ndarray[Any, Any]) -> Any:
         """A buffer view with a copy of `array` in memory of IREE's own."""
+        if ending.is_near:
+            ending.stop_other_threads()
         element = self.element_type(array.dtype)
         if not array.flags.c_contiguous:
             array = array.copy(order="C")

@@ -1,0 +1,90 @@
+"""The end of the process, when daemon threads may still be inside IREE.
+
+Python ends a thread that comes back to an interpreter that is being finalised. Where it comes back
+in the middle of C++ code, that aborts the process. So at the end all threads but the last are
+stopped before they enter IREE, and those that are inside are waited for.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import CodeType, FrameType
+from typing import TypeVar
+
+from xpr.runtimes.queue import finish_all
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_PATIENCE = 10.0
+"""Seconds that the end of the process waits for daemon threads."""
+
+is_near = False
+"""Whether no thread but the last may enter IREE any more."""
+
+_entering: set[CodeType] = set()
+_called: set[CodeType] = set()
+_when_near: list[Callable[[], None]] = []
+_last_thread: int | None = None
+_stopped: set[int] = set()
+_never = threading.Event()
+
+
+def enters_iree(function: F) -> F:
+    """Marks a function that the end of the process waits for.
+
+    It calls what gives up the interpreter's lock inside of IREE, or what runs Python code there,
+    and begins with ``if ending.is_near: ending.stop_other_threads()``.
+    """
+    _entering.add(function.__code__)
+    return function
+
+
+def called_by_iree(function: F) -> F:
+    """Marks a function that IREE calls: a thread that is in one must go on to leave IREE."""
+    _called.add(function.__code__)
+    return function
+
+
+def when_near(function: Callable[[], None]) -> None:
+    """Has a function called when other threads than the calling one are to be stopped."""
+    _when_near.append(function)
+
+
+def stop_other_threads() -> None:
+    """In any thread but the last one: waits for ever, unless it is inside IREE already."""
+    thread = threading.get_ident()
+    if thread != _last_thread and not _is_in(_called, sys._getframe()):
+        _stopped.add(thread)
+        _never.wait()
+
+
+def _is_in(functions: set[CodeType], frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code in functions:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _at_exit() -> None:
+    """Lets programs in queues and what is inside IREE finish, and starts no other."""
+    global is_near, _last_thread
+    finish_all()
+    _last_thread = threading.get_ident()
+    is_near = True
+    for function in _when_near:
+        function()
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        others = sys._current_frames().items()
+        waiting = {_last_thread, *_stopped}
+        if not any(_is_in(_entering, frame) for t, frame in others if t not in waiting):
+            return
+        time.sleep(0.001)
+
+
+atexit.register(_at_exit)
