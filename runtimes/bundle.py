@@ -35,7 +35,8 @@ import threading
 import time
 import zipfile
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -90,6 +91,17 @@ class ArgumentValueError(BundleError):
 
 class ArgumentTypeError(TypeError):
     """Arguments of a wrong number, structure or dtype."""
+
+
+@contextmanager
+def naming(source: str | os.PathLike[str] | bytes) -> Iterator[None]:
+    """Puts the file's name, if it is one, before what is wrong with a bundle."""
+    try:
+        yield
+    except BundleError as error:
+        if not isinstance(source, (bytes, bytearray)):
+            error.args = (f"{os.fspath(source)}: {error}",)
+        raise
 
 
 # ---- the archive
@@ -940,15 +952,17 @@ class Bundle:
     ) -> None:
         if _last_thread is not None:
             _stop_other_threads()
-        members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
+        with naming(source):
+            members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
+            program = Program(members, order, platform, check_machine)
+            passed = [i for i, t in enumerate(program.inputs) if not t.given_no_values]
+            count = len(program.weights) + len(passed)
+            self._runner = _Runner(program.vmfb, program.runtime, program.cost, count)
         self.manifest = members.manifest
-        program = Program(members, order, platform, check_machine)
         self.platform = program.platform
         self.inputs, self.outputs = program.inputs, program.outputs
         self._program = program
-        self._passed = [i for i, t in enumerate(self.inputs) if not t.given_no_values]
-        count = len(program.weights) + len(self._passed)
-        self._runner = _Runner(program.vmfb, program.runtime, program.cost, count)
+        self._passed = passed
         self._weights = [self._runner.to_device(_aligned(w)) for w in program.weights]
         # The results to copy out of other memory, once that is known: where no branch of the
         # program decides about it, the first call shows it for all.
@@ -1134,10 +1148,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.hmac_key is not None:
             with open(options.hmac_key, "rb") as file:
                 key = file.read()
-        try:
-            bundle = Bundle(options.bundle, platform=options.platform, hmac_key=key)
-        except BundleError as error:
-            raise type(error)(f"{options.bundle}: {error}") from error
+        bundle = Bundle(options.bundle, platform=options.platform, hmac_key=key)
         types = bundle.inputs
         if len(options.input) != len(types):
             taken = ", ".join(f"{t.path}: {t}" for t in types) or "none"

@@ -258,6 +258,17 @@ def test_truncated_files(length):
         Bundle(plain_bundle()[:length])
 
 
+@pytest.mark.parametrize("opened", [Bundle, load])
+def test_errors_name_the_file(tmp_path, opened):
+    path = tmp_path / "short.xpr"
+    path.write_bytes(plain_bundle()[:3000])
+    with pytest.raises(CorruptBundleError, match=r"short\.xpr: not a bundle"):
+        opened(path)
+    path.write_bytes(plain_bundle())
+    with pytest.raises(BundleTargetError, match=r"short\.xpr: .* no module for .* 'rocm'"):
+        opened(path, platform="rocm")
+
+
 def test_altered_bytes():
     rng = np.random.default_rng(0)
     for place in rng.integers(0, len(plain_bundle()), 40):
@@ -366,6 +377,8 @@ def test_arguments_that_do_not_fit():
             model.call(PARAMS, X, shift=1j)
         with pytest.raises(ArgumentTypeError, match="takes 4 arrays, got 1"):
             model.call_flat([X])
+    with pytest.raises(ArgumentTypeError, match=r"argument args\[1\]: Value \[1.0\] with type"):
+        load(plain_bundle()).call(PARAMS, [1.0], shift=SHIFT)
     with pytest.raises(TypeError, match=r"argument args\[1\] is traced"):
         xpr.jit(lambda x: load(plain_bundle()).call(PARAMS, x, shift=SHIFT))(X)
 

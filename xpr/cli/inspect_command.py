@@ -8,8 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from xpr.cli.modules import Function, Module, describe, open_type_text, type_text
-from xpr.cli.programs import is_bundle, naming
-from xpr.runtimes.bundle import SIGNATURE, ArgumentType, CorruptBundleError, Members, open_bundle
+from xpr.cli.programs import is_bundle
+from xpr.runtimes.bundle import (
+    SIGNATURE,
+    ArgumentType,
+    CorruptBundleError,
+    Members,
+    naming,
+    open_bundle,
+)
 
 _WEIGHTS = "weights.safetensors"
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from xpr.runtimes.base import ArrayType, Device, ExecutableSignature, Shape
 from xpr.runtimes.bundle import (
     MANIFEST,
     ArgumentType,
-    BundleError,
     gpu_abilities,
     host_architecture,
     read_npy,
@@ -115,8 +113,7 @@ class BundleProgram(Program):
         # It brings all of xpr, which a bare module does without.
         from xpr.export.loaded import load  # noqa: PLC0415
 
-        with naming(path):
-            self._bundle = load(path, platform=runtime)
+        self._bundle = load(path, platform=runtime)
         self.runtime = self._bundle.device.runtime.name
         self.inputs = tuple((_sizes(kind), kind.dtype) for kind in self._bundle.inputs)
         self.input_names = tuple(f"argument {kind.path}" for kind in self._bundle.inputs)
@@ -151,15 +148,6 @@ def is_bundle(path: Path) -> bool:
     if start.startswith(b"PK") and start[30:].startswith(MANIFEST.encode()):
         return True
     return path.suffix == ".xpr" and _MODULE not in start
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Puts the file's name before what is wrong with a bundle."""
-    try:
-        yield
-    except BundleError as error:
-        raise CommandError(f"{path}: {error}") from error
 
 
 def counted(count: int, name: str) -> str:

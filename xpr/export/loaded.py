@@ -21,6 +21,7 @@ from xpr.runtimes.bundle import (
     ArgumentTypeError,
     Program,
     flatten_call,
+    naming,
     open_bundle,
     open_sizes,
 )
@@ -169,7 +170,10 @@ def _checked(kind: ArgumentType, x: Any) -> ShapedArray:
             f"argument {kind.path} is traced: a loaded bundle is compiled code; in transformed "
             "code call the exported function itself (xpr.export.deserialize)"
         )
-    found = get_aval(x)
+    try:
+        found = get_aval(x)
+    except TypeError as error:
+        raise ArgumentTypeError(f"argument {kind.path}: {error}") from None
     want = dtypes.float0 if kind.given_no_values else kind.dtype
     weak = found.weak_type and not kind.extents and not found.shape
     if found.dtype != want and not (weak and _weaker(found.dtype, want)):
@@ -224,8 +228,9 @@ def load(
     """
     if device is not None and platform is None:
         platform = device.runtime.name
-    members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
-    program = Program(members, order, platform, check_machine, functools.partial(_told, device))
+    with naming(source):
+        members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
+        program = Program(members, order, platform, check_machine, functools.partial(_told, device))
     if device is None:
         device = registry.devices(program.runtime)[0]
     if device.runtime.name != program.runtime:
