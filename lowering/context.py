@@ -339,6 +339,10 @@ class LoweringContext(Emitter):
         if not x.shape and self.in_region and self.makes_dispatches and d in _HALVES:
             # and no floats of 16 bits.
             x = self.barrier(x)
+        if x.dtype == I1 and d.itemsize == 1 and self.target.host_memory:
+            # Where `x`, too, is a result of the dispatch, and stored as bytes, the two would become
+            # one value, and IREE does not get through with the copy. LLVM leaves neither operation.
+            return self.xor(self._convert(self.not_(x), d), 1)
         if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
             return round_to_bfloat16(self, self.convert(x, np.float32))
         repeated = self.makes_dispatches and is_repeated(self.target, x.dtype, d)
@@ -347,17 +351,20 @@ class LoweringContext(Emitter):
             return self.reshape(self.convert(x.reshaped, d), x.shape)
         if repeated and (x.name, d) in self.conversions.known:
             return self.conversions.known[x.name, d]
-        out = self.assign(
+        out = self._convert(x, d)
+        if repeated:
+            out = self.conversions.note(self, x, out)
+        out.widened = d.itemsize > x.dtype.itemsize or x.dtype == I1
+        return out
+
+    def _convert(self, x: Value, d: np.dtype[Any]) -> Value:
+        return self.assign(
             f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
             x.shape,
             d,
             "convert",
             (x,),
         )
-        if repeated:
-            out = self.conversions.note(self, x, out)
-        out.widened = d.itemsize > x.dtype.itemsize or x.dtype == I1
-        return out
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
         """The same bits as another type of the same width."""

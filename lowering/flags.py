@@ -77,6 +77,10 @@ _SPLIT_LENGTH = 1 << 19
 
 _DATA_TILING: FlagSet = ("--iree-opt-data-tiling=true",)
 
+# Operations are computed again for each use. IREE does not get through with some operations that
+# give two results, if these are found to be the same bytes later.
+_PLAIN: FlagSet = ("--iree-dispatch-creation-fuse-multi-use=false",)
+
 
 @dataclass(frozen=True, slots=True)
 class ProgramHints:
@@ -109,15 +113,15 @@ class ProgramHints:
 
 
 def llvm_cpu_flag_sets(hints: ProgramHints) -> list[FlagSet]:
-    """Optimisation flags for CPU code, from the best for a program with these hints to none.
+    """Optimisation flags for CPU code, from the best for such a program to the plainest.
 
     The plainer sets are for the programs that the better ones cannot compile: data tiling finds
-    vectors too large, fusion exceeds a limit on stack allocations.
+    vectors too large, fusion exceeds a limit on stack allocations or duplicates a result.
     """
     fast = _FAST
     if hints.reduction_length >= _SPLIT_LENGTH:
         fast += _SPLIT_REDUCTION
-    sets = [fast, ()]
+    sets = [fast, _PLAIN]
     if suits_data_tiling(hints):
         sets.insert(0, fast + _DATA_TILING)
     return sets

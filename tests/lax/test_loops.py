@@ -622,3 +622,45 @@ def test_a_small_loop_over_booleans_in_a_branch() -> None:
     a, w = f(~u, np.int32(3), s)
     np.testing.assert_array_equal(a, ~u)
     np.testing.assert_array_equal(w, s)
+
+
+def test_a_loop_in_a_map_of_maps_ends_for_each_ray_alone() -> None:
+    """The condition's booleans, and the bytes that tell whether any is left, are carried both."""
+    n, small = 48, np.float32(1e-3)
+
+    def distance(p: Any, where: Any) -> Any:
+        return where.minimum(
+            where.sqrt(((p - np.float32([0, 0, 3])) ** 2).sum(-1)) - 1, p[..., 1] + 1
+        )
+
+    def march(ray: Any) -> Any:
+        def more(state: Any) -> Any:
+            t, i = state
+            return (distance(t * ray, jnp) > small) & (i < 30) & (t < 20)
+
+        return lax.while_loop(
+            more, lambda s: (s[0] + distance(s[0] * ray, jnp), s[1] + 1), (0.0, 0)
+        )
+
+    rays = RNG.uniform(-1, 1, (n, n, 3)).astype("f4")
+    t, steps = xpr.jit(xpr.vmap(xpr.vmap(march)))(rays)
+    expected, counts = np.zeros((n, n), "f4"), np.zeros((n, n), "i4")
+    for _ in range(30):
+        d = distance(expected[..., None] * rays, np)
+        on = (d > small) & (expected < 20)
+        expected, counts = np.where(on, expected + d, expected), counts + on
+    same = counts == np.asarray(steps)
+    assert same.mean() > 0.99  # rounding may take a ray a step further
+    np.testing.assert_allclose(np.asarray(t)[same], expected[same], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("as_bytes", [lambda p: p.astype("i1"), lambda p: (~p).astype("u1") ^ 1])
+def test_booleans_and_their_bytes(as_bytes: Any) -> None:
+    a = RNG.standard_normal((48, 48, 3)).astype("f4")
+
+    def f(a: Any, where: Any) -> Any:
+        p = where.minimum(a.sum(2), a[:, :, 1]) > 1
+        return p, as_bytes(p)
+
+    for found, expected in zip(xpr.jit(lambda a: f(a, jnp))(a), f(a, np), strict=True):
+        np.testing.assert_array_equal(found, expected)

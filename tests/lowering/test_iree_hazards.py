@@ -38,6 +38,7 @@ from xpr.lowering.vm_code import with_copies
 
 MENDED = "IREE has mended this: the guard can go"
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
+PLAIN = llvm_cpu_flag_sets(ProgramHints())[-1]
 DATA_TILING = llvm_cpu_flag_sets(ProgramHints(matmul_size=(1024, 1024, 1024)))[0]
 
 F32, I32 = np.float32, np.int32
@@ -734,6 +735,52 @@ def test_h12_data_tiling_fails_where_plainer_flags_compile() -> None:
     (found,) = results(BATCHED, [Call("f", [a, p, q])], FAST)
     expected = np.einsum("bk,bkn->bn", a.astype(float), p[:, None] - q[None].astype(float))
     np.testing.assert_allclose(found[0], expected, rtol=1e-5, atol=1e-4)
+
+
+# ---- two results of a dispatch that turn out to be the same bytes
+
+
+def _twice(as_bytes: str) -> str:
+    """Booleans and the bytes that `as_bytes` makes of them."""
+    return function(
+        "f",
+        "%a: tensor<48x48x3xf32>",
+        "tensor<48x48xi1>, tensor<48x48xi8>",
+        f"""
+        %z = stablehlo.constant dense<0.0> : tensor<f32>
+        %s = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [2] :
+          (tensor<48x48x3xf32>, tensor<f32>) -> tensor<48x48xf32>
+        %c = stablehlo.slice %a [0:48, 0:48, 1:2] : (tensor<48x48x3xf32>) -> tensor<48x48x1xf32>
+        %r = stablehlo.reshape %c : (tensor<48x48x1xf32>) -> tensor<48x48xf32>
+        %m = stablehlo.minimum %s, %r : tensor<48x48xf32>
+        %one = stablehlo.constant dense<1.0> : tensor<48x48xf32>
+        %p = stablehlo.compare GT, %m, %one, FLOAT :
+          (tensor<48x48xf32>, tensor<48x48xf32>) -> tensor<48x48xi1>
+        {as_bytes}
+        %p, %y
+        """,
+    )
+
+
+_AS_BYTES = _twice("%y = stablehlo.convert %p : (tensor<48x48xi1>) -> tensor<48x48xi8>")
+_AS_BYTES_OF_NOT = _twice("""
+    %n = stablehlo.not %p : tensor<48x48xi1>
+    %b = stablehlo.convert %n : (tensor<48x48xi1>) -> tensor<48x48xi8>
+    %ones = stablehlo.constant dense<1> : tensor<48x48xi8>
+    %y = stablehlo.xor %b, %ones : tensor<48x48xi8>
+""")
+
+
+def test_booleans_and_their_bytes_as_results_of_a_dispatch_do_not_compile() -> None:
+    module, diagnostics = compile_with(_AS_BYTES, FAST)
+    assert module is None, MENDED
+    assert any("workgroup distributed" in diagnostic.message for diagnostic in diagnostics)
+    a = RNG.standard_normal((48, 48, 3)).astype(F32)
+    expected = np.minimum(a.astype(float).sum(2), a[:, :, 1]) > 1
+    for text, flags in ((_AS_BYTES, PLAIN), (_AS_BYTES_OF_NOT, FAST)):
+        (found,) = results(text, [Call("f", [a])], flags)
+        np.testing.assert_array_equal(found[0], expected)
+        np.testing.assert_array_equal(found[1], expected.astype(np.int8))
 
 
 # ---- H15: no collectives on the CPU devices
