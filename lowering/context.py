@@ -14,6 +14,7 @@ from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import owned
 from xpr.lowering.emitter import Emitter, Results
 from xpr.lowering.folding import KNOWN
+from xpr.lowering.producers import broadcast, reshaped, transposed
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
 from xpr.lowering.value import Shape, Value
 
@@ -48,10 +49,6 @@ class LoweringContext(Emitter):
 
     # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
     formulas_inline = False
-    # Whether the operations are those of a function or of control flow, which IREE fuses into
-    # dispatches; those of a reduction, and of a loop on registers, lie inside of one.
-    makes_dispatches = True
-
     # ---- what holds other operations
 
     def op(
@@ -404,6 +401,7 @@ class LoweringContext(Emitter):
             (x,),
         )
         spread.splat = x.splat
+        spread.reads = broadcast(x.reads, x.shape, tuple(shape), dims)
         if math.prod(shape) == math.prod(x.shape) and list(dims) == sorted(dims):
             spread.reshaped = x.reshaped or x
         return spread
@@ -428,6 +426,7 @@ class LoweringContext(Emitter):
         out.splat = x.splat
         out.widened, out.strided, out.barred = x.widened, x.strided, x.barred
         out.reshaped = x.reshaped or x
+        out.reads = reshaped(x.reads, x.shape, shape)
         return out
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
@@ -454,6 +453,7 @@ class LoweringContext(Emitter):
             (x,),
         )
         out.widened, out.strided = x.widened, x.strided
+        out.reads = transposed(x.reads, permutation)
         return out
 
     def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:

@@ -43,15 +43,15 @@ class Conversions:
     known: dict[tuple[str, np.dtype[Any]], Value] = field(default_factory=dict)
     """By operand and type: two of the same are one to the compiler."""
 
-    places: list[tuple[int, Value]] = field(default_factory=list)
-    """The lines of those that may need barriers."""
+    candidates: list[Value] = field(default_factory=list)
+    """Those that may need barriers."""
 
     def note(self, ctx: LoweringContext, x: Value, out: Value) -> Value:
         """What to use for `out`, the conversion of `x` that was written last."""
         if out.dtype.itemsize == 8 and out.dtype.kind in "iu":
             out = ctx.barrier(out) if out.shape else copied(ctx, out)
         else:
-            self.places.append((len(ctx.lines) - 1, out))
+            self.candidates.append(out)
         self.known[x.name, out.dtype] = out
         return out
 
@@ -61,20 +61,15 @@ class Conversions:
         The results of a function that may be inlined, and the operands of one that is called, may
         be read often.
         """
-        if not self.places:
+        if not self.candidates:
             return
-        marked = {v.name for _, v in self.places}
+        marked = {v.name for v in self.candidates}
         uses = Counter(v.name for v in results)
         if inlined:
             uses.update(uses)
         for line in ctx.lines:
             names = [name for name in _NAME.findall(line) if name in marked]
             uses.update(2 * names if "func.call" in line else names)
-        for place, value in reversed(self.places):
-            if uses[value.name] <= 2:  # where it is written, and one use
-                continue
-            line, name = ctx.lines[place], f"%w{value.name[1:]}"
-            indent = line[: len(line) - len(line.lstrip())]
-            held = f"{indent}{value.name} = stablehlo.optimization_barrier {name} : {value.type}"
-            ctx.lines[place : place + 1] = [line.replace(value.name, name, 1), held]
-            ctx.sources.insert(place, ctx.sources[place])
+        for value in self.candidates:
+            if uses[value.name] > 2:  # where it is written, and one use
+                ctx.hold(value.name, [(value.shape, value.dtype)])

@@ -11,6 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.folding import fold_of, roots_of
+from xpr.lowering.producers import barrier_behind, joined, note_operation
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import tensor_type
 from xpr.lowering.value import Shape, Value
@@ -26,6 +27,14 @@ _UNFOLDED = frozenset(
     }
 )
 _BARRIER = "optimization_barrier"
+# What may be computed where it is used, whatever it reads; and what is computed on its own.
+_FUSED = frozenset({"reduce", "reduce_window", "dot_general", "convolution"})
+_APART = frozenset({"while", "case", "if", _BARRIER})
+# What has its elements in their places, what rearranges them (in methods that tell how it reads
+# them), and what is used element by element in other places.
+_ELEMENTWISE = frozenset({"map", "abs", "real", "imag", "complex", "bitcast_convert", "clamp"})
+_ARRANGED = frozenset({"broadcast", "reshape", "transpose"})
+_MOVED = frozenset({"slice", "concatenate", "pad", "reverse", "dynamic_slice"})
 _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 
 Results = Sequence[tuple[Shape, np.dtype[Any]]]
@@ -33,6 +42,10 @@ Results = Sequence[tuple[Shape, np.dtype[Any]]]
 
 class Emitter:
     """The lines of one function or one region, and the SSA names of its values."""
+
+    # Whether the operations are those of a function or of control flow, which IREE fuses into
+    # dispatches; those of a reduction, and of a loop on registers, lie inside of one.
+    makes_dispatches = True
 
     def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
         self.module = module
@@ -46,6 +59,7 @@ class Emitter:
         self._prefix = prefix
         self._indent = indent
         self._count = 0
+        self._kept_apart: set[str] = set()
 
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The lowering rule of a primitive here."""
@@ -81,7 +95,30 @@ class Emitter:
         if of:
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
             out.product = any(v.product for v in of)
+            if any(v.reads for v in of):
+                if op in _MOVED:
+                    note_operation(self, name, [out])
+                elif op not in _ARRANGED:
+                    out.reads = joined(self, of)
         return out
+
+    def hold(self, name: str, results: Results) -> None:
+        """Puts the results of an operation that has been written behind a barrier.
+
+        `name` is the SSA name of the operation, not of one of several results.
+        """
+        if name in self._kept_apart:
+            return
+        self._kept_apart.add(name)
+        ends = (f"{name} ", f"{name}:")
+        place = next(i for i, line in enumerate(self.lines) if line.lstrip().startswith(ends))
+        line = self.lines[place]
+        indent = line[: len(line) - len(line.lstrip())]
+        inner = f"%w{name[1:]}"
+        left = name if len(results) == 1 else f"{name}:{len(results)}"
+        barrier = f"{indent}{left} = {barrier_behind(inner, results)}"
+        self.lines[place : place + 1] = [indent + inner + line[len(indent) + len(name) :], barrier]
+        self.sources.insert(place, self.sources[place])
 
     def op(
         self,
@@ -107,7 +144,21 @@ class Emitter:
             of = operands[:1] if operation in _OF_FIRST else operands
             found[0].fold = fold_of(operation, of)
             found[0].product = operation != _BARRIER and any(v.product for v in of)
+        if self.makes_dispatches and operation not in _APART:
+            self._note_reads(operation, operands, found)
         return found
+
+    def _note_reads(
+        self, operation: str, operands: Sequence[Value], results: Sequence[Value]
+    ) -> None:
+        in_place = operation in _ELEMENTWISE and all(
+            v.shape in ((), results[0].shape) for v in operands
+        )
+        if in_place:
+            results[0].reads = joined(self, operands)
+        elif operation in _FUSED or any(v.reads for v in operands):
+            joined(self, operands)
+            note_operation(self, results[0].name.partition("#")[0], results)
 
     def op1(
         self,

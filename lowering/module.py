@@ -19,6 +19,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
+from xpr.lowering.producers import Parameter, held, note_parameters, of_call, share
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import tensor_type
@@ -63,10 +64,11 @@ _Callee = tuple[int, bool, tuple[bool, ...]]
 
 @dataclass(frozen=True)
 class _Lowered:
-    """A private function: its name, which results come from products, and the program's owner."""
+    """A private function: its name, its parameters and results, and the program's owner."""
 
     symbol: str
-    products: tuple[bool, ...]
+    parameters: list[Parameter]
+    results: list[Value]
     closed: ClosedJaxpr
 
 
@@ -219,9 +221,19 @@ class ModuleBuilder:
         if callee is None:
             callee = self._lowered[key] = self._function(closed, name, barred, products)
         results = ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
-        for v, product in zip(results, callee.products, strict=True):
-            v.product = product
+        self._hold_operands(ctx, callee, operands)
+        for v, inner in zip(results, callee.results, strict=True):
+            v.product = inner.product
+            v.reads = of_call(ctx, operands, callee.parameters, inner)
         return results
+
+    def _hold_operands(
+        self, ctx: LoweringContext, callee: _Lowered, operands: Sequence[Value]
+    ) -> None:
+        """Holds what the function reads in two ways, or may do by way of two parameters."""
+        for i, (v, parameter) in enumerate(zip(operands, callee.parameters, strict=True)):
+            if parameter.is_held or any(share(v, u) for u in operands[:i]):
+                held(ctx, [v, *(u for u in operands[:i] if share(v, u))])
 
     def _function(
         self, closed: ClosedJaxpr, name: str, barred: bool, products: tuple[bool, ...]
@@ -235,10 +247,11 @@ class ModuleBuilder:
         outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
         for v, product in zip(values, products, strict=True):
             v.barred, v.product = barred, product
+        parameters = note_parameters(ctx, values)
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, f"  func.func private @{symbol}({args}) -> ({outs}) {{", results)
-        return _Lowered(symbol, tuple(v.product for v in results), closed)
+        return _Lowered(symbol, parameters, results, closed)
 
     def _finish(self, ctx: LoweringContext, header: str, results: Sequence[Value]) -> None:
         ctx.conversions.settle(ctx, results, inlined=" private " in header)

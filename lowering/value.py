@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.lowering.folding import NO_ROOTS, SOLID, Roots
+from xpr.lowering.producers import NO_READS, Reads
 from xpr.lowering.types import tensor_type
 
 Shape = tuple[int, ...]
@@ -25,6 +26,7 @@ class Value:
         "number",
         "parts",
         "product",
+        "reads",
         "reshaped",
         "roots",
         "shape",
@@ -56,6 +58,8 @@ class Value:
         self.inverted = False
         # Whether it was computed, element by element, from a product of matrices (see `transpose`).
         self.product = False
+        # What is perhaps computed where this is used, and how it is read (see `producers.py`).
+        self.reads: Reads = NO_READS
         # The real and imaginary parts that complex numbers were made of.
         self.parts: tuple[Value, Value] | None = None
 

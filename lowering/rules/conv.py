@@ -20,6 +20,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.producers import note_operation
 from xpr.lowering.registry import register
 from xpr.lowering.rules._window_fold import interleave, padded
 from xpr.lowering.rules.dot_general import contract, widen
@@ -332,7 +333,7 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         x = ctx.slice(x, [0] * len(x.shape), (x.shape[0], *limit, x.shape[-1]))
     places = ", ".join(map(str, range(count)))
     operand, weights = f"[b, {places}, f]", f"[{places}, i, o]"
-    return ctx.assign(
+    out = ctx.assign(
         f"stablehlo.convolution({x.name}, {kernel.name}) "
         f"dim_numbers = {operand}x{weights}->{operand}, "
         f"window = {{stride = {list(windows.strides)}, rhs_dilate = {list(windows.dilation)}}} "
@@ -341,6 +342,9 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         shape,
         x.dtype,
     )
+    if ctx.makes_dispatches:
+        note_operation(ctx, out.name, [out])
+    return out
 
 
 # ---- groups of features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.producers import held, note_operation, share
 from xpr.lowering.registry import register
 from xpr.lowering.rules.reduce import fold_in_blocks
 from xpr.lowering.types import tensor_type
@@ -47,7 +49,18 @@ def emit_dot(
         dtype,
     )
     out.product = True
+    if ctx.makes_dispatches:
+        _note_reads(ctx, lhs, rhs, dims, out)
     return out
+
+
+def _note_reads(ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, out: Value) -> None:
+    """A product over no more than one element is an elementwise operation to IREE."""
+    folded = math.prod(lhs.shape[i] for i in dims.lhs_contract)
+    spread = any(-1 in way for v in (lhs, rhs) for ways in v.reads.values() for way in ways)
+    if share(lhs, rhs) and (folded <= 1 or spread):
+        held(ctx, (lhs, rhs))
+    note_operation(ctx, out.name, [out])
 
 
 def _list(axes: Sequence[int]) -> str:
@@ -191,14 +204,8 @@ def _fold_products(ctx: LoweringContext, large: _Side, small: _Side, wide: np.dt
     # Free axes of the small operand have size 1.
     paired = sorted(places)
     value = ctx.reshape(small.value, tuple(small.value.shape[i] for i in paired))
-    spread = ctx.op1(
-        "stablehlo.broadcast_in_dim",
-        [ctx.convert(value, wide)],
-        shape,
-        wide,
-        f"broadcast_dimensions = array<i64{': ' if paired else ''}"
-        f"{', '.join(str(places[i]) for i in paired)}>",
-    )
+    places_of_small = [places[i] for i in paired]
+    spread = ctx.broadcast_in_dim(ctx.convert(value, wide), shape, places_of_small)
     products = ctx.mul(ctx.convert(large.value, wide), spread)
     sums = fold_in_blocks(ctx, products, "add", 0, large.contract)
     left = [i for i in range(large.rank) if i not in large.contract]
