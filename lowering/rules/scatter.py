@@ -237,6 +237,10 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
     count = math.prod(spread)
     row = () if width == 1 else (width,)
     updates = ctx.reshape(problem.updates, (count, *row))
+    if ctx.target.host_memory:
+        # A dispatch that computes the updates, too, keeps all of them on the stack, if IREE gets
+        # through with it at all: where they are gathered from `x` its process may end.
+        updates = ctx.barrier(updates)
     # A scatter into a slice copies it inside of the dispatch; of complex numbers that ends IREE's
     # compiler for GPUs.
     cut = x.dtype.kind == "c" and not ctx.target.host_memory
