@@ -1,13 +1,15 @@
 """Random programs give what they give on the reference runtime.
 
-Programs of loops and branches over mixed types are where IREE has been wrong without a word. The
-long form (XPR_LONG_TESTS=1) runs some hundreds; `python -m tests.reliability.test_random_programs
-vulkan 1000 200` runs any.
+Programs of loops and branches over mixed types, and folds in dispatches with what uses them, are
+where IREE has been wrong without a word. The long form (XPR_LONG_TESTS=1) runs some hundreds of
+each kind; `python -m tests.reliability.test_random_programs arrays vulkan 1000 200` runs any.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,36 +19,57 @@ from tests.conftest import skip_unless_usable
 from xpr.core.config import override
 from xpr.runtimes import registry
 
-from .random_programs import operands, results, steps
+from . import random_arrays, random_programs
 from .scripts import cases
 
 
-def check(platform: str, number: int) -> None:
-    """Runs the program of that number on both devices."""
+def check_loops(platform: str, number: int) -> None:
+    """Runs the program of small arrays, loops and branches of that number on both devices."""
     rng = np.random.default_rng(number)
-    arrays, program = operands(rng), steps(rng)
-    f = xpr.jit(lambda *xs: results(program, xs))
+    arrays, program = random_programs.operands(rng), random_programs.steps(rng)
     with override("enable_x64", True):
-        found, expected = (
-            [np.asarray(x) for x in f(*xpr.device_put(arrays, registry.devices(name)[0]))]
-            for name in (platform, "reference")
-        )
+        _compare(platform, number, lambda *xs: random_programs.results(program, xs), arrays)
+
+
+def check_arrays(platform: str, number: int) -> None:
+    """Runs the program of larger arrays of that number on both devices."""
+    rng = np.random.default_rng(number)
+    arrays, program = random_arrays.operands(rng), random_arrays.steps(rng)
+    count = int(rng.integers(1, 6))
+    _compare(platform, number, lambda *xs: random_arrays.results(program, xs, count), arrays)
+
+
+def _compare(
+    platform: str,
+    number: int,
+    function: Callable[..., Any],
+    arrays: Sequence[np.ndarray[Any, Any]],
+) -> None:
+    f = xpr.jit(function)
+    found, expected = (
+        [np.asarray(x) for x in f(*xpr.device_put(arrays, registry.devices(name)[0]))]
+        for name in (platform, "reference")
+    )
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3, err_msg=f"{number}, result {i}")
 
 
+CHECKS = {"loops": check_loops, "arrays": check_arrays}
+
+
 @pytest.mark.parametrize("number", range(cases(8, 300)))
 @pytest.mark.parametrize("platform", ["cpu", "vulkan"])
-def test_random_programs(platform: str, number: int) -> None:
+@pytest.mark.parametrize("kind", CHECKS)
+def test_random_programs(kind: str, platform: str, number: int) -> None:
     skip_unless_usable(platform)
-    check(platform, number)
+    CHECKS[kind](platform, number)
 
 
 if __name__ == "__main__":
-    _, name, first, count = sys.argv
+    _, which, name, first, count = sys.argv
     for k in range(int(first), int(first) + int(count)):
         try:
-            check(name, k)
+            CHECKS[which](name, k)
         except Exception as error:
             print(k, type(error).__name__, str(error)[:500], flush=True)

@@ -1,0 +1,177 @@
+"""Random programs of arrays that are worth distributing, the same for the same number.
+
+Elementwise operations, folds, rearrangements, products, gathers and scatters of up to three axes,
+with several results each, so that IREE forms dispatches of many shapes. As in `random_programs`
+nothing is asked that has no right answer to the last bit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+import xpr.numpy as jnp
+from xpr import nn
+
+T = TypeVar("T")
+Arrays = list[Any]
+Rng = np.random.Generator
+
+SIZES = (3, 17, 48, 64, 100)
+DTYPES = ("float32", "float32", "int32", "bool", "int8")
+_WHOLE = ("int8", "uint8", "int16", "int32", "float32")
+_LARGEST = 400_000
+
+
+def _one(rng: Rng, choices: Sequence[T]) -> T:
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _axis(rng: Rng, x: Any) -> int:
+    return int(rng.integers(x.ndim))
+
+
+def _is_float(x: Any) -> bool:
+    return jnp.issubdtype(x.dtype, jnp.floating)
+
+
+def operands(rng: Rng) -> list[np.ndarray[Any, Any]]:
+    """Three arrays whose axes have three sizes, in one order or the other."""
+    sizes = [_one(rng, SIZES) for _ in range(3)]
+    found = []
+    for _ in range(3):
+        shape = tuple(sizes[: int(rng.integers(1, 4))])
+        shape = shape[::-1] if rng.integers(2) else shape
+        shape = shape if math.prod(shape) <= _LARGEST // 4 else shape[:2]
+        dtype, x = _one(rng, DTYPES), rng.uniform(-3, 3, shape)
+        found.append(np.asarray(x > 0) if dtype == "bool" else x.astype(dtype))
+    return found
+
+
+def steps(rng: Rng) -> list[int]:
+    """A program: for each step the number that its choices come from."""
+    return [int(n) for n in rng.integers(1 << 30, size=int(rng.integers(5, 14)))]
+
+
+def results(program: Sequence[int], arrays: Sequence[Any], count: int) -> Arrays:
+    """The last `count` arrays that a program makes."""
+    values = [jnp.asarray(x) for x in arrays]
+    for number in program:
+        rng = np.random.default_rng(number)
+        x = _one(rng, values)
+        y = _one(rng, [v for v in values if _fits(v, x)])
+        made = _one(rng, _KINDS if x.ndim else _KINDS[:_ANY_RANK])(rng, x, y)
+        if made is not None and made.size <= _LARGEST:
+            values.append(_bounded(made))
+    return values[-count:]
+
+
+def _fits(v: Any, x: Any) -> bool:
+    try:
+        return math.prod(np.broadcast_shapes(v.shape, x.shape)) <= _LARGEST
+    except ValueError:
+        return False
+
+
+def _bounded(x: Any) -> Any:
+    """Values that stay small however often they are computed with."""
+    if x.dtype == bool:
+        return x
+    if _is_float(x):
+        return (x / (1 + jnp.abs(x)) * 4).astype(x.dtype)
+    return x % jnp.asarray(7, x.dtype)
+
+
+# ---- the steps: an array, or None where there is nothing to do
+
+
+def _combined(rng: Rng, x: Any, y: Any) -> Any:
+    if x.dtype == bool and y.dtype == bool:
+        return _one(rng, [lambda: x & y, lambda: x | y, lambda: x ^ y])()
+    if bool in (x.dtype, y.dtype):
+        mask, other = (x, y) if x.dtype == bool else (y, x)
+        return jnp.where(mask, other, int(rng.integers(2)))
+    choices: list[Callable[[], Any]] = [lambda: x + y, lambda: x * y, lambda: x - y]
+    return _one(rng, [*choices, lambda: jnp.maximum(x, y), lambda: jnp.minimum(x, y)])()
+
+
+def _changed(rng: Rng, x: Any, _: Any) -> Any:
+    if not _is_float(x):
+        return ~x if x.dtype == bool else -x
+    functions = (jnp.tanh, jnp.sin, nn.gelu, nn.sigmoid)
+    return _one(rng, [*functions, lambda v: jnp.exp(-jnp.abs(v)), lambda v: v * v])(x)
+
+
+def _converted(rng: Rng, x: Any, _: Any) -> Any:
+    if _is_float(x):
+        return None
+    return x.astype(_one(rng, _WHOLE if x.dtype == bool else (*_WHOLE, "bool")))
+
+
+def _compared(rng: Rng, x: Any, y: Any) -> Any:
+    if any(_is_float(v) or v.dtype == bool for v in (x, y)):
+        return None
+    return _one(rng, [lambda: x < y, lambda: x == y, lambda: x >= y])()
+
+
+def _folded(rng: Rng, x: Any, _: Any) -> Any:
+    axes: list[Any] = [None, *range(x.ndim), *([(0, 1)] if x.ndim > 1 else [])]
+    axis, keep = _one(rng, axes), bool(rng.integers(2))
+    if x.dtype == bool:
+        names = ("any", "all", "sum")
+    else:
+        names = ("max", "min", "mean", "var") if _is_float(x) else ("max", "min", "sum")
+    return getattr(x, _one(rng, names))(axis, keepdims=keep)
+
+
+def _cut(rng: Rng, x: Any, _: Any) -> Any:
+    axis = _axis(rng, x)
+    start = int(rng.integers(x.shape[axis]))
+    if rng.integers(2):
+        return jnp.take(x, start, axis=axis)
+    stop = int(rng.integers(start + 1, x.shape[axis] + 1))
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def _arranged(rng: Rng, x: Any, _: Any) -> Any:
+    choices: list[Callable[[], Any]] = [
+        lambda: jnp.transpose(x, [int(i) for i in rng.permutation(x.ndim)]),
+        lambda: x.reshape(-1),
+        lambda: x.reshape(x.shape[0], -1),
+        lambda: jnp.pad(x, [(int(rng.integers(3)), int(rng.integers(3))) for _ in x.shape]),
+        lambda: jnp.concatenate([x, jnp.flip(x, x.ndim - 1)], x.ndim - 1),
+        lambda: x[..., None],
+        lambda: x[None],
+    ]
+    return _one(rng, choices)()
+
+
+def _multiplied(_: Rng, x: Any, __: Any) -> Any:
+    if not _is_float(x) or x.ndim < 2 or x.size * x.shape[-2] > 3_000_000:
+        return None
+    return jnp.einsum("...ij,...kj->...ik", x, x) / x.shape[-1]
+
+
+def _along(rng: Rng, x: Any, _: Any) -> Any:
+    axis = _axis(rng, x)
+    if _is_float(x):
+        return nn.softmax(x, axis=axis) if rng.integers(2) else jnp.sort(x, axis=axis)
+    return None if x.dtype == bool else jnp.cumsum(x, axis=axis)
+
+
+def _indexed(rng: Rng, x: Any, _: Any) -> Any:
+    places = rng.integers(0, x.shape[0], 20)
+    if x.dtype == bool or rng.integers(2):
+        return x[places]
+    return x.at[places].add(x[places[::-1]])
+
+
+_KINDS: list[Callable[[Rng, Any, Any], Any]] = [
+    *(_combined, _combined, _combined, _combined, _changed, _converted, _compared),
+    *(_folded, _folded, _cut, _cut, _arranged, _arranged, _arranged),
+    *(_multiplied, _along, _indexed),
+]
+_ANY_RANK = 7
