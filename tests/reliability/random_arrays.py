@@ -64,7 +64,7 @@ def results(program: Sequence[int], arrays: Sequence[Any], count: int) -> Arrays
         x = _one(rng, values)
         y = _one(rng, [v for v in values if _fits(v, x)])
         made = _one(rng, _KINDS if x.ndim else _KINDS[:_ANY_RANK])(rng, x, y)
-        if made is not None and made.size <= _LARGEST:
+        if made is not None and made.ndim <= 4 and made.size <= _LARGEST:
             values.append(_bounded(made))
     return values[-count:]
 
@@ -155,6 +155,11 @@ def _multiplied(_: Rng, x: Any, __: Any) -> Any:
     return jnp.einsum("...ij,...kj->...ik", x, x) / x.shape[-1]
 
 
+def _paired(rng: Rng, x: Any, _: Any) -> Any:
+    """Each element of the last axis with each other."""
+    return _combined(rng, x[..., None], x[..., None, :])
+
+
 def _along(rng: Rng, x: Any, _: Any) -> Any:
     axis = _axis(rng, x)
     if _is_float(x):
@@ -163,7 +168,7 @@ def _along(rng: Rng, x: Any, _: Any) -> Any:
 
 
 def _indexed(rng: Rng, x: Any, _: Any) -> Any:
-    places = rng.integers(0, x.shape[0], 20)
+    places = jnp.asarray(rng.integers(0, x.shape[0], 20))
     if x.dtype == bool or rng.integers(2):
         return x[places]
     return x.at[places].add(x[places[::-1]])
@@ -172,6 +177,6 @@ def _indexed(rng: Rng, x: Any, _: Any) -> Any:
 _KINDS: list[Callable[[Rng, Any, Any], Any]] = [
     *(_combined, _combined, _combined, _combined, _changed, _converted, _compared),
     *(_folded, _folded, _cut, _cut, _arranged, _arranged, _arranged),
-    *(_multiplied, _along, _indexed),
+    *(_multiplied, _along, _indexed, _paired),
 ]
 _ANY_RANK = 7
