@@ -339,7 +339,9 @@ class LoweringContext(Emitter):
         if x.dtype == I1 and d.itemsize == 1 and self.target.host_memory:
             # Where `x`, too, is a result of the dispatch, and stored as bytes, the two would become
             # one value, and IREE does not get through with the copy. LLVM leaves neither operation.
-            return self.xor(self._convert(self.not_(x), d), 1)
+            out = self.xor(self._convert(self.not_(x), d), 1)
+            out.widened = True
+            return out
         if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
             return round_to_bfloat16(self, self.convert(x, np.float32))
         repeated = self.makes_dispatches and is_repeated(self.target, x.dtype, d)

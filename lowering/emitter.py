@@ -28,7 +28,7 @@ _UNFOLDED = frozenset(
 )
 _BARRIER = "optimization_barrier"
 # What may be computed where it is used, whatever it reads; and what is computed on its own.
-_FUSED = frozenset({"reduce", "reduce_window", "dot_general", "convolution"})
+_FUSED = frozenset({"reduce", "reduce_window", "dot_general", "convolution", "gather"})
 _APART = frozenset({"while", "case", "if", _BARRIER})
 # What has its elements in their places, what rearranges them (in methods that tell how it reads
 # them), and what is used element by element in other places.

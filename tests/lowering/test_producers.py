@@ -106,6 +106,18 @@ def test_squared_distances() -> None:
     _check(f, x, first_device("cpu"))
 
 
+@pytest.mark.parametrize("platform", ["cpu", "vulkan"])
+def test_what_was_gathered(platform: str) -> None:
+    """SPIR-V's code generator got through with none of these: what `jnp.sort` gives is gathered."""
+    x = RNG.standard_normal(64).astype("f4")
+
+    def f(x: Array, m: Any) -> Array:
+        s = m.sort(x)
+        return m.hypot(s[:, None], s[None])
+
+    _check(f, x, first_device(platform))
+
+
 def test_a_map_over_what_was_folded() -> None:
     x = RNG.standard_normal((64, 11)).astype("f4")
     s = x.sum(1)
