@@ -108,8 +108,24 @@ def joined(home: Emitter, operands: Iterable[Value]) -> Reads:
             merged[kind] = ways if before is None else _united(before, ways)
         found = merged
     if any(len(ways) > 1 for ways in found.values()):
-        return _one_way_each(home, found)
+        found = _one_way_each(home, found)
+    if found and not home.target.spreads_folds:
+        _hold_spread(home, found)
     return found
+
+
+def _hold_spread(home: Emitter, reads: Reads) -> None:
+    """Holds what is spread along a leading axis, as `s[None, :]` is.
+
+    IREE's code generator for SPIR-V does not get through with a fold of rows and such an operation
+    in one dispatch; for integers of 8 bits it ends the process.
+    """
+    for ways in reads.values():
+        for way, producers in ways.items():
+            if way and way[0] == -1:
+                for producer in producers:
+                    if producer.home is home:
+                        producer.hold()
 
 
 def _united(

@@ -74,6 +74,9 @@ class Target:
     """Whether each dispatch that reads a conversion to a wider type computes it again, and leaves
     it in the memory of a workgroup (`conversions.py`)."""
 
+    spreads_folds: bool = True
+    """Whether a fold may be spread along a leading axis in its own dispatch (`producers.py`)."""
+
     longest_loop: int | None = None
     """How often a loop inside of a dispatch may go round, where there is a limit."""
 

@@ -173,6 +173,27 @@ def test_loops_and_branches() -> None:
     np.testing.assert_allclose(choose(False, x), s[:, None] + s, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16"])
+def test_folds_of_rows_spread_along_a_leading_axis_on_vulkan(dtype: str) -> None:
+    """In one dispatch neither compiles; that of int8 ended the process."""
+    rng = np.random.default_rng(3)
+    m, k = (
+        rng.integers(-5, 5, (64, 100)).astype(dtype),
+        rng.integers(-5, 5, (100, 64)).astype(dtype),
+    )
+    operands = xpr.device_put((m, k), first_device("vulkan"))
+    found = xpr.jit(lambda m, k: m.min(1)[None] + k)(*operands)
+    np.testing.assert_array_equal(found, m.min(1)[None] + k)
+
+
+@pytest.mark.parametrize("platform", ["metal", "vulkan"])
+def test_such_folds_compile(platform: str) -> None:
+    m, k = (xpr.ShapeDtypeStruct(s, np.int8) for s in ((64, 100), (100, 64)))
+    lowered = xpr.jit(lambda m, k: m.min(1)[None] + k).lower(m, k, platform=platform)
+    assert "stablehlo.optimization_barrier" in lowered.as_text()
+    assert lowered.compile().memory_analysis()
+
+
 def _barriers(f: Callable[..., Array], *shapes: tuple[int, ...]) -> int:
     text = xpr.jit(f).lower(*(xpr.ShapeDtypeStruct(s, np.float32) for s in shapes)).as_text()
     return text.count("stablehlo.optimization_barrier")
