@@ -49,6 +49,7 @@ class LoweringContext(Emitter):
 
     # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
     formulas_inline = False
+
     # ---- what holds other operations
 
     def op(

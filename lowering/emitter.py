@@ -11,7 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.folding import fold_of, roots_of
-from xpr.lowering.producers import barrier_behind, joined, note_operation
+from xpr.lowering.producers import joined, note_operation
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import tensor_type
 from xpr.lowering.value import Shape, Value
@@ -110,14 +110,17 @@ class Emitter:
         if name in self._kept_apart:
             return
         self._kept_apart.add(name)
-        ends = (f"{name} ", f"{name}:")
-        place = next(i for i, line in enumerate(self.lines) if line.lstrip().startswith(ends))
-        line = self.lines[place]
-        indent = line[: len(line) - len(line.lstrip())]
+        start = self._indent + name
+        ends = (f"{start} ", f"{start}:")
+        place = next(i for i, line in enumerate(self.lines) if line.startswith(ends))
         inner = f"%w{name[1:]}"
-        left = name if len(results) == 1 else f"{name}:{len(results)}"
-        barrier = f"{indent}{left} = {barrier_behind(inner, results)}"
-        self.lines[place : place + 1] = [indent + inner + line[len(indent) + len(name) :], barrier]
+        rest = self.lines[place][len(start) :]
+        types = ", ".join(tensor_type(*r) for r in results)
+        barrier = (
+            f'{self._indent}{_left(name, results)} = "stablehlo.{_BARRIER}"'
+            f"({', '.join(_names(inner, results))}) : ({types}) -> ({types})"
+        )
+        self.lines[place : place + 1] = [f"{self._indent}{inner}{rest}", barrier]
         self.sources.insert(place, self.sources[place])
 
     def op(
@@ -144,7 +147,7 @@ class Emitter:
             of = operands[:1] if operation in _OF_FIRST else operands
             found[0].fold = fold_of(operation, of)
             found[0].product = operation != _BARRIER and any(v.product for v in of)
-        if self.makes_dispatches and operation not in _APART:
+        if operation not in _APART:
             self._note_reads(operation, operands, found)
         return found
 
@@ -181,8 +184,17 @@ class Emitter:
 
     def _named(self, text: str, results: Results) -> list[Value]:
         """Appends an operation and names its results."""
-        base, count = self.fresh(), len(results)
-        left = f"{base} = " if count == 1 else f"{base}:{count} = "
-        self.emit((left if count else "") + text)
-        names = [base] if count == 1 else [f"{base}#{i}" for i in range(count)]
-        return [Value(n, s, d) for n, (s, d) in zip(names, results, strict=True)]
+        base = self.fresh()
+        self.emit(f"{_left(base, results)} = {text}" if results else text)
+        named = zip(_names(base, results), results, strict=True)
+        return [Value(name, shape, dtype) for name, (shape, dtype) in named]
+
+
+def _left(base: str, results: Results) -> str:
+    """What stands on the left of an operation."""
+    return base if len(results) == 1 else f"{base}:{len(results)}"
+
+
+def _names(base: str, results: Results) -> list[str]:
+    """The SSA names of an operation's results."""
+    return [base] if len(results) == 1 else [f"{base}#{i}" for i in range(len(results))]

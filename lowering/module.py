@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +20,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
-from xpr.lowering.producers import Parameter, held, note_parameters, of_call, share
+from xpr.lowering.producers import Parameter, held, note_parameters, of_call
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import tensor_type
@@ -231,9 +232,10 @@ class ModuleBuilder:
         self, ctx: LoweringContext, callee: _Lowered, operands: Sequence[Value]
     ) -> None:
         """Holds what the function reads in two ways, or may do by way of two parameters."""
-        for i, (v, parameter) in enumerate(zip(operands, callee.parameters, strict=True)):
-            if parameter.is_held or any(share(v, u) for u in operands[:i]):
-                held(ctx, [v, *(u for u in operands[:i] if share(v, u))])
+        uses = Counter(kind for v in operands for kind in v.reads)
+        for v, parameter in zip(operands, callee.parameters, strict=True):
+            if parameter.is_held or any(uses[kind] > 1 for kind in v.reads):
+                held(ctx, [v])
 
     def _function(
         self, closed: ClosedJaxpr, name: str, barred: bool, products: tuple[bool, ...]

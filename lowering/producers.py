@@ -14,8 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from xpr.lowering.types import tensor_type
-
 if TYPE_CHECKING:
     from xpr.lowering.emitter import Emitter, Results
     from xpr.lowering.value import Shape, Value
@@ -78,7 +76,12 @@ def _read_as_is(producer: Producer, shape: Shape, kind: str) -> Reads:
 
 
 def note_operation(home: Emitter, name: str, values: Sequence[Value]) -> None:
-    """Notes that an operation that IREE may fuse gives these values; `name` is their SSA name."""
+    """Notes that an operation that IREE may fuse gives these values; `name` is their SSA name.
+
+    What lies inside of a dispatch has no producers.
+    """
+    if not home.makes_dispatches:
+        return
     producer = _Operation(home, name, [(v.shape, v.dtype) for v in values])
     for v in values:
         v.reads = _read_as_is(producer, v.shape, v.type)
@@ -123,9 +126,14 @@ def _hold_spread(home: Emitter, reads: Reads) -> None:
     for ways in reads.values():
         for way, producers in ways.items():
             if way and way[0] == -1:
-                for producer in producers:
-                    if producer.home is home:
-                        producer.hold()
+                _hold(home, producers)
+
+
+def _hold(home: Emitter, producers: Iterable[Producer]) -> None:
+    """Holds those that may be fused; what lies around a region was computed before it."""
+    for producer in producers:
+        if producer.home is home:
+            producer.hold()
 
 
 def _united(
@@ -142,15 +150,11 @@ def _united(
 def _one_way_each(home: Emitter, reads: Reads) -> Reads:
     out = {}
     for kind, ways in reads.items():
-        if len(ways) > 1:
-            # What lies around a region was computed before it.
-            here = {way: [p for p in ps if p.home is home] for way, ps in ways.items()}
-            if sum(map(bool, here.values())) > 1:
-                for producers in here.values():
-                    for producer in producers:
-                        producer.hold()
-                continue
-        out[kind] = ways
+        if sum(any(p.home is home for p in producers) for producers in ways.values()) > 1:
+            for producers in ways.values():
+                _hold(home, producers)
+        else:
+            out[kind] = ways
     return out
 
 
@@ -159,9 +163,7 @@ def held(home: Emitter, operands: Iterable[Value]) -> None:
     for v in operands:
         for ways in v.reads.values():
             for producers in ways.values():
-                for producer in producers:
-                    if producer.home is home:
-                        producer.hold()
+                _hold(home, producers)
 
 
 def share(a: Value, b: Value) -> bool:
@@ -254,15 +256,3 @@ def _composed(inner: Way, outer: Way) -> Way:
     if _is_plain(inner) and _is_plain(outer):
         return tuple(inner[i] if isinstance(i, int) and i >= 0 else -1 for i in outer)
     return ("then", inner, outer)
-
-
-def barrier_behind(name: str, results: Results) -> str:
-    """A barrier behind all results of an operation, whose SSA name `name` was.
-
-    >>> import numpy as np
-    >>> barrier_behind("%w1", [((2,), np.dtype("f4"))])
-    '"stablehlo.optimization_barrier"(%w1) : (tensor<2xf32>) -> (tensor<2xf32>)'
-    """
-    names = [name] if len(results) == 1 else [f"{name}#{i}" for i in range(len(results))]
-    types = ", ".join(tensor_type(*r) for r in results)
-    return f'"stablehlo.optimization_barrier"({", ".join(names)}) : ({types}) -> ({types})'

@@ -117,20 +117,6 @@ def _data_start(module: bytes) -> int:
 
 def _losing_moves(module: bytes) -> Iterator[int]:
     """The places of the registers that a branch moves and does not fill."""
-    for place, pairs in _branch_moves(module):
-        filled = {p & _REGISTER for _, p in pairs if p & _REFERENCE}
-        for k, (source, _) in enumerate(pairs):
-            moves = source & _REFERENCE and source & _MOVE
-            if moves and source & _REGISTER not in filled:
-                yield place + 4 * k
-
-
-def _branch_moves(module: bytes) -> Iterator[tuple[int, list[tuple[int, int]]]]:
-    """The place of each branch's list of moves, and the registers from and to which it moves.
-
-    A register of a reference has the bit `0x8000`; one of 32 bits is a number, one of 64 bits two
-    of them.
-    """
     root = _data_start(module) + 4  # after the size
     if module[root + 4 : root + 8] != _IDENTIFIER:
         raise _UnknownError
@@ -154,10 +140,10 @@ def _branch_moves(module: bytes) -> Iterator[tuple[int, list[tuple[int, int]]]]:
     code, _ = vector(_BYTECODE)
     for i in range(count):
         start, length = _FUNCTION.unpack_from(module, functions + i * _FUNCTION.size)
-        yield from _moves_of(module, code + start, length)
+        yield from _losing_moves_of(module, code + start, length)
 
 
-def _moves_of(module: bytes, base: int, length: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+def _losing_moves_of(module: bytes, base: int, length: int) -> Iterator[int]:
     """The same for the function whose code begins at `base`."""
     at = 0
 
@@ -176,8 +162,12 @@ def _moves_of(module: bytes, base: int, length: int) -> Iterator[tuple[int, list
         for kind in form:
             if kind == "m":
                 size = number()
-                both = struct.unpack_from(f"<{2 * size}H", module, base + at)
-                yield base + at, list(zip(both[::2], both[1::2], strict=True))
+                pairs = struct.unpack_from(f"<{2 * size}H", module, base + at)
+                filled = {p & _REGISTER for p in pairs[1::2] if p & _REFERENCE}
+                for k, source in enumerate(pairs[::2]):
+                    moves = source & _REFERENCE and source & _MOVE
+                    if moves and source & _REGISTER not in filled:
+                        yield base + at + 4 * k
                 at += 4 * size
             elif kind == "v":
                 size = number()

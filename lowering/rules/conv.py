@@ -342,8 +342,7 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         shape,
         x.dtype,
     )
-    if ctx.makes_dispatches:
-        note_operation(ctx, out.name, [out])
+    note_operation(ctx, out.name, [out])
     return out
 
 

@@ -49,8 +49,7 @@ def emit_dot(
         dtype,
     )
     out.product = True
-    if ctx.makes_dispatches:
-        _note_reads(ctx, lhs, rhs, dims, out)
+    _note_reads(ctx, lhs, rhs, dims, out)
     return out
 
 

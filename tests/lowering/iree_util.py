@@ -97,14 +97,18 @@ def compile_with(
     return iree_api.compile_module(text, [*base, *flags], name="test.mlir", verify=verify)
 
 
-def status_of_compile(text: str, flags: Sequence[str] = (), **environment: str) -> int:
-    """The exit status of a process that compiles; below 0 if a signal ended it."""
+def status_of_compile(
+    text: str, flags: Sequence[str] = (), *, base: Sequence[str] | None = None, **environment: str
+) -> int:
+    """The exit status of a process that runs ``compile_with``; below 0 if a signal ended it."""
     script = (
         "import sys; from tests.lowering.iree_util import compile_with;"
-        "compile_with(sys.argv[1], sys.argv[2:])"
+        "compile_with(sys.argv[1], sys.argv[2:], base=())"
     )
+    if base is None:
+        base = get_target("cpu").base_flags
     return subprocess.run(
-        [sys.executable, "-c", script, text, *flags],
+        [sys.executable, "-c", script, text, *base, *flags],
         capture_output=True,
         timeout=120,
         check=False,

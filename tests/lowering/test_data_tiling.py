@@ -46,7 +46,8 @@ def _program(guard: str) -> str:
 
 def test_a_tiled_product_that_is_transposed_and_indexed_ends_the_process() -> None:
     plain = _program(f"%p = stablehlo.reshape %c : ({SQUARE}) -> {SQUARE}")
-    assert status_of_compile(plain, TILED, **FILLED) < 0, MENDED
+    # What is read after its end may by chance have been written again by another thread.
+    assert any(status_of_compile(plain, TILED, **FILLED) < 0 for _ in range(5)), MENDED
     guarded = _program(f"%p = stablehlo.optimization_barrier %c : {SQUARE}")
     assert status_of_compile(guarded, TILED, **FILLED) == 0
 

@@ -8,6 +8,8 @@ import sys
 import numpy as np
 
 import xpr
+from tests.lowering.iree_util import status_of_compile
+from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 
 # The smallest program that is known to end the compiler: updates gathered from the operand and
 # chosen from, a scatter, and what is computed of its result and chosen from.
@@ -44,16 +46,7 @@ module @m {
 
 def test_updates_gathered_from_the_operand_end_the_compiler() -> None:
     """When this fails, IREE compiles it, and the barrier in `lowering/rules/scatter.py` can go."""
-    script = (
-        "import sys; from xpr.lowering import iree_api;"
-        "from xpr.lowering.flags import ProgramHints; from xpr.lowering.targets import get_target;"
-        "flags = get_target('cpu').flag_sets(ProgramHints())[0];"
-        "iree_api.compile_module(sys.argv[1], flags, name='m', verify=False)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script, _HAZARD], capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode < 0
+    assert status_of_compile(_HAZARD, llvm_cpu_flag_sets(ProgramHints())[0]) < 0
 
 
 def test_updates_gathered_from_the_operand() -> None:

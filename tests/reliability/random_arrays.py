@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 import xpr.numpy as jnp
 from xpr import nn
 
-T = TypeVar("T")
-Arrays = list[Any]
+from .random_programs import Arrays, bounded, one
+
 Rng = np.random.Generator
 
 SIZES = (3, 17, 48, 64, 100)
 DTYPES = ("float32", "float32", "int32", "bool", "int8")
 _WHOLE = ("int8", "uint8", "int16", "int32", "float32")
 _LARGEST = 400_000
-
-
-def _one(rng: Rng, choices: Sequence[T]) -> T:
-    return choices[int(rng.integers(len(choices)))]
 
 
 def _axis(rng: Rng, x: Any) -> int:
@@ -40,13 +36,13 @@ def _is_float(x: Any) -> bool:
 
 def operands(rng: Rng) -> list[np.ndarray[Any, Any]]:
     """Three arrays whose axes have three sizes, in one order or the other."""
-    sizes = [_one(rng, SIZES) for _ in range(3)]
+    sizes = [one(rng, SIZES) for _ in range(3)]
     found = []
     for _ in range(3):
         shape = tuple(sizes[: int(rng.integers(1, 4))])
         shape = shape[::-1] if rng.integers(2) else shape
         shape = shape if math.prod(shape) <= _LARGEST // 4 else shape[:2]
-        dtype, x = _one(rng, DTYPES), rng.uniform(-3, 3, shape)
+        dtype, x = one(rng, DTYPES), rng.uniform(-3, 3, shape)
         found.append(np.asarray(x > 0) if dtype == "bool" else x.astype(dtype))
     return found
 
@@ -61,11 +57,11 @@ def results(program: Sequence[int], arrays: Sequence[Any], count: int) -> Arrays
     values = [jnp.asarray(x) for x in arrays]
     for number in program:
         rng = np.random.default_rng(number)
-        x = _one(rng, values)
-        y = _one(rng, [v for v in values if _fits(v, x)])
-        made = _one(rng, _KINDS if x.ndim else _KINDS[:_ANY_RANK])(rng, x, y)
+        x = one(rng, values)
+        y = one(rng, [v for v in values if _fits(v, x)])
+        made = one(rng, _KINDS if x.ndim else _KINDS[:_ANY_RANK])(rng, x, y)
         if made is not None and made.ndim <= 4 and made.size <= _LARGEST:
-            values.append(_bounded(made))
+            values.append(bounded(made))
     return values[-count:]
 
 
@@ -76,55 +72,46 @@ def _fits(v: Any, x: Any) -> bool:
         return False
 
 
-def _bounded(x: Any) -> Any:
-    """Values that stay small however often they are computed with."""
-    if x.dtype == bool:
-        return x
-    if _is_float(x):
-        return (x / (1 + jnp.abs(x)) * 4).astype(x.dtype)
-    return x % jnp.asarray(7, x.dtype)
-
-
 # ---- the steps: an array, or None where there is nothing to do
 
 
 def _combined(rng: Rng, x: Any, y: Any) -> Any:
     if x.dtype == bool and y.dtype == bool:
-        return _one(rng, [lambda: x & y, lambda: x | y, lambda: x ^ y])()
+        return one(rng, [lambda: x & y, lambda: x | y, lambda: x ^ y])()
     if bool in (x.dtype, y.dtype):
         mask, other = (x, y) if x.dtype == bool else (y, x)
         return jnp.where(mask, other, int(rng.integers(2)))
     choices: list[Callable[[], Any]] = [lambda: x + y, lambda: x * y, lambda: x - y]
-    return _one(rng, [*choices, lambda: jnp.maximum(x, y), lambda: jnp.minimum(x, y)])()
+    return one(rng, [*choices, lambda: jnp.maximum(x, y), lambda: jnp.minimum(x, y)])()
 
 
 def _changed(rng: Rng, x: Any, _: Any) -> Any:
     if not _is_float(x):
         return ~x if x.dtype == bool else -x
     functions = (jnp.tanh, jnp.sin, nn.gelu, nn.sigmoid)
-    return _one(rng, [*functions, lambda v: jnp.exp(-jnp.abs(v)), lambda v: v * v])(x)
+    return one(rng, [*functions, lambda v: jnp.exp(-jnp.abs(v)), lambda v: v * v])(x)
 
 
 def _converted(rng: Rng, x: Any, _: Any) -> Any:
     if _is_float(x):
         return None
-    return x.astype(_one(rng, _WHOLE if x.dtype == bool else (*_WHOLE, "bool")))
+    return x.astype(one(rng, _WHOLE if x.dtype == bool else (*_WHOLE, "bool")))
 
 
 def _compared(rng: Rng, x: Any, y: Any) -> Any:
     if any(_is_float(v) or v.dtype == bool for v in (x, y)):
         return None
-    return _one(rng, [lambda: x < y, lambda: x == y, lambda: x >= y])()
+    return one(rng, [lambda: x < y, lambda: x == y, lambda: x >= y])()
 
 
 def _folded(rng: Rng, x: Any, _: Any) -> Any:
     axes: list[Any] = [None, *range(x.ndim), *([(0, 1)] if x.ndim > 1 else [])]
-    axis, keep = _one(rng, axes), bool(rng.integers(2))
+    axis, keep = one(rng, axes), bool(rng.integers(2))
     if x.dtype == bool:
         names = ("any", "all", "sum")
     else:
         names = ("max", "min", "mean", "var") if _is_float(x) else ("max", "min", "sum")
-    return getattr(x, _one(rng, names))(axis, keepdims=keep)
+    return getattr(x, one(rng, names))(axis, keepdims=keep)
 
 
 def _cut(rng: Rng, x: Any, _: Any) -> Any:
@@ -146,7 +133,7 @@ def _arranged(rng: Rng, x: Any, _: Any) -> Any:
         lambda: x[..., None],
         lambda: x[None],
     ]
-    return _one(rng, choices)()
+    return one(rng, choices)()
 
 
 def _multiplied(_: Rng, x: Any, __: Any) -> Any:

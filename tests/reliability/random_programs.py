@@ -56,7 +56,7 @@ def operands(rng: np.random.Generator) -> list[np.ndarray[Any, Any]]:
     """Four arrays to start with."""
     found = []
     for _ in range(4):
-        dtype, shape = _one(rng, DTYPES), _one(rng, SHAPES)
+        dtype, shape = one(rng, DTYPES), one(rng, SHAPES)
         x = rng.uniform(-3, 3, shape)
         if dtype == "bool":
             found.append(np.asarray(x > 0))
@@ -73,7 +73,8 @@ def results(program: Sequence[Step], arrays: Sequence[Any]) -> Arrays:
     return _run(program, start)[len(start) :][-8:]
 
 
-def _one(rng: np.random.Generator, choices: Sequence[T]) -> T:
+def one(rng: np.random.Generator, choices: Sequence[T]) -> T:
+    """One of the choices."""
     return choices[int(rng.integers(len(choices)))]
 
 
@@ -81,7 +82,7 @@ def _is(x: Any, kind: Any) -> bool:
     return jnp.issubdtype(x.dtype, kind)
 
 
-def _bounded(x: Any) -> Any:
+def bounded(x: Any) -> Any:
     """Values that stay small however often they are computed with."""
     if x.dtype == bool:
         return x
@@ -102,12 +103,12 @@ def _like(x: Any, wanted: Any) -> Any:
     if x.shape != wanted.shape:
         x = x.any() if x.dtype == bool else x.sum(dtype=x.dtype)
         x = jnp.broadcast_to(x, wanted.shape)
-    return _bounded(x).astype(wanted.dtype)
+    return bounded(x).astype(wanted.dtype)
 
 
 def _elementwise(rng: np.random.Generator, x: Any, y: Any) -> Any:
     if x.dtype == bool:
-        return _one(rng, [lambda: x & y, lambda: x | y, lambda: ~x, lambda: x ^ y])()
+        return one(rng, [lambda: x & y, lambda: x | y, lambda: ~x, lambda: x ^ y])()
     choices: list[Callable[[], Any]] = [
         *(lambda: x + y, lambda: x - y, lambda: x * y, lambda: -x, lambda: x * x + y)
     ]
@@ -117,11 +118,11 @@ def _elementwise(rng: np.random.Generator, x: Any, y: Any) -> Any:
     elif _is(x, jnp.floating):
         choices += [lambda: jnp.tanh(x), lambda: jnp.sin(x), lambda: jnp.exp(-jnp.abs(x))]
         choices += [lambda: jnp.sqrt(jnp.abs(x)), lambda: jnp.minimum(x, y)]
-    return _one(rng, choices)()
+    return one(rng, choices)()
 
 
 def _converted(rng: np.random.Generator, x: Any) -> Any:
-    dtype = _one(rng, DTYPES)
+    dtype = one(rng, DTYPES)
     if _is(x, jnp.complexfloating):
         x = jnp.real(x)
     if _is(x, jnp.floating) and not jnp.issubdtype(jnp.dtype(dtype), jnp.inexact):
@@ -130,19 +131,19 @@ def _converted(rng: np.random.Generator, x: Any) -> Any:
 
 
 def _reduced(rng: np.random.Generator, x: Any) -> Any:
-    axis = _one(rng, [None, *range(x.ndim)])
+    axis = one(rng, [None, *range(x.ndim)])
     if x.dtype == bool:
-        return _one(rng, [lambda: x.any(axis), lambda: x.all(axis), lambda: x.sum(axis)])()
+        return one(rng, [lambda: x.any(axis), lambda: x.all(axis), lambda: x.sum(axis)])()
     choices: list[Callable[[], Any]] = [lambda: x.sum(axis), lambda: x.prod(axis)]
     if not _is(x, jnp.complexfloating):
         choices += [lambda: x.max(axis), lambda: x.min(axis)]
-    return _one(rng, choices)()
+    return one(rng, choices)()
 
 
 def _arranged(rng: np.random.Generator, x: Any) -> Any:
     flat = x.reshape(-1)
     choices = [lambda: x.T, lambda: flat[::-1], lambda: jnp.concatenate([flat, flat])]
-    return x if x.size > _LARGEST else _one(rng, choices)()
+    return x if x.size > _LARGEST else one(rng, choices)()
 
 
 def _updated(rng: np.random.Generator, x: Any, y: Any) -> Any:
@@ -160,7 +161,7 @@ def _plain(rng: np.random.Generator, kind: str, x: Any, y: Any, masks: Arrays) -
     if kind == "convert":
         return _converted(rng, x)
     if kind == "choose":
-        return jnp.where(_one(rng, masks), x, y) if masks else None
+        return jnp.where(one(rng, masks), x, y) if masks else None
     if x.ndim == 0:
         return None
     if kind == "reduce":
@@ -187,12 +188,12 @@ def _run(program: Sequence[Step], start: Sequence[Any]) -> Arrays:
         if step.inner:
             values += _controlled(rng, step, values)
             continue
-        x = _one(rng, values)
-        y = _one(rng, [v for v in values if (v.shape, v.dtype) == (x.shape, x.dtype)])
+        x = one(rng, values)
+        y = one(rng, [v for v in values if (v.shape, v.dtype) == (x.shape, x.dtype)])
         masks = [v for v in values if v.shape == x.shape and v.dtype == bool]
         made = _plain(rng, step.kind, x, y, masks)
         if made is not None:
-            values.append(_bounded(made))
+            values.append(bounded(made))
     return values
 
 
@@ -207,7 +208,7 @@ def _controlled(rng: np.random.Generator, step: Step, values: Arrays) -> Arrays:
         return tuple(_like(made[-1 - i], c) for i, c in enumerate(carried)), made[-1]
 
     if step.kind == "scan":
-        xs = jnp.arange(3, dtype=_one(rng, ["int32", "float32", "float64"]))
+        xs = jnp.arange(3, dtype=one(rng, ["int32", "float32", "float64"]))
         carry, ys = lax.scan(lambda c, x: body(c, (x,)), carry, xs)
         return [*carry, ys] if ys.size <= _LARGEST else list(carry)
     if step.kind == "while":
@@ -219,5 +220,5 @@ def _controlled(rng: np.random.Generator, step: Step, values: Arrays) -> Arrays:
             )[1]
         )
     whole = [v for v in values if not _is(v, jnp.inexact)]
-    test = _one(rng, whole).any() if whole else jnp.asarray(True)
+    test = one(rng, whole).any() if whole else jnp.asarray(True)
     return list(lax.cond(test, lambda c: body(c)[0], lambda c: body(c, which=1)[0], carry))
