@@ -98,6 +98,18 @@ def _attention(m: Any, softmax: Callable[..., Any]) -> Callable[..., Any]:
     return block
 
 
+def _heads(m: Any, softmax: Callable[..., Any]) -> Callable[..., Any]:
+    """Two heads of causal attention over one sequence: a mask is broadcast, and again by vmap."""
+
+    def attend(x: Any) -> Any:
+        q, k, v = (m.reshape(x @ w, (x.shape[0], 2, 4)) for w in (W[:8, :8], W[8:, :8], W[:8, 8:]))
+        scores = m.einsum("the,she->hts", q, k)
+        mask = m.tril(m.ones((x.shape[0], x.shape[0]), bool))
+        return m.einsum("hts,she->the", softmax(m.where(mask, scores, -1e9), axis=-1), v)
+
+    return attend
+
+
 def _recurrent(x: Any) -> Any:
     def step(state: Any, row: Any) -> Any:
         state = jnp.tanh(state @ W + row[:, None])
@@ -245,6 +257,10 @@ case(INDEXING, "set", WITHIN)(lambda x: x.at[:, ORDER].set(0), _without_columns)
 
 BLOCKS = "attention, blocks of transformers"
 case(BLOCKS, "causal", TOKENS)(_attention(jnp, nn.softmax), _attention(np, scipy.special.softmax))
+_np_heads = _heads(np, scipy.special.softmax)
+case(BLOCKS, "heads under vmap", TOKENS)(
+    xpr.vmap(_heads(jnp, nn.softmax)), lambda x: np.stack([_np_heads(row) for row in x])
+)
 
 LOOPS = "`scan`, `fori_loop`, `while_loop`, `cond`"
 case(LOOPS, "scan", WITHIN)(_recurrent, _np_recurrent)

@@ -184,6 +184,25 @@ def test_derivatives_with_open_sizes_in_bundles():
         np.testing.assert_allclose(model.call(x, ct)[0], np.asarray(expected), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("batch", ["b", "3"])
+def test_derivatives_of_functions_of_labels_in_bundles(batch):
+    table = rng.standard_normal((5, 4)).astype(np.float32)
+
+    def f(labels, weights):
+        return (jnp.asarray(table)[labels].sum(-1) * weights).sum()
+
+    labels, weights = np.array([[0, 4], [1, 1], [3, 2]], np.int32), np.ones((3, 2), np.float32)
+    shape = symbolic_shape(f"{batch}, 2")
+    e = export(xpr.jit(f))(xpr.ShapeDtypeStruct(shape, np.int32), xpr.ShapeDtypeStruct(shape, F32))
+    for restored in (e.vjp(), deserialize(e.serialize(vjp_order=1)).vjp()):
+        nothing, found = restored.call(labels, weights, np.float32(2))
+        assert (nothing.dtype, nothing.shape) == (xpr.float0, (3, 2))
+        np.testing.assert_allclose(np.asarray(found), 2 * table[labels].sum(-1), rtol=1e-5)
+    model = Bundle(bundle_bytes(e, vjp_order=1), order=1)
+    found = model.call(labels, weights, np.float32(2))[1]
+    np.testing.assert_allclose(found, 2 * table[labels].sum(-1), rtol=1e-5)
+
+
 def layers(x, y):
     """Whatever takes a size as a value: means, counts, joins, slices, fills, reversals, masks."""
     n = x.shape[0]

@@ -33,10 +33,14 @@ def module_program(closed: ClosedJaxpr, weights_above: int | None) -> ModuleProg
     """The program of a module.
 
     Arrays of more than `weights_above` bytes that it closes over become its first inputs; with
-    None, all are written into it. Inputs and results of dtype float0 are left out.
+    None, all are written into it. Whatever is of dtype float0 is left out.
     """
     jaxpr = closed.jaxpr
-    pairs = [(v, np.asarray(c)) for v, c in zip(jaxpr.constvars, closed.consts, strict=True)]
+    pairs = [
+        (v, np.asarray(c))
+        for v, c in zip(jaxpr.constvars, closed.consts, strict=True)
+        if v.aval.dtype != dtypes.float0
+    ]
     outside = [p for p in pairs if weights_above is not None and p[1].nbytes > weights_above]
     inside = [p for p in pairs if not any(p is q for q in outside)]
     smaller = jaxpr.replace(

@@ -106,6 +106,7 @@ class _Function(OpenFunction):
     def __init__(self, header: OpenLine, joins: bool) -> None:
         super().__init__(header)
         self._joins = joins
+        self._spread: dict[str, tuple[str, OpenType, list[int]]] = {}
 
     def add(self, line: OpenLine) -> None:
         """Takes the next line of the function."""
@@ -155,7 +156,7 @@ class _Function(OpenFunction):
             scalar = self._define(text, text)
         if not kind.dims:
             return f"stablehlo.reshape {scalar} : ({kind}) -> {kind}"
-        return self._broadcast(scalar, OpenType((), kind.element), "[]", kind)
+        return self._broadcast(scalar, OpenType((), kind.element), [], kind)
 
     def _row(self, numbers: Sequence[Dim], kind: OpenType) -> str:
         """A tensor of rank 1 of these integers."""
@@ -166,8 +167,21 @@ class _Function(OpenFunction):
         plain = _without_sign(kind)
         return self._signed(f"tensor.from_elements {', '.join(values)} : {plain}", plain, kind)
 
-    def _broadcast(self, name: str, source: OpenType, dims: str, kind: OpenType) -> str:
-        places = [int(d) for d in re.findall(r"\d+", dims)]
+    def _unspread(
+        self, name: str, source: OpenType, places: Sequence[int]
+    ) -> tuple[str, OpenType, list[int]]:
+        """A broadcast of what is a broadcast itself, as one of the first operand.
+
+        StableHLO joins two in a row, too, but forgets which dimensions are known to expand, and
+        IREE cannot compile it without.
+        """
+        if name not in self._spread:
+            return name, source, list(places)
+        name, source, inner = self._spread[name]
+        return name, source, [places[p] for p in inner]
+
+    def _broadcast(self, name: str, source: OpenType, places: Sequence[int], kind: OpenType) -> str:
+        name, source, places = self._unspread(name, source, places)
         spread = [i for i, p in enumerate(places) if source.dims[i] == 1 != kind.dims[p]]
         kept = [i for i, p in enumerate(places) if source.dims[i] == kind.dims[p]]
         known = ", ".join(
@@ -175,23 +189,23 @@ class _Function(OpenFunction):
             for what, axes in (("expanding", spread), ("nonexpanding", kept))
             if axes
         )
+        shape = self._vector(kind.dims)
         return (
-            f"stablehlo.dynamic_broadcast_in_dim {name}, {self._vector(kind.dims)}, dims = {dims} "
+            f"stablehlo.dynamic_broadcast_in_dim {name}, {shape}, dims = {places} "
             + (f"{{{known}}} " if known else "")
             + f": ({source}, tensor<{len(kind.dims)}xindex>) -> {kind}"
         )
 
     def broadcast_in_dim(self, rest: str, line: OpenLine) -> str:
-        match = _BROADCAST.match(rest)
-        if match is None or line.numbers:
+        match, assigned = _BROADCAST.match(rest), _ASSIGNMENT.match(line.text)
+        if match is None or assigned is None or line.numbers:
             raise refusal([line.text])
-        source, kind = line.types
-        places = [int(d) for d in re.findall(r"\d+", match[2])]
+        (source, kind), places = line.types, _integers(match[2])
         kept = all(source.dims[i] == kind.dims[p] for i, p in enumerate(places))
         if kept and all(d == 1 for p, d in enumerate(kind.dims) if p not in places):
-            # Of two broadcasts in a row StableHLO makes one that IREE cannot compile.
             return self.reshape(f"{match[1]} ", line)
-        return self._broadcast(match[1], source, f"[{match[2]}]", kind)
+        self._spread[assigned[2]] = self._unspread(match[1], source, places)
+        return self._broadcast(match[1], source, places, kind)
 
     def iota(self, rest: str, line: OpenLine) -> str:
         match = _IOTA.match(rest)
@@ -283,7 +297,7 @@ class _Function(OpenFunction):
         mask = self._here(
             f"stablehlo.compare GE, {here}, {first}, SIGNED : ({row}, {row}) -> {flags}"
         )
-        return self._here(self._broadcast(mask, flags, f"[{axis}]", OpenType(kind.dims, "i1")))
+        return self._here(self._broadcast(mask, flags, [axis], OpenType(kind.dims, "i1")))
 
     def slice(self, rest: str, line: OpenLine) -> str:
         match = _SLICE.match(rest)
@@ -405,7 +419,7 @@ class _Function(OpenFunction):
                 name = self._here(f"stablehlo.convert {name} : ({turned}) -> {converted}")
                 turned = converted
             places = [*range(shared), *range(firsts[i], firsts[i] + own[i]), *last]
-            terms.append(self._here(self._broadcast(name, turned, str(places), wide)))
+            terms.append(self._here(self._broadcast(name, turned, places, wide)))
         if not summed:
             return f"stablehlo.multiply {terms[0]}, {terms[1]} : {kind}"
         product = self._here(f"stablehlo.multiply {terms[0]}, {terms[1]} : {wide}")

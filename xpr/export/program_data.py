@@ -86,10 +86,14 @@ class _Writer:
         known = self._known.get(id(closed))
         if known is None:
             jaxpr = self.jaxpr(closed.jaxpr)
-            jaxpr["consts"] = [self.array(c) for c in closed.consts]
+            jaxpr["consts"] = [self.const(c) for c in closed.consts]
             self.programs.append(jaxpr)
             known = self._known[id(closed)] = (len(self.programs) - 1, closed)
         return known[0]
+
+    def const(self, value: Any) -> str | None:
+        """The name of an array; None if its type tells all, which may have open sizes then."""
+        return None if np.asarray(value).dtype == dtypes.float0 else self.array(value)
 
     def array(self, value: Any) -> str:
         """The name of an array in the table; one object is stored once."""
@@ -231,8 +235,11 @@ class _Reader:
             eqns.append(JaxprEqn(invalues, declare(out_types), _primitive(name), known))
         outs = [read(a) for a in data["outs"]]
         info = DebugInfo(func_name=str(data["name"]))
-        consts = [self.arrays[name] for name in data["consts"]]
+        consts = [self.const(*c) for c in zip(data["consts"], constvars, strict=True)]
         return ClosedJaxpr(Jaxpr(constvars, invars, outs, eqns, debug_info=info), consts)
+
+    def const(self, name: str | None, var: Var) -> np.ndarray[Any, Any]:
+        return np.zeros(var.aval.shape, dtypes.float0) if name is None else self.arrays[name]
 
     def param(self, data: Json) -> Any:
         if not isinstance(data, dict):
