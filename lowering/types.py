@@ -75,7 +75,7 @@ def scalar_text(value: Any, dtype: np.dtype[Any]) -> str:
         return str(int(value))
     if kind == "c":
         part = np.dtype(np.float32 if dtype.itemsize == 8 else np.float64)
-        z = np.asarray(value, dtype)
+        z = dtype.type(value)
         return f"({scalar_text(z.real, part)}, {scalar_text(z.imag, part)})"
     exact = np.asarray(value, dtype)
     wide = float(exact.astype(np.float64))
@@ -85,7 +85,7 @@ def scalar_text(value: Any, dtype: np.dtype[Any]) -> str:
     text = (
         repr(float(exact))
         if dtype.itemsize == 8
-        else np.format_float_scientific(exact, unique=True)
+        else np.format_float_scientific(dtype.type(value), unique=True)
     )
     return text if "." in text else text.replace("e", ".0e") if "e" in text else text + ".0"
 

@@ -138,7 +138,9 @@ class VectorContext(LoweringContext):
     def _refuse(self, what: str) -> NoReturn:
         raise NotInRegisters(what)
 
-    def assign(self, text: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
+    def assign(
+        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
+    ) -> Value:
         if text.startswith(("stablehlo.", "util.")):
             self._refuse(text.split()[0])
         dtype = np.dtype(dtype)
