@@ -358,6 +358,23 @@ class LoweringContext(Emitter):
         return out
 
     def _convert(self, x: Value, d: np.dtype[Any]) -> Value:
+        """As `convert`, without the compiler's faults but one.
+
+        Of a product of matrices whose operand was converted to a wider type, it makes a product of
+        the narrow type, with a sign even where that type has none.
+        """
+        widens = x.dtype == I1 or (x.dtype.kind == "u" and d.itemsize > x.dtype.itemsize)
+        if not widens or not x.shape or d.itemsize == 1:
+            return self._converted(x, d)
+        if dtypes.kind(d) in "iu":
+            other = np.dtype(f"{'i' if d.kind == 'u' else 'u'}{d.itemsize}")
+            return self.bitcast(self._converted(x, other), d)
+        signed = np.dtype(np.int32 if x.dtype.itemsize < 4 else np.int64)
+        if signed.name in self.target.missing_types:
+            return self.barrier(self._converted(x, d))
+        return self._converted(self._convert(x, signed), d)
+
+    def _converted(self, x: Value, d: np.dtype[Any]) -> Value:
         return self.assign(
             f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
             x.shape,

@@ -95,12 +95,21 @@ class Emitter:
         if of:
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
             out.product = any(v.product for v in of)
+            out.narrowest = self._narrowest(of, out)
             if any(v.reads for v in of):
                 if op in _MOVED:
                     note_operation(self, name, [out])
                 elif op not in _ARRANGED:
                     out.reads = joined(self, of)
         return out
+
+    def _narrowest(self, operands: Sequence[Value], result: Value) -> int:
+        """The width of the narrowest elements that a result on elements may be computed from.
+
+        Where it matters for more than speed, those count that are perhaps not kept in memory.
+        """
+        least = min(v.narrowest for v in operands)
+        return min(least, result.narrowest) if self.target.repeats_conversions else least
 
     def hold(self, name: str, results: Results) -> None:
         """Puts the results of an operation that has been written behind a barrier.
@@ -149,6 +158,9 @@ class Emitter:
             found[0].product = operation != _BARRIER and any(v.product for v in of)
         if operation not in _APART:
             self._note_reads(operation, operands, found)
+            if operands and operation not in _FUSED:
+                for v in found:
+                    v.narrowest = self._narrowest(operands, v)
         return found
 
     def _note_reads(

@@ -58,9 +58,12 @@ class _Function:
     tail: list[str] = field(default_factory=list)
 
 
-# A private function: the identity of its program, whether its arguments are barred, and which of
-# them come from products of matrices.
-_Callee = tuple[int, bool, tuple[bool, ...]]
+# Of each argument of a private function: whether it comes from a product of matrices, and the width
+# of the narrowest elements that it comes from.
+_Origins = tuple[tuple[bool, int], ...]
+# A private function: the identity of its program, whether its arguments are barred, and what they
+# come from.
+_Callee = tuple[int, bool, _Origins]
 
 
 @dataclass(frozen=True)
@@ -216,15 +219,16 @@ class ModuleBuilder:
         """
         operands = [*(ctx.dense(np.asarray(c)) for c in closed.consts), *operands]
         # The compiler may inline the function, so that its first operations meet those before it.
-        products = tuple(v.product for v in operands)
-        key = (id(closed), barred, products)
+        widths = self.target.repeats_conversions
+        origins = tuple((v.product, v.narrowest if widths else 0) for v in operands)
+        key = (id(closed), barred, origins)
         callee = self._lowered.get(key)
         if callee is None:
-            callee = self._lowered[key] = self._function(closed, name, barred, products)
+            callee = self._lowered[key] = self._function(closed, name, barred, origins)
         results = ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
         self._hold_operands(ctx, callee, operands)
         for v, inner in zip(results, callee.results, strict=True):
-            v.product = inner.product
+            v.product, v.narrowest = inner.product, inner.narrowest
             v.reads = of_call(ctx, operands, callee.parameters, inner)
         return results
 
@@ -238,7 +242,7 @@ class ModuleBuilder:
                 held(ctx, [v])
 
     def _function(
-        self, closed: ClosedJaxpr, name: str, barred: bool, products: tuple[bool, ...]
+        self, closed: ClosedJaxpr, name: str, barred: bool, origins: _Origins
     ) -> _Lowered:
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
@@ -247,8 +251,9 @@ class ModuleBuilder:
         values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
         args = ", ".join(f"{v.name}: {v.type}" for v in values)
         outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
-        for v, product in zip(values, products, strict=True):
+        for v, (product, narrowest) in zip(values, origins, strict=True):
             v.barred, v.product = barred, product
+            v.narrowest = narrowest or v.narrowest
         parameters = note_parameters(ctx, values)
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])

@@ -14,6 +14,11 @@ from xpr.lowering.types import tensor_type
 Shape = tuple[int, ...]
 
 
+def bits_of(dtype: np.dtype[Any]) -> int:
+    """The width of an element to the compiler, to which a boolean is one bit."""
+    return 1 if dtype == np.bool_ else 8 * dtype.itemsize
+
+
 class Value:
     """An SSA value: its name, shape and dtype."""
 
@@ -23,6 +28,7 @@ class Value:
         "fold",
         "inverted",
         "name",
+        "narrowest",
         "number",
         "parts",
         "product",
@@ -45,6 +51,8 @@ class Value:
         self.widened = False
         # Whether they come straight from a slice with strides (see `settled`).
         self.strided = False
+        # The least width, in bits, of the elements that it was computed from, element by element.
+        self.narrowest = bits_of(dtype)
         # The value of a rank-0 integer constant.
         self.number: int | None = None
         # Whether the compiler may know the elements to be one number (see `folding.py`), and the
@@ -70,6 +78,11 @@ class Value:
     @property
     def aval(self) -> ShapedArray:
         return ShapedArray(self.shape, self.dtype)
+
+    @property
+    def widens(self) -> bool:
+        """Whether its elements are wider than some that they were computed from."""
+        return self.narrowest < bits_of(self.dtype)
 
     def __repr__(self) -> str:
         return f"Value({self.name}: {self.type})"

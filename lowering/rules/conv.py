@@ -23,7 +23,7 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.producers import note_operation
 from xpr.lowering.registry import register
 from xpr.lowering.rules._window_fold import interleave, padded
-from xpr.lowering.rules.dot_general import contract, widen
+from xpr.lowering.rules.dot_general import apart, contract, widen
 from xpr.lowering.types import tensor_type
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated
@@ -333,6 +333,7 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         x = ctx.slice(x, [0] * len(x.shape), (x.shape[0], *limit, x.shape[-1]))
     places = ", ".join(map(str, range(count)))
     operand, weights = f"[b, {places}, f]", f"[{places}, i, o]"
+    x, kernel = apart(ctx, x), apart(ctx, kernel)
     out = ctx.assign(
         f"stablehlo.convolution({x.name}, {kernel.name}) "
         f"dim_numbers = {operand}x{weights}->{operand}, "

@@ -164,18 +164,24 @@ def _along(ctx: LoweringContext, x: Value, axis: int, start: int, stop: int) -> 
 
 def widen(ctx: LoweringContext, x: Value, wide: np.dtype[Any], reused: bool) -> Value:
     """`x` in the dtype that is summed in; each element is used many times if `reused`."""
-    found = ctx.convert(x, wide)
-    if x.dtype == wide or not (dtypes.kind(x.dtype) in "bu" or (reused and x.dtype.itemsize == 2)):
+    found = ctx.convert(apart(ctx, x, reused), wide)
+    if x.dtype == wide:
         return found
-    # IREE moves a conversion into the product. One from an integer becomes a signed one there,
-    # which is wrong for unsigned types and booleans; one from a 16-bit float makes the product
-    # take twice to three times as long. The barrier keeps it outside.
-    unsigned = dtypes.kind(wide) == "u"
-    plain = ctx.bitcast(found, f"i{wide.itemsize}") if unsigned else found
-    kept = ctx.assign(
-        f"stablehlo.optimization_barrier {plain.name} : {plain.type}", plain.shape, plain.dtype
-    )
-    return ctx.bitcast(kept, wide) if unsigned else kept
+    if dtypes.kind(x.dtype) in "bu":
+        return apart(ctx, found, reused)
+    # IREE moves a conversion from a float of 16 bits into the product, which takes twice to three
+    # times as long then.
+    return ctx.barrier(found) if reused and x.dtype.itemsize == 2 else found
+
+
+def apart(ctx: LoweringContext, x: Value, reused: bool = False) -> Value:
+    """`x` as operand of a product; each element is used many times if `reused`.
+
+    IREE computes what widens elements where it is read: in a shader each invocation then adds the
+    terms of all others, and on a processor a product takes twice as long if it reads them often.
+    """
+    needed = ctx.target.repeats_conversions or (reused and ctx.target.host_memory)
+    return ctx.barrier(x) if needed and x.widens else x
 
 
 @dataclass(frozen=True)

@@ -77,10 +77,10 @@ LESS = region(
 
 
 def in_larger(array: Array, before: int = 64, after: int = 512) -> tuple[Array, Array]:
-    """A 64-byte aligned copy of ``array`` inside a larger array, and that array, of 1000s."""
+    """A 64-byte aligned copy of ``array`` inside a larger array, and that array, of 100s."""
     unit = _ALIGNMENT // array.itemsize
     before = -(-before // unit) * unit
-    spare = np.full(before + array.size + after + unit, 1000, array.dtype)
+    spare = np.full(before + array.size + after + unit, 100, array.dtype)
     shift = (-spare.ctypes.data % _ALIGNMENT) // array.itemsize
     whole = spare[shift : shift + before + array.size + after]
     inner = whole[before : before + array.size].reshape(array.shape)

@@ -136,10 +136,18 @@ def _arranged(rng: Rng, x: Any, _: Any) -> Any:
     return one(rng, choices)()
 
 
-def _multiplied(_: Rng, x: Any, __: Any) -> Any:
-    if not _is_float(x) or x.ndim < 2 or x.size * x.shape[-2] > 3_000_000:
+def _multiplied(rng: Rng, x: Any, _: Any) -> Any:
+    """A product with some of the rows; those of integers are exact in float32, too."""
+    if x.ndim < 2 or x.size * x.shape[-2] > 3_000_000:
         return None
-    return jnp.einsum("...ij,...kj->...ik", x, x) / x.shape[-1]
+    rows = x[..., : int(rng.integers(1, x.shape[-2] + 1)), :]
+    pair = (x, rows) if rng.integers(2) else (rows, x)
+    if _is_float(x):
+        return jnp.einsum("...ij,...kj->...ik", *pair) / x.shape[-1]
+    wide = one(rng, ("int32", "float32"))
+    first = (~pair[0] if x.dtype == jnp.uint8 else pair[0]).astype(wide)
+    first = first + 1 if rng.integers(2) else first
+    return jnp.einsum("...ij,...kj->...ik", first, pair[1].astype(wide))
 
 
 def _paired(rng: Rng, x: Any, _: Any) -> Any:
