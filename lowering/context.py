@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.lowering.alignment import is_misaligned
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import owned
@@ -494,6 +495,11 @@ class LoweringContext(Emitter):
             return found
         steps = tuple(strides) if strides is not None else (1,) * len(x.shape)
         shape = tuple(max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, steps, strict=True))
+        # IREE's code generator for SPIR-V does not get through with strides of single elements.
+        steps = tuple(1 if count == 1 else s for count, s in zip(shape, steps, strict=True))
+        limit = [a + 1 if n == 1 else b for n, a, b in zip(shape, start, limit, strict=True)]
+        alone = self.is_alone(x.dtype, x.shape, shape, start) and all(s == 1 for s in steps)
+        x = self.barrier(x) if alone and not x.barred else x
         ranges = ", ".join(
             f"{a}:{b}" + (f":{s}" if s != 1 else "")
             for a, b, s in zip(start, limit, steps, strict=True)
@@ -506,7 +512,14 @@ class LoweringContext(Emitter):
             (x,),
         )
         out.strided = any(s != 1 for s in steps)
-        return self.one_element(out, x)
+        return self.barrier(out) if alone else self.one_element(out, x)
+
+    def is_alone(
+        self, dtype: np.dtype[Any], whole: Shape, part: Shape, starts: Sequence[int | None]
+    ) -> bool:
+        """Whether a part of an array is to be copied on its own (see `alignment.py`)."""
+        moves = self.makes_dispatches and not self.target.vectors_anywhere
+        return moves and is_misaligned(dtype, whole, part, starts)
 
     def settled(self, x: Value) -> Value:
         """`x` behind a barrier if it is a slice with strides: for what reads single elements of it.
@@ -596,6 +609,11 @@ class LoweringContext(Emitter):
         )
         out = tensor_type(shape, x.dtype)
         gaps = any(interior)
+        first, cut = [max(0, n) for n in low], [max(0, -n) for n in low]
+        if self.is_alone(x.dtype, shape, x.shape, first) or self.is_alone(
+            x.dtype, x.shape, shape, cut
+        ):
+            x = self.barrier(x)
         if gaps:
             # Of two pads in a row, one of them with gaps, StableHLO makes one without gaps.
             x = self.barrier(x)

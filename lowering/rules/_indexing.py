@@ -74,6 +74,8 @@ def dynamic_slice(
         return x
     found = _same_type(ctx, starts)
     names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
+    alone = ctx.is_alone(x.dtype, x.shape, sizes, [i.number for i in starts])
+    x = ctx.barrier(x) if alone and not x.barred else x
     out = ctx.assign(
         f"stablehlo.dynamic_slice {x.name}, {names}, sizes = [{', '.join(map(str, sizes))}] : "
         f"({x.type}, {types}) -> {tensor_type(sizes, x.dtype)}",
@@ -82,7 +84,7 @@ def dynamic_slice(
         "dynamic_slice",
         (x,),
     )
-    return ctx.one_element(out, x)
+    return ctx.barrier(out) if alone else ctx.one_element(out, x)
 
 
 def dynamic_update_slice(

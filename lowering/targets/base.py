@@ -74,6 +74,10 @@ class Target:
     """Whether each dispatch that reads a conversion to a wider type computes it again, and leaves
     it in the memory of a workgroup (`conversions.py`)."""
 
+    vectors_anywhere: bool = True
+    """Whether vectors of elements are read and written right wherever they begin
+    (`alignment.py`)."""
+
     spreads_folds: bool = True
     """Whether a fold may be spread along a leading axis in its own dispatch (`producers.py`)."""
 
