@@ -29,8 +29,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--runtime",
         default=None,
-        help="the runtime that the whole operation table runs on; without it on the CPU, "
-        "and in part on the other runtimes that start here",
+        help="the runtime that the whole operation table runs on; without it on the CPU, there in "
+        "one of two narrow dtypes by turns, and in part on the other runtimes that start here",
     )
 
 

@@ -73,16 +73,21 @@ def test_derivatives_of_scan(reverse: bool) -> None:
         return jnp.sum(last**2) + jnp.sum(ys)
 
     args = (W, INIT[0], XS["a"])
+    expected = xpr.grad(lambda *xs: loss(*xs, python_scan), argnums=(0, 1, 2))(*args)
+
+    def scanned(*xs):
+        return loss(*xs, lax.scan)
+
     for g in (
-        lambda run: xpr.grad(lambda *xs: loss(*xs, run), argnums=(0, 1, 2)),
-        lambda run: xpr.jit(xpr.grad(lambda *xs: loss(*xs, run), argnums=(0, 1, 2))),
-        lambda run: xpr.grad(xpr.jit(lambda *xs: loss(*xs, run)), argnums=(0, 1, 2)),
-        lambda run: xpr.jacfwd(lambda *xs: loss(*xs, run), argnums=(0, 1, 2)),
+        xpr.grad(scanned, argnums=(0, 1, 2)),
+        xpr.jit(xpr.grad(scanned, argnums=(0, 1, 2))),
+        xpr.grad(xpr.jit(scanned), argnums=(0, 1, 2)),
+        xpr.jacfwd(scanned, argnums=(0, 1, 2)),
     ):
-        close(g(lax.scan)(*args), g(python_scan)(*args), rtol=1e-4)
+        close(g(*args), expected, rtol=1e-4)
     with xpr.enable_x64(True):
         wide = [np.asarray(x, "f8") for x in args]
-        check_grads(lambda *xs: loss(*xs, lax.scan), wide, order=2)
+        check_grads(scanned, wide, order=2)
 
 
 def test_scan_under_vmap() -> None:

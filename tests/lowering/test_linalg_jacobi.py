@@ -16,7 +16,6 @@ from xpr.lowering.targets.cpu import cpu
 from xpr.primitives import linalg as p
 
 Host = np.ndarray[Any, Any]
-_DTYPES = ["float32", "float64", "complex64", "complex128"]
 
 
 @pytest.fixture(autouse=True)
@@ -99,7 +98,7 @@ def _special(dtype: str) -> Host:
     return np.stack(some).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", _DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_eigenvalues(dtype: str) -> None:
     matrices = [_hermitian(dtype, 7, 7), _special(dtype)]
     if dtype == "float32":
@@ -109,8 +108,7 @@ def test_eigenvalues(dtype: str) -> None:
         _assert_eigen(x, v, w, _tolerance(dtype))
 
 
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize(("dtype", "full"), [("float32", True), ("complex128", False)])
 def test_singular_values(dtype: str, full: bool) -> None:
     low_rank = _operand(dtype, 7, 2) @ _operand(dtype, 2, 5)
     wide = _operand(dtype, 2, 3, 5)

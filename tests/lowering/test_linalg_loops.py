@@ -130,7 +130,7 @@ def test_few_reflections_of_many_columns() -> None:
     np.testing.assert_array_equal(_run(cases[1:])[0][0], np.broadcast_to(np.eye(9, 7), a.shape))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
 def test_larger_matrices(dtype: str) -> None:
     x, b = _operand(dtype, 100, 100), _operand(dtype, 100, 2)
     spd = _definite(dtype, 100, 100)
