@@ -81,7 +81,8 @@ others are named. Those of 64 bits need `enable_x64`.
 with another type is refused before it is compiled, with an error that names the device, the type
 and the line. *vmvx*, IREE's interpreter, refuses complex numbers and 16-bit floats in the same way:
 where it has not all the types, its column has those that there are. The tests run a selection of
-the rows on both each time, and `--runtime=vulkan` or `--runtime=vmvx` all of them. For *cuda*,
+the rows on both each time, and on the CPU each row in one of two narrow dtypes that are lowered
+alike; `--runtime=cpu`, `--runtime=vulkan` or `--runtime=vmvx` runs all of them. For *cuda*,
 *rocm* and *metal* programs are lowered, and a dozen rows are compiled for the first two; none has
 run on such a device yet. A number is that of a reason at the end.
 
