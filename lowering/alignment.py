@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 # Fewer elements are not spread over the threads of a workgroup as vectors.
-_FEW = 8
+_FEW = 4
 
 
 def is_misaligned(
