@@ -499,7 +499,7 @@ class LoweringContext(Emitter):
         steps = tuple(1 if count == 1 else s for count, s in zip(shape, steps, strict=True))
         limit = [a + 1 if n == 1 else b for n, a, b in zip(shape, start, limit, strict=True)]
         alone = self.is_alone(x.dtype, x.shape, shape, start) and all(s == 1 for s in steps)
-        x = self.barrier(x) if alone and not x.barred else x
+        x = self.cut_from(x) if alone else x
         ranges = ", ".join(
             f"{a}:{b}" + (f":{s}" if s != 1 else "")
             for a, b, s in zip(start, limit, steps, strict=True)
@@ -520,6 +520,13 @@ class LoweringContext(Emitter):
         """Whether a part of an array is to be copied on its own (see `alignment.py`)."""
         moves = self.makes_dispatches and not self.target.vectors_anywhere
         return moves and is_misaligned(dtype, whole, part, starts)
+
+    def cut_from(self, x: Value) -> Value:
+        """`x` behind a barrier, to copy a part of it on its own."""
+        if x.barred:
+            return x
+        x.aliased = True
+        return self.barrier(x)
 
     def settled(self, x: Value) -> Value:
         """`x` behind a barrier if it is a slice with strides: for what reads single elements of it.
@@ -613,7 +620,7 @@ class LoweringContext(Emitter):
         if self.is_alone(x.dtype, shape, x.shape, first) or self.is_alone(
             x.dtype, x.shape, shape, cut
         ):
-            x = self.barrier(x)
+            x = self.cut_from(x)
         if gaps:
             # Of two pads in a row, one of them with gaps, StableHLO makes one without gaps.
             x = self.barrier(x)

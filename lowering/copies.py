@@ -25,8 +25,9 @@ def copied(ctx: LoweringContext, x: Value) -> Value:
 
 
 def owned(ctx: LoweringContext, x: Value) -> Value:
-    """`x`, to be updated: a copy if it comes from a barrier.
+    """`x`, to be updated: a copy if it comes from a barrier, or went into one that is read later.
 
     IREE takes what a barrier gives for an array of its own, and overwrites what went into it.
     """
-    return copied(ctx, x) if x.barred and x.shape and 0 not in x.shape else x
+    shared = x.barred or x.aliased
+    return copied(ctx, x) if shared and x.shape and 0 not in x.shape else x

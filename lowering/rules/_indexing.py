@@ -75,7 +75,7 @@ def dynamic_slice(
     found = _same_type(ctx, starts)
     names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
     alone = ctx.is_alone(x.dtype, x.shape, sizes, [i.number for i in starts])
-    x = ctx.barrier(x) if alone and not x.barred else x
+    x = ctx.cut_from(x) if alone else x
     out = ctx.assign(
         f"stablehlo.dynamic_slice {x.name}, {names}, sizes = [{', '.join(map(str, sizes))}] : "
         f"({x.type}, {types}) -> {tensor_type(sizes, x.dtype)}",

@@ -79,6 +79,18 @@ def test_strides_of_single_elements_do_not_compile() -> None:
         run_on(vulkan_device(), "\n".join([*lines, "%h1"]), [x], np.zeros((8, 1), F32))
 
 
+def _updated(x: Any) -> Any:
+    """What is cut is updated behind it, in a loop and outside of it."""
+
+    def step(i: Any, y: Any) -> Any:
+        part = y[:, 1:33] * 0.5
+        return y.at[:, :32].set(part + y[:, 32:64]).at[0, i].add(1)
+
+    y = jnp.sin(x)
+    part = y[:, 1:33]
+    return lax.fori_loop(0, 3, step, y.at[:, :40].set(1)), part * 2
+
+
 Function = Callable[[Any], Any]
 PROGRAMS: dict[str, Function] = {
     "slice": lambda x: x[:, 1:33] * 2,
@@ -94,6 +106,7 @@ PROGRAMS: dict[str, Function] = {
     "padded": lambda x: jnp.pad(x * x, ((0, 0), (2, 2))),
     "cropped": lambda x: lax.pad(x * x, jnp.zeros((), x.dtype), ((0, 0, 0), (-2, 6, 0))) + 1,
     "found": lambda x: lax.dynamic_slice_in_dim(x, jnp.argmax(x[0, :2]) + 1, 32, 1) * 2,
+    "updated": _updated,
     "added": lambda x: x.at[:, 2:34].add(x[:, :32]),
     "called": lambda x: xpr.jit(lambda part: part * 2)(xpr.jit(lambda y: y + 1)(x)[:, 1:33]),
     "looped": lambda x: lax.scan(lambda c, row: (c + row[1:33], c[:4]), x[0, :32], x),
