@@ -12,7 +12,7 @@ from xpr.core import dtypes
 from xpr.lowering.alignment import is_misaligned
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.conversions import Conversions, is_repeated
-from xpr.lowering.copies import owned
+from xpr.lowering.copies import copied, owned
 from xpr.lowering.emitter import Emitter, Results
 from xpr.lowering.folding import KNOWN
 from xpr.lowering.producers import broadcast, reshaped, transposed
@@ -522,11 +522,11 @@ class LoweringContext(Emitter):
         return moves and is_misaligned(dtype, whole, part, starts)
 
     def cut_from(self, x: Value) -> Value:
-        """`x` behind a barrier, to copy a part of it on its own."""
-        if x.barred:
-            return x
-        x.aliased = True
-        return self.barrier(x)
+        """A copy of `x` behind a barrier, to copy a part of it on its own.
+
+        A barrier alone is an alias to IREE, which may update the array before the part is read.
+        """
+        return x if x.barred else self.barrier(copied(self, x))
 
     def settled(self, x: Value) -> Value:
         """`x` behind a barrier if it is a slice with strides: for what reads single elements of it.

@@ -25,9 +25,8 @@ def copied(ctx: LoweringContext, x: Value) -> Value:
 
 
 def owned(ctx: LoweringContext, x: Value) -> Value:
-    """`x`, to be updated: a copy if it comes from a barrier, or went into one that is read later.
+    """`x`, to be updated: a copy if it comes from a barrier.
 
     IREE takes what a barrier gives for an array of its own, and overwrites what went into it.
     """
-    shared = x.barred or x.aliased
-    return copied(ctx, x) if shared and x.shape and 0 not in x.shape else x
+    return copied(ctx, x) if x.barred and x.shape and 0 not in x.shape else x

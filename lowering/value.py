@@ -23,7 +23,6 @@ class Value:
     """An SSA value: its name, shape and dtype."""
 
     __slots__ = (
-        "aliased",
         "barred",
         "dtype",
         "fold",
@@ -48,8 +47,6 @@ class Value:
         self.dtype = dtype
         # Whether it comes straight from a barrier (see `copies.py`).
         self.barred = False
-        # Whether it went into a barrier whose result is read later (see `cut_from`).
-        self.aliased = False
         # Whether the elements come straight from a conversion to a wider type (see `one_element`).
         self.widened = False
         # Whether they come straight from a slice with strides (see `settled`).
