@@ -359,10 +359,10 @@ class LoweringContext(Emitter):
         return out
 
     def _convert(self, x: Value, d: np.dtype[Any]) -> Value:
-        """As `convert`, without the compiler's faults but one.
+        """A conversion that products of its result do not take in.
 
-        Of a product of matrices whose operand was converted to a wider type, it makes a product of
-        the narrow type, with a sign even where that type has none.
+        Of a product of matrices whose operand was converted to a wider type, the compiler makes
+        one of the narrow type, with a sign even where that type has none.
         """
         widens = x.dtype == I1 or (x.dtype.kind == "u" and d.itemsize > x.dtype.itemsize)
         if not widens or not x.shape or d.itemsize == 1:
