@@ -13,11 +13,10 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.harness import run_compiled
-from tests.lowering.iree_util import Call, function, results
+from tests.lowering.iree_util import MENDED, Call, function, results
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax, nn
 
-MENDED = "IREE has mended this: the guard can go"
 F32 = np.dtype(np.float32)
 Array = np.ndarray[Any, Any]
 

@@ -14,11 +14,10 @@ import numpy as np
 import xpr
 import xpr.numpy as jnp
 from tests.harness import run_reference
-from tests.lowering.iree_util import status_of_compile
+from tests.lowering.iree_util import MENDED, status_of_compile
 from xpr import lax
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 
-MENDED = "IREE has mended this: the guard can go"
 TILED = llvm_cpu_flag_sets(ProgramHints(matmul_size=(1024, 1024, 1024)))[0]
 SQUARE = "tensor<40x40xf32>"
 

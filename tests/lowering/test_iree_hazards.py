@@ -20,6 +20,7 @@ import pytest
 
 from tests.lowering.iree_util import (
     LESS,
+    MENDED,
     Answer,
     Array,
     Call,
@@ -36,7 +37,6 @@ from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.targets import get_target
 from xpr.lowering.vm_code import with_copies
 
-MENDED = "IREE has mended this: the guard can go"
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 PLAIN = llvm_cpu_flag_sets(ProgramHints())[-1]
 DATA_TILING = llvm_cpu_flag_sets(ProgramHints(matmul_size=(1024, 1024, 1024)))[0]

@@ -10,12 +10,11 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.conftest import skip_unless_usable
-from tests.lowering.iree_util import Call, barrier, compile_with, function, results
+from tests.lowering.iree_util import MENDED, Call, barrier, compile_with, function, results
 from xpr import lax
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.runtimes import registry
 
-MENDED = "IREE has mended this: the guard can go"
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 LONG = 5000
 """More elements than loops on registers hold."""
