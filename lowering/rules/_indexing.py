@@ -22,6 +22,8 @@ def clamped_index(ctx: LoweringContext, index: Value, limit: int) -> Value:
 
     It is clamped in its own type first: a great unsigned index must not turn negative.
     """
+    if limit == 0:
+        return ctx.constant(0, _INT32, index.shape)
     if dtypes.kind(index.dtype) == "i":
         index = ctx.maximum(index, 0)
     if limit < np.iinfo(index.dtype).max:
@@ -40,7 +42,7 @@ def _bounds(ctx: LoweringContext, indices: Value, limits: Sequence[int]) -> Valu
 
 def clamped_starts(ctx: LoweringContext, indices: Value, limits: Sequence[int]) -> Value:
     """Index vectors (last axis) with component k moved into 0 .. limits[k]."""
-    if not limits:
+    if not any(limits):
         return ctx.constant(0, _INT32, indices.shape)
     if dtypes.kind(indices.dtype) == "i":
         indices = ctx.maximum(indices, 0)

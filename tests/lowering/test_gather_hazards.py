@@ -1,0 +1,69 @@
+"""Gathers that begin at places known to the compiler, followed by a transpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.lowering.iree_util import MENDED, status_of_compile
+from xpr import lax
+
+_TEXT = """
+module @m {
+  func.func public @main(%x: tensor<4x64xf32>) -> tensor<3x3x64xf32> {
+    %i = stablehlo.constant dense<0> : tensor<64x3x3x1xi32>
+    %g = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<
+        collapsed_slice_dims = [0], operand_batching_dims = [1], start_indices_batching_dims = [0],
+        start_index_map = [0], index_vector_dim = 3>, slice_sizes = array<i64: 1, 1>,
+        indices_are_sorted = false}>
+      : (tensor<4x64xf32>, tensor<64x3x3x1xi32>) -> tensor<64x3x3xf32>
+    %r = stablehlo.transpose %g, dims = [1, 2, 0] : (tensor<64x3x3xf32>) -> tensor<3x3x64xf32>
+    return %r : tensor<3x3x64xf32>
+  }
+}
+"""
+X = np.arange(4 * 64, dtype=np.float32).reshape(4, 64)
+
+
+def test_known_starts_end_the_compiler() -> None:
+    # It depends on what lies behind the compiler's array.
+    assert any(status_of_compile(_TEXT) < 0 for _ in range(5)), MENDED
+
+
+NUMBERS = lax.GatherDimensionNumbers((), (0,), (0,))
+WITH_A_PART = lax.GatherDimensionNumbers((2,), (0,), (0,))
+
+
+def _column(x: Any, i: Any) -> Any:
+    return lax.gather(x, i, NUMBERS, (1,), mode="clip")
+
+
+def _part_of_column(x: Any, i: Any) -> Any:
+    """One element of an axis along which there is no start."""
+    return lax.gather(x[None], i, WITH_A_PART, (1, 1), mode="clip")[:, :, 0]
+
+
+def _known_starts(x: Any) -> Any:
+    return xpr.vmap(_column, in_axes=(1, 0), out_axes=-1)(x, jnp.zeros((64, 3, 3, 1), int))
+
+
+def _known_starts_of_parts(x: Any) -> Any:
+    return xpr.vmap(_part_of_column, in_axes=(1, 0), out_axes=-1)(x, jnp.zeros((64, 3, 3, 1), int))
+
+
+def _parts(x: Any) -> Any:
+    i = jnp.arange(9 * 64).reshape(3, 3, 1, 64)
+    return xpr.vmap(_part_of_column, in_axes=(1, -1), out_axes=-1)(x, i)
+
+
+@pytest.mark.parametrize("function", [_known_starts, _known_starts_of_parts, _parts])
+def test_starts_known_to_the_compiler(function: Callable[[Any], Any]) -> None:
+    f = xpr.jit(function)
+    text = f.lower(X).as_text()
+    assert [status_of_compile(text) for _ in range(3)] == [0] * 3
+    np.testing.assert_array_equal(f(X), np.broadcast_to(X[0], (3, 3, 64)))
