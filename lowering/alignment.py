@@ -1,4 +1,4 @@
-"""Parts of arrays that do not begin where a vector of elements may.
+"""Parts of arrays that do not lie in memory as vectors of elements do.
 
 Of an elementwise operation on a part of an array IREE makes loads of vectors for SPIR-V, of up to
 four elements or 16 bytes, as many as divide the rows of the array and of the part. Where the part
@@ -37,5 +37,15 @@ def is_misaligned(
             vector = math.gcd(longest, size * stride, count * stride)
             if (1 if start is None else start) * stride % vector:
                 return True
+        stride *= size
+    return False
+
+
+def lies_apart(whole: Sequence[int], part: Sequence[int]) -> bool:
+    """Whether elements that are neighbours in a part of an array are none in the array."""
+    stride = 1
+    for size, count in zip(reversed(whole), reversed(part), strict=True):
+        if count > 1:
+            return stride > 1
         stride *= size
     return False

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.alignment import is_misaligned
+from xpr.lowering.alignment import is_misaligned, lies_apart
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import copied, owned
@@ -319,7 +319,7 @@ class LoweringContext(Emitter):
             return None
         out = self.by_parts(function, *xs)
         re, _ = self.parts(out)
-        out.widened, out.strided = re.widened, re.strided
+        out.widened, out.strided, out.turned = re.widened, re.strided, re.turned
         return out
 
     def by_parts(self, function: Callable[..., Value], *operands: Value) -> Value:
@@ -421,7 +421,7 @@ class LoweringContext(Emitter):
             "broadcast",
             (x,),
         )
-        spread.splat = x.splat
+        spread.splat, spread.strided = x.splat, x.strided
         spread.reads = broadcast(x.reads, x.shape, tuple(shape), dims)
         if math.prod(shape) == math.prod(x.shape) and list(dims) == sorted(dims):
             spread.reshaped = x.reshaped or x
@@ -445,7 +445,8 @@ class LoweringContext(Emitter):
             (x,),
         )
         out.splat = x.splat
-        out.widened, out.strided, out.barred = x.widened, x.strided, x.barred
+        out.widened, out.barred = x.widened, x.barred
+        out.strided, out.turned = x.strided, x.turned
         out.reshaped = x.reshaped or x
         out.reads = reshaped(x.reads, x.shape, shape)
         return out
@@ -473,7 +474,7 @@ class LoweringContext(Emitter):
             "transpose",
             (x,),
         )
-        out.widened, out.strided = x.widened, x.strided
+        out.widened, out.strided, out.turned = x.widened, x.strided, True
         out.reads = transposed(x.reads, permutation)
         return out
 
@@ -511,7 +512,7 @@ class LoweringContext(Emitter):
             "slice",
             (x,),
         )
-        out.strided = any(s != 1 for s in steps)
+        out.strided = x.turned or any(s != 1 for s in steps) or lies_apart(x.shape, shape)
         return self.barrier(out) if alone else self.one_element(out, x)
 
     def is_alone(
@@ -531,7 +532,8 @@ class LoweringContext(Emitter):
     def settled(self, x: Value) -> Value:
         """`x` behind a barrier if it is a slice with strides: for what reads single elements of it.
 
-        IREE does not compile a gather from such a slice, nor its reversal, when it fuses the two.
+        IREE does not compile a gather from such a slice, nor its reversal, when it fuses the two:
+        neither with steps nor where the last axis was cut to one element.
         """
         if not x.strided:
             return x
@@ -572,7 +574,8 @@ class LoweringContext(Emitter):
         """
         if x.widened and math.prod(part.shape) == 1:
             return self.barrier(part)
-        part.widened, part.strided = x.widened, part.strided or x.strided
+        part.widened, part.turned = x.widened, x.turned
+        part.strided = part.strided or x.strided
         return part
 
     def concatenate(self, xs: Sequence[Value], dimension: int) -> Value:

@@ -38,6 +38,7 @@ class Value:
         "shape",
         "splat",
         "strided",
+        "turned",
         "widened",
     )
 
@@ -51,6 +52,8 @@ class Value:
         self.widened = False
         # Whether they come straight from a slice with strides (see `settled`).
         self.strided = False
+        # Whether its axes may lie in another order than in memory.
+        self.turned = False
         # The least width, in bits, of the elements that it was computed from, element by element.
         self.narrowest = bits_of(dtype)
         # The value of a rank-0 integer constant.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.lowering.alignment import lies_apart
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.copies import owned
 from xpr.lowering.folding import KNOWN
@@ -86,6 +87,7 @@ def dynamic_slice(
         "dynamic_slice",
         (x,),
     )
+    out.strided = x.turned or lies_apart(x.shape, sizes)
     return ctx.barrier(out) if alone else ctx.one_element(out, x)
 
 

@@ -241,9 +241,9 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
         # A dispatch that computes the updates, too, keeps all of them on the stack, if IREE gets
         # through with it at all: where they are gathered from `x` its process may end.
         updates = ctx.barrier(updates)
-    # A scatter into a slice copies it inside of the dispatch; of complex numbers that ends IREE's
-    # compiler for GPUs.
-    cut = x.dtype.kind == "c" and not ctx.target.host_memory
+    # A scatter into a slice copies it inside of the dispatch. Where the slice has strides, or holds
+    # complex numbers, that ends IREE's compilers for GPUs.
+    cut = (x.strided or x.dtype.kind == "c") and not ctx.target.host_memory
     operand = ctx.reshape(copied(ctx, x) if cut else owned(ctx, x), (rows, *row))
     numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
     if row:
