@@ -15,9 +15,9 @@ from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import copied, owned
 from xpr.lowering.emitter import Emitter, Results
 from xpr.lowering.folding import KNOWN
-from xpr.lowering.producers import broadcast, reshaped, transposed
+from xpr.lowering.producers import NO_READS, broadcast, reshaped, transposed
 from xpr.lowering.types import dense_text, scalar_text, tensor_type
-from xpr.lowering.value import Shape, Value
+from xpr.lowering.value import Shape, Value, bits_of
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
@@ -409,6 +409,9 @@ class LoweringContext(Emitter):
         if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
             # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
             x = self.barrier(x)
+        grows = not x.splat and math.prod(shape) > math.prod(x.shape)
+        if grows and x.widens and self.target.repeats_conversions:
+            x = self.written(x)
         found = self._rearranged(lambda part: self.broadcast_in_dim(part, shape, dims), x)
         if found:
             return found
@@ -421,7 +424,7 @@ class LoweringContext(Emitter):
             "broadcast",
             (x,),
         )
-        spread.splat, spread.strided = x.splat, x.strided
+        spread.splat, spread.strided, spread.spread = x.splat, x.strided, grows or x.spread
         spread.reads = broadcast(x.reads, x.shape, tuple(shape), dims)
         if math.prod(shape) == math.prod(x.shape) and list(dims) == sorted(dims):
             spread.reshaped = x.reshaped or x
@@ -539,6 +542,22 @@ class LoweringContext(Emitter):
             return x
         return self.barrier(x)
 
+    def written(self, x: Value) -> Value:
+        """`x`, written to memory by a dispatch of its own.
+
+        What was computed from narrower elements IREE computes again in each dispatch that reads it.
+        There folds are wrong: on processors those of parts of rows, on GPUs those of what is spread
+        over other axes, of which each invocation takes all.
+        """
+        if not self.makes_dispatches:
+            return x
+        if not self.defines(x):
+            return self.barrier(x)
+        self.hold(x.name, [(x.shape, x.dtype)])
+        x.narrowest = x.source_width = bits_of(x.dtype)
+        x.mixed, x.spread, x.reads = False, False, NO_READS
+        return x
+
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
         out = self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
@@ -644,7 +663,7 @@ class LoweringContext(Emitter):
         body: Callable[..., Sequence[Value]],
     ) -> list[Value]:
         """`stablehlo.reduce`: `body(ctx, *accumulators, *elements)` on rank-0 values."""
-        xs = [self.unfolded(x) for x in xs]
+        xs = [self.unfolded(self.written(x) if x.is_light else x) for x in xs]
         kept = tuple(s for i, s in enumerate(xs[0].shape) if i not in axes)
         scalars = [((), x.dtype) for x in xs]
         region = self.region([*scalars, *scalars], body)

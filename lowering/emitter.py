@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN, SourceInfo
-from xpr.lowering.folding import fold_of, roots_of
+from xpr.lowering.folding import KNOWN, fold_of, roots_of
 from xpr.lowering.producers import joined, note_operation
 from xpr.lowering.registry import find_rule
 from xpr.lowering.types import tensor_type
@@ -95,7 +95,7 @@ class Emitter:
         if of:
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
             out.product = any(v.product for v in of)
-            out.narrowest = self._narrowest(of, out)
+            self._note_origin(of, out)
             if any(v.reads for v in of):
                 if op in _MOVED:
                     note_operation(self, name, [out])
@@ -103,13 +103,27 @@ class Emitter:
                     out.reads = joined(self, of)
         return out
 
-    def _narrowest(self, operands: Sequence[Value], result: Value) -> int:
-        """The width of the narrowest elements that a result on elements may be computed from.
+    def _note_origin(self, operands: Sequence[Value], result: Value) -> None:
+        """Notes what a result on elements may be computed from, where it is read.
 
-        Where it matters for more than speed, those count that are perhaps not kept in memory.
+        Where it matters for more than speed, the narrowest elements are also those that are perhaps
+        not kept in memory.
         """
+        bits = result.narrowest
         least = min(v.narrowest for v in operands)
-        return min(least, result.narrowest) if self.target.repeats_conversions else least
+        result.narrowest = min(least, bits) if self.target.repeats_conversions else least
+        known = [v for v in operands if v.fold != KNOWN]
+        full = [v.source_width for v in known if not v.spread]
+        result.spread = bool(known) and not full
+        width = max(full, default=bits)
+        # A narrow result may be kept in memory; one of comparisons is rarely worth it.
+        result.source_width = width if result.dtype == np.bool_ else min(bits, width)
+        result.mixed = len(result.roots) > 1 or any(v.mixed for v in operands)
+
+    def defines(self, x: Value) -> bool:
+        """Whether `x` is the only result of an operation that was written here."""
+        start = f"%{self._prefix}"
+        return x.name.startswith(start) and x.name.removeprefix(start).isdigit()
 
     def hold(self, name: str, results: Results) -> None:
         """Puts the results of an operation that has been written behind a barrier.
@@ -160,7 +174,7 @@ class Emitter:
             self._note_reads(operation, operands, found)
             if operands and operation not in _FUSED:
                 for v in found:
-                    v.narrowest = self._narrowest(operands, v)
+                    self._note_origin(operands, v)
         return found
 
     def _note_reads(

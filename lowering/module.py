@@ -24,6 +24,7 @@ from xpr.lowering.producers import Parameter, held, note_parameters, of_call
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import tensor_type
+from xpr.lowering.value import Origin, bits_of
 from xpr.runtimes.base import HostCall
 
 ENTRY = "main"
@@ -58,9 +59,8 @@ class _Function:
     tail: list[str] = field(default_factory=list)
 
 
-# Of each argument of a private function: whether it comes from a product of matrices, and the width
-# of the narrowest elements that it comes from.
-_Origins = tuple[tuple[bool, int], ...]
+# What each argument of a private function comes from.
+_Origins = tuple[Origin, ...]
 # A private function: the identity of its program, whether its arguments are barred, and what they
 # come from.
 _Callee = tuple[int, bool, _Origins]
@@ -219,8 +219,7 @@ class ModuleBuilder:
         """
         operands = [*(ctx.dense(np.asarray(c)) for c in closed.consts), *operands]
         # The compiler may inline the function, so that its first operations meet those before it.
-        widths = self.target.repeats_conversions
-        origins = tuple((v.product, v.narrowest if widths else 0) for v in operands)
+        origins = tuple(self._origin(v) for v in operands)
         key = (id(closed), barred, origins)
         callee = self._lowered.get(key)
         if callee is None:
@@ -228,9 +227,15 @@ class ModuleBuilder:
         results = ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
         self._hold_operands(ctx, callee, operands)
         for v, inner in zip(results, callee.results, strict=True):
-            v.product, v.narrowest = inner.product, inner.narrowest
+            v.take_origin(inner.origin)
             v.reads = of_call(ctx, operands, callee.parameters, inner)
         return results
+
+    def _origin(self, operand: Value) -> Origin:
+        """What an argument comes from; of the narrowest elements only where it matters."""
+        if self.target.repeats_conversions:
+            return operand.origin
+        return operand.origin._replace(narrowest=bits_of(operand.dtype))
 
     def _hold_operands(
         self, ctx: LoweringContext, callee: _Lowered, operands: Sequence[Value]
@@ -251,9 +256,9 @@ class ModuleBuilder:
         values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
         args = ", ".join(f"{v.name}: {v.type}" for v in values)
         outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
-        for v, (product, narrowest) in zip(values, origins, strict=True):
-            v.barred, v.product = barred, product
-            v.narrowest = narrowest or v.narrowest
+        for v, origin in zip(values, origins, strict=True):
+            v.barred = barred
+            v.take_origin(origin)
         parameters = note_parameters(ctx, values)
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,16 @@ def bits_of(dtype: np.dtype[Any]) -> int:
     return 1 if dtype == np.bool_ else 8 * dtype.itemsize
 
 
+class Origin(NamedTuple):
+    """What a value may be computed from where it is read (see the attributes of `Value`)."""
+
+    product: bool
+    narrowest: int
+    source_width: int
+    mixed: bool
+    spread: bool
+
+
 class Value:
     """An SSA value: its name, shape and dtype."""
 
@@ -27,6 +37,7 @@ class Value:
         "dtype",
         "fold",
         "inverted",
+        "mixed",
         "name",
         "narrowest",
         "number",
@@ -36,7 +47,9 @@ class Value:
         "reshaped",
         "roots",
         "shape",
+        "source_width",
         "splat",
+        "spread",
         "strided",
         "turned",
         "widened",
@@ -56,6 +69,12 @@ class Value:
         self.turned = False
         # The least width, in bits, of the elements that it was computed from, element by element.
         self.narrowest = bits_of(dtype)
+        # Whether it is spread over axes that what it was computed from does not have.
+        self.spread = False
+        # The width of what it was computed from place by place (what is spread does not count), and
+        # whether there are several such values (see `written`).
+        self.source_width = self.narrowest
+        self.mixed = False
         # The value of a rank-0 integer constant.
         self.number: int | None = None
         # Whether the compiler may know the elements to be one number (see `folding.py`), and the
@@ -83,9 +102,22 @@ class Value:
         return ShapedArray(self.shape, self.dtype)
 
     @property
+    def origin(self) -> Origin:
+        return Origin(self.product, self.narrowest, self.source_width, self.is_light, self.spread)
+
+    def take_origin(self, origin: Origin) -> None:
+        """Takes over what an argument or a result of a function that may be inlined comes from."""
+        self.product, self.narrowest, self.source_width, self.mixed, self.spread = origin
+
+    @property
     def widens(self) -> bool:
         """Whether its elements are wider than some that they were computed from."""
         return self.narrowest < bits_of(self.dtype)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether IREE may compute it where it is folded, and the fold wrong."""
+        return (self.mixed or self.strided) and self.source_width < bits_of(self.dtype)
 
     def __repr__(self) -> str:
         return f"Value({self.name}: {self.type})"

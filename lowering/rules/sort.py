@@ -125,13 +125,7 @@ def _places(ctx: LoweringContext, codes: Sequence[Value], axis: int, count: int)
     before = ctx.compare("LT", ctx.iota(_I32, wide, rank), ctx.iota(_I32, wide, axis))
     for code in reversed(codes):
         mine = ctx.broadcast_in_dim(code, wide, own)
-        other = ctx.op1(
-            "stablehlo.broadcast_in_dim",
-            [code],
-            wide,
-            code.dtype,
-            f"broadcast_dimensions = array<i64: {', '.join(map(str, others))}>",
-        )
+        other = ctx.broadcast_in_dim(code, wide, others)
         tie = ctx.compare("EQ", other, mine)
         before = ctx.or_(ctx.compare("LT", other, mine), ctx.and_(tie, before))
     place = ctx.reduce([ctx.convert(before, _I32)], [ctx.constant(0, _I32)], (rank,), _add_body)[0]

@@ -117,10 +117,13 @@ def _folded(rng: Rng, x: Any, _: Any) -> Any:
 def _cut(rng: Rng, x: Any, _: Any) -> Any:
     axis = _axis(rng, x)
     start = int(rng.integers(x.shape[axis]))
-    if rng.integers(2):
+    before = (slice(None),) * axis
+    if rng.integers(3) == 0:
         return jnp.take(x, start, axis=axis)
+    if rng.integers(2):
+        return x[(*before, start)]
     stop = int(rng.integers(start + 1, x.shape[axis] + 1))
-    return x[(slice(None),) * axis + (slice(start, stop),)]
+    return x[(*before, slice(start, stop, int(rng.integers(1, 3))))]
 
 
 def _arranged(rng: Rng, x: Any, _: Any) -> Any:
@@ -169,9 +172,22 @@ def _indexed(rng: Rng, x: Any, _: Any) -> Any:
     return x.at[places].add(x[places[::-1]])
 
 
+def _picked(rng: Rng, x: Any, _: Any) -> Any:
+    """Elements of one axis in another order."""
+    axis = _axis(rng, x)
+    places = jnp.asarray(rng.integers(0, x.shape[axis], int(rng.integers(1, 20))))
+    choices: list[Callable[[], Any]] = [
+        lambda: jnp.take(x, places, axis=axis),
+        lambda: jnp.flip(x, axis),
+        lambda: jnp.roll(x, int(rng.integers(-5, 5)), axis),
+        lambda: jnp.take_along_axis(x, jnp.argsort(x, axis=axis), axis),
+    ]
+    return one(rng, choices)()
+
+
 _KINDS: list[Callable[[Rng, Any, Any], Any]] = [
     *(_combined, _combined, _combined, _combined, _changed, _converted, _compared),
     *(_folded, _folded, _cut, _cut, _arranged, _arranged, _arranged),
-    *(_multiplied, _along, _indexed, _paired),
+    *(_multiplied, _along, _indexed, _picked, _picked, _paired),
 ]
 _ANY_RANK = 7
