@@ -139,9 +139,13 @@ def test_narrow_elements_in_functions_of_their_own(runtime: str) -> None:
         (lambda x: softmax(_wide(x)), (x,)),
         (lambda x: softmax(xpr.jit(_wide)(x)), (x,)),
         (lambda x: pairs(_wide(x[:, :9])), (x,)),
+        # Of the first argument IREE knows that it is not negative, and divides without a sign.
+        (lambda x: x[:, 0].astype("int32") // 7, (x,)),
+        (lambda x: x[:, 0].astype("int32") % 7, (x,)),
     ]
     wide = x.astype(F32)
     rows = wide[:, :9]
     expected = [_softmax(np, wide)] * 2 + [(rows[:, :, None] * rows[:, None]).sum(2)]
+    expected += [x[:, 0] // 7, x[:, 0] % 7]
     for (found,), wanted in zip(run_compiled(cases, runtime), expected, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4)
