@@ -319,7 +319,7 @@ class LoweringContext(Emitter):
             return None
         out = self.by_parts(function, *xs)
         re, _ = self.parts(out)
-        out.widened, out.strided, out.turned = re.widened, re.strided, re.turned
+        out.take_layout(re)
         return out
 
     def by_parts(self, function: Callable[..., Value], *operands: Value) -> Value:
@@ -448,8 +448,8 @@ class LoweringContext(Emitter):
             (x,),
         )
         out.splat = x.splat
-        out.widened, out.barred = x.widened, x.barred
-        out.strided, out.turned = x.strided, x.turned
+        out.take_layout(x)
+        out.barred = x.barred
         out.reshaped = x.reshaped or x
         out.reads = reshaped(x.reads, x.shape, shape)
         return out
@@ -477,7 +477,8 @@ class LoweringContext(Emitter):
             "transpose",
             (x,),
         )
-        out.widened, out.strided, out.turned = x.widened, x.strided, True
+        out.take_layout(x)
+        out.turned = True
         out.reads = transposed(x.reads, permutation)
         return out
 

@@ -109,6 +109,10 @@ class Value:
         """Takes over what an argument or a result of a function that may be inlined comes from."""
         self.product, self.narrowest, self.source_width, self.mixed, self.spread = origin
 
+    def take_layout(self, x: Value) -> None:
+        """Takes over how the elements of `x`, which are this one's, lie and came about."""
+        self.widened, self.strided, self.turned = x.widened, x.strided, x.turned
+
     @property
     def widens(self) -> bool:
         """Whether its elements are wider than some that they were computed from."""
