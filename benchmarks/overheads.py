@@ -72,6 +72,27 @@ def _compile(implementation: Implementation, quick: bool, equations: int) -> Cal
     return call
 
 
+def _iteration(implementation: Implementation, quick: bool, action: Any, size: int) -> Call:
+    size = min(size, 1_000) if quick else size
+    x = implementation.put(numpy.arange(size, dtype=numpy.float32))
+    return functools.partial(action, x)
+
+
+def _unpack(x: Any) -> Any:
+    a, b, c = x
+    return a, b, c
+
+
+def _iterate(name: str, action: Any, size: int) -> Case:
+    return ActionCase(
+        name=name,
+        group="calls",
+        action=functools.partial(_iteration, action=action, size=size),
+        modes=("numpy", "xpr eager", "jax eager"),
+        wait_each=False,
+    )
+
+
 def _dispatch(name: str, count: int) -> Case:
     return ProgramCase(
         name=name,
@@ -107,6 +128,11 @@ OVERHEADS: tuple[Case, ...] = (
         wait_each=False,
         modes=("numpy", "xpr eager", "jax eager"),
     ),
+    # Plotting libraries ask this of all they are given.
+    _iterate("np.iterable(x), 1000000 floats", numpy.iterable, 1_000_000),
+    _iterate("next(iter(x)), 1000000 floats", lambda x: next(iter(x)), 1_000_000),
+    _iterate("list(x), 1000 floats", list, 1_000),
+    _iterate("unpack x into three", _unpack, 3),
     _trace(1_000, 100),
     _trace(4_000, 400),
     ActionCase(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import operator
 import pickle
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import xpr
 import xpr.numpy as jnp
@@ -178,6 +180,70 @@ def test_iteration_and_length() -> None:
     with pytest.raises(TypeError, match="0-d"):
         iter(jnp.float32(1))
     assert 2 in jnp.arange(3)
+
+
+def test_iteration_computes_only_what_is_asked_for() -> None:
+    """NumPy and plotting libraries ask whether a value can be iterated over by calling `iter`."""
+    x = jnp.arange(10_000_000)
+    tracemalloc.start()
+    try:
+        assert np.iterable(x)
+        rows = iter(x)
+        assert [int(next(rows)) for _ in range(3)] == [0, 1, 2]
+        assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+    whole = jnp.arange(2550.0, dtype=jnp.bfloat16).reshape(255, 5, 2)
+    found = list(whole)
+    assert {(type(row), row.dtype, row.shape) for row in found} == {
+        (type(whole), whole.dtype, (5, 2))
+    }
+    np.testing.assert_array_equal(np.stack([np.asarray(row) for row in found]), whole)
+    assert list(jnp.zeros((0, 2))) == []
+    (weak,) = jnp.asarray(2.0)[None]
+    assert weak.weak_type
+    with pytest.raises(ValueError, match="too many values"):
+        _first, _second = jnp.arange(3)
+
+
+def test_plots_take_arrays_whole() -> None:
+    """`to_numpy` is what matplotlib asks of arrays that it does not know."""
+    y = jnp.sin(jnp.arange(1000.0))
+    values = y.to_numpy()
+    assert type(values) is np.ndarray
+    assert not values.flags.writeable
+    np.testing.assert_array_equal(values, y)
+    figure = Figure()
+    axes = figure.add_subplot()
+    (line,) = axes.plot(y, y)
+    np.testing.assert_array_equal(line.get_ydata(), values)
+    counts, edges, _ = axes.hist(y, bins=7)
+    expected = np.histogram(values, bins=7)
+    np.testing.assert_array_equal(counts, expected[0])
+    np.testing.assert_allclose(edges, expected[1], rtol=1e-6)
+
+
+def test_a_row_does_not_keep_the_whole_array() -> None:
+    x = jnp.zeros((100, 10_000))
+    last = list(x)[-1]
+    owner = np.asarray(last)
+    while isinstance(owner.base, np.ndarray):
+        owner = owner.base
+    assert owner.nbytes == last.nbytes
+
+
+def test_tracers_are_unpacked_in_one_operation() -> None:
+    x = jnp.arange(6.0).reshape(3, 2)
+
+    def f(x: xpr.Array) -> xpr.Array:
+        assert np.iterable(x)  # costs no equation
+        a, b, c = x
+        return a * b + c
+
+    assert str(xpr.make_jaxpr(f)(x)).count("unstack") == 1
+    np.testing.assert_array_equal(xpr.jit(f)(x), [4, 8])
+    np.testing.assert_array_equal(xpr.jacobian(f)(x)[0], [[2, 0], [0, 0], [1, 0]])
+    np.testing.assert_array_equal(xpr.vmap(f)(x[None]), [[4, 8]])
 
 
 def test_operators_with_numpy_and_python() -> None:

@@ -164,3 +164,12 @@ def test_a_donated_array_may_be_returned(name: str) -> None:
     assert x.is_deleted()
     same(same_values, [0, 1, 2, 3], device)
     same(more, [1, 2, 3, 4], device)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_iteration_over_more_rows_than_are_taken_at_a_time(name: str) -> None:
+    values = np.arange(410, dtype="float32").reshape(205, 2)
+    rows = list(xpr.device_put(values, first_device(name)))
+    assert len(rows) == 205
+    for i in (0, 99, 100, 199, 200, 204):
+        same(rows[i], values[i], first_device(name))

@@ -233,6 +233,14 @@ class ArrayImpl(Array):
         """The elements as nested lists of Python numbers."""
         return self._value.tolist()
 
+    def to_numpy(self) -> np.ndarray[Any, Any]:
+        """The values as a read-only NumPy array, as `np.asarray` gives them.
+
+        JAX's arrays have no such method. Plotting libraries look for it in arrays that are not
+        NumPy's; without it they take a million elements one by one.
+        """
+        return self.__array__()
+
     def tobytes(self, order: str = "C") -> bytes:
         """The bytes of the elements in C order."""
         if order != "C":

@@ -7,6 +7,7 @@ several devices) is left to them: the functions here then return None.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace, wrap
 from xpr.dispatch.placement import default_device
 from xpr.primitives.slicing import detached
+from xpr.runtimes.base import Device
 
 Host = np.ndarray[Any, Any]
 
@@ -112,6 +114,31 @@ def host_read(x: Any, index: Any) -> ArrayImpl | None:
     if not key.has_arrays:
         part = detached(part, host)
     return wrap(part, aval, buffer.device, key.committed)
+
+
+def host_rows(x: Any) -> Iterator[ArrayImpl] | None:
+    """`x[0]`, `x[1]`, ..., each made when it is asked for; None where the general rules are needed.
+
+    `x` has an axis.
+    """
+    if type(x) is not ArrayImpl or context.trace is not eager_trace:
+        return None
+    buffers = x._buffers
+    device = buffers[0].device
+    if len(buffers) != 1 or not device.runtime.is_host:
+        return None
+    if not x._committed and device is not default_device():
+        return None
+    return _rows(x, device)
+
+
+def _rows(x: ArrayImpl, device: Device) -> Iterator[ArrayImpl]:
+    host = x._buffers[0].host_view()
+    aval = ShapedArray(host.shape[1:], x.aval.dtype, x.aval.weak_type)
+    committed = x._committed
+    for row in host:
+        part = detached(row, host) if aval.shape else np.asarray(row)
+        yield wrap(part, aval, device, committed)
 
 
 def _host_values(x: ArrayImpl, values: Any) -> tuple[Any, bool] | None:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from xpr.core.trace import get_aval
+from xpr.core.trace import get_aval, is_eager
+from xpr.dispatch.array import ArrayImpl
 from xpr.numpy import (
     conversion,
     creation,
@@ -23,6 +24,7 @@ from xpr.numpy import (
     statistics,
     triangular,
 )
+from xpr.numpy._host_index import host_rows
 from xpr.numpy._typing import Array
 from xpr.numpy.bitwise import invert as invert
 from xpr.numpy.indexing import getitem as getitem
@@ -146,6 +148,7 @@ from xpr.numpy.ufuncs_float import real as real
 from xpr.numpy.ufuncs_float import round as round
 from xpr.numpy.updates import at as at
 from xpr.primitives.joining import unstack
+from xpr.primitives.slicing import dynamic_slice
 
 method_all = reductions.all
 method_any = reductions.any
@@ -241,9 +244,27 @@ def flat(x: Any) -> Array:
     )
 
 
+_CHUNK = 100
+"""How many rows of an array on another device are taken from it at a time."""
+
+
 def iterate(x: Any) -> Iterator[Array]:
-    """The slices of `x` along its first axis."""
-    return iter(unstack(x))
+    """The slices of `x` along its first axis; nothing is computed before the first is asked for."""
+    rows = host_rows(x)
+    return _unstacked(x) if rows is None else rows
+
+
+def _unstacked(x: Any) -> Iterator[Array]:
+    """The rows of a tracer in one operation, those of a long array on a device in several."""
+    shape = get_aval(x).shape
+    if not (isinstance(x, ArrayImpl) and is_eager() and shape[0] > _CHUNK):
+        yield from unstack(x)
+        return
+    corner = [0] * (len(shape) - 1)
+    for start in range(0, shape[0], _CHUNK):
+        # The start is an operand, so that one program serves for all chunks.
+        size = min(_CHUNK, shape[0] - start)
+        yield from unstack(dynamic_slice(x, [start, *corner], (size, *shape[1:])))
 
 
 def namespace(api_version: str | None) -> Any:
