@@ -31,6 +31,7 @@ ALLOWED = {
     "xpr.tree_util": {"xpr.tree_util"},
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
     "xpr.primitives": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.tree_util"},
+    "xpr.sharding.rules": {"xpr.sharding", "xpr.core", "xpr.primitives"},
     "xpr.sharding": {"xpr.sharding", "xpr.core", "xpr.runtimes"},
     "xpr.dispatch": {
         "xpr.core",

@@ -1,0 +1,11 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+from xpr.sharding.rule import ShardedWhole
+from xpr.sharding.rules._forms import register_all
+
+register_all(
+    ("conv_general_dilated",),
+    ShardedWhole("windows need neighbours"),
+)

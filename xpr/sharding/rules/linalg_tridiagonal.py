@@ -1,0 +1,11 @@
+"""Tridiagonal systems."""
+
+from __future__ import annotations
+
+from xpr.sharding.rule import ShardedWhole
+from xpr.sharding.rules._forms import register_all
+
+register_all(
+    ("tridiagonal_solve",),
+    ShardedWhole("each element needs all"),
+)
