@@ -89,6 +89,9 @@ def _key(x: ArrayImpl, index: Any) -> _Key | None:
             found.append(item)
         elif isinstance(item, np.integer):
             found.append(int(item))
+        elif kind is list and several and item and all(type(e) in (int, bool) for e in item):
+            has_arrays = True
+            found.append(item)
         else:
             return None
     if not committed and device is not default_device():

@@ -1,7 +1,8 @@
 """What an index expression means: NumPy's rules, worked out before anything is computed.
 
-An index is a tuple of integers, slices, `...`, `None` and integer or boolean arrays. `parse`
-resolves it against a shape into one entry for each axis of the operand or of the result:
+An index is a tuple of integers, slices, `...`, `None` and integer or boolean arrays, or lists that
+stand for such. `parse` resolves it against a shape into one entry for each axis of the operand or
+of the result:
 
 - `Window(axis, start, size, step)`: a static slice of an axis, or the whole of it;
 - `Picked(axis, index)`: an integer, static or traced, or an array of them;
@@ -11,6 +12,7 @@ resolves it against a shape into one entry for each axis of the operand or of th
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +21,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.errors import NonConcreteBooleanIndexError, shown
-from xpr.core.trace import Tracer, get_aval, is_valid_value
+from xpr.core.trace import Tracer, check_python_int, get_aval, is_valid_value
 
 Shape = tuple[int, ...]
 
@@ -185,7 +187,7 @@ def lift_scalar_masks(index: Any, ndim: int) -> tuple[Any, Shape]:
     """
     items = _items(index)
     if not any(_is_scalar_mask(item) for item in items):
-        return index, ()
+        return tuple(items), ()
     used = sum(_axes_used(item) for item in items)
     inserted = []
     axis = 0
@@ -230,20 +232,36 @@ def _items(index: Any) -> list[Any]:
     for i, item in enumerate(items):
         if isinstance(item, str):
             raise TypeError(f"JAX does not support string indexing; got idx={index!r}")
-        if isinstance(item, tuple) and not any(isinstance(e, Tracer) for e in item):
+        if isinstance(item, (list, tuple)):
             items[i] = _array_from(item)
-        elif isinstance(item, (list, tuple)):
-            raise TypeError(
-                "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
-                f"`arr[array(seq)]` instead of `arr[seq]`: got the entry {shown(item)}"
-            )
     return items
 
 
-def _array_from(values: tuple[Any, ...]) -> Any:
-    """A tuple inside an index stands for an array of its values."""
-    array = np.asarray(values)
-    return array if array.size else array.astype(dtypes.default_dtype("i"))
+def _array_from(values: list[Any] | tuple[Any, ...]) -> Any:
+    """A list or tuple inside an index stands for an array of its values.
+
+    It stays a NumPy array where it can: in a traced function a mask must be known.
+    """
+    leaves = list(_leaves(values))
+    own = dtypes.default_dtype("i")
+    if not leaves:
+        return np.asarray(values).astype(own)
+    if not all(isinstance(e, (bool, int, np.bool_, np.integer)) for e in leaves):
+        from xpr.numpy.creation import asarray  # noqa: PLC0415  creation comes after indexing
+
+        found = asarray(values)
+        return found if isinstance(found, Tracer) else np.asarray(found)
+    for e in leaves:
+        check_python_int(e, own)
+    return np.asarray(values)
+
+
+def _leaves(values: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _leaves(value)
+        else:
+            yield value
 
 
 def _expand_mask(item: Any, position: int) -> list[Any]:
