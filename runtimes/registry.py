@@ -200,6 +200,11 @@ def devices(backend: str | Runtime | None = None) -> list[Device]:
     return list(get_runtime(default_backend() if backend is None else backend).devices())
 
 
+def this_process() -> int:
+    """The number of this process among those that compute together."""
+    return 0
+
+
 def local_devices(
     process_index: int | None = None, backend: str | Runtime | None = None
 ) -> list[Device]:
@@ -207,7 +212,7 @@ def local_devices(
 
     Raises ValueError for a process that there is not.
     """
-    mine = 0 if process_index is None else process_index
+    mine = this_process() if process_index is None else process_index
     found = [d for d in devices(backend) if d.process_index == mine]
     if not found:
         raise ValueError(f"there is no process of number {process_index}")

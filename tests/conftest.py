@@ -16,6 +16,11 @@ from xpr import config
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 
+# Tests of shardings need several devices, and others do not mind: the first one is the default, and
+# one that is not used costs nothing. Processes that tests start have one device, as users have.
+CPU_DEVICES = 8
+config.update("num_cpu_devices", CPU_DEVICES)
+
 DEFAULT_RUNTIME = "cpu"
 TESTS = Path(__file__).parent
 

@@ -72,8 +72,13 @@ from xpr.runtimes.registry import device_count as device_count
 from xpr.runtimes.registry import devices as devices
 from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
+from xpr.runtimes.registry import this_process
 from xpr.runtimes.table import print_devices as print_devices
+from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
+from xpr.sharding import set_mesh as set_mesh
+from xpr.sharding.device_meshes import make_mesh as make_mesh
+from xpr.sharding.spec import P as P
 from xpr.transforms.checkpoint import checkpoint as checkpoint
 from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
 from xpr.transforms.custom_jvp import custom_jvp as custom_jvp
@@ -145,7 +150,7 @@ if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 def process_index(backend: str | None = None) -> int:
     """The number of this process among those of the devices of `backend`."""
     del backend
-    return 0
+    return this_process()
 
 
 def process_count(backend: str | None = None) -> int:

@@ -21,7 +21,7 @@ from xpr.dispatch.placement import default_device
 from xpr.dispatch.transfer import device_put
 from xpr.primitives.callback import VMAP_METHODS, io_callback_p, pure_callback_p
 from xpr.runtimes import registry
-from xpr.sharding.single_device import Sharding, SingleDeviceSharding
+from xpr.sharding import Sharding, SingleDeviceSharding
 from xpr.transforms.signature import name_of
 
 

@@ -100,16 +100,42 @@ class ShapedArray:
 
     def str_short(self) -> str:
         """The form that jaxprs print, such as `f32[3,4]`."""
-        name = dtypes.SHORT_NAMES.get(self.dtype, self.dtype.name)
-        return f"{name}[{','.join(map(str, self.shape))}]"
+        return dtypes.SHORT_NAMES.get(self.dtype, self.dtype.name) + self._extent()
 
     def __str__(self) -> str:
         weak = "~" if self.weak_type else ""
-        return f"{weak}{self.dtype.name}[{','.join(map(str, self.shape))}]"
+        return f"{weak}{self.dtype.name}{self._extent()}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapedArray({self.dtype.name}[{','.join(map(str, self.shape))}]{weak})"
+        return f"ShapedArray({self.dtype.name}{self._extent()}{weak})"
+
+    def _extent(self) -> str:
+        """The sizes in brackets, each with the mesh axes that it is sharded over: `[8@x,16]`."""
+        if self.sharding is None:
+            return f"[{','.join(map(str, self.shape))}]"
+        spec = self.sharding.spec
+        entries = [*spec.partitions, *(None,) * (self.ndim - len(spec.partitions))]
+        sizes = [
+            _sharded_size(size, entry) for size, entry in zip(self.shape, entries, strict=True)
+        ]
+        sets = [
+            f"{letter}:{_axes_text(tuple(sorted(axes, key=str)))}"
+            for letter, axes in (("U", spec.unreduced), ("R", spec.reduced))
+            if axes
+        ]
+        return f"[{','.join(sizes)}]" + (f"{{{', '.join(sets)}}}" if sets else "")
+
+
+def _sharded_size(size: int, axes: Any) -> str:
+    """A size and the mesh axes that it is sharded over, as an entry of a partition spec."""
+    return str(size) if axes is None else f"{size}@{_axes_text(axes)}"
+
+
+def _axes_text(axes: Any) -> str:
+    if not isinstance(axes, tuple):
+        return str(axes)
+    return str(axes[0]) if len(axes) == 1 else f"({','.join(map(str, axes))})"
 
 
 def scalar_aval(kind: str) -> ShapedArray:

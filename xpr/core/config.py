@@ -40,6 +40,8 @@ class _State(threading.local):
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
+    # The meshes in use, as `xpr.sharding.entered` keeps them: no setting, but part of the next.
+    meshes: Any = None
     # Whatever changes the meaning of a traced program; part of every trace-cache key.
     trace_key: tuple[Any, ...] = ()
 
@@ -221,7 +223,7 @@ def on_update(name: str, hook: Callable[[Any], None]) -> None:
 
 
 def _key_names() -> tuple[str, ...]:
-    return tuple(s.name for s in _SETTINGS.values() if s.in_trace_key)
+    return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes")
 
 
 def _refresh_trace_key() -> None:
@@ -252,6 +254,15 @@ def override(name: str, value: Any) -> Iterator[None]:
             own.pop(setting.name, None)
         if setting.in_trace_key:
             _refresh_trace_key()
+
+
+def set_meshes(meshes: Any) -> None:
+    """Sets the meshes in use in the current thread, or none; see `xpr.sharding.entered`."""
+    if meshes is None:
+        state.__dict__.pop("meshes", None)
+    else:
+        state.__dict__["meshes"] = meshes
+    _refresh_trace_key()
 
 
 def own_settings() -> dict[str, Any]:

@@ -10,7 +10,7 @@ from xpr.core.errors import shown
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import default_device
-from xpr.sharding.single_device import Sharding, SingleDeviceSharding
+from xpr.sharding import Sharding, SingleDeviceSharding
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:

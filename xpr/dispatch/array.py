@@ -14,7 +14,7 @@ from xpr.core.trace import register_aval
 from xpr.dispatch.printing import array_repr
 from xpr.runtimes.base import Buffer, Device, deleted_error
 from xpr.runtimes.host import HostBuffer
-from xpr.sharding.single_device import Shard, Sharding, SingleDeviceSharding
+from xpr.sharding import Shard, Sharding, SingleDeviceSharding
 
 
 class ArrayImpl(Array):

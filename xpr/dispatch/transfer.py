@@ -16,7 +16,7 @@ from xpr.dispatch.eager import host_value
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
-from xpr.sharding.single_device import Sharding
+from xpr.sharding import Sharding
 
 
 def _as_device(place: Any) -> Device:

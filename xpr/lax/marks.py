@@ -12,7 +12,7 @@ from xpr.core.trace import Tracer, is_valid_value
 from xpr.dispatch.transfer import device_put
 from xpr.lax._flat import as_arrays, trace_program, with_consts
 from xpr.primitives.call import jit_p
-from xpr.sharding.single_device import Sharding
+from xpr.sharding import Sharding
 from xpr.transforms.tracing import abstractify, check_callable
 
 __all__ = ["Token", "after_all", "composite", "stage", "with_sharding_constraint"]

@@ -1,41 +1,9 @@
-"""Shardings, and the one that every array has that lives on a single device."""
+"""The sharding of every array that lives on a single device."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
-
 from xpr.runtimes.base import Device
-
-
-class Sharding:
-    """How an array is spread over devices."""
-
-    __slots__ = ()
-
-    @property
-    def device_set(self) -> set[Device]:
-        """The devices that hold a part of the array."""
-        raise NotImplementedError(f"{type(self).__name__} must say which devices it uses")
-
-    @property
-    def is_fully_replicated(self) -> bool:
-        """Whether each device holds the whole array."""
-        raise NotImplementedError(f"{type(self).__name__} must say whether it replicates")
-
-    @property
-    def is_fully_addressable(self) -> bool:
-        """Whether this process can reach all the devices."""
-        return all(d.process_index == 0 for d in self.device_set)
-
-    @property
-    def addressable_devices(self) -> set[Device]:
-        """The devices that this process can reach."""
-        return self.device_set
-
-    @property
-    def num_devices(self) -> int:
-        return len(self.device_set)
+from xpr.sharding.base import Index, Shape, Sharding, check_memory_kind
 
 
 class SingleDeviceSharding(Sharding):
@@ -52,42 +20,41 @@ class SingleDeviceSharding(Sharding):
     def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
         if not isinstance(device, Device):
             raise TypeError(f"SingleDeviceSharding takes a device, got {type(device).__name__}")
-        if memory_kind not in (None, "device"):
-            raise NotImplementedError(
-                f"arrays live in the memory kind 'device' only, got {memory_kind!r}"
-            )
+        check_memory_kind(memory_kind, device.platform)
         self._device = device
 
     @property
-    def memory_kind(self) -> str:
-        """The kind of memory that holds the array: always the device's own."""
-        return "device"
+    def _device_assignment(self) -> tuple[Device, ...]:
+        return (self._device,)
 
     @property
     def device_set(self) -> set[Device]:
         return {self._device}
 
     @property
+    def num_devices(self) -> int:
+        return 1
+
+    @property
     def is_fully_replicated(self) -> bool:
         return True
 
-    def shard_shape(self, global_shape: tuple[int, ...]) -> tuple[int, ...]:
+    def shard_counts(self, ndim: int) -> tuple[int, ...]:
+        return (1,) * ndim
+
+    def shard_positions(self, ndim: int) -> tuple[tuple[int, ...], ...]:
+        return ((0,) * ndim,)
+
+    def shard_shape(self, global_shape: Shape) -> Shape:
         """The shape of each device's part: the whole."""
         return global_shape
 
-    def devices_indices_map(self, global_shape: tuple[int, ...]) -> dict[Device, tuple[slice, ...]]:
-        """Which part of the array each device holds."""
-        return {self._device: (slice(None),) * len(global_shape)}
+    def shard_indices(self, global_shape: Shape) -> tuple[Index, ...]:
+        return ((slice(None),) * len(global_shape),)
 
-    def addressable_devices_indices_map(
-        self, global_shape: tuple[int, ...]
-    ) -> dict[Device, tuple[slice, ...]]:
-        """Which part of the array each device of this process holds."""
-        return self.devices_indices_map(global_shape)
-
-    def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
-        """Whether `other` puts an array of `ndim` axes in the same places."""
-        return other.device_set == self.device_set
+    def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
+        """The same device's memory of another kind; there is only one kind."""
+        return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SingleDeviceSharding) and other._device is self._device
@@ -104,13 +71,3 @@ def make_single_device_sharding(
 ) -> SingleDeviceSharding:
     """The sharding that puts the whole of an array on `device`."""
     return SingleDeviceSharding(device, memory_kind=memory_kind)
-
-
-@dataclass(frozen=True)
-class Shard:
-    """The part of an array that one device holds."""
-
-    device: Device
-    index: tuple[slice, ...]
-    replica_id: int
-    data: Any
