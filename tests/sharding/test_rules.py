@@ -50,6 +50,7 @@ _INEXACT = frozenset(
         "dot_general",
         "conv_general_dilated",
         "fft",
+        "triangular_solve",
     }
 )
 

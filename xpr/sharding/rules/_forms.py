@@ -110,6 +110,25 @@ def elementwise(operands: Avals, results: Avals, params: Params) -> FactorRule:
     return build.rule([of(a) for a in operands], [factors for _ in results])
 
 
+def batched(rank: int) -> RuleFunction:
+    """The leading axes that all operands and results share pass through, the others are whole.
+
+    The first operand has `rank` axes beside these.
+    """
+
+    def rule(operands: Avals, results: Avals, params: Params) -> FactorRule:
+        del params
+        build = Builder()
+        batch = build.axes(operands[0].shape[: operands[0].ndim - rank])
+
+        def of(aval: ShapedArray) -> list[AxisFactors]:
+            return batch + [NONE] * (aval.ndim - len(batch))
+
+        return build.rule(map(of, operands), map(of, results))
+
+    return rule
+
+
 def register_all(names: Iterable[str], rule: RuleFunction) -> None:
     """Gives the primitives of these names one rule."""
     for name in names:

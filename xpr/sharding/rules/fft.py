@@ -1,11 +1,13 @@
-"""Fourier transforms."""
+"""Fourier transforms: the axes that are not transformed pass through."""
 
 from __future__ import annotations
 
-from xpr.sharding.rule import ShardedWhole
-from xpr.sharding.rules._forms import register_all
+from xpr.sharding.rule import FactorRule, register
+from xpr.sharding.rules._forms import Avals, Params, batched
 
-register_all(
-    ("fft",),
-    ShardedWhole("each element needs all"),
-)
+
+def _fft(operands: Avals, results: Avals, params: Params) -> FactorRule:
+    return batched(len(params["fft_lengths"]))(operands, results, params)
+
+
+register("fft", _fft)

@@ -1,14 +1,7 @@
-"""Decompositions of general matrices."""
+"""Decompositions of general matrices: batches pass through, each matrix is whole."""
 
 from __future__ import annotations
 
-from xpr.sharding.rule import ShardedWhole
-from xpr.sharding.rules._forms import register_all
+from xpr.sharding.rules._forms import batched, register_all
 
-register_all(
-    (
-        "eig",
-        "schur",
-    ),
-    ShardedWhole("each element needs all"),
-)
+register_all(("eig", "schur"), batched(2))

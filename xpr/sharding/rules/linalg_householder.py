@@ -1,17 +1,7 @@
-"""Householder reflections."""
+"""Decompositions by reflections: batches of matrices pass through, each matrix is whole."""
 
 from __future__ import annotations
 
-from xpr.sharding.rule import ShardedWhole
-from xpr.sharding.rules._forms import register_all
+from xpr.sharding.rules._forms import batched, register_all
 
-register_all(
-    (
-        "geqrf",
-        "geqp3",
-        "householder_product",
-        "hessenberg",
-        "tridiagonal",
-    ),
-    ShardedWhole("each element needs all"),
-)
+register_all(("geqrf", "geqp3", "householder_product", "hessenberg", "tridiagonal"), batched(2))

@@ -1,0 +1,77 @@
+"""What one device computes of operations that need more than its own parts: shared pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.primitive import get_primitive
+from xpr.core.trace import get_aval
+from xpr.primitives import _ops as ops
+from xpr.sharding.rule import Axes, Place
+
+INT32 = np.dtype(np.int32)
+
+
+def offset(place: Place, axes: Axes, size: int) -> Any:
+    """Where the device's part, of that size, begins along an axis sharded over `axes`: an int32."""
+    return ops.mul(place.index(axes), np.int32(size))
+
+
+def counted(shape: Sequence[int], axis: int) -> Any:
+    """Each element's own place along `axis`, int32 of that shape."""
+    return get_primitive("iota").bind(
+        dtype=INT32, shape=tuple(shape), dimension=axis, sharding=None
+    )
+
+
+def spread(x: Any, shape: Sequence[int]) -> Any:
+    """A scalar `x` everywhere."""
+    return ops.broadcast_in_dim(x, shape, ())
+
+
+def filled(shape: Sequence[int], value: Any, dtype: np.dtype[Any]) -> Any:
+    """An array of that shape with `value` everywhere."""
+    return spread(np.asarray(value).astype(dtype)[()], shape)
+
+
+def part(x: Any, axis: int, start: int, stop: int) -> Any:
+    """The elements of `x` from `start` up to `stop` along `axis`."""
+    shape = get_aval(x).shape
+    starts, limits = [0] * len(shape), list(shape)
+    starts[axis], limits[axis] = start, stop
+    return get_primitive("slice").bind(
+        x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=None
+    )
+
+
+def neutral(dtype: np.dtype[Any]) -> tuple[str, Any]:
+    """A reduction, and the value that changes nothing in it: not even the sign of a zero."""
+    kind = dtypes.kind(dtype)
+    if kind == "b":
+        return "or", False
+    if kind == "c":
+        return "sum", complex(-0.0, -0.0)
+    return "sum", -0.0 if kind == "f" else 0
+
+
+def only_mine(place: Place, axes: Axes, mine: Any, x: Any) -> Any:
+    """`x` of the one device for which `mine` holds, element by element, for everybody."""
+    aval = get_aval(x)
+    op, nothing = neutral(aval.dtype)
+    return place.reduce(ops.select(mine, x, filled(aval.shape, nothing, aval.dtype)), axes, op)
+
+
+def taken(x: Any, chosen: Any, axis: int) -> Any:
+    """The integers of `x` at the places `chosen` along `axis`."""
+    shape, wanted = get_aval(x).shape, get_aval(chosen).shape
+    # Compared with each place: [..., wanted, places], summed over the last axis.
+    whole = (*wanted, shape[axis])
+    last = len(wanted)
+    values = ops.broadcast_in_dim(x, whole, [last if i == axis else i for i in range(last)])
+    which = ops.broadcast_in_dim(chosen, whole, range(last))
+    nothing = filled(whole, 0, get_aval(x).dtype)
+    return ops.reduce_sum(ops.select(ops.eq(which, counted(whole, last)), values, nothing), (last,))
