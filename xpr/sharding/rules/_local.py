@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,3 +75,30 @@ def taken(x: Any, chosen: Any, axis: int) -> Any:
     which = ops.broadcast_in_dim(chosen, whole, range(last))
     nothing = filled(whole, 0, get_aval(x).dtype)
     return ops.reduce_sum(ops.select(ops.eq(which, counted(whole, last)), values, nothing), (last,))
+
+
+def clamped(index: Any, greatest: int) -> Any:
+    """Integers of any type, none below 0 and none above `greatest` (an int32): int32."""
+    dtype = get_aval(index).dtype
+    high = min(greatest, int(np.iinfo(dtype).max))
+    inside = get_primitive("clamp").bind(dtype.type(0), index, dtype.type(high))
+    return inside if dtype == INT32 else ops.convert(inside, INT32)
+
+
+def padded(x: Any, axis: int, low: int, high: int, value: Any) -> Any:
+    """`x` with so many elements `value` before and after it along `axis`."""
+    aval = get_aval(x)
+    config = [(0, 0, 0)] * aval.ndim
+    config[axis] = (low, high, 0)
+    fill = np.asarray(value).astype(aval.dtype)[()]
+    return get_primitive("pad").bind(x, fill, padding_config=tuple(config))
+
+
+def window_at(x: Any, starts: Mapping[int, Any], sizes: Mapping[int, int]) -> Any:
+    """The window of `x` that begins at the int32 `starts` along some axes and has these sizes."""
+    shape = get_aval(x).shape
+    return get_primitive("dynamic_slice").bind(
+        x,
+        *(starts.get(i, np.int32(0)) for i in range(len(shape))),
+        slice_sizes=tuple(sizes.get(i, n) for i, n in enumerate(shape)),
+    )

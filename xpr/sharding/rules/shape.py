@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from xpr.sharding.rule import FactorRule, register
+from xpr.core.primitive import get_primitive
+from xpr.sharding.rule import FactorRule, LocalShapes, Place, register
 from xpr.sharding.rules._forms import (
     NONE,
     Avals,
     AxisFactors,
     Builder,
     Params,
+    axes_over,
     no_sharding,
     nothing,
     result_shape,
     setting,
 )
+from xpr.sharding.rules._halo import with_neighbours
 
 
 def _broadcast_in_dim(operands: Avals, results: Avals, params: Params) -> FactorRule:
@@ -124,21 +128,46 @@ register("rev", _rev)
 
 
 def _pad(operands: Avals, results: Avals, params: Params) -> FactorRule:
-    """Axes that are not padded pass through, and so do those where each element gets a block."""
+    """Axes that are not padded pass through, and so do those where each element gets a block.
+
+    Where as many elements go as come the elements move along, also those of other devices.
+    """
     del results
     build = Builder()
     x, value = operands
     own: list[AxisFactors] = []
     made: list[AxisFactors] = []
-    for n, (low, high, interior) in zip(x.shape, params["padding_config"], strict=True):
+    moved: dict[int, int] = {}
+    for i, (n, (low, high, interior)) in enumerate(
+        zip(x.shape, params["padding_config"], strict=True)
+    ):
         if low >= 0 and high >= 0 and low + high == interior:
             # Element i is alone in block i of interior + 1 elements.
             own.append(build.through(n))
             made.append(own[-1] + build.whole(interior + 1))
+        elif low + high == interior == 0 and n:
+            moved[i] = low
+            own.append(build.through(n))
+            made.append(own[-1])
         else:
             own.append(NONE)
             made.append(NONE)
-    return build.rule([own, nothing(value.shape)], [made])
+
+    def apply(
+        place: Place, args: Sequence[Any], params: Params, local: LocalShapes
+    ) -> Sequence[Any]:
+        part, blank = args
+        config = list(params["padding_config"])
+        for i, by in moved.items():
+            over = axes_over(own[i], local)
+            if over:
+                # What comes is there; what goes is cut off at the other end.
+                left, right = max(by, 0), max(-by, 0)
+                part = with_neighbours(place, over, part, i, left, right, blank)
+                config[i] = (-right, -left, 0)
+        return [get_primitive("pad").bind(part, blank, padding_config=tuple(config))]
+
+    return build.rule([own, nothing(value.shape)], [made], apply=apply)
 
 
 register("pad", _pad)
