@@ -9,7 +9,6 @@ say in which order they combine the ranks; one for GPUs can take the arrays wher
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -167,11 +166,6 @@ _WITH_BITS = frozenset(
 def described(collective: Collective, kinds: Kinds) -> str:
     """A collective and its operands, as messages name it."""
     return f"{collective} of {', '.join(map(type_str, kinds)) or 'nothing'}"
-
-
-def nbytes(kinds: Sequence[ArrayType]) -> int:
-    """Bytes of arrays of these types together."""
-    return sum(math.prod(shape) * dtype.itemsize for shape, dtype in kinds)
 
 
 class Participant(ABC):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -17,7 +18,7 @@ import numpy as np
 
 from xpr.runtimes.collectives.base import Array, Collective, Group
 
-PIECE_BYTES = 1 << 16
+PIECE_BYTES = 1 << 17
 """Bytes of each array in a piece: what is combined stays in the second-level cache."""
 
 Combine = Callable[[Sequence[Array], Sequence[Array]], None]
@@ -64,17 +65,22 @@ def moves(
     return found
 
 
-def pieces(found: Sequence[Move]) -> list[Move]:
+def cost(found: Sequence[Move]) -> int:
+    """Bytes that the moves read and write."""
+    return sum(t[0].nbytes * (len(s) + len(t)) for _, s, t in found)
+
+
+def pieces(found: Sequence[Move]) -> Iterator[Move]:
     """The same moves, cut into small ones."""
-    small: list[Move] = []
     for combine, sources, targets in found:
-        shape, itemsize = targets[0].shape, targets[0].itemsize
-        if math.prod(shape) * itemsize <= PIECE_BYTES:
-            small.append((combine, sources, targets))
+        if targets[0].nbytes <= PIECE_BYTES:
+            yield combine, sources, targets
             continue
-        for at in _cuts(shape, itemsize):
-            small.append((combine, [s[at] for s in sources], [t[at] for t in targets]))
-    return small
+        if targets[0].ndim > 1 and all(x.flags.c_contiguous for x in (*sources, *targets)):
+            sources = [x.reshape(-1) for x in sources]
+            targets = [x.reshape(-1) for x in targets]
+        for at in _cuts(targets[0].shape, targets[0].itemsize):
+            yield combine, [s[at] for s in sources], [t[at] for t in targets]
 
 
 def _cuts(shape: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice | int, ...]]:
@@ -95,8 +101,7 @@ def _cuts(shape: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice | int, 
 def _all_reduce(
     collective: Collective, group: Group, xs: list[Array], outs: list[Array], dtype: np.dtype[Any]
 ) -> list[Move]:
-    flat = [x.reshape(-1) for x in xs], [x.reshape(-1) for x in outs]
-    return [(_combine(collective.op, dtype), *flat)]
+    return [(_combine(collective.op, dtype), xs, outs)]
 
 
 def _reduce_scatter(
@@ -142,9 +147,9 @@ def _permute(
     place = {rank: i for i, rank in enumerate(group)}
     found: list[Move] = []
     for rank, out in zip(group, outs, strict=True):
-        to = [_raw(out).reshape(-1)]
+        to = [_raw(out)]
         if rank in sender:
-            found.append((_copy, [_raw(xs[place[sender[rank]]]).reshape(-1)], to))
+            found.append((_copy, [_raw(xs[place[sender[rank]]])], to))
         else:
             found.append((_zeros, [], to))
     return found
@@ -186,6 +191,7 @@ def _zeros(sources: Sequence[Array], targets: Sequence[Array]) -> None:
         target.fill(0)
 
 
+@cache
 def _combine(op: str, dtype: np.dtype[Any]) -> Combine:
     ufunc = _UFUNCS[op]
     if dtype in _WIDE or dtype.isbuiltin != 1:

@@ -31,11 +31,10 @@ from xpr.runtimes.collectives.base import (
     Participant,
     PeerError,
     described,
-    nbytes,
 )
 
-_HELP_BYTES = 1 << 18
-"""Bytes to be moved from which waking another thread pays: about 20 us of work."""
+_HELP_BYTES = 1 << 19
+"""Bytes to be read and written from which it pays to wake another thread."""
 
 
 class _Meeting:
@@ -44,13 +43,11 @@ class _Meeting:
     __slots__ = (
         "arrays",
         "collective",
-        "complete",
+        "come",
         "done",
         "group",
         "kinds",
-        "missing",
         "out",
-        "place",
         "workers",
         "works",
     )
@@ -59,14 +56,18 @@ class _Meeting:
         self.collective = collective
         self.kinds = kinds
         self.group = group
-        self.place = {rank: i for i, rank in enumerate(group)}
-        self.arrays: list[Sequence[Array]] = [()] * len(group)
+        self.arrays: list[Sequence[Array] | None] = [None] * len(group)
         self.out: list[Sequence[Array]] = [()] * len(group)
-        self.missing = set(group)
-        self.complete = False  # everybody is here
-        self.done = False  # and all results are
+        self.come = 0  # ranks that are here
+        self.done = False  # whether all results are there
         self.works: Iterator[reduce.Move] | None = None  # the pieces that nobody has taken yet
-        self.workers = 0  # the threads that take pieces
+        self.workers = 0  # threads that take pieces
+
+    def missing(self) -> list[int]:
+        """The ranks that are still to come."""
+        if self.come == len(self.group):
+            return []
+        return [r for r, arrays in zip(self.group, self.arrays, strict=True) if arrays is None]
 
     def __str__(self) -> str:
         return described(self.collective, self.kinds)
@@ -85,8 +86,10 @@ class Rendezvous:
         self.name = name
         self._lock = threading.Lock()
         self._open: dict[Group, _Meeting] = {}
-        self._at: list[_Meeting | None] = [None] * size  # the meeting in which a rank sleeps
+        self._at: list[_Meeting | None] = [None] * size  # the meeting that a rank is in
+        self._busy = 0  # the number of ranks that are in one
         self._left = [False] * size
+        self._some_left = False
         self._error: BaseException | None = None
         self._failed_rank: int | None = None
         self._gates = [threading.Lock() for _ in range(size)]
@@ -112,9 +115,9 @@ class Rendezvous:
     def leave(self, rank: int) -> None:
         """Tells that the program of `rank` has ended: whoever waits for it fails."""
         with self._lock:
-            self._left[rank] = True
+            self._left[rank] = self._some_left = True
             for waiting, meeting in enumerate(self._at):
-                if meeting is not None and rank in meeting.missing:
+                if meeting is not None and rank in meeting.missing():
                     self._break(rank, self._too_early(rank, waiting, meeting))
                     return
 
@@ -164,31 +167,31 @@ class Rendezvous:
         kinds = tuple([(a.shape, a.dtype) for a in arrays])
         group = collective.group_of(rank)
         results = _results(collective, kinds, out)
-        if max(group) >= self.size:
-            raise ValueError(f"{collective} has the group {group}, of {self.size} ranks in all")
         with self._lock:
             if self._error is not None:
                 raise self._consequence(rank, described(collective, kinds))
             meeting = self._open.get(group)
             if meeting is None:
+                if max(group) >= self.size:
+                    raise ValueError(
+                        f"{collective} has the group {group}, of {self.size} ranks in all"
+                    )
                 meeting = self._open[group] = _Meeting(collective, kinds, group)
-            elif not (meeting.collective is collective or meeting.collective == collective) or (
-                meeting.kinds != kinds
-            ):
-                other = next(r for r in group if r not in meeting.missing)
+            elif meeting.kinds != kinds or meeting.collective != collective:
+                other = next(r for r in group if self._at[r] is meeting)
                 raise self._mismatch(rank, described(collective, kinds), other, meeting)
-            place = meeting.place[rank]
+            place = group.index(rank)
             meeting.arrays[place] = arrays
             meeting.out[place] = results
-            meeting.missing.discard(rank)
-            last = not meeting.missing
+            meeting.come += 1
+            last = meeting.come == len(group)
             if last:
-                meeting.complete = True
                 meeting.workers = 1
                 del self._open[group]
-            else:
+            elif self._busy != meeting.come - 1 or self._some_left:
                 self._check_others(rank, meeting)
-                self._at[rank] = meeting
+            self._at[rank] = meeting
+            self._busy += 1
         if last:
             self._start(rank, meeting)
         else:
@@ -196,7 +199,6 @@ class Rendezvous:
         while not meeting.done:
             self._gates[rank].acquire()
             self._help(rank, meeting)
-        self._at[rank] = None
         return results
 
     def _check_others(self, rank: int, meeting: _Meeting) -> None:
@@ -206,20 +208,20 @@ class Rendezvous:
         itself, directly or by way of others who wait. Ranks of different groups that are at
         different collectives are no error: each group goes on at its own pace.
         """
-        for other in meeting.missing:
+        unseen = meeting.missing()
+        for other in unseen:
             if self._left[other]:
                 raise self._too_early(other, rank, meeting)
-        seen = {rank}
-        unseen = [r for r in meeting.missing if self._at[r] is not None]
+        seen = {rank, *unseen}
         while unseen:
             other = unseen.pop()
-            seen.add(other)
             elsewhere = self._at[other]
-            if elsewhere is None:
-                continue
-            if rank in elsewhere.missing:
+            missing = [] if elsewhere is None else elsewhere.missing()
+            if rank in missing:
+                assert elsewhere is not None
                 raise self._mismatch(rank, str(meeting), other, elsewhere)
-            unseen += [r for r in elsewhere.missing if r not in seen]
+            unseen += [r for r in missing if r not in seen]
+            seen.update(missing)
 
     def _wait_for_others(self, rank: int, meeting: _Meeting) -> None:
         gate = self._gates[rank]
@@ -230,37 +232,40 @@ class Rendezvous:
                 woken = gate.acquire()
             else:
                 woken = gate.acquire(timeout=max(0.0, end - time.monotonic()))
-            if meeting.complete:
+            if meeting.done:
+                return
+            if meeting.come == len(meeting.group):
                 if woken:
                     self._help(rank, meeting)
                 return
             with self._lock:
                 if self._error is not None:
                     raise self._consequence(rank, str(meeting))
-                if not woken and not meeting.complete:
+                if not woken and meeting.missing():
                     raise self._timeout(rank, meeting)
 
     # ---- the work
 
     def _start(self, rank: int, meeting: _Meeting) -> None:
-        found = reduce.moves(meeting.collective, meeting.group, meeting.arrays, meeting.out)
-        total = nbytes(meeting.kinds) * len(meeting.group)
-        if total < _HELP_BYTES:
+        arrays = [x for x in meeting.arrays if x is not None]
+        found = reduce.moves(meeting.collective, meeting.group, arrays, meeting.out)
+        if reduce.cost(found) < _HELP_BYTES:
             meeting.works = iter(found)
         else:
-            meeting.works = iter(reduce.pieces(found))
-            others = [r for r in meeting.group if r != rank]
+            meeting.works = reduce.pieces(found)
             with self._lock:
-                for other in others[: _CORES - 1]:
+                for other in [r for r in meeting.group if r != rank][: _CORES - 1]:
                     self._wake(other)
         self._work(rank, meeting)
 
     def _help(self, rank: int, meeting: _Meeting) -> None:
         """What a rank does whose lock has been opened: it works, unless there is nothing to do."""
         with self._lock:
+            if meeting.done:
+                return
             if self._error is not None:
                 raise self._consequence(rank, str(meeting))
-            if meeting.done or meeting.works is None:
+            if meeting.works is None:
                 return
             meeting.workers += 1
         self._work(rank, meeting)
@@ -269,7 +274,12 @@ class Rendezvous:
         works = meeting.works
         assert works is not None
         with np.errstate(all="ignore"):
-            for combine, sources, targets in works:
+            while True:
+                with self._lock:  # a generator runs in one thread at a time
+                    move = next(works, None)
+                if move is None:
+                    break
+                combine, sources, targets = move
                 combine(sources, targets)
         with self._lock:
             # After an error somebody may have gone, whose arrays now hold anything.
@@ -282,8 +292,11 @@ class Rendezvous:
             meeting.works = None
             meeting.arrays = meeting.out = []
             for other in meeting.group:
-                if other != rank:
-                    self._wake(other)
+                if self._at[other] is meeting:
+                    self._at[other] = None
+                    self._busy -= 1
+                    if other != rank:
+                        self._wake(other)
 
     # ---- messages
 
@@ -300,15 +313,15 @@ class Rendezvous:
         )
 
     def _timeout(self, rank: int, meeting: _Meeting) -> TimeoutError:
-        missing = ", ".join(map(str, sorted(meeting.missing)))
+        missing = sorted(meeting.missing())
         states = [
             f"rank {r} waits at {m}"
             for r, m in enumerate(self._at)
-            if m is not None and r in meeting.missing
+            if m is not None and r in missing
         ]
         return TimeoutError(
             f"{self.name}: rank {rank} has waited {self.timeout:g} s at {meeting} for rank "
-            f"{missing}" + "".join(f"; {s}" for s in states)
+            f"{', '.join(map(str, missing))}" + "".join(f"; {s}" for s in states)
         )
 
     def _consequence(self, rank: int, where: str) -> BaseException:
