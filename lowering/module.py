@@ -133,18 +133,20 @@ class ModuleBuilder:
         results: Sequence[tuple[Shape, np.dtype[Any]]],
         *,
         in_place: bool = False,
+        out: bool = False,
     ) -> list[Value]:
         """A call of a NumPy function of this process from the compiled program.
 
         Only for targets with `host_calls`; `function` gets read-only arrays and returns arrays
         (a tuple for several results) of the promised shapes and dtypes. If `in_place`, it gets one
-        writable array and writes the result into it, which saves a copy.
+        writable array and writes the result into it, which saves a copy; with `out` it gets a list
+        `out` of arrays to write the results to, which saves one for each of them.
         """
         if not self.target.host_calls:
             raise AssertionError(f"target {self.target.name} has no host calls")
         inputs = tuple((v.shape, v.dtype) for v in operands)
         short = self.symbol(wish)
-        call = HostCall(short, function, inputs, tuple(results), in_place)
+        call = HostCall(short, function, inputs, tuple(results), in_place, out)
         self._host_calls[short] = call
         symbol = f"xpr.{short}"
         ins = ", ".join(tensor_type(*t) for t in inputs)

@@ -38,6 +38,10 @@ class HostCall:
 
     A call `in_place` has one input and one output of the same type. Its function gets a writable
     array with the input's values, writes the output into it, and returns nothing.
+
+    The function of a call with `out` gets, as its keyword argument `out`, a list of C-contiguous
+    arrays for `outputs`, whose values are not defined. It writes the results there and returns
+    nothing, which saves copying them. It must not keep the arrays either.
     """
 
     symbol: str
@@ -45,6 +49,7 @@ class HostCall:
     inputs: tuple[ArrayType, ...]
     outputs: tuple[ArrayType, ...]
     in_place: bool = False
+    out: bool = False
 
 
 @dataclass(frozen=True)

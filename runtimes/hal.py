@@ -7,6 +7,7 @@ that uses it, or when a second instance is made, so nothing is ever torn down.
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,7 @@ def is_mapping(owner: object) -> bool:
     return hal is not None and isinstance(owner, hal.Mapping)
 
 
+Shape = tuple[int, ...]
 DevicePair = tuple[Any, Any]
 """An IREE device and the HAL module bound to it."""
 
@@ -169,6 +171,16 @@ class Hal:
         return self.allocator.allocate_buffer_copy(
             self._memory, self._usage, self.device, array, element
         )
+
+    @ending.enters_iree
+    def allocated(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
+        """A buffer view of memory of IREE's own, without values; it must not be empty."""
+        if ending.is_near:
+            ending.stop_other_threads()
+        element = self.element_type(dtype)
+        nbytes = math.prod(shape) * dtype.itemsize
+        buffer = self.allocator.allocate_buffer(self._memory, self._usage, nbytes)
+        return self.BufferView(buffer, shape, element)
 
     def imported(self, array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> Any:
         """A buffer view over the memory of `array`, with elements of type `dtype`.

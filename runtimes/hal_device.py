@@ -196,6 +196,16 @@ class HalDevice(Device):
         function(array)
         return self.from_host(array)
 
+    def filled(
+        self,
+        kinds: Sequence[ArrayType],
+        function: Callable[[list[np.ndarray[Any, Any]]], Any],
+    ) -> list[Any]:
+        """Buffer views with the values that the function has written on the host."""
+        arrays = [np.empty(shape, dtype) for shape, dtype in kinds]
+        function(arrays)
+        return [self.from_host(a) for a in arrays]
+
     def memory_stats(self) -> dict[str, int] | None:
         """Bytes of the arrays on the device, and the greatest number so far.
 

@@ -6,7 +6,7 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -317,6 +317,31 @@ class HostMemory:
         raw = writable(np.asarray(copy.map()))
         function(raw[: math.prod(shape) * dtype.itemsize].view(dtype).reshape(shape))
         return copy
+
+    def filled(
+        self,
+        kinds: Sequence[ArrayType],
+        function: Callable[[list[np.ndarray[Any, Any]]], Any],
+    ) -> list[Any]:
+        """Buffer views, in memory of IREE's own, with what the function has written there."""
+        shared = hal.start()
+        views: list[Any] = []
+        arrays: list[np.ndarray[Any, Any]] = []
+        for shape, dtype in kinds:
+            nbytes = math.prod(shape) * dtype.itemsize
+            if nbytes <= _SMALL_BYTES:  # copying takes less time than mapping
+                views.append(None)
+                arrays.append(np.empty(shape, dtype))
+            else:
+                view = shared.allocated(shape, dtype)
+                raw = writable(np.asarray(view.map()))
+                views.append(view)
+                arrays.append(raw[:nbytes].view(dtype).reshape(shape))
+        function(arrays)
+        return [
+            shared.copied(a) if view is None else view
+            for view, a in zip(views, arrays, strict=True)
+        ]
 
 
 def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

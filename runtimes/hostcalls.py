@@ -60,6 +60,14 @@ class Memory(Protocol):
         """A buffer view with a copy of the values that the function has changed."""
         ...
 
+    def filled(
+        self,
+        kinds: Sequence[ArrayType],
+        function: Callable[[list[np.ndarray[Any, Any]]], Any],
+    ) -> list[Any]:
+        """Buffer views with the values that the function has written to arrays of these types."""
+        ...
+
 
 class HostCallModule:
     """The VM module that offers the host functions of one executable."""
@@ -94,8 +102,12 @@ def _entry(call: HostCall, memory: Memory, raised: Raised) -> Callable[..., Any]
             arrays = [memory.to_host(v, kind) for v, kind in zip(views, inputs, strict=True)]
             for a in arrays:
                 a.setflags(write=False)
-            values = _as_list(function(*arrays), call)
-            given = [memory.from_host(_checked(x, call, i)).ref for i, x in enumerate(values)]
+            if call.out:
+                filled = memory.filled(call.outputs, lambda out: function(*arrays, out=out))
+                given = [view.ref for view in filled]
+            else:
+                values = _as_list(function(*arrays), call)
+                given = [memory.from_host(_checked(x, call, i)).ref for i, x in enumerate(values)]
         except BaseException as error:
             # IREE passes on the text only; the executable raises the exception itself.
             raised.error = error

@@ -290,7 +290,7 @@ class Rendezvous:
                 return
             meeting.done = True
             meeting.works = None
-            meeting.arrays = meeting.out = []
+            meeting.arrays, meeting.out = [], []
             for other in meeting.group:
                 if self._at[other] is meeting:
                     self._at[other] = None

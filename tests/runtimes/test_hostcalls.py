@@ -81,6 +81,48 @@ def test_a_function_may_change_a_copy_in_place(parallel: bool) -> None:
         run(program, np.abs(values()))
 
 
+L, TWO = f32(5000), f32(2)
+FILLED = """
+func.func private @xpr.fill(tensor<5000xf32>) -> (tensor<5000xf32>, tensor<2xf32>, tensor<0xf32>)
+func.func public @fill(%a: tensor<5000xf32>) -> (tensor<5000xf32>, tensor<2xf32>, tensor<0xf32>) {
+  %i = stablehlo.constant dense<100> : tensor<i32>
+  %0:3 = func.call @xpr.fill(%a)
+    : (tensor<5000xf32>) -> (tensor<5000xf32>, tensor<2xf32>, tensor<0xf32>)
+  %1 = stablehlo.dynamic_update_slice %0#0, %0#1, %i
+    : (tensor<5000xf32>, tensor<2xf32>, tensor<i32>) -> tensor<5000xf32>
+  return %1, %0#1, %0#2 : tensor<5000xf32>, tensor<2xf32>, tensor<0xf32>
+}
+"""
+
+
+@BOTH
+def test_a_function_may_write_its_results_where_they_go(parallel: bool) -> None:
+    """The program may update such a result in place, which memory of NumPy's would not allow."""
+
+    def fill(a: np.ndarray[Any, Any], out: list[np.ndarray[Any, Any]]) -> None:
+        assert [(x.shape, x.dtype) for x in out] == [L, TWO, f32(0)]
+        assert all(x.flags.writeable and x.flags.c_contiguous for x in out)
+        assert out[0].__array_interface__["data"][0] % 64 == 0
+        np.add(a, 1, out=out[0])
+        out[1][:] = a[:2]
+        if np.isnan(a[0]):
+            raise ValueError("not a number")
+
+    call = HostCall("fill", fill, (L,), (L, TWO, f32(0)), out=True)
+    outputs = [L, TWO, f32(0)]
+    program = load(FILLED, "fill", [L], outputs, host_calls=(call,), parallel=parallel)
+    for seed in range(3):
+        a = np.random.default_rng(seed).standard_normal(5000).astype(np.float32)
+        expected = a + 1
+        expected[100:102] = a[:2]
+        long, two, none = run(program, a)
+        np.testing.assert_array_equal(long, expected)
+        np.testing.assert_array_equal(two, a[:2])
+        assert none.shape == (0,)
+    with pytest.raises(ValueError, match="not a number"):
+        run(program, np.full(5000, np.nan, np.float32))
+
+
 @BOTH
 def test_several_operands_and_results(parallel: bool) -> None:
     told: list[np.ndarray[Any, Any]] = []
