@@ -21,7 +21,7 @@ def test_single_device_arrays() -> None:
     np.testing.assert_array_equal(np.asarray(out), np.arange(4.0))
     with pytest.raises(ValueError, match=r"expected an array on CpuDevice.*on ReferenceDevice"):
         make((4,), HERE, [part])
-    with pytest.raises(ValueError, match=r"shape \(5,\), got \(4,\)"):
+    with pytest.raises(ValueError, match=r"shape \(5,\) doesn't match.*shape \(4,\)"):
         make((5,), THERE, [part])
     with pytest.raises(ValueError, match=r"expected 1 array.*got 2"):
         make((4,), THERE, [part, part])
@@ -49,7 +49,7 @@ def test_callback() -> None:
     assert out.sharding == THERE
     assert out.committed
     np.testing.assert_array_equal(np.asarray(out), np.arange(6).reshape(2, 3))
-    with pytest.raises(ValueError, match=r"shape \(3, 2\), got \(2, 3\)"):
+    with pytest.raises(ValueError, match=r"shape \(3, 2\) doesn't match.*shape \(2, 3\)"):
         make((3, 2), THERE, values)
     with pytest.raises(ValueError, match="got float32 for parts of int32"):
         make((2, 3), THERE, values, dtype="float32")

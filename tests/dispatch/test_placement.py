@@ -74,7 +74,7 @@ def test_device_put_of_trees_and_bad_leaves() -> None:
     assert tree["b"][1] is None
     with pytest.raises(TypeError, match="device_put takes arrays and numbers"):
         xpr.device_put("text")
-    with pytest.raises(ValueError, match="must be a Device, a Sharding or None"):
+    with pytest.raises(ValueError, match="must be a Device, a Sharding, a PartitionSpec or None"):
         xpr.device_put(1.0, 3)
 
 

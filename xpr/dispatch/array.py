@@ -151,8 +151,9 @@ class ArrayImpl(Array):
     # ---- values for Python and NumPy
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        if state.transfer_guard_device_to_host != "allow" and not self.device.runtime.is_host:
-            check_transfer("device_to_host", False, f"{self.aval} from {self.device!r}")
+        if state.transfer_guard_device_to_host != "allow":
+            if not self._buffers[0].device.runtime.is_host:
+                check_transfer("device_to_host", False, f"{self.aval} from {self.device!r}")
         value = self._value
         if dtype is not None and np.dtype(dtype) != value.dtype:
             if copy is False:

@@ -9,7 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes import registry
+
+# Not by isinstance, which asks some objects for their class and so runs code of theirs.
+_KINDS = frozenset((ArrayImpl, ShardedArrayImpl))
 
 
 def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
@@ -27,7 +31,7 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     return [
         a
         for a in gc.get_objects()
-        if type(a) is ArrayImpl and a.device.runtime is runtime and not a.is_deleted()
+        if type(a) in _KINDS and a._buffers[0].device.runtime is runtime and not a.is_deleted()
     ]
 
 
@@ -47,7 +51,7 @@ def array_garbage_collection_guard(new_val: str) -> Iterator[None]:
     def look(phase: str, info: dict[str, int]) -> None:
         del info
         if phase == "start":
-            watched[:] = [weakref.ref(a) for a in gc.get_objects() if type(a) is ArrayImpl]
+            watched[:] = [weakref.ref(a) for a in gc.get_objects() if type(a) in _KINDS]
             return
         lost = sum(r() is None for r in watched)
         watched.clear()

@@ -71,9 +71,11 @@ def memory_profile(platform: str | None) -> bytes:
     counts: Counter[tuple[str, ...]] = Counter()
     sizes: Counter[tuple[str, ...]] = Counter()
     for x in live_arrays(platform):
-        stack = (x.aval.strip_weak_type().str_short(), str(x.device))
-        counts[stack] += 1
-        sizes[stack] += x.nbytes
+        kind = x.aval.strip_weak_type().str_short()
+        for buffer in x._buffers:
+            stack = (kind, str(buffer.device))
+            counts[stack] += 1
+            sizes[stack] += buffer.nbytes
     profile = _Profile()
     profile.sample_type("allocations", "count")
     profile.sample_type("space", "bytes")

@@ -9,6 +9,7 @@ from xpr.core.config import on_update, state
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
+from xpr.sharding import NamedSharding
 
 _default: Device | None = None
 
@@ -73,14 +74,18 @@ def committed(x: Any) -> Any:
     """An array of xpr as one that belongs to its device; anything else as it is."""
     if type(x) is not ArrayImpl or x._committed:
         return x
-    return ArrayImpl(x.aval, x._buffers, True)
+    return ArrayImpl(x.aval, x._buffers, True, x._sharding)
 
 
 def to_device(x: ArrayImpl, device: Device, committed: bool) -> ArrayImpl:
-    """`x` on `device`: itself when it is there already."""
-    if x._buffers[0].device is device:
-        return x if x._committed == committed else ArrayImpl(x.aval, x._buffers, committed)
-    return array_from_host(x._value, x.aval, device, committed)
+    """The whole of `x` on `device`: itself when it is there already."""
+    plain = type(x._sharding) is not NamedSharding  # a mesh of one device is no device
+    aval = x.aval if plain else x.aval.update(sharding=None)
+    if type(x) is ArrayImpl and x._buffers[0].device is device:
+        if plain and x._committed == committed:
+            return x
+        return ArrayImpl(aval, x._buffers, committed)
+    return array_from_host(x._value, aval, device, committed)
 
 
 def _set_num_cpu_devices(n: int) -> None:

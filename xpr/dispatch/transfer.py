@@ -13,25 +13,38 @@ from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch import placement
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
+from xpr.dispatch.parts import check_fits, put_array, put_host
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
-from xpr.sharding import Sharding
+from xpr.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from xpr.sharding.context import concrete_mesh
 
 
-def _as_device(place: Any) -> Device:
+def _is_place(place: Any) -> bool:
+    return place is None or isinstance(place, (Device, Sharding, PartitionSpec, str))
+
+
+def _resolved(place: Any) -> Device | Sharding:
+    """A device, or the sharding over a mesh that is meant."""
     if isinstance(place, Device):
         return place
+    if isinstance(place, SingleDeviceSharding):
+        return place._device
     if isinstance(place, Sharding):
-        devices = place.device_set
-        if len(devices) == 1:
-            return next(iter(devices))
-        raise NotImplementedError(f"device_put to several devices is not supported yet: {place}")
+        return place
     if isinstance(place, str):
         return registry.devices(place)[0]
+    if isinstance(place, PartitionSpec):
+        mesh = concrete_mesh()
+        if mesh.empty:
+            raise ValueError(
+                "Please set a mesh via `xpr.set_mesh` if a PartitionSpec is passed to device_put"
+            )
+        return NamedSharding(mesh, place)
     raise ValueError(
-        f"device_put: the place must be a Device, a Sharding or None, got {shown(place)} of type "
-        f"{type(place)}"
+        f"device_put: the place must be a Device, a Sharding, a PartitionSpec or None, got "
+        f"{shown(place)} of type {type(place)}"
     )
 
 
@@ -43,11 +56,14 @@ def device_put(
     donate: bool = False,
     may_alias: bool | None = None,
 ) -> Any:
-    """The pytree `x` with its leaves as arrays on `device`.
+    """The pytree `x` with its leaves as arrays on `device`, or spread as a sharding says.
 
-    With a device the arrays are *committed*: work on them stays there. Without one they are
-    uncommitted on the default device, and arrays stay where they are. `device` may be a tree of
-    places that is a prefix of `x`. Raises TypeError for leaves that are no arrays or numbers.
+    With a device or a sharding the arrays are *committed*: work on them stays there. Without one
+    they are uncommitted on the default device, and arrays stay where they are. A `PartitionSpec`
+    means the mesh of `xpr.set_mesh`. `device` may be a tree of places that is a prefix of `x`.
+    An array that is moved from one sharding to another goes part by part, and parts that lie where
+    they should stay there; `donate` gives the old array up. Raises TypeError for leaves that are
+    no arrays or numbers, ValueError for shapes that a sharding does not divide evenly.
 
     >>> import xpr
     >>> xpr.device_put(1.5, xpr.devices()[0]).committed
@@ -55,12 +71,10 @@ def device_put(
     """
     del src, may_alias  # hints; copies are avoided wherever nobody can see it
     leaves, tree = tree_util.tree_flatten(x)
-    if device is None or isinstance(device, (Device, Sharding, str)):
+    if _is_place(device):
         places = [device] * len(leaves)
     else:
-        places = tree_util.broadcast_prefix(
-            device, x, is_leaf=lambda p: p is None or isinstance(p, (Device, Sharding, str))
-        )
+        places = tree_util.broadcast_prefix(device, x, is_leaf=_is_place)
     return tree_util.tree_unflatten(
         tree, [_put(v, p, donate) for v, p in zip(leaves, places, strict=True)]
     )
@@ -72,23 +86,40 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
         return x
     if not is_valid_value(x):
         raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
+    target = None if place is None else _resolved(place)
+    if isinstance(target, Sharding):
+        check_fits("device_put", target, np.shape(x))
     if isinstance(x, ArrayImpl):
-        if place is None:
-            return x
-        out = placement.to_device(x, _as_device(place), True)
-        if out.device is not x.device:
-            moved = f"{x.aval} from {x.device!r} to {out.device!r}"
-            check_transfer("device_to_device", True, moved)
-        if donate and out._buffers[0] is not x._buffers[0]:
-            x.delete()
-        return out
-    aval, host = host_value(x)
-    check_transfer("host_to_device", True, str(aval))
-    device = placement.default_device() if place is None else _as_device(place)
+        return x if target is None else _moved(x, target, donate)
     # NumPy arrays belong to the caller, who may write to them later.
     foreign = isinstance(x, np.ndarray)
+    if isinstance(target, Sharding):
+        aval, host = (get_aval(x), x) if foreign else host_value(x)
+        check_transfer("host_to_device", True, str(aval))
+        return put_host(host, aval, target, foreign)
+    aval, host = host_value(x)
+    check_transfer("host_to_device", True, str(aval))
+    device = placement.default_device() if target is None else target
     buffer = device.runtime.buffer_from_host(host, device, copy=foreign)
     return ArrayImpl(aval, (buffer,), place is not None)
+
+
+def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
+    """`x` on the device, or spread as the sharding says: itself when it is so already."""
+    if isinstance(target, Sharding):
+        if x._committed and x.sharding == target:
+            return x
+        out = put_array(x, target, donate)
+    elif type(x) is ArrayImpl:
+        out = placement.to_device(x, target, True)
+        if out._buffers[0] is x._buffers[0]:
+            return out
+    else:
+        out = put_array(x, SingleDeviceSharding(target), donate)
+    check_transfer("device_to_device", True, f"{x.aval} from {x.device!r} to {out.device!r}")
+    if donate:
+        x.delete()
+    return out
 
 
 def device_get(x: Any) -> Any:
@@ -102,8 +133,8 @@ def device_get(x: Any) -> Any:
 
 
 def _get(x: Any) -> Any:
-    if type(x) is ArrayImpl:
-        if not x.device.runtime.is_host:
+    if isinstance(x, ArrayImpl):
+        if not x._buffers[0].device.runtime.is_host:
             check_transfer("device_to_host", True, f"{x.aval} from {x.device!r}")
         return x._value
     return np.asarray(x) if isinstance(x, Tracer) else x

@@ -338,19 +338,26 @@ def _type_of(name: str, a: Any) -> tuple[Shape, DType, bool]:
     return aval.shape, aval.dtype, aval.weak_type
 
 
-def _place_like(a: Any, device: Any) -> Any:
-    """The device asked for, else that of an array that was put on one."""
-    return a.device if device is None and type(a) is ArrayImpl and a.committed else device
+def _place_like(a: Any, shape: Any, device: Any) -> Any:
+    """The device asked for, else that of an array that was put on one, or its sharding.
+
+    A sharding is for arrays of the same shape only.
+    """
+    if device is not None or not isinstance(a, ArrayImpl) or not a.committed:
+        return device
+    if a.sharding.num_devices == 1:
+        return a.device
+    return a.sharding if shape is None or shape == a.shape else None
 
 
 def _like(
     name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any, sharding: Any = None
 ) -> Array:
     require_no_sharding(name, sharding)
-    device = _place_like(a, device)
     own_shape, own_dtype, own_weak = _type_of(name, a)
     wanted = own_dtype if dtype is None else requested_dtype(dtype, name)
     sizes = own_shape if shape is None else _sizes(name, shape)
+    device = _place_like(a, sizes, device)
     if own_weak and dtype is None:
         scalar = convert_type(value, wanted, True)
         return placed(_spread(scalar, None, sizes), device)
@@ -399,10 +406,10 @@ def full_like(
     Array([7, 7, 7], dtype=int32)
     """
     require_no_sharding("full_like", out_sharding)
-    device = _place_like(a, device)
     own_shape, own_dtype, own_weak = _type_of("full_like", a)
     wanted = own_dtype if dtype is None else requested_dtype(dtype, "full_like")
     sizes = own_shape if shape is None else _sizes("full_like", shape)
+    device = _place_like(a, sizes, device)
     value = as_operand("full_like", fill_value, 1)
     weak = own_weak and dtype is None
     return placed(_spread(value, wanted, sizes, weak), device)

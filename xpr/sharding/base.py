@@ -162,7 +162,7 @@ def check_memory_kind(kind: str | None, platform: str) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shard:
     """The part of an array that one device holds."""
 
@@ -170,3 +170,9 @@ class Shard:
     index: Index
     replica_id: int
     data: Any
+
+    def __repr__(self) -> str:
+        return (
+            f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, "
+            f"data={self.data})"
+        )

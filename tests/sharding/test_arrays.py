@@ -1,0 +1,237 @@
+"""Arrays on several devices: their values, parts, texts, and what becomes of them when deleted."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import weakref
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import NamedSharding, P
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.memory_profile import memory_profile
+from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.runtimes.base import Device
+from xpr.sharding import Mesh, SingleDeviceSharding
+
+CPUS = xpr.devices("cpu")
+MESH = Mesh(np.array(CPUS).reshape(4, 2), ("x", "y"))
+VALUES = np.arange(16.0, dtype=np.float32).reshape(8, 2)
+SPECS = [P("x", "y"), P("x"), P(None, "y"), P(("y", "x")), P()]
+
+
+def put(*entries: object) -> ArrayImpl:
+    return xpr.device_put(VALUES, NamedSharding(MESH, P(*entries)))
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_the_whole_and_its_parts(spec: P) -> None:
+    sharding = NamedSharding(MESH, spec)
+    x = xpr.device_put(VALUES, sharding)
+    assert type(x) is ShardedArrayImpl
+    assert isinstance(x, xpr.Array)
+    assert x.sharding == x.device == sharding
+    assert x.devices() == set(CPUS)
+    assert (x.shape, x.dtype, x.committed, x.platform()) == ((8, 2), np.float32, True, "cpu")
+    assert x.is_fully_addressable
+    assert x.is_fully_replicated == (spec == P())
+    np.testing.assert_array_equal(np.asarray(x), VALUES)
+    assert not np.asarray(x).flags.writeable
+    found = sharding.devices_indices_map(x.shape)
+    assert [s.device for s in x.global_shards] == CPUS
+    seen: dict[str, int] = {}
+    for shard, device in zip(x.addressable_shards, CPUS, strict=True):
+        assert shard.device is device
+        assert shard.index == found[device]
+        assert shard.replica_id == seen.setdefault(str(shard.index), 0)
+        seen[str(shard.index)] += 1
+        assert type(shard.data) is ArrayImpl
+        assert shard.data.devices() == {device}
+        assert shard.data.committed
+        assert shard.data.shape == sharding.shard_shape(x.shape)
+        np.testing.assert_array_equal(np.asarray(shard.data), VALUES[shard.index])
+    np.testing.assert_array_equal(np.asarray(x.addressable_data(3)), VALUES[found[CPUS[3]]])
+    with pytest.raises(IndexError, match="list index out of range"):
+        x.addressable_data(8)
+    assert x.on_device_size_in_bytes() == sum(s.data.nbytes for s in x.addressable_shards)
+    assert x.block_until_ready() is x
+    assert x.is_ready()
+    x.copy_to_host_async()
+
+
+def test_values_for_python_and_numpy() -> None:
+    x = put("x", "y")
+    assert repr(x) == repr(jnp.asarray(VALUES))
+    assert str(x) == f"{x}" == str(VALUES)
+    assert x.tolist() == VALUES.tolist()
+    assert x.tobytes() == VALUES.tobytes()
+    assert x.item(3, 1) == 7.0
+    assert np.asarray(x, np.float64).dtype == np.float64
+    assert xpr.device_get({"x": x})["x"].shape == (8, 2)
+    assert xpr.typeof(x) == jnp.asarray(VALUES).aval
+    scalar = xpr.device_put(1.5, NamedSharding(MESH, P()))
+    assert (float(scalar), scalar.item(), f"{scalar:.3f}", bool(scalar)) == (
+        1.5,
+        1.5,
+        "1.500",
+        True,
+    )
+    assert scalar.weak_type
+    assert int(xpr.device_put(3, NamedSharding(MESH, P()))) == 3
+    assert list(range(10))[xpr.device_put(3, NamedSharding(MESH, P()))] == 3
+    empty = xpr.device_put(np.ones((0, 2), np.float32), NamedSharding(MESH, P("x")))
+    assert repr(empty) == "Array([], shape=(0, 2), dtype=float32)"
+    assert empty.addressable_data(7).shape == (0, 2)
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(x)
+    assert repr(put("x", "y").addressable_shards[1]) == (
+        "Shard(device=CpuDevice(id=1), index=(slice(0, 2, None), slice(1, 2, None)), "
+        "replica_id=0, data=[[1.]\n [3.]])"
+    )
+
+
+def test_gathered_values_live_as_long_as_somebody_holds_them() -> None:
+    x = put("x")
+    first = np.asarray(x)
+    assert np.asarray(x) is first
+    held = weakref.ref(first)
+    del first
+    gc.collect()
+    assert held() is None
+    np.testing.assert_array_equal(np.asarray(x), VALUES)
+    whole = put()
+    assert np.shares_memory(np.asarray(whole), np.asarray(whole.addressable_data(0)))
+
+
+def test_what_makes_no_sense_on_several_devices() -> None:
+    x = put("x")
+    with pytest.raises(RuntimeError, match="supported only for unsharded arrays"):
+        x.unsafe_buffer_pointer()
+    with pytest.raises(BufferError, match="a sharding over 8 devices"):
+        np.from_dlpack(x)
+    with pytest.raises(BufferError, match="a sharding over 8 devices"):
+        x.__dlpack_device__()
+    with pytest.raises(TypeError, match="needs a sharding, got None"):
+        ShardedArrayImpl(x.aval, x._buffers)
+
+
+def test_copies() -> None:
+    x = put("x", "y")
+    assert copy.copy(x) is x
+    same = copy.deepcopy(x)
+    assert same.sharding == x.sharding
+    loaded = pickle.loads(pickle.dumps(x))
+    assert loaded.sharding == SingleDeviceSharding(CPUS[0])
+    x.delete()
+    for other in (same, loaded):
+        np.testing.assert_array_equal(np.asarray(other), VALUES)
+
+
+def test_deleted_arrays() -> None:
+    x = put("x", "y")
+    part = x.addressable_shards[5].data
+    x.delete()
+    assert x.is_deleted()
+    assert part.is_deleted()
+    assert repr(x) == "<deleted Array of type f32[8,2]>"
+    for use in (np.asarray, lambda v: v.addressable_shards, str, lambda v: v.copy_to_host_async()):
+        with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[8,2\]"):
+            use(x)
+    y = put("x")
+    y.addressable_data(2).delete()
+    assert y.is_deleted()
+    with pytest.raises(RuntimeError, match="deleted"):
+        np.asarray(y)
+
+
+def test_one_device_of_replicated_memory_is_given_up_alone() -> None:
+    x = put()
+    memory = [np.asarray(s.data).__array_interface__["data"][0] for s in x.addressable_shards]
+    assert len(set(memory)) == 1  # host devices share it
+    add = xpr.jit(lambda v: v + 1, donate_argnums=0)
+    out = add(x.addressable_shards[3].data)
+    np.testing.assert_array_equal(np.asarray(out), VALUES + 1)
+    for i in (0, 7):
+        np.testing.assert_array_equal(np.asarray(x._buffers[i].host_view()), VALUES)
+
+
+def test_a_mesh_of_one_device_gives_an_ordinary_array() -> None:
+    place = NamedSharding(Mesh(CPUS[1:2], "z"), P("z"))
+    x = xpr.device_put(VALUES, place)
+    assert type(x) is ArrayImpl
+    assert x.sharding == place
+    assert x.device is CPUS[1]
+    assert x.unsafe_buffer_pointer() > 0
+    assert (x + 1).devices() == {CPUS[1]}
+    moved = xpr.device_put(x, CPUS[1])
+    assert moved.sharding == SingleDeviceSharding(CPUS[1])
+    named = xpr.device_put(x, NamedSharding(xpr.make_mesh((1,), "z", devices=CPUS[1:2]), P("z")))
+    assert str(named.aval) == "float32[8@z,2]"
+    assert str(xpr.device_put(named, CPUS[1]).aval) == "float32[8,2]"
+
+
+def test_types_show_the_explicit_axes() -> None:
+    mesh = xpr.make_mesh((4, 2), ("x", "y"))
+    x = xpr.device_put(VALUES, NamedSharding(mesh, P("x")))
+    assert str(xpr.typeof(x)) == "float32[8@x,2]"
+    assert xpr.typeof(x).sharding == NamedSharding(mesh.abstract_mesh, P("x", None))
+    assert xpr.typeof(put("x")).sharding is None
+    back = xpr.device_put(x, NamedSharding(MESH, P("x")))
+    assert str(xpr.typeof(back)) == "float32[8,2]"
+    assert str(xpr.typeof(xpr.device_put(x, CPUS[2]))) == "float32[8,2]"
+
+
+def test_live_arrays_and_their_memory() -> None:
+    x = xpr.device_put(np.ones((8, 64), np.int16), NamedSharding(MESH, P("x", "y")))
+    assert any(a is x for a in xpr.live_arrays())
+    assert not any(a is x for a in xpr.live_arrays("reference"))
+    assert len(memory_profile(None)) > 0
+    x.delete()
+    assert not any(a is x for a in xpr.live_arrays())
+
+
+class _Remote(Device):
+    """A device of another process, which nothing here can read."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(CPUS[0].runtime, number, "remote", 1)
+
+
+def test_arrays_of_which_this_process_holds_a_part() -> None:
+    mesh = Mesh([CPUS[:4], [_Remote(8 + i) for i in range(4)]], ("p", "x"))
+    split = NamedSharding(mesh, P(("p", "x")))
+    x = xpr.device_put(VALUES, split)
+    assert not x.is_fully_addressable
+    assert len(x.addressable_shards) == len(x._buffers) == 4
+    assert len(x.global_shards) == 8
+    assert x.global_shards[5].data is None
+    assert x.global_shards[5].index == (slice(5, 6), slice(None))
+    np.testing.assert_array_equal(np.asarray(x.addressable_data(3)), VALUES[3:4])
+    assert x.on_device_size_in_bytes() == VALUES.nbytes
+    assert repr(x) == str(x) == "Array(shape=(8, 2), dtype=float32)"
+    with pytest.raises(RuntimeError, match=r"spans non-addressable.*process_allgather"):
+        np.asarray(x)
+    replicated = xpr.device_put(VALUES, NamedSharding(mesh, P()))
+    np.testing.assert_array_equal(np.asarray(replicated), VALUES)
+    np.testing.assert_array_equal(
+        np.asarray(xpr.device_put(replicated, NamedSharding(MESH, P("x")))), VALUES
+    )
+    with pytest.raises(RuntimeError, match="on devices of other processes"):
+        xpr.device_put(x, NamedSharding(MESH, P()))
+    here = xpr.device_put(xpr.device_put(VALUES, NamedSharding(mesh, P("x"))), CPUS[0])
+    np.testing.assert_array_equal(np.asarray(here), VALUES)
+
+
+def test_arrays_like_another_are_spread_like_it() -> None:
+    x = put("x", "y")
+    for made in (jnp.zeros_like(x), jnp.ones_like(x, dtype=int), jnp.full_like(x, 3.0)):
+        assert made.sharding == x.sharding
+    assert jnp.zeros_like(x, shape=(3,)).sharding == SingleDeviceSharding(CPUS[0])
+    assert jnp.zeros_like(x, device=CPUS[1]).devices() == {CPUS[1]}
+    spread = NamedSharding(MESH, P("x"))
+    assert jnp.arange(8, device=spread).sharding == spread
