@@ -182,4 +182,3 @@ def test_parts_equal_the_whole(family: str) -> None:
                         tried += check_equation(eqn.primitive.name, eqn.params, args)
     own = [rule_of(p) for p in registry.values() if p.family == family]
     assert tried or all(isinstance(r, ShardedWhole) for r in own), "no factor was ever sharded"
-

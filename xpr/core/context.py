@@ -18,6 +18,8 @@ class Context(threading.local):
     source: SourceInfo | None = None
     # Names and sizes of the axes that are mapped at present, the innermost last.
     axis_env: tuple[tuple[Any, int], ...] = ()
+    # Whether results whose sharding the types leave open have none, instead of an error.
+    loose_types: bool = False
 
 
 context = Context()

@@ -70,6 +70,13 @@ class KeyReuseError(XprError):
     """A random key was used twice."""
 
 
+class ShardingTypeError(XprError):
+    """Types that carry shardings contradict each other, or do not say how a result is sharded.
+
+    Reshard an operand with `xpr.sharding.reshard`, or say it with the `out_sharding` argument.
+    """
+
+
 class JaxRuntimeError(RuntimeError):
     """An error raised while a compiled program ran."""
 

@@ -110,7 +110,15 @@ class JaxprTrace(Trace):
                 invars.append(a._var)
             else:
                 invars.append(self.atom(a))
-        found = primitive.abstract(*[v.aval for v in invars], **params)
+        avals = [v.aval for v in invars]
+        found = primitive.abstract(*avals, **params)
+        for a in avals:
+            if a.sharding is not None:
+                found = _with_shardings(primitive, avals, params, found)
+                break
+        else:
+            if params and (params.get("out_sharding") or params.get("sharding")):
+                found = _with_shardings(primitive, avals, params, found)
         source = context.source or current_source(context.name_stack)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in found]
@@ -233,6 +241,26 @@ class JaxprTrace(Trace):
             if any(v in needed for v in eqn.outvars):
                 needed.update(v for v in eqn.invars if isinstance(v, Var))
         return [i for i, v in enumerate(self.invars) if v in needed]
+
+
+_typed_results: Callable[..., list[ShapedArray]] | None = None
+
+
+def install_typed_results(rule: Callable[..., list[ShapedArray]]) -> None:
+    """Sets what gives the types of results their shardings: see `xpr/sharding/types.py`."""
+    global _typed_results
+    _typed_results = rule
+
+
+def _with_shardings(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any], found: Any
+) -> Any:
+    """The types `found` of a primitive's results, with the shardings that follow."""
+    if _typed_results is None:
+        raise RuntimeError("xpr is only half imported: import xpr before using its parts")
+    if primitive.multiple_results:
+        return _typed_results(primitive, avals, params, found)
+    return _typed_results(primitive, avals, params, [found])[0]
 
 
 def _literal_value(x: Any, aval: ShapedArray) -> Any:

@@ -17,6 +17,7 @@ from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.sharding.named import explicit_sharding
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
 
@@ -74,7 +75,8 @@ class ShapeDtypeStruct:
 def abstractify(x: Any) -> ShapedArray:
     """The aval of a value, or of anything with a shape and a dtype."""
     if isinstance(x, ShapeDtypeStruct):
-        return ShapedArray(x.shape, x.dtype, x.weak_type, x.sharding)
+        sharding = explicit_sharding(x.sharding, x.ndim)
+        return ShapedArray(x.shape, x.dtype, x.weak_type, sharding)
     if isinstance(x, ShapedArray):
         return x
     if not is_valid_value(x) and hasattr(x, "shape") and hasattr(x, "dtype"):
