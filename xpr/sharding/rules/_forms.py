@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from xpr.core.aval import Shape, ShapedArray
@@ -58,9 +58,9 @@ class Builder:
         self._whole.update(made)
         return made
 
-    def axes(self, sizes: Iterable[int]) -> list[AxisFactors]:
-        """A factor that passes through for each of the sizes."""
-        return [self.through(n) for n in sizes]
+    def axes(self, sizes: Iterable[int], but: Collection[int] = ()) -> list[AxisFactors]:
+        """A factor that passes through for each of the sizes; axes in `but` are never sharded."""
+        return [NONE if i in but else self.through(n) for i, n in enumerate(sizes)]
 
     def rule(
         self,

@@ -44,7 +44,7 @@ def _all_to_all(operands: Avals, results: Avals, params: Params) -> FactorRule:
     split, concat = params["split_axis"], params["concat_axis"]
     shape = operands[0].shape
     if params["tiled"]:
-        factors = [NONE if i in (split, concat) else build.through(n) for i, n in enumerate(shape)]
+        factors = build.axes(shape, but=(split, concat))
         return build.rule([factors], [factors])
     rest: list[AxisFactors] = build.axes(n for i, n in enumerate(shape) if i != split)
     return build.rule(

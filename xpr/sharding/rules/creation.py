@@ -11,7 +11,6 @@ from xpr.core.primitive import get_primitive
 from xpr.primitives import _ops as ops
 from xpr.sharding.rule import FactorRule, LocalShapes, Place, register
 from xpr.sharding.rules._forms import (
-    NONE,
     Avals,
     Builder,
     Params,
@@ -42,10 +41,8 @@ def _iota(operands: Avals, results: Avals, params: Params) -> FactorRule:
     del operands
     build = Builder()
     (y,), dimension = results, params["dimension"]
-    factors = build.axes(y.shape)
-    if y.shape[dimension] > _INT32_MAX:
-        # Places are counted in int32.
-        factors[dimension] = NONE
+    # Places are counted in int32.
+    factors = build.axes(y.shape, but=(dimension,) if y.shape[dimension] > _INT32_MAX else ())
 
     def apply(
         place: Place, args: Sequence[Any], params: Params, local: LocalShapes

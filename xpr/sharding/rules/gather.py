@@ -70,10 +70,20 @@ def _kept(index: Any, greatest: int) -> Any:
 
 
 def index_factors(
-    build: Builder, indices: ShapedArray, of_operand: Sequence[int], of_indices: Sequence[int]
+    build: Builder,
+    indices: ShapedArray,
+    of_operand: Sequence[int],
+    of_indices: Sequence[int],
+    others: bool = True,
 ) -> tuple[dict[int, AxisFactors], list[AxisFactors]]:
-    """Factors of the operand's batching axes, and of the indices' axes but the last."""
-    batch = build.axes(indices.shape[:-1])
+    """Factors of the operand's batching axes, and of the indices' axes but the last.
+
+    Of the latter, those that are no batching axes have factors only if `others` are wanted.
+    """
+    rank = indices.ndim - 1
+    batch = build.axes(
+        indices.shape[:-1], but=() if others else [i for i in range(rank) if i not in of_indices]
+    )
     return {a: batch[b] for a, b in zip(of_operand, of_indices, strict=True)}, batch
 
 

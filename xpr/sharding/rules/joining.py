@@ -8,8 +8,7 @@ from xpr.sharding.rules._forms import NONE, Avals, Builder, Params
 
 def _concatenate(operands: Avals, results: Avals, params: Params) -> FactorRule:
     build = Builder()
-    factors = build.axes(results[0].shape)
-    factors[params["dimension"]] = NONE
+    factors = build.axes(results[0].shape, but=(params["dimension"],))
     return build.rule([factors for _ in operands], [factors])
 
 
@@ -40,8 +39,7 @@ register("unstack", _unstack)
 
 def _split(operands: Avals, results: Avals, params: Params) -> FactorRule:
     build = Builder()
-    factors = build.axes(operands[0].shape)
-    factors[params["axis"]] = NONE
+    factors = build.axes(operands[0].shape, but=(params["axis"],))
     return build.rule([factors], [factors for _ in results])
 
 

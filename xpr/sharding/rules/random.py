@@ -69,11 +69,9 @@ def _blocks(key: Any, counters: Any) -> Sequence[Any]:
 
 def _axes(build: Builder, key: Sequence[int], shape: Sequence[int]) -> list[list[AxisFactors]]:
     """The factors of the axes of keys and of the array that each gives."""
-    made = build.axes(shape)
-    if math.prod(shape) > _MANY:
-        # A place takes more than the 32 bits that are counted here.
-        made = [NONE] * len(shape)
-    return [build.axes(key[:-1]), made]
+    # Places are counted in 32 bits.
+    whole = range(len(shape)) if math.prod(shape) > _MANY else ()
+    return [build.axes(key[:-1]), build.axes(shape, but=whole)]
 
 
 def _random_bits(operands: Avals, results: Avals, params: Params) -> FactorRule:

@@ -11,7 +11,6 @@ from xpr.core.primitive import get_primitive
 from xpr.primitives import _ops as ops
 from xpr.sharding.rule import FactorRule, LocalShapes, Place, RuleFunction, register
 from xpr.sharding.rules._forms import (
-    NONE,
     Avals,
     Builder,
     Params,
@@ -52,9 +51,7 @@ def _arg_reduction(name: str, extremum: str) -> RuleFunction:
         del results
         build = Builder()
         (x,), (axis,) = operands, params["axes"]
-        factors = build.axes(x.shape)
-        if x.shape[axis] > _INT32_MAX:
-            factors[axis] = NONE
+        factors = build.axes(x.shape, but=(axis,) if x.shape[axis] > _INT32_MAX else ())
         kept = [f for i, f in enumerate(factors) if i != axis]
 
         def apply(
@@ -90,7 +87,7 @@ def _reduce(operands: Avals, results: Avals, params: Params) -> FactorRule:
     build = Builder()
     arrays = operands[: len(operands) // 2]
     dimensions = params["dimensions"]
-    factors = [NONE if i in dimensions else build.through(n) for i, n in enumerate(arrays[0].shape)]
+    factors = build.axes(arrays[0].shape, but=dimensions)
     kept = [f for i, f in enumerate(factors) if i not in dimensions]
     return build.rule(
         [factors] * len(arrays) + [nothing(a.shape) for a in operands[len(arrays) :]],

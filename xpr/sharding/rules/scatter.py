@@ -37,11 +37,13 @@ def _scatter(name: str, binary: str | None) -> RuleFunction:
         targets = dims.scatter_dims_to_operand_dims
         sizes = window_sizes(x.shape, updates.shape, dims)
         shared, batch = index_factors(
-            build, indices, dims.operand_batching_dims, dims.scatter_indices_batching_dims
+            build,
+            indices,
+            dims.operand_batching_dims,
+            dims.scatter_indices_batching_dims,
+            others=binary is not None,
         )
         stepped = {f for axis in shared.values() for f in axis}
-        if binary is None:
-            batch = [f if set(f) <= stepped else NONE for f in batch]
         countable = all(x.shape[a] <= _INT32_MAX for a in targets)
         own: list[AxisFactors] = []
         picked: set[int] = set()

@@ -33,10 +33,9 @@ def _top_k(operands: Avals, results: Avals, params: Params) -> FactorRule:
     del results
     build = Builder()
     (x,), axis, k = operands, params["axis"], params["k"]
-    factors = build.axes(x.shape)
+    whole = not 0 < k <= x.shape[axis] <= _INT32_MAX
+    factors = build.axes(x.shape, but=(axis,) if whole else ())
     kept = [NONE if i == axis else f for i, f in enumerate(factors)]
-    if not 0 < k <= x.shape[axis] <= _INT32_MAX:
-        return build.rule([kept], [kept, kept])
 
     def apply(
         place: Place, args: Sequence[Any], params: Params, local: LocalShapes
@@ -64,7 +63,7 @@ def _approx_top_k(operands: Avals, results: Avals, params: Params) -> FactorRule
     build = Builder()
     (x,) = operands
     axis = params["reduction_dimension"] % x.ndim
-    factors = [NONE if i == axis else build.through(n) for i, n in enumerate(x.shape)]
+    factors = build.axes(x.shape, but=(axis,))
     return build.rule([factors], [factors for _ in results])
 
 
