@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tests.harness import assert_same
-from tests.sharding.partitioned import Array, choices, cut, reference, run_in_parts, spec_of
+from tests.sharding.in_parts import Array, choices, cut, reference, run_in_parts, spec_of
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import get_primitive
 from xpr.sharding.rule import REDUCTIONS, FactorRule, Structural, rule_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.sharding.partitioned import Array
+from tests.sharding.in_parts import Array
 from tests.sharding.rule_checks import check_equation, rule_for
 from xpr import lax
 from xpr.core.config import override

@@ -12,7 +12,7 @@ from tests.harness import trace_cases
 from tests.op_row import OpRow
 from tests.op_runs import operands_of
 from tests.op_table import WITHOUT_ROWS, rows_of
-from tests.sharding.partitioned import Array, reference
+from tests.sharding.in_parts import Array, reference
 from tests.sharding.rule_checks import check_equation
 from xpr.core.config import override
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
