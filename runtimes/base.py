@@ -254,6 +254,13 @@ class Runtime(ABC):
     def load(self, program: Any, signature: ExecutableSignature, device: Device) -> Executable:
         """Makes a compiled program ready to run on `device`."""
 
+    def load_beside(
+        self, program: Any, signature: ExecutableSignature, device: Device, count: int
+    ) -> Executable:
+        """As `load`, for a program that `count` devices run at the same time, each in a thread."""
+        del count
+        return self.load(program, signature, device)
+
     def synchronize(self, device: Device) -> None:
         """Waits until all work given to `device` is done."""
         if device.queue is not None:

@@ -272,6 +272,13 @@ class CpuRuntime(Runtime):
             parallel = signature.cost >= _PARALLEL_COST and _cores() > 1
         return CpuExecutable(program, signature, device, parallel)
 
+    def load_beside(
+        self, program: bytes, signature: ExecutableSignature, device: Device, count: int
+    ) -> CpuExecutable:
+        # Where the devices' own threads fill the cores, each program runs in its thread alone.
+        parallel = signature.cost >= _PARALLEL_COST and _cores() >= 2 * count
+        return self.load(program, signature, device, parallel=parallel)
+
 
 def _cores() -> int:
     """The number of cores that this process may use."""

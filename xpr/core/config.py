@@ -36,6 +36,7 @@ class _State(threading.local):
     transfer_guard_device_to_host: str = "allow"
     num_cpu_devices: int = 1
     async_dispatch: str = "auto"
+    collective_timeout: float | None = None
     parallel_compiles: bool = True
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
@@ -76,6 +77,15 @@ def _positive(value: Any) -> int:
     if number < 1:
         raise ValueError(f"expected a positive integer, got {value!r}")
     return number
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none")):
+        return None
+    seconds = float(value)
+    if not seconds > 0:
+        raise ValueError(f"expected a positive number of seconds or none, got {value!r}")
+    return seconds
 
 
 def _one_of(*allowed: str) -> Callable[[Any], str]:
@@ -147,6 +157,11 @@ _SETTINGS: dict[str, Setting] = {
             _one_of("auto", "always", "never"),
             "whether programs return before they have run: auto is for devices with memory of "
             "their own and for large CPU programs; set before a function is compiled",
+        ),
+        Setting(
+            "collective_timeout",
+            _seconds,
+            "seconds that a device waits for others in a collective; none waits for ever",
         ),
         Setting(
             "parallel_compiles",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import time
 import warnings
@@ -93,8 +94,10 @@ class CompiledProgram:
         donate: Sequence[int] = (),
         *,
         keep_unused: bool = False,
+        beside: int = 1,
     ) -> None:
         self.name = name
+        self._beside = beside
         self.device = device
         self.out_avals = closed.out_avals
         jaxpr = closed.jaxpr
@@ -156,7 +159,8 @@ class CompiledProgram:
         runtime = device.runtime
         if runtime.target == "reference":
             self.in_place = False
-            self.executable = runtime.load(_interpreter(closed), _signature(closed), device)
+            self._signature = _signature(closed)
+            self.executable = runtime.load(_interpreter(closed), self._signature, device)
             return  # NumPy holds Python's lock, so that nothing would run beside it
         target = target_of(device)
         self.in_place = target.donation
@@ -173,9 +177,27 @@ class CompiledProgram:
                 stacklevel=2,
             )
         vmfb = compile_module(module, target)
-        signature = _signature(closed, module)
+        self._signature = _signature(closed, module)
         self.lowered, self.vmfb = module, vmfb
-        self.executable = deferred(runtime.load(vmfb, signature, device))
+        if self._beside > 1:
+            self.executable = runtime.load_beside(vmfb, self._signature, device, self._beside)
+        else:
+            self.executable = deferred(runtime.load(vmfb, self._signature, device))
+
+    def loaded_on(self, device: Device, beside: int) -> CompiledProgram:
+        """The same compiled program for another device, one of `beside` that run it together."""
+        other = copy.copy(self)
+        other.device = device
+        other._const_buffers = [
+            array_from_host(np.array(c), get_aval(c), device)._buffers[0]
+            for c in self.closed.consts
+        ]
+        other._const_results = {}
+        if self.executable is not None:
+            program = _interpreter(self.closed) if self.vmfb is None else self.vmfb
+            other.executable = device.runtime.load_beside(program, self._signature, device, beside)
+            other.executable.name = self.name
+        return other
 
     # ---- running
 
@@ -216,6 +238,33 @@ class CompiledProgram:
             for a in out:
                 if type(a) is ArrayImpl:
                     check_finite(a._value)
+        return out
+
+    def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
+        """One run on the device's own buffers; results that are no arrays (float0) are left out.
+
+        Donated buffers are given up.
+        """
+        results: list[Buffer] = []
+        if self.executable is not None:
+            kept = buffers if self.all_kept else [buffers[i] for i in self.kept]
+            results = self.executable([*self._const_buffers, *kept])
+        if self.direct:
+            return results
+        out: list[Any] = []
+        taken: set[int] = set()
+        for kind, index in self._routes:
+            if kind == "float0":
+                out.append(None)
+            elif kind == "in":
+                out.append(buffers[index].alias())
+            elif kind == "const":
+                out.append(self._const_buffer(index).alias())
+            else:
+                out.append(results[index].alias() if index in taken else results[index])
+                taken.add(index)
+        for i in self.donate:
+            buffers[i].delete()
         return out
 
     def _route(

@@ -38,6 +38,7 @@ FAMILIES: tuple[str, ...] = (
     "custom",
     "checkpoint",
     "collectives",
+    "group_collective",
     "cond",
     "scan",
     "while_loop",

@@ -1,0 +1,40 @@
+"""Collectives of partitioned programs as host calls: the devices' threads meet in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.registry import register
+from xpr.primitives.group_collective import group_collective_p
+from xpr.runtimes.collectives import perform
+from xpr.runtimes.collectives.base import Collective
+
+
+class _Meeting:
+    """The function that a compiled program calls."""
+
+    def __init__(self, collective: Collective) -> None:
+        self.collective = collective
+
+    def __call__(self, *arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+        return perform(self.collective, arrays)
+
+    def __repr__(self) -> str:
+        return self.collective.source or self.collective.kind
+
+
+def _lower(ctx: LoweringContext, *operands: Value, collective: Collective) -> Sequence[Value]:
+    if not ctx.target.host_calls:
+        raise NotImplementedError(
+            f"{collective.source or collective.kind} needs several devices that meet in this "
+            f"process, which programs for target {ctx.target.name} cannot do"
+        )
+    types = [(a.shape, a.dtype) for a in ctx.out_avals]
+    return ctx.module.host_call(ctx, collective.kind, _Meeting(collective), operands, types)
+
+
+register(group_collective_p, _lower)

@@ -1,0 +1,234 @@
+"""Programs on several devices: partitioned, compiled once, loaded on each device, run together.
+
+Each device runs the same program on its own parts. One that contains collectives runs in a thread
+for each device, which meet in `xpr.runtimes.collectives`; one without, if it is small, runs for
+one device after the other in the calling thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.config import state
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.eager import check_finite
+from xpr.dispatch.sharded_array import ShardedArrayImpl, array_of_buffers
+from xpr.dispatch.transfer import device_put
+from xpr.runtimes.base import Buffer
+from xpr.runtimes.collectives.workers import run_on_each, run_together
+from xpr.runtimes.host import HostBuffer
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.sharding.layout import replicated
+from xpr.sharding.partition import Partitioned, partition
+from xpr.sharding.rule import Spec
+from xpr.sharding.rules import load_all
+
+_THREADS_COST = 4e6
+"""Operations plus bytes of all devices together from which a thread for each device pays."""
+
+Part = Callable[[Sequence[Any]], list[Any]]
+"""The program of one device: buffers in, buffers out."""
+
+
+def spec_on(mesh: Mesh, sharding: Sharding, ndim: int) -> Spec | None:
+    """The spec that means `sharding` on `mesh`; None if there is none."""
+    if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == mesh.shape_tuple:
+        return sharding.normalized_spec(ndim)
+    if sharding.is_fully_replicated:
+        return replicated(ndim)
+    return None
+
+
+def partition_spec(spec: Spec) -> PartitionSpec:
+    """A normalised spec as users write it, without trailing axes that are not sharded."""
+    entries: list[Any] = [axes[0] if len(axes) == 1 else axes if axes else None for axes in spec]
+    while entries and entries[-1] is None:
+        entries.pop()
+    return PartitionSpec(*entries)
+
+
+def has_collectives(jaxpr: Jaxpr) -> bool:
+    """Whether devices meet while the partitioned program `jaxpr` runs."""
+    return any(
+        e.primitive.name == "group_collective" or any(map(has_collectives, sub_jaxprs(e.params)))
+        for e in jaxpr.eqns
+    )
+
+
+class SpmdProgram:
+    """A program of whole arrays that runs on all devices of a mesh.
+
+    `in_shardings` and `out_shardings` have one entry for each flat argument and result; None leaves
+    it to propagation. With `interpreted` nothing is compiled: the reference rules run on each
+    device's parts, for devices whose memory the host sees.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        name: str,
+        mesh: Mesh,
+        in_shardings: Sequence[Sharding | None],
+        out_shardings: Sequence[Sharding | None],
+        donate: Sequence[int] = (),
+        *,
+        interpreted: bool = False,
+    ) -> None:
+        load_all()
+        self.name = name
+        self.mesh = mesh
+        self.out_avals = closed.out_avals
+        self.donate = tuple(donate)
+        constants = [_constant_spec(mesh, c) for c in closed.consts]
+        self.partitioned: Partitioned = partition(
+            closed,
+            mesh.shape,
+            constants,
+            [_wanted(mesh, s, a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
+            [
+                _wanted(mesh, s, a.ndim)
+                for s, a in zip(out_shardings, closed.out_avals, strict=True)
+            ],
+        )
+        specs = self.partitioned.in_specs
+        n_const = len(specs) - len(closed.in_avals)
+        self.in_shardings = [
+            s if s is not None and _wanted(mesh, s, a.ndim) is not None else _named(mesh, spec)
+            for s, spec, a in zip(in_shardings, specs[n_const:], closed.in_avals, strict=True)
+        ]
+        self.out_shardings = [
+            s if s is not None else _named(mesh, spec)
+            for s, spec in zip(out_shardings, self.partitioned.out_specs, strict=True)
+        ]
+        self.devices = mesh.flat_devices
+        numbers = [device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices)]
+        held = [
+            device_put(c, _named(mesh, spec))._buffers
+            for c, spec in zip(self.partitioned_consts(closed), specs[:n_const], strict=True)
+        ]
+        # What each device gets in front of its parts of the arguments: its number, the constants.
+        self._front = [[n, *(h[i] for h in held)] for i, n in enumerate(numbers)]
+        self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
+        self.meets = has_collectives(self.partitioned.closed.jaxpr)
+        local = self.partitioned.closed
+        self.program: Any = None
+        if interpreted:
+            self._parts = [_interpreted(local, d) for d in self.devices]
+            self.cost = 0.0
+        else:
+            self._compile(local, 1 + n_const)
+        self._in_threads = len(self.devices) > 1 and (
+            self.meets or self.cost * len(self.devices) > _THREADS_COST
+        )
+
+    def partitioned_consts(self, closed: ClosedJaxpr) -> Sequence[Any]:
+        """The constants of the program, those of calls inside it included."""
+        return [*closed.consts, *self.partitioned.more_consts]
+
+    def _compile(self, local: ClosedJaxpr, offset: int) -> None:
+        from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
+
+        donated = tuple(offset + i for i in self.donate)
+        first = CompiledProgram(
+            local, self.name, self.devices[0], donated, beside=len(self.devices)
+        )
+        programs = [first, *(first.loaded_on(d, len(self.devices)) for d in self.devices[1:])]
+        self.program = first
+        self._parts = [p.run for p in programs]
+        self.cost = 0.0 if first.executable is None else first.executable.signature.cost
+
+    # ---- calls
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+        """Runs the program on flat arguments and returns flat results."""
+        columns: list[Any] = []
+        for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
+            if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
+                columns.append(leaf._buffers)
+            else:
+                columns.append(self._placed(leaf, sharding))
+        rows = zip(*columns, strict=True) if columns else ((),) * len(self.devices)
+        operands = [[*front, *row] for front, row in zip(self._front, rows, strict=True)]
+        if self._in_threads:
+            found = self._together(operands)
+        else:
+            found = [part(buffers) for part, buffers in zip(self._parts, operands, strict=True)]
+        if self.donate:
+            for i in self.donate:
+                if isinstance(leaves[i], ArrayImpl):
+                    leaves[i].delete()
+        out = [
+            np.zeros(aval.shape, dtypes.float0)
+            if self._float0 and aval.dtype == dtypes.float0
+            else array_of_buffers(aval, buffers, sharding)
+            for aval, buffers, sharding in zip(
+                self.out_avals, zip(*found, strict=True), self.out_shardings, strict=True
+            )
+        ]
+        if state.debug_nans or state.debug_infs:
+            for a in out:
+                if isinstance(a, ArrayImpl):
+                    check_finite(a._value)
+        return out
+
+    def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:
+        if isinstance(leaf, ArrayImpl):
+            leaf._check_alive()
+            if leaf.sharding.is_equivalent_to(sharding, leaf.ndim) and _same_order(leaf, sharding):
+                return leaf._buffers
+        return device_put(leaf, sharding)._buffers
+
+    def _together(self, operands: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        functions = [
+            lambda part=part, buffers=buffers: part(buffers)
+            for part, buffers in zip(self._parts, operands, strict=True)
+        ]
+        if not self.meets:
+            return run_on_each(functions)
+        return run_together(functions, timeout=state.collective_timeout, name=self.name)
+
+
+def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
+    return tuple(b.device for b in x._buffers) == sharding._device_assignment
+
+
+def _named(mesh: Mesh, spec: Spec) -> NamedSharding:
+    return NamedSharding(mesh, partition_spec(spec))
+
+
+def _wanted(mesh: Mesh, sharding: Sharding | None, ndim: int) -> Spec | None:
+    return None if sharding is None else spec_on(mesh, sharding, ndim)
+
+
+def _constant_spec(mesh: Mesh, value: Any) -> Spec:
+    if isinstance(value, ShardedArrayImpl):
+        found = spec_on(mesh, value.sharding, value.ndim)
+        if found is not None:
+            return found
+    return replicated(np.ndim(value))
+
+
+def _interpreted(local: ClosedJaxpr, device: Any) -> Part:
+    from xpr.dispatch.compiled import interpret  # noqa: PLC0415  compiled programs make arrays
+
+    consts = [np.asarray(c) for c in local.consts]
+
+    def run(buffers: Sequence[Buffer]) -> list[Buffer]:
+        arrays = [b.host_view() for b in buffers]
+        found = interpret(local, consts, arrays)
+        taken = list(arrays)
+        out: list[Buffer] = []
+        for x in found:
+            if any(np.may_share_memory(x, t) for t in taken):
+                x = np.array(x)
+            taken.append(x)
+            x.setflags(write=False)
+            out.append(HostBuffer(x, device))
+        return out
+
+    return run

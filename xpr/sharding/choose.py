@@ -1,0 +1,134 @@
+"""How one equation is sharded: the choice of mesh axes for its factors that moves least."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from xpr.core.jaxpr import JaxprEqn
+from xpr.sharding.layout import Sizes, count, factor_axes, fitting, spec_of_factors
+from xpr.sharding.reshard import reshard_bytes
+from xpr.sharding.rule import Axes, FactorRule, Spec
+
+_MAX_CHOICES = 256
+"""Combinations that are compared; of more, those of later factors stay at their first candidate."""
+
+_WORK = 1e-3
+"""What an element that is computed costs, in bytes moved: it only decides between equal moves."""
+
+
+def chosen_axes(
+    eqn: JaxprEqn,
+    rule: FactorRule,
+    current: Sequence[Spec],
+    wanted: Sequence[Spec],
+    sizes: Sizes,
+) -> tuple[Axes, ...]:
+    """The mesh axes of each factor, from the specs that operands have and results should have."""
+    candidates = _candidates(eqn, rule, current, wanted, sizes)
+    if not candidates:
+        return ((),) * len(rule.sizes)
+    factors = list(candidates)
+    options = [candidates[f] for f in factors]
+    if all(len(o) == 1 for o in options):
+        choice = _assignment(rule, factors, [o[0] for o in options])
+        if _is_valid(rule, choice, sizes):
+            return choice
+    total = 1
+    lists: list[list[Axes]] = []
+    for o in options:
+        with_none = [*o, ()]
+        total *= len(with_none)
+        lists.append(with_none if total <= _MAX_CHOICES else with_none[:1])
+    best: tuple[Axes, ...] | None = None
+    least = float("inf")
+    for combination in itertools.product(*lists):
+        choice = _assignment(rule, factors, combination)
+        if not _is_valid(rule, choice, sizes):
+            continue
+        cost = _cost(eqn, rule, choice, current, wanted, sizes)
+        if cost < least:
+            best, least = choice, cost
+    return ((),) * len(rule.sizes) if best is None else best
+
+
+def _assignment(rule: FactorRule, factors: Sequence[int], axes: Sequence[Axes]) -> tuple[Axes, ...]:
+    found: list[Axes] = [()] * len(rule.sizes)
+    for f, a in zip(factors, axes, strict=True):
+        found[f] = a
+    return tuple(found)
+
+
+def _candidates(
+    eqn: JaxprEqn,
+    rule: FactorRule,
+    current: Sequence[Spec],
+    wanted: Sequence[Spec],
+    sizes: Sizes,
+) -> dict[int, list[Axes]]:
+    """For each factor that somebody shards, the mesh axes it may have."""
+    found: dict[int, list[Axes]] = {}
+    for specs, dims in ((current, rule.operands), (wanted, rule.results)):
+        for spec, factors_of in zip(specs, dims, strict=True):
+            for axes, factors in zip(spec, factors_of, strict=True):
+                if not axes or not factors:
+                    continue
+                for f, part in factor_axes(axes, factors, rule.sizes, sizes):
+                    part = fitting(part, rule.sizes[f], sizes)
+                    if part and f not in rule.whole and part not in found.setdefault(f, []):
+                        found[f].append(part)
+    return found
+
+
+def _is_valid(rule: FactorRule, choice: Sequence[Axes], sizes: Sizes) -> bool:
+    seen: set[str] = set()
+    for axes in choice:
+        for a in axes:
+            if a in seen:
+                return False
+            seen.add(a)
+    return all(
+        spec_of_factors(d, choice, rule.sizes, sizes) is not None
+        for d in (*rule.operands, *rule.results)
+    )
+
+
+def _cost(
+    eqn: JaxprEqn,
+    rule: FactorRule,
+    choice: Sequence[Axes],
+    current: Sequence[Spec],
+    wanted: Sequence[Spec],
+    sizes: Sizes,
+) -> float:
+    """Bytes that each device receives, and a little for the elements that it computes."""
+    moved = 0.0
+    for v, have, dims in zip(eqn.invars, current, rule.operands, strict=True):
+        spec = spec_of_factors(dims, choice, rule.sizes, sizes)
+        if spec is not None and spec != have:
+            moved += reshard_bytes(v.aval.shape, v.aval.dtype.itemsize, have, spec, sizes)
+    over = tuple(a for f in rule.reduced for a in choice[f])
+    parts = 1
+    for axes in choice:
+        parts *= count(axes, sizes)
+    work = 1.0
+    for n in rule.sizes:
+        work *= n
+    moved += _WORK * work / parts
+    for v, want, dims in zip(eqn.outvars, wanted, rule.results, strict=True):
+        spec = spec_of_factors(dims, choice, rule.sizes, sizes)
+        if spec is None:
+            continue
+        itemsize = v.aval.dtype.itemsize
+        if over:
+            n = count(over, sizes)
+            local = v.aval.size * itemsize
+            for axes in spec:
+                local /= count(axes, sizes)
+            scattered = any(set(w[len(s) :]) & set(over) for s, w in zip(spec, want, strict=True))
+            moved += (1 if scattered else 2) * local * (n - 1) / n
+            if scattered:
+                continue
+        if spec != want:
+            moved += reshard_bytes(v.aval.shape, itemsize, spec, want, sizes)
+    return moved

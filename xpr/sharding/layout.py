@@ -1,0 +1,84 @@
+"""Small facts about specs: counts, local shapes, which mesh axes are in use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from xpr.core.aval import Shape
+from xpr.sharding.rule import Axes, Factors, Spec
+
+Sizes = Mapping[str, int]
+"""The size of each mesh axis by its name, in the order of the mesh."""
+
+
+def replicated(rank: int) -> Spec:
+    """The spec of an array of that rank of which every device holds the whole."""
+    return ((),) * rank
+
+
+def count(axes: Axes, sizes: Sizes) -> int:
+    """The number of devices along `axes`."""
+    return math.prod(sizes[a] for a in axes)
+
+
+def used_axes(spec: Spec) -> set[str]:
+    """The mesh axes that `spec` shards over."""
+    return {a for axes in spec for a in axes}
+
+
+def local_shape(shape: Shape, spec: Spec, sizes: Sizes) -> Shape:
+    """The shape of each device's part; `spec` must divide `shape`."""
+    return tuple(n // count(axes, sizes) for n, axes in zip(shape, spec, strict=True))
+
+
+def fitting(axes: Axes, size: int, sizes: Sizes) -> Axes:
+    """The longest first part of `axes` that divides `size`."""
+    taken = 1
+    for i, a in enumerate(axes):
+        taken *= sizes[a]
+        if size % taken:
+            return axes[:i]
+    return axes
+
+
+def factor_axes(
+    axes: Axes, factors: Sequence[int], factor_sizes: Sequence[int], sizes: Sizes
+) -> list[tuple[int, Axes]]:
+    """How the mesh axes of one array axis are shared out among its factors, from major to minor.
+
+    A factor takes mesh axes as long as their number divides it; the next one gets some only when
+    this one is cut into single elements. What fits nowhere is left out.
+    """
+    found: list[tuple[int, Axes]] = []
+    rest = axes
+    for f in factors:
+        size = factor_sizes[f]
+        part = fitting(rest, size, sizes)
+        found.append((f, part))
+        rest = rest[len(part) :]
+        if not rest or count(part, sizes) != size:
+            break
+    return found
+
+
+def spec_of_factors(
+    dims: Factors, chosen: Sequence[Axes], factor_sizes: Sequence[int], sizes: Sizes
+) -> Spec | None:
+    """The spec of an array whose factors are sharded over `chosen`; None if it is no spec.
+
+    That is when a minor factor of an axis is sharded and a major one is not cut into elements: a
+    device's part would not be one block.
+    """
+    spec: list[Axes] = []
+    for factors in dims:
+        axes: Axes = ()
+        ended = False
+        for f in factors:
+            if chosen[f] and ended:
+                return None
+            axes += chosen[f]
+            if count(chosen[f], sizes) != factor_sizes[f]:
+                ended = True
+        spec.append(axes)
+    return tuple(spec)

@@ -1,0 +1,264 @@
+"""Partitioning: from the program of whole arrays to the program that each device runs.
+
+The flattened program is walked equation by equation, under a trace that records what one device
+does. Each value is a device's part of an array, together with its spec. For each equation the
+cheapest sharding of its factors is chosen (`choose.py`), operands are resharded to it, the same
+primitive is bound on the parts, and factors that were reduced are finished by a collective.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.context import context
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_operand
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.sharding.choose import chosen_axes
+from xpr.sharding.flatten import flattened
+from xpr.sharding.layout import Sizes, local_shape, replicated, spec_of_factors
+from xpr.sharding.place import MeshPlace
+from xpr.sharding.propagate import Specs, propagate
+from xpr.sharding.reshard import reshard
+from xpr.sharding.rule import Axes, FactorRule, LocalShapes, Spec, Structural, rule_of
+
+NUMBER = ShapedArray((), np.dtype(np.int32))
+"""The type of the local program's first input, the number of the device that runs it."""
+
+
+@dataclass(frozen=True)
+class Partitioned:
+    """The program of one device."""
+
+    closed: ClosedJaxpr
+    """Its inputs are the device's number, the constants of the whole program, its arguments."""
+
+    in_specs: tuple[Spec, ...]
+    """Of constants and arguments."""
+
+    out_specs: tuple[Spec, ...]
+
+    more_consts: tuple[Any, ...] = ()
+    """Constants of calls inside the program, which come after its own."""
+
+
+def partition(
+    closed: ClosedJaxpr,
+    sizes: Sizes,
+    const_specs: Sequence[Spec],
+    in_specs: Sequence[Spec | None],
+    out_specs: Sequence[Spec | None],
+) -> Partitioned:
+    """Partitions a program for a mesh of these axes.
+
+    Specs that are None are free: propagation decides about them.
+    """
+    flat = flattened(closed)
+    jaxpr = flat.jaxpr
+    specs = Specs(sizes)
+    more = jaxpr.constvars[len(const_specs) :]
+    constants = [*const_specs, *(replicated(v.aval.ndim) for v in more)]
+    for v, spec in zip(jaxpr.constvars, constants, strict=True):
+        specs.pin(v, spec)
+    for v, spec in zip(jaxpr.invars, in_specs, strict=True):
+        if spec is not None:
+            specs.pin(v, spec)
+    wanted: list[Var | None] = []
+    for v, spec in zip(jaxpr.outvars, out_specs, strict=True):
+        if spec is not None and isinstance(v, Var):
+            if v not in specs.pinned:
+                specs.pin(v, spec)
+            wanted.append(v)
+        else:
+            wanted.append(None)
+    propagate(specs, jaxpr)
+    inputs = [*jaxpr.constvars, *jaxpr.invars]
+    local_in = [_local(v.aval, specs.of(v), sizes) for v in inputs]
+    finals = tuple(
+        specs.of(v) if spec is None else spec
+        for v, spec in zip(jaxpr.outvars, out_specs, strict=True)
+    )
+
+    def program(number: Any, *args: Any) -> list[Any]:
+        walk = Walk(specs, MeshPlace(sizes, number))
+        walk.assign(inputs, [(x, specs.of(v)) for x, v in zip(args, inputs, strict=True)])
+        walk.equations(jaxpr)
+        return [walk.read_as(v, spec) for v, spec in zip(jaxpr.outvars, finals, strict=True)]
+
+    local = trace_to_jaxpr(program, [NUMBER, *local_in], jaxpr.debug_info)
+    return Partitioned(
+        local,
+        tuple(specs.of(v) for v in inputs),
+        finals,
+        tuple(flat.consts[len(const_specs) :]),
+    )
+
+
+def _local(aval: ShapedArray, spec: Spec, sizes: Sizes) -> ShapedArray:
+    return ShapedArray(local_shape(aval.shape, spec, sizes), aval.dtype, aval.weak_type)
+
+
+Held = tuple[Any, Spec]
+"""One device's part of an array, and how the array is sharded."""
+
+
+class Walk:
+    """The walk over the equations of one program (or of one inside it)."""
+
+    def __init__(self, specs: Specs, place: MeshPlace) -> None:
+        self.specs = specs
+        self.place = place
+        self.sizes = place.sizes
+        self.env: dict[Var, Held] = {}
+        self.resharded: dict[tuple[Var, Spec], Any] = {}
+
+    # ---- values
+
+    def assign(self, variables: Sequence[Var], held: Sequence[Held]) -> None:
+        for v, h in zip(variables, held, strict=True):
+            self.env[v] = h
+
+    def read(self, atom: Atom) -> Held:
+        if isinstance(atom, Literal):
+            return literal_operand(atom), replicated(atom.aval.ndim)
+        return self.env[atom]
+
+    def read_as(self, atom: Atom, spec: Spec) -> Any:
+        """The device's part of `atom` when it is sharded as `spec` says."""
+        value, old = self.read(atom)
+        if old == spec or isinstance(atom, Literal):
+            return value
+        key = (atom, spec)
+        found = self.resharded.get(key)
+        if found is None:
+            found = self.resharded[key] = reshard(self.place, value, old, spec)
+        return found
+
+    # ---- equations
+
+    def equations(self, jaxpr: Jaxpr) -> None:
+        outer = context.source
+        try:
+            for eqn in jaxpr.eqns:
+                context.source = eqn.source_info
+                self.place.source = f"{eqn.primitive.name} at {eqn.source_info}"
+                self.equation(eqn)
+        finally:
+            context.source = outer
+
+    def equation(self, eqn: JaxprEqn) -> None:
+        rule = self.specs.rules.get(id(eqn))
+        if rule is None or isinstance(rule_of(eqn.primitive), Structural):
+            from xpr.sharding.structure import RULES  # noqa: PLC0415  it walks programs, too
+
+            held = RULES[eqn.primitive.name](self, eqn)
+        else:
+            held = self.by_factors(eqn, rule)
+        self.assign(eqn.outvars, held)
+
+    def by_factors(self, eqn: JaxprEqn, rule: FactorRule) -> list[Held]:
+        """An equation whose axes correspond by factors."""
+        current = [self.read(v)[1] for v in eqn.invars]
+        wanted = [self.specs.of(v) for v in eqn.outvars]
+        axes = chosen_axes(eqn, rule, current, wanted, self.specs.sizes)
+        params = {k: None if k in _PLACED else p for k, p in eqn.params.items()}
+        if not any(axes):
+            operands = [self.read_as(v, replicated(v.aval.ndim)) for v in eqn.invars]
+            results = _bind(eqn, operands, params)
+            return [(x, replicated(v.aval.ndim)) for x, v in zip(results, eqn.outvars, strict=True)]
+        operand_specs = [_spec(d, axes, rule, self.sizes) for d in rule.operands]
+        result_specs = [_spec(d, axes, rule, self.sizes) for d in rule.results]
+        operands = [self.read_as(v, s) for v, s in zip(eqn.invars, operand_specs, strict=True)]
+        shapes = LocalShapes(
+            tuple(
+                local_shape(v.aval.shape, s, self.sizes)
+                for v, s in zip(eqn.invars, operand_specs, strict=True)
+            ),
+            tuple(
+                local_shape(v.aval.shape, s, self.sizes)
+                for v, s in zip(eqn.outvars, result_specs, strict=True)
+            ),
+            axes,
+        )
+        if rule.apply is not None:
+            results = list(rule.apply(self.place, operands, params, shapes))
+        else:
+            if rule.localize is not None:
+                params = rule.localize(params, shapes)
+            results = _bind(eqn, operands, params)
+        return self._finished(rule, axes, results, result_specs, wanted)
+
+    def _finished(
+        self,
+        rule: FactorRule,
+        axes: Sequence[Axes],
+        results: Sequence[Any],
+        specs: Sequence[Spec],
+        wanted: Sequence[Spec],
+    ) -> list[Held]:
+        """The results with the reduced factors reduced over all devices."""
+        over: dict[str, Axes] = {}
+        for f, op in rule.reduced.items():
+            if axes[f]:
+                over[op] = over.get(op, ()) + axes[f]
+        held: list[Held] = []
+        for x, spec, wish in zip(results, specs, wanted, strict=True):
+            for op, names in over.items():
+                x, spec = self.reduced(x, spec, names, op, wish)
+            held.append((x, spec))
+        return held
+
+    def reduced(self, x: Any, spec: Spec, axes: Axes, op: str, wish: Spec) -> Held:
+        """`x` reduced over `axes`: scattered at once, if the result is wanted that way."""
+        if op == "sum":
+            for dim, (have, want) in enumerate(zip(spec, wish, strict=True)):
+                more = want[len(have) :]
+                if want[: len(have)] == have and more and set(more) <= set(axes):
+                    x = self.place.scatter_sum(x, more, dim)
+                    spec = (*spec[:dim], want, *spec[dim + 1 :])
+                    axes = tuple(a for a in axes if a not in more)
+        return (self.place.reduce(x, axes, op) if axes else x), spec
+
+    # ---- programs inside
+
+    def nested(self) -> Walk:
+        """A walk with an environment of its own, in the same trace."""
+        return Walk(self.specs, self.place)
+
+    def inner(
+        self,
+        jaxpr: Jaxpr,
+        in_avals: Sequence[ShapedArray],
+        run: Callable[[Walk, Sequence[Any]], list[Any]],
+    ) -> tuple[ClosedJaxpr, list[Any]]:
+        """A program inside, traced on local types: it, and what it closes over as operands."""
+
+        def body(*args: Any) -> list[Any]:
+            walk = Walk(self.specs, self.place)
+            return run(walk, args)
+
+        return hoist_consts(trace_to_jaxpr(body, in_avals, jaxpr.debug_info))
+
+    def local_aval(self, v: Atom, spec: Spec | None = None) -> ShapedArray:
+        """The type of one device's part of `v`."""
+        return _local(v.aval, self.specs.of(v) if spec is None else spec, self.sizes)
+
+
+_PLACED = frozenset({"sharding", "out_sharding"})
+"""Parameters that say how a result is sharded, which a device's own part has no use for."""
+
+
+def _spec(dims: Any, axes: Sequence[Axes], rule: FactorRule, sizes: Sizes) -> Spec:
+    spec = spec_of_factors(dims, axes, rule.sizes, sizes)
+    if spec is None:
+        raise AssertionError(f"factors sharded over {axes} make no spec of {dims}")
+    return spec
+
+
+def _bind(eqn: JaxprEqn, operands: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    found = eqn.primitive.bind(*operands, **params)
+    return list(found) if eqn.primitive.multiple_results else [found]
