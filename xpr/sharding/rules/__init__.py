@@ -47,6 +47,7 @@ FAMILIES: tuple[str, ...] = (
     "linear_solve",
     "callback",
     "shard_map",
+    "group_collective",
 )
 
 
