@@ -163,7 +163,8 @@ def define(
     line that says what it computes. A derivative, transpose or batching rule that cannot exist is
     an `Absent` with the reason. `eager="compile"` marks a primitive for which the NumPy
     reference is far too slow: outside `jit` it is compiled instead. `eager="inline"` marks one
-    whose reference binds other primitives and takes arrays as they are. `jvp` and `batch` may be
+    whose reference binds other primitives and takes arrays as they are, and `eager="spmd"` one that
+    runs on several devices, which its parameters name. `jvp` and `batch` may be
     marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.
     `axis_names` says which named axes the parameters of a collective name, `effects` what the
     operation does beside computing (by default what the programs inside it do). `kind` is the class
@@ -171,8 +172,10 @@ def define(
     """
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
-    if eager not in ("reference", "compile", "inline"):
-        raise ValueError(f"eager must be 'reference', 'compile' or 'inline', got {eager!r}")
+    if eager not in ("reference", "compile", "inline", "spmd"):
+        raise ValueError(
+            f"eager must be 'reference', 'compile', 'inline' or 'spmd', got {eager!r}"
+        )
     if not doc:
         raise ValueError(f"primitive {name!r} needs a line of documentation")
     primitive = kind(name, family, multiple_results)

@@ -56,6 +56,8 @@ class EagerTrace(Trace):
             return (
                 _as_arrays(primitive, args, params, found) if primitive.multiple_results else found
             )
+        if primitive.eager == "spmd":
+            return _on_several(primitive, args, params)
         avals: list[ShapedArray] = []
         hosts: list[np.ndarray[Any, Any]] = []
         device: Device | None = None
@@ -72,6 +74,8 @@ class EagerTrace(Trace):
                     if committed and device is not buffer.device:
                         placement.common_device(args, primitive.name)  # raises
                     device, committed = buffer.device, True
+            elif isinstance(a, ArrayImpl):
+                return _on_several(primitive, args, params)
             else:
                 aval, host = host_value(a)
                 avals.append(aval)
@@ -105,6 +109,13 @@ class EagerTrace(Trace):
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
     ) -> Sequence[Any]:
         return fun(*args)
+
+
+def _on_several(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """An operation on arrays that several devices hold."""
+    from xpr.dispatch import spmd_eager  # noqa: PLC0415  reached only with several devices
+
+    return spmd_eager.apply(primitive, args, params)
 
 
 def _as_arrays(

@@ -39,6 +39,7 @@ FAMILIES: tuple[str, ...] = (
     "checkpoint",
     "collectives",
     "group_collective",
+    "sharding",
     "cond",
     "scan",
     "while_loop",

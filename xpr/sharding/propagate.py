@@ -249,6 +249,8 @@ def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_FactorNode | _Link]) -
     elif name in ("sharding_constraint", "reshard"):
         _pinned_results(specs, eqn)
         _link_pairs(specs, eqn.invars, eqn.outvars, nodes)
+    elif name == "shard_alike":
+        nodes.append(_Link(specs, [(v, 0) for v in (*eqn.invars, *eqn.outvars)]))
     else:
         # Named collectives: what they give is sharded as what they get, where no axis changes.
         for v, w in zip(eqn.invars, eqn.outvars, strict=False):

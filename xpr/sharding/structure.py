@@ -181,5 +181,6 @@ RULES: dict[str, StructureRule] = {
     "shard_map": _shard_map,
     "sharding_constraint": _constraint,
     "reshard": _constraint,
+    "shard_alike": _constraint,
     **RESOLVERS,
 }

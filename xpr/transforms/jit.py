@@ -24,9 +24,11 @@ from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, context, get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
+from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.dispatch.placement import committed, common_device, default_device
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
+from xpr.transforms import sharded_calls
 from xpr.transforms.shardings import UNSPECIFIED, Shardings, requested
 from xpr.transforms.signature import (
     ArgumentRoles,
@@ -78,7 +80,7 @@ class CacheInfo:
         self.traced: dict[Any, TracedProgram] = {}
         self.programs: dict[Any, Any] = {}
         self.fast: dict[Any, _Entry] = {}
-        self.calls: dict[Any, _Entry] = {}
+        self.calls: dict[Any, _Entry | _SpmdEntry] = {}
 
     def clear(self) -> None:
         self.traced.clear()
@@ -128,6 +130,17 @@ class _Entry:
         self.out_avals = tuple(program.out_avals)
         self.out_tree = out_tree
         self.single = tree_util.treedef_is_leaf(out_tree) and len(self.out_avals) == 1
+
+
+class _SpmdEntry:
+    """A program that runs on all devices of a mesh."""
+
+    __slots__ = ("out_tree", "program", "single")
+
+    def __init__(self, program: Any, out_tree: Any) -> None:
+        self.program = program
+        self.out_tree = out_tree
+        self.single = tree_util.treedef_is_leaf(out_tree) and len(program.out_avals) == 1
 
 
 class CallParts:
@@ -215,6 +228,8 @@ class JittedFunction:
                         if device is not None and device is not found:
                             return self._slow_call(args, kwargs, None)  # raises
                         device = found
+                elif kind is ShardedArrayImpl:
+                    key.append((leaf.aval, leaf._sharding))
                 elif kind is np.ndarray:
                     key.append((leaf.shape, leaf.dtype))
                 elif kind is float or kind is int or kind is bool or kind is complex:
@@ -266,6 +281,12 @@ class JittedFunction:
         plain: tuple[Any, ...] | None,
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
+        if sharded_calls.is_sharded(self, traced, parts.leaves):
+            spmd = sharded_calls.program_of(self, traced, parts)
+            if spmd is not None:
+                if call_key is not None and len(call_key) == len(parts.leaves) + 3:
+                    self._calls[call_key] = _SpmdEntry(spmd, traced.out_tree)
+                return spmd(parts.leaves)
         fixed = self._options.device is not None
         device = self.device_for(traced, parts)
         program = self.program_for(traced, device, parts.donated)

@@ -1,4 +1,4 @@
-"""`in_shardings` and `out_shardings` of `jit`, as far as they name single devices."""
+"""`in_shardings` and `out_shardings` of `jit`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from xpr.core.errors import shown
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible, where
 from xpr.runtimes.base import Device
-from xpr.sharding import Sharding
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.sharding.context import concrete_mesh, entered_mesh
 
 
 class UnspecifiedValue:
@@ -24,26 +25,28 @@ UNSPECIFIED = UnspecifiedValue()
 
 
 def _is_place(x: Any) -> bool:
-    return x is None or isinstance(x, (Sharding, UnspecifiedValue))
+    return x is None or isinstance(x, (Sharding, UnspecifiedValue, PartitionSpec))
 
 
 class Shardings:
-    """What `jit` was told about the places of arguments and results, and the device that follows.
+    """What `jit` was told about the places of arguments and results.
 
     Trees of shardings are prefixes of the tuple of arguments (static ones left out) and of the
-    result. All shardings must agree about one device.
+    result; a bare partition spec means the mesh in use. They agree about one device, or about the
+    devices of one mesh.
     """
 
-    __slots__ = ("_known", "arguments", "device", "key", "results", "source")
+    __slots__ = ("_known", "arguments", "device", "key", "mesh", "results", "source")
 
     def __init__(self, in_shardings: Any, out_shardings: Any) -> None:
         if isinstance(in_shardings, list):
             in_shardings = tuple(in_shardings)
-        self.arguments = in_shardings
-        self.results = out_shardings
-        inputs = _leaves("in_shardings", in_shardings)
-        outputs = _leaves("out_shardings", out_shardings)
+        self.arguments = _with_mesh("in_shardings", in_shardings)
+        self.results = _with_mesh("out_shardings", out_shardings)
+        inputs = _leaves("in_shardings", self.arguments)
+        outputs = _leaves("out_shardings", self.results)
         self.device: Device | None = None
+        self.mesh: Mesh | None = None
         self.source = ""
         for source, leaf in [
             *(("ARG_SHARDING", s) for s in inputs),
@@ -52,21 +55,52 @@ class Shardings:
             if isinstance(leaf, Sharding):
                 self._add(source, leaf)
         trees = tuple(
-            tree_util.tree_structure(t, is_leaf=_is_place) for t in (in_shardings, out_shardings)
+            tree_util.tree_structure(t, is_leaf=_is_place) for t in (self.arguments, self.results)
         )
         self.key = (*trees, tuple(inputs), tuple(outputs))
-        self._known: dict[Any, list[bool]] = {}
+        self._known: dict[Any, list[Sharding | None]] = {}
 
     def _add(self, source: str, sharding: Sharding) -> None:
         devices = sharding.device_set
         if len(devices) != 1:
-            raise NotImplementedError(f"jit takes shardings of a single device, got {sharding}")
+            if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
+                raise NotImplementedError(f"jit takes shardings of a mesh, got {sharding}")
+            self.mesh = self.mesh or sharding.mesh
+            return
         device = next(iter(devices))
         if self.device is not None and device is not self.device:
             first = f"{self.source} {where(self.device)}"
             raise incompatible(first, f"{source} {where(device)}")
         if self.device is None:
             self.device, self.source = device, source
+
+    def of_call(
+        self, parts: Any, out_tree: Any, function: str
+    ) -> tuple[list[Sharding | None], list[Sharding | None]]:
+        """For each leaf of the arguments, and of the results, the sharding that was given."""
+        args, named = tree_util.tree_unflatten(parts.tree, parts.leaves)
+        inputs: list[Sharding | None] = [None] * len(parts.leaves)
+        if not isinstance(self.arguments, UnspecifiedValue):
+            self._refuse_named(named)
+            inputs = self.of_arguments(args)
+        del function
+        return inputs, self.of_results(out_tree)
+
+    def of_results(self, out_tree: Any) -> list[Sharding | None]:
+        """For each leaf of the results the sharding that was given."""
+        if isinstance(self.results, UnspecifiedValue):
+            return [None] * out_tree.num_leaves
+        result = tree_util.tree_unflatten(out_tree, range(out_tree.num_leaves))
+        places = tree_util.broadcast_prefix(self.results, result, is_leaf=_is_place)
+        return [p if isinstance(p, Sharding) else None for p in places]
+
+    @staticmethod
+    def _refuse_named(named: dict[str, Any]) -> None:
+        if named:
+            raise ValueError(
+                "jit does not take keyword arguments when in_shardings is given, got "
+                f"{', '.join(sorted(named))}"
+            )
 
     def check_arguments(
         self, args: tuple[Any, ...], named: dict[str, Any], leaves: Sequence[Any],
@@ -80,12 +114,8 @@ class Shardings:
         if isinstance(self.arguments, UnspecifiedValue):
             moved = [False] * len(leaves)
         else:
-            if named:
-                raise ValueError(
-                    "jit does not take keyword arguments when in_shardings is given, got "
-                    f"{', '.join(sorted(named))}"
-                )
-            moved = self._moved(args)
+            self._refuse_named(named)
+            moved = [s is not None for s in self.of_arguments(args)]
         for leaf, may_move, name in zip(leaves, moved, names, strict=True):
             if may_move or type(leaf) is not ArrayImpl or not leaf.committed:
                 continue
@@ -95,8 +125,8 @@ class Shardings:
                     f"{argument} and {where(leaf.device)}", f"{self.source} {where(self.device)}"
                 )
 
-    def _moved(self, args: tuple[Any, ...]) -> list[bool]:
-        """For each leaf of the arguments whether a sharding says where it goes."""
+    def of_arguments(self, args: tuple[Any, ...]) -> list[Sharding | None]:
+        """For each leaf of the arguments the sharding that was given."""
         key = tree_util.tree_structure(args)
         found = self._known.get(key)
         if found is None:
@@ -107,14 +137,32 @@ class Shardings:
                     f"positional argument that is not static: got {len(spec)} for {len(args)}"
                 )
             places = tree_util.broadcast_prefix(spec, args, is_leaf=_is_place)
-            found = self._known[key] = [isinstance(p, Sharding) for p in places]
+            found = self._known[key] = [p if isinstance(p, Sharding) else None for p in places]
         return found
 
     def check_results(self, out_tree: Any) -> None:
         """Raises ValueError when `out_shardings` is no prefix of the result's structure."""
-        if not isinstance(self.results, UnspecifiedValue):
-            result = tree_util.tree_unflatten(out_tree, range(out_tree.num_leaves))
-            tree_util.broadcast_prefix(self.results, result, is_leaf=_is_place)
+        self.of_results(out_tree)
+
+
+def _with_mesh(name: str, spec: Any) -> Any:
+    """A tree of places with bare partition specs as shardings over the mesh in use."""
+
+    def placed(leaf: Any) -> Any:
+        if not isinstance(leaf, PartitionSpec):
+            return leaf
+        mesh = concrete_mesh()
+        if mesh.empty:
+            mesh = entered_mesh()
+        if mesh.empty:
+            raise RuntimeError(
+                f"jit requires a non-empty mesh in context if you are passing `PartitionSpec`s to "
+                f"{name}. You can define a context mesh via `xpr.set_mesh(mesh)`. Alternatively, "
+                f"provide `Sharding`s to {name} and then the mesh context manager is not required."
+            )
+        return NamedSharding(mesh, leaf)
+
+    return tree_util.tree_map(placed, spec, is_leaf=_is_place)
 
 
 def _leaves(name: str, spec: Any) -> list[Any]:

@@ -95,13 +95,20 @@ def check_callable(fun: Any, transform: str) -> None:
 class TracedProgram:
     """A function traced at certain types: its jaxpr and the tree of its results."""
 
-    __slots__ = ("_hoisted", "closed", "in_tree", "out_tree")
+    __slots__ = ("_hoisted", "_needs_mesh", "closed", "in_tree", "out_tree")
 
     def __init__(self, closed: ClosedJaxpr, in_tree: Any, out_tree: Any) -> None:
         self.closed = closed
         self.in_tree = in_tree
         self.out_tree = out_tree
         self._hoisted: tuple[ClosedJaxpr, list[Any]] | None = None
+        self._needs_mesh: bool | None = None
+
+    def needs_mesh(self, look: Callable[[ClosedJaxpr], bool]) -> bool:
+        """What `look`, which searches the program for meshes, finds; it is asked once."""
+        if self._needs_mesh is None:
+            self._needs_mesh = look(self.closed)
+        return self._needs_mesh
 
     @property
     def hoisted(self) -> tuple[ClosedJaxpr, list[Any]]:

@@ -48,6 +48,7 @@ FAMILIES: tuple[str, ...] = (
     "callback",
     "shard_map",
     "group_collective",
+    "sharding",
 )
 
 

@@ -1,0 +1,120 @@
+"""Which mesh a program runs on: that of its arguments, of its own parameters, or of the context."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.placement import incompatible
+from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.runtimes.base import Device
+from xpr.sharding import Mesh, NamedSharding, Sharding
+from xpr.sharding.context import concrete_mesh
+
+
+def meshes_in(closed: ClosedJaxpr) -> list[Mesh]:
+    """The meshes that a program names, each once: of `shard_map`, constraints and constants."""
+    found: dict[Mesh, None] = {}
+    for c in closed.consts:
+        if isinstance(c, ShardedArrayImpl):
+            sharding = c.sharding
+            if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+                found[sharding.mesh] = None
+    found.update(dict.fromkeys(_named(closed.jaxpr)))
+    return list(found)
+
+
+def needs_mesh(closed: ClosedJaxpr) -> bool:
+    """Whether a program names axes of a mesh, concrete or abstract."""
+    return bool(meshes_in(closed)) or _is_spmd(closed.jaxpr)
+
+
+def _is_spmd(jaxpr: Jaxpr) -> bool:
+    return any(
+        e.primitive.eager == "spmd" or any(map(_is_spmd, sub_jaxprs(e.params)))
+        for e in jaxpr.eqns
+    )
+
+
+def _named(jaxpr: Jaxpr) -> Iterator[Mesh]:
+    for eqn in jaxpr.eqns:
+        yield from meshes_of_params(eqn.params)
+        for sub in sub_jaxprs(eqn.params):
+            yield from _named(sub)
+
+
+def meshes_of_params(params: dict[str, Any]) -> Iterator[Mesh]:
+    """The concrete meshes that the parameters of one equation name."""
+    for key in ("mesh", "sharding", "out_sharding"):
+        value = params.get(key)
+        mesh = value.mesh if isinstance(value, NamedSharding) else value
+        if isinstance(mesh, Mesh) and not mesh.empty:
+            yield mesh
+
+
+class Places:
+    """The devices that a computation has been told to run on, and who told it first."""
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+        self.mesh: Mesh | None = None
+        self.devices: tuple[Device, ...] = ()
+        self._source = ""
+
+    def add(self, devices: Sequence[Device], mesh: Mesh | None, source: str) -> None:
+        """ValueError, naming both, if something else was told to run on other devices."""
+        devices = tuple(devices)
+        if not self.devices:
+            self.devices, self._source = devices, source
+        elif set(self.devices) != set(devices):
+            raise incompatible(
+                f"{self._source} and {_where(self.devices)}", f"{source} and {_where(devices)}"
+            )
+        if mesh is not None and (self.mesh is None or _is_better(mesh, self.mesh)):
+            self.mesh = mesh
+
+    def add_sharding(self, sharding: Sharding, source: str) -> None:
+        """The devices of a sharding of an argument, a result or a constraint."""
+        mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
+        if isinstance(mesh, Mesh):
+            self.add(mesh.flat_devices, mesh, source)
+        elif mesh is None:
+            self.add(sharding._device_assignment, None, source)
+
+    def add_arguments(self, leaves: Sequence[Any], names: Sequence[str]) -> None:
+        """The devices of the arguments that were put somewhere."""
+        for i, x in enumerate(leaves):
+            if isinstance(x, ArrayImpl) and x.committed:
+                label = names[i] if i < len(names) else str(i)
+                shape = x.aval.strip_weak_type()
+                self.add_sharding(
+                    x.sharding, f"argument {label} of {self.function} with shape {shape}"
+                )
+
+    def add_program(self, closed: ClosedJaxpr) -> None:
+        """The meshes that the program names."""
+        for mesh in meshes_in(closed):
+            self.add(mesh.flat_devices, mesh, f"a mesh inside {self.function}")
+
+    def chosen(self) -> Mesh | None:
+        """The mesh; that of the context where nothing else says one. None for a single device."""
+        if self.mesh is not None:
+            return self.mesh
+        context_mesh = concrete_mesh()
+        if context_mesh.empty:
+            return None
+        if self.devices and set(self.devices) != set(context_mesh.flat_devices):
+            return None
+        return context_mesh
+
+
+def _is_better(new: Mesh, old: Mesh) -> bool:
+    """Of two meshes of the same devices the one with more axes says more."""
+    return len([n for n in new.axis_sizes if n > 1]) > len([n for n in old.axis_sizes if n > 1])
+
+
+def _where(devices: Sequence[Device]) -> str:
+    platform = devices[0].platform.upper() if devices else "none"
+    return f"with device ids {[d.id for d in devices]} on platform {platform}"

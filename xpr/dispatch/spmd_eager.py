@@ -1,0 +1,110 @@
+"""Operations outside `jit` on arrays that several devices hold: each is a program of its own.
+
+On devices whose memory the host sees nothing is compiled: the reference rules run on each device's
+parts. Programs are kept by operation, types, parameters and shardings.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.config import state
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, sub_jaxprs
+from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.primitive import Primitive
+from xpr.core.trace import get_aval
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.meshes import Places
+from xpr.dispatch.spmd import SpmdProgram
+from xpr.sharding import Mesh, Sharding
+
+_kept: OrderedDict[Any, SpmdProgram] = OrderedDict()
+_MAX_KEPT = 512
+
+
+def apply(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The result of one primitive on arrays some of which are on several devices."""
+    avals = tuple(get_aval(a) for a in args)
+    shardings = tuple(
+        a.sharding if isinstance(a, ArrayImpl) and a.committed else None for a in args
+    )
+    key: Any = (
+        primitive,
+        avals,
+        shardings,
+        tuple((k, v, type(v)) for k, v in params.items()),
+        state.trace_key,
+        state.meshes,
+    )
+    try:
+        program = _kept.get(key)
+    except TypeError:  # a parameter that cannot be hashed
+        key, program = None, None
+    if program is None:
+        program = _program(primitive, args, avals, shardings, params)
+        if key is not None:
+            _kept[key] = program
+            if len(_kept) > _MAX_KEPT:
+                _kept.popitem(last=False)
+    out = program(args)
+    return out if primitive.multiple_results else out[0]
+
+
+def _program(
+    primitive: Primitive,
+    args: Sequence[Any],
+    avals: Sequence[Any],
+    shardings: Sequence[Sharding | None],
+    params: dict[str, Any],
+) -> SpmdProgram:
+    def flat(*xs: Any) -> Sequence[Any]:
+        out = primitive.bind(*xs, **params)
+        return out if primitive.multiple_results else [out]
+
+    closed: ClosedJaxpr = (
+        params["jaxpr"]
+        if primitive.name == "jit"
+        else trace_to_jaxpr(flat, avals, DebugInfo(func_name=primitive.name))
+    )
+    name = params["name"] if primitive.name == "jit" else primitive.name
+    places = Places(name)
+    places.add_arguments(args, [chr(ord("x") + i) if i < 3 else str(i) for i in range(len(args))])
+    places.add_program(closed)
+    mesh = places.chosen()
+    if mesh is None:
+        raise ValueError(
+            f"{name} names axes of a mesh, but there is none: give arrays a sharding, or set a "
+            "mesh with xpr.set_mesh"
+        )
+    return SpmdProgram(
+        closed,
+        name,
+        mesh,
+        shardings,
+        [None] * len(closed.out_avals),
+        interpreted=_is_interpreted(mesh, closed.jaxpr),
+    )
+
+
+def _is_interpreted(mesh: Mesh, jaxpr: Jaxpr) -> bool:
+    """Whether NumPy computes the program: on host devices, if its rules are not far too slow."""
+    on_host = all(d.runtime.is_host for d in mesh.flat_devices)
+    return on_host and not _has_slow_rules(jaxpr)
+
+
+_WALKED = frozenset({"jit", "remat2", "custom_jvp_call", "custom_vjp_call"})
+
+
+def _has_slow_rules(jaxpr: Jaxpr) -> bool:
+    return any(
+        (e.primitive.eager == "compile" and e.primitive.name not in _WALKED)
+        or any(map(_has_slow_rules, sub_jaxprs(e.params)))
+        for e in jaxpr.eqns
+    )
+
+
+def clear() -> None:
+    """Forgets every program."""
+    _kept.clear()

@@ -1,0 +1,170 @@
+"""What programs say about where arrays are: constraints for the partitioner.
+
+As values they are the identity. The partitioner (`xpr/sharding/partition.py`) does what they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import define
+from xpr.interpreters.zeros import Zero, instantiate
+from xpr.primitives.rules import BatchAxis, Dim, at_front
+
+_FAMILY = "sharding"
+_NdArray = np.ndarray[Any, np.dtype[Any]]
+
+
+def _same_aval(x: ShapedArray, **_: Any) -> ShapedArray:
+    return x
+
+
+def _same(x: _NdArray, **_: Any) -> _NdArray:
+    return x
+
+
+# ---- constraints
+
+
+def _constraint_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    out = sharding_constraint_p.bind(*primals, **params)
+    return out, sharding_constraint_p.bind(instantiate(tangents[0]), **params)
+
+
+def _constraint_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
+    del x
+    return [sharding_constraint_p.bind(ct, **params)]
+
+
+def _with_axis(sharding: Any, ndim: int, dim: int) -> Any:
+    """The sharding of an array with one axis more, at `dim`, which is left to propagation."""
+    spec = [axes if axes else None for axes in sharding.normalized_spec(ndim)]
+    spec.insert(dim, None)
+    return sharding.with_spec(type(sharding.spec)(*spec))
+
+
+def _constraint_batch(
+    axis: BatchAxis,
+    args: Sequence[Any],
+    dims: Sequence[Dim],
+    *,
+    sharding: Any,
+    unconstrained_dims: frozenset[int],
+    **params: Any,
+) -> Any:
+    del axis
+    (x,), (dim,) = args, dims
+    if dim is None:
+        return sharding_constraint_p.bind(
+            x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params
+        ), None
+    free = frozenset(d + (d >= dim) for d in unconstrained_dims) | {dim}
+    moved = _with_axis(sharding, x.ndim - 1, dim)
+    found = sharding_constraint_p.bind(x, sharding=moved, unconstrained_dims=free, **params)
+    return found, dim
+
+
+sharding_constraint_p = define(
+    "sharding_constraint",
+    family=_FAMILY,
+    doc="x, sharded as the parameter says.",
+    abstract=_same_aval,
+    reference=_same,
+    jvp=_constraint_jvp,
+    transpose=_constraint_transpose,
+    batch=_constraint_batch,
+    eager="spmd",
+)
+
+
+# ---- explicit resharding
+
+
+def _reshard_abstract(x: ShapedArray, *, sharding: Any, **_: Any) -> ShapedArray:
+    return x if sharding is None else x.update(sharding=sharding)
+
+
+def _reshard_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    out = reshard_p.bind(*primals, **params)
+    return out, reshard_p.bind(instantiate(tangents[0]), **params)
+
+
+def _reshard_transpose(ct: Any, x: Any, *, sharding: Any, **params: Any) -> list[Any]:
+    """The cotangent goes back to where the operand came from."""
+    back = x.aval.sharding
+    del sharding
+    return [ct if back is None else reshard_p.bind(ct, sharding=back, **params)]
+
+
+def _reshard_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, sharding: Any, **params: Any
+) -> Any:
+    del axis
+    (x,), (dim,) = args, dims
+    if dim is not None:
+        sharding = _with_axis(sharding, x.ndim - 1, dim)
+    return reshard_p.bind(x, sharding=sharding, **params), dim
+
+
+reshard_p = define(
+    "reshard",
+    family=_FAMILY,
+    doc="x, moved to another sharding, which its type shows.",
+    abstract=_reshard_abstract,
+    reference=_same,
+    jvp=_reshard_jvp,
+    transpose=_reshard_transpose,
+    batch=_reshard_batch,
+    eager="spmd",
+)
+
+
+# ---- arrays that are sharded alike
+
+
+def _alike_abstract(x: ShapedArray, y: ShapedArray) -> list[ShapedArray]:
+    if x.shape != y.shape:
+        raise ValueError(
+            "shard_alike requires its arguments to have the same shape, got "
+            f"{x.str_short()} and {y.str_short()}"
+        )
+    return [x, y]
+
+
+def _alike_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    out = shard_alike_p.bind(*primals)
+    if all(type(t) is Zero for t in tangents):
+        return out, list(tangents)
+    return out, shard_alike_p.bind(*map(instantiate, tangents))
+
+
+def _alike_transpose(cts: Sequence[Any], *args: Any) -> list[Any]:
+    del args
+    return list(shard_alike_p.bind(*map(instantiate, cts)))
+
+
+def _alike_batch(axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim]) -> Any:
+
+
+    if all(d is None for d in dims):
+        return shard_alike_p.bind(*args), dims
+    operands = [at_front(axis, x, d) for x, d in zip(args, dims, strict=True)]
+    return shard_alike_p.bind(*operands), (0, 0)
+
+
+shard_alike_p = define(
+    "shard_alike",
+    family=_FAMILY,
+    doc="x and y, both sharded in the same way, whichever way that is.",
+    abstract=_alike_abstract,
+    reference=lambda x, y: (x, y),
+    jvp=_alike_jvp,
+    transpose=_alike_transpose,
+    batch=_alike_batch,
+    multiple_results=True,
+    eager="spmd",
+)

@@ -1,0 +1,94 @@
+"""Calls of jitted functions that several devices run: which mesh, which shardings, which program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xpr.core.config import state
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.meshes import Places, needs_mesh
+from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.dispatch.spmd import SpmdProgram
+from xpr.sharding import Sharding
+from xpr.transforms.signature import name_of
+from xpr.transforms.tracing import TracedProgram, debug_info
+
+if TYPE_CHECKING:
+    from xpr.transforms.jit import CallParts, JittedFunction
+
+
+def is_sharded(function: JittedFunction, traced: TracedProgram, leaves: Sequence[Any]) -> bool:
+    """Whether a call concerns several devices: by its arguments, its options or its program."""
+    shardings = function._options.shardings
+    return (
+        any(type(x) is ShardedArrayImpl for x in leaves)
+        or (shardings is not None and shardings.mesh is not None)
+        or traced.needs_mesh(needs_mesh)
+        or state.meshes is not None
+    )
+
+
+def program_of(
+    function: JittedFunction, traced: TracedProgram, parts: CallParts
+) -> SpmdProgram | None:
+    """The program of a call, from the cache or made now; None if one device is to run it.
+
+    Raises ValueError for arguments that belong on other devices than the mesh, and for sizes that
+    a sharding does not divide.
+    """
+    name = name_of(function._fun)
+    info = debug_info(function._fun, parts.tree, parts.static_args, "jit")
+    options = function._options.shardings
+    closed = traced.closed
+    given_in: list[Sharding | None] = [None] * len(parts.leaves)
+    given_out: list[Sharding | None] = [None] * len(closed.out_avals)
+    places = Places(name)
+    if options is not None:
+        given_in, given_out = options.of_call(parts, traced.out_tree, name)
+        for s in given_in:
+            if s is not None:
+                places.add_sharding(s, "ARG_SHARDING")
+        for s in given_out:
+            if s is not None:
+                places.add_sharding(s, "explicit output sharding")
+    places.add_arguments(parts.leaves, info.arg_names)
+    places.add_program(closed)
+    mesh = places.chosen()
+    if mesh is None:
+        return None
+    shardings = tuple(
+        _argument(name, leaf, given)
+        for leaf, given in zip(parts.leaves, given_in, strict=True)
+    )
+    key = ("spmd", id(traced), mesh, shardings, tuple(given_out), parts.donated)
+    found = function._cache.programs.get(key)
+    if found is None:
+        _check_sizes(shardings, closed.in_avals)
+        _check_sizes(given_out, closed.out_avals)
+        program = SpmdProgram(closed, name, mesh, shardings, given_out, parts.donated)
+        # The entry keeps `traced` alive, so that its id stays its own.
+        found = function._cache.programs[key] = (program, traced)
+    return found[0]
+
+
+def _argument(function: str, leaf: Any, given: Sharding | None) -> Sharding | None:
+    """How an argument is wanted: as `in_shardings` says, or as it is if it was put there."""
+    own = leaf.sharding if isinstance(leaf, ArrayImpl) and leaf.committed else None
+    if given is None or own is None:
+        return own if given is None else given
+    if not own.is_equivalent_to(given, leaf.ndim):
+        raise ValueError(
+            f"Sharding passed to jit does not match the sharding on the respective arg of "
+            f"{function}. Got jit sharding: {given},\narg sharding: {own} for arg type: "
+            f"{leaf.aval}"
+        )
+    return own
+
+
+def _check_sizes(shardings: Sequence[Sharding | None], avals: Sequence[Any]) -> None:
+    for sharding, aval in zip(shardings, avals, strict=True):
+        if sharding is not None:
+            sharding.shard_shape(aval.shape)
+
+
