@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import check_finite
-from xpr.dispatch.sharded_array import ShardedArrayImpl, array_of_buffers
+from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.dispatch.transfer import device_put
 from xpr.runtimes.base import Buffer
 from xpr.runtimes.collectives.workers import run_on_each, run_together
@@ -50,6 +51,12 @@ def partition_spec(spec: Spec) -> PartitionSpec:
     while entries and entries[-1] is None:
         entries.pop()
     return PartitionSpec(*entries)
+
+
+def array_of_buffers(aval: ShapedArray, buffers: Sequence[Buffer], sharding: Sharding) -> ArrayImpl:
+    """The array whose parts are `buffers`, one for each device of `sharding`."""
+    kind = ArrayImpl if len(buffers) == 1 else ShardedArrayImpl
+    return kind(aval, tuple(buffers), True, sharding)
 
 
 def has_collectives(jaxpr: Jaxpr) -> bool:
