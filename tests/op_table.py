@@ -13,6 +13,8 @@ WITHOUT_ROWS = (
     "custom",
     "checkpoint",
     "collectives",
+    "group_collective",
+    "sharding",
     "cond",
     "scan",
     "while_loop",

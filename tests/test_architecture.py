@@ -30,9 +30,11 @@ ALLOWED = {
     "xpr.runtimes": {"xpr.runtimes"},
     "xpr.tree_util": {"xpr.tree_util"},
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
+    # What devices do together is described where they do it.
+    "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
     "xpr.primitives": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.tree_util"},
     "xpr.sharding.rules": {"xpr.sharding", "xpr.core", "xpr.primitives"},
-    "xpr.sharding": {"xpr.sharding", "xpr.core", "xpr.runtimes"},
+    "xpr.sharding": {"xpr.sharding", "xpr.core", "xpr.primitives", "xpr.runtimes"},
     "xpr.dispatch": {
         "xpr.core",
         "xpr.primitives",

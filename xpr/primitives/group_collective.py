@@ -1,7 +1,7 @@
 """The collective of partitioned programs: it names devices by their numbers, no mesh.
 
-What users and the partitioner write as `psum`, `all_gather` and the like over mesh axes becomes this
-one primitive in the program that each device runs.
+What users and the partitioner write as `psum`, `all_gather` and the like over mesh axes becomes
+this one primitive in the program that each device runs.
 """
 
 from __future__ import annotations

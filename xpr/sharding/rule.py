@@ -2,9 +2,9 @@
 
 A rule maps every axis of every operand and result to *factors*, as an einsum maps axes to
 letters. `dot_general` of `[i, k]` and `[k, j]` has the factors i and j, which pass through to the
-result, and k, which is reduced by a sum. An axis that several factors make up (a reshape that merges
-axes) lists them from major to minor; an axis without factors is never sharded. The idea is that of
-the "sharding rules" of Shardy, the partitioner behind JAX.
+result, and k, which is reduced by a sum. An axis that several factors make up (a reshape that
+merges axes) lists them from major to minor; an axis without factors is never sharded. The idea is
+that of the "sharding rules" of Shardy, the partitioner behind JAX.
 
 From the rules alone follow the shardings of results (`propagate.py`, `types.py`) and the program of
 one device (`partition.py`).

@@ -24,8 +24,8 @@ from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, context, get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
-from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.dispatch.placement import committed, common_device, default_device
+from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
 from xpr.transforms import sharded_calls

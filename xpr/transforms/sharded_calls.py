@@ -1,4 +1,4 @@
-"""Calls of jitted functions that several devices run: which mesh, which shardings, which program."""
+"""Calls of jitted functions that several devices run: their mesh, shardings and program."""
 
 from __future__ import annotations
 
