@@ -173,9 +173,7 @@ def define(
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
     if eager not in ("reference", "compile", "inline", "spmd"):
-        raise ValueError(
-            f"eager must be 'reference', 'compile', 'inline' or 'spmd', got {eager!r}"
-        )
+        raise ValueError(f"eager must be 'reference', 'compile', 'inline' or 'spmd', got {eager!r}")
     if not doc:
         raise ValueError(f"primitive {name!r} needs a line of documentation")
     primitive = kind(name, family, multiple_results)

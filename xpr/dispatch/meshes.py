@@ -33,8 +33,7 @@ def needs_mesh(closed: ClosedJaxpr) -> bool:
 
 def _is_spmd(jaxpr: Jaxpr) -> bool:
     return any(
-        e.primitive.eager == "spmd" or any(map(_is_spmd, sub_jaxprs(e.params)))
-        for e in jaxpr.eqns
+        e.primitive.eager == "spmd" or any(map(_is_spmd, sub_jaxprs(e.params))) for e in jaxpr.eqns
     )
 
 

@@ -34,7 +34,6 @@ from xpr.lax.loops import while_loop as while_loop
 from xpr.lax.marks import after_all as after_all
 from xpr.lax.marks import composite as composite
 from xpr.lax.marks import stage as stage
-from xpr.lax.marks import with_sharding_constraint as with_sharding_constraint
 from xpr.lax.patches import conv_general_dilated_local as conv_general_dilated_local
 from xpr.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
 from xpr.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
@@ -238,3 +237,6 @@ else:  # type checkers would take any name for an attribute
         if name == "linalg":
             return importlib.import_module("xpr.lax.linalg")
         raise AttributeError(f"module 'xpr.lax' has no attribute {name!r}")
+
+
+from xpr.transforms.constraints import with_sharding_constraint as with_sharding_constraint

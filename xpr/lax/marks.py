@@ -12,10 +12,9 @@ from xpr.core.trace import Tracer, is_valid_value
 from xpr.dispatch.transfer import device_put
 from xpr.lax._flat import as_arrays, trace_program, with_consts
 from xpr.primitives.call import jit_p
-from xpr.sharding import Sharding
 from xpr.transforms.tracing import abstractify, check_callable
 
-__all__ = ["Token", "after_all", "composite", "stage", "with_sharding_constraint"]
+__all__ = ["Token", "after_all", "composite", "stage"]
 
 
 @tree_util.register_static
@@ -115,43 +114,3 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
         return tree_util.tree_unflatten(program.out_tree, found)
 
     return operation
-
-
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
-    """The pytree `x` with its arrays where `shardings` says, a tree that is a prefix of it.
-
-    Outside of `jit` arrays are moved to the device of their `SingleDeviceSharding`; inside, where a
-    program runs on one device, the values are passed on.
-
-    Raises ValueError for a sharding that is None, TypeError for what is no sharding,
-    NotImplementedError for one over several devices.
-
-    >>> import xpr, xpr.numpy as jnp
-    >>> here = xpr.sharding.SingleDeviceSharding(xpr.devices()[0])
-    >>> with_sharding_constraint(jnp.arange(3), here)
-    Array([0, 1, 2], dtype=int32)
-    """
-
-    def is_place(s: Any) -> bool:
-        return s is None or isinstance(s, Sharding)
-
-    leaves, tree = tree_util.tree_flatten(x)
-    as_arrays(leaves, "with_sharding_constraint")
-    places = tree_util.broadcast_prefix(shardings, x, is_leaf=is_place)
-    for place in places:
-        if place is None:
-            raise ValueError(
-                "One of with_sharding_constraint arguments got sharding None which is not allowed. "
-                "Please only pass `xpr.sharding.Sharding` instances."
-            )
-        if not isinstance(place, Sharding):
-            raise TypeError(
-                "with_sharding_constraint requires shardings, got "
-                f"{shown(place)} of type {type(place)}"
-            )
-        if place.num_devices != 1:
-            raise NotImplementedError(
-                f"with_sharding_constraint over {place.num_devices} devices is not offered: {place}"
-            )
-    moved = [device_put(v, place) for v, place in zip(leaves, places, strict=True)]
-    return tree_util.tree_unflatten(tree, moved)

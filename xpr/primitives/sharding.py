@@ -149,7 +149,6 @@ def _alike_transpose(cts: Sequence[Any], *args: Any) -> list[Any]:
 
 def _alike_batch(axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim]) -> Any:
 
-
     if all(d is None for d in dims):
         return shard_alike_p.bind(*args), dims
     operands = [at_front(axis, x, d) for x, d in zip(args, dims, strict=True)]

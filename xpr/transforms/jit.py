@@ -29,6 +29,7 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
 from xpr.transforms import sharded_calls
+from xpr.transforms.constraints import constrained_as
 from xpr.transforms.shardings import UNSPECIFIED, Shardings, requested
 from xpr.transforms.signature import (
     ArgumentRoles,
@@ -260,6 +261,9 @@ class JittedFunction:
 
     def _bind(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
         closed, extra = traced.hoisted
+        shardings = self._options.shardings
+        if shardings is not None and shardings.mesh is not None:
+            return self._bind_constrained(traced, parts, shardings)
         operands = [*extra, *parts.leaves]
         if self._options.inline:
             return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
@@ -273,6 +277,24 @@ class JittedFunction:
             inline=False,
             keep_unused=self._options.keep_unused,
         )
+
+    def _bind_constrained(
+        self, traced: TracedProgram, parts: CallParts, shardings: Shardings
+    ) -> Sequence[Any]:
+        """Inside another program the shardings of arguments and results are constraints."""
+        inputs, outputs = shardings.of_call(parts, traced.out_tree, name_of(self._fun))
+        closed, extra = traced.hoisted
+        leaves = [constrained_as(x, s) for x, s in zip(parts.leaves, inputs, strict=True)]
+        found = jit_p.bind(
+            *extra,
+            *leaves,
+            jaxpr=closed,
+            name=name_of(self._fun),
+            donated_invars=(False,) * (len(extra) + len(leaves)),
+            inline=False,
+            keep_unused=self._options.keep_unused,
+        )
+        return [constrained_as(x, s) for x, s in zip(found, outputs, strict=True)]
 
     def _run(
         self,

@@ -58,8 +58,7 @@ def program_of(
     if mesh is None:
         return None
     shardings = tuple(
-        _argument(name, leaf, given)
-        for leaf, given in zip(parts.leaves, given_in, strict=True)
+        _argument(name, leaf, given) for leaf, given in zip(parts.leaves, given_in, strict=True)
     )
     key = ("spmd", id(traced), mesh, shardings, tuple(given_out), parts.donated)
     found = function._cache.programs.get(key)
@@ -90,5 +89,3 @@ def _check_sizes(shardings: Sequence[Sharding | None], avals: Sequence[Any]) -> 
     for sharding, aval in zip(shardings, avals, strict=True):
         if sharding is not None:
             sharding.shard_shape(aval.shape)
-
-

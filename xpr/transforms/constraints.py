@@ -1,0 +1,127 @@
+"""What a function says about the shardings of its values: constraints, and arrays sharded alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr import tree_util
+from xpr.core.errors import shown
+from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
+from xpr.dispatch.transfer import device_put
+from xpr.primitives.sharding import shard_alike_p, sharding_constraint_p
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.sharding.context import concrete_mesh, entered_mesh, get_abstract_mesh
+from xpr.sharding.spec import UNCONSTRAINED
+
+
+def _is_place(s: Any) -> bool:
+    return s is None or isinstance(s, (Sharding, PartitionSpec))
+
+
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+    """The pytree `x` with its arrays where `shardings` says, a tree that is a prefix of it.
+
+    Inside `jit` the partitioner shards the values so; axes that a spec names `UNCONSTRAINED` are
+    left to it. A bare partition spec means the mesh in use. Outside of `jit` arrays are moved.
+
+    Raises ValueError for a sharding that is None, for one that does not divide an array, or for one
+    of too many axes; TypeError for what is no sharding; RuntimeError for a partition spec without a
+    mesh.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> here = xpr.sharding.SingleDeviceSharding(xpr.devices()[0])
+    >>> with_sharding_constraint(jnp.arange(3), here)
+    Array([0, 1, 2], dtype=int32)
+    """
+    leaves, tree = tree_util.tree_flatten(x)
+    for leaf in leaves:
+        if not is_valid_value(leaf):
+            raise TypeError(
+                f"with_sharding_constraint takes arrays and numbers, got {shown(leaf)} of type "
+                f"{type(leaf)}"
+            )
+    places = tree_util.broadcast_prefix(shardings, x, is_leaf=_is_place)
+    found = [_constrained(v, s) for v, s in zip(leaves, places, strict=True)]
+    return tree_util.tree_unflatten(tree, found)
+
+
+def _constrained(x: Any, place: Any) -> Any:
+    if place is None:
+        raise ValueError(
+            "One of with_sharding_constraint arguments got sharding None which is not allowed. "
+            "Please only pass `xpr.sharding.Sharding` instances."
+        )
+    if isinstance(place, PartitionSpec):
+        place = _with_mesh(place)
+    if not isinstance(place, Sharding):
+        raise TypeError(
+            f"with_sharding_constraint requires shardings, got {shown(place)} of type {type(place)}"
+        )
+    aval = get_aval(x)
+    free: frozenset[int] = frozenset()
+    if isinstance(place, NamedSharding):
+        free = frozenset(
+            i for i, entry in enumerate(place.spec.partitions) if entry is UNCONSTRAINED
+        )
+        if free:
+            entries = [
+                None if i in free else entry for i, entry in enumerate(place.spec.partitions)
+            ]
+            place = place.with_spec(PartitionSpec(*entries))
+    place.shard_shape(aval.shape)
+    if is_eager() and not isinstance(x, Tracer):
+        return device_put(x, place)
+    if not isinstance(place, NamedSharding):
+        return x  # where a program of one device runs is its caller's to say
+    return sharding_constraint_p.bind(x, sharding=place, unconstrained_dims=free)
+
+
+def constrained_as(x: Any, place: Sharding | None) -> Any:
+    """`x`, an argument or result of a function inside another, as its shardings say."""
+    if not isinstance(place, NamedSharding) or not isinstance(place.mesh, Mesh):
+        return x
+    return _constrained(x, place)
+
+
+def _with_mesh(spec: PartitionSpec) -> NamedSharding:
+    mesh: Any = get_abstract_mesh()
+    if is_eager() or mesh.empty:
+        mesh = concrete_mesh()
+    if mesh.empty:
+        mesh = entered_mesh()
+    if mesh.empty:
+        raise RuntimeError(
+            "with_sharding_constraint requires a non-empty mesh in context if you are passing "
+            "`PartitionSpec`s to shardings. You can define a context mesh via "
+            "`xpr.set_mesh(mesh)`. Alternatively, provide `Sharding`s."
+        )
+    return NamedSharding(mesh, spec)
+
+
+def shard_alike(x: Any, y: Any) -> tuple[Any, Any]:
+    """`x` and `y`, pytrees of one structure, whose arrays the partitioner shards in the same way.
+
+    Raises ValueError for arrays of different shapes.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.experimental.shard_alike import shard_alike
+    >>> shard_alike(jnp.arange(2), jnp.ones(2))
+    (Array([0, 1], dtype=int32), Array([1., 1.], dtype=float32))
+    """
+    left, tree = tree_util.tree_flatten(x)
+    right, other = tree_util.tree_flatten(y)
+    if tree != other:
+        raise ValueError(
+            f"shard_alike requires trees of the same structure, got {tree} and {other}"
+        )
+    pairs = [_alike(a, b) for a, b in zip(left, right, strict=True)]
+    return (
+        tree_util.tree_unflatten(tree, [a for a, _ in pairs]),
+        tree_util.tree_unflatten(tree, [b for _, b in pairs]),
+    )
+
+
+def _alike(a: Any, b: Any) -> Any:
+    if is_eager() and get_aval(a).shape == get_aval(b).shape:
+        return a, b
+    return shard_alike_p.bind(a, b)
