@@ -7,6 +7,7 @@ one device after the other in the calling thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -24,6 +25,7 @@ from xpr.runtimes.base import Buffer
 from xpr.runtimes.collectives.workers import run_on_each, run_together
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.sharding.communication import Communication, communication
 from xpr.sharding.layout import replicated
 from xpr.sharding.partition import Partitioned, partition
 from xpr.sharding.rule import Spec
@@ -104,55 +106,82 @@ class SpmdProgram:
         )
         specs = self.partitioned.in_specs
         n_const = len(specs) - len(closed.in_avals)
-        self.in_shardings = [
-            s if s is not None and _wanted(mesh, s, a.ndim) is not None else _named(mesh, spec)
-            for s, spec, a in zip(in_shardings, specs[n_const:], closed.in_avals, strict=True)
-        ]
-        self.out_shardings = [
-            s if s is not None else _named(mesh, spec)
+        self.in_shardings = tuple(
+            _kept(mesh, s, spec) for s, spec in zip(in_shardings, specs[n_const:], strict=True)
+        )
+        self.out_shardings = tuple(
+            _kept(mesh, s, spec)
             for s, spec in zip(out_shardings, self.partitioned.out_specs, strict=True)
-        ]
+        )
         self.devices = mesh.flat_devices
-        numbers = [device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices)]
-        held = [
-            device_put(c, _named(mesh, spec))._buffers
-            for c, spec in zip(self.partitioned_consts(closed), specs[:n_const], strict=True)
-        ]
-        # What each device gets in front of its parts of the arguments: its number, the constants.
-        self._front = [[n, *(h[i] for h in held)] for i, n in enumerate(numbers)]
-        self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
-        self.meets = has_collectives(self.partitioned.closed.jaxpr)
-        local = self.partitioned.closed
+        self.local = self.partitioned.closed
+        self.local_donated = tuple(1 + n_const + i for i in self.donate)
+        self.meets = has_collectives(self.local.jaxpr)
         self.program: Any = None
-        if interpreted:
-            self._parts = [_interpreted(local, d) for d in self.devices]
-            self.cost = 0.0
+        self._constants = [
+            (c, _named(mesh, spec))
+            for c, spec in zip(
+                [*closed.consts, *self.partitioned.more_consts], specs[:n_const], strict=True
+            )
+        ]
+        self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
+        self._interpreted = interpreted
+        self._lock = threading.Lock()
+        self._parts: Sequence[Part] | None = None
+
+    def communication(self) -> Communication:
+        """What the devices send each other in one run."""
+        return communication(self.local.jaxpr)
+
+    def load(self) -> None:
+        """Compiles the program and loads it on each device, if that has not been done."""
+        with self._lock:
+            if self._parts is None:
+                self._parts = self._loaded()
+
+    def _loaded(self) -> Sequence[Part]:
+        # What each device gets in front of its parts of the arguments: its number, the constants.
+        numbers = [device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices)]
+        held = [device_put(c, s)._buffers for c, s in self._constants]
+        self._front = [[n, *(h[i] for h in held)] for i, n in enumerate(numbers)]
+        cost, count = 0.0, len(self.devices)
+        if self._interpreted:
+            parts = [_interpreted(self.local, d) for d in self.devices]
         else:
-            self._compile(local, 1 + n_const)
-        self._in_threads = len(self.devices) > 1 and (
-            self.meets or self.cost * len(self.devices) > _THREADS_COST
-        )
+            from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
 
-    def partitioned_consts(self, closed: ClosedJaxpr) -> Sequence[Any]:
-        """The constants of the program, those of calls inside it included."""
-        return [*closed.consts, *self.partitioned.more_consts]
+            first = CompiledProgram(
+                self.local, self.name, self.devices[0], self.local_donated, beside=count
+            )
+            self.program = first
+            parts = [first.run, *(first.loaded_on(d, count).run for d in self.devices[1:])]
+            if first.executable is not None:
+                cost = first.executable.signature.cost
+        self._in_threads = count > 1 and (self.meets or cost * count > _THREADS_COST)
+        return parts
 
-    def _compile(self, local: ClosedJaxpr, offset: int) -> None:
-        from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
-
-        donated = tuple(offset + i for i in self.donate)
-        first = CompiledProgram(
-            local, self.name, self.devices[0], donated, beside=len(self.devices)
-        )
-        programs = [first, *(first.loaded_on(d, len(self.devices)) for d in self.devices[1:])]
-        self.program = first
-        self._parts = [p.run for p in programs]
-        self.cost = 0.0 if first.executable is None else first.executable.signature.cost
+    def check_places(self, leaves: Sequence[Any]) -> None:
+        """ValueError for an argument that was put elsewhere than the program wants it."""
+        for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
+            if (
+                isinstance(leaf, ArrayImpl)
+                and leaf.committed
+                and not leaf.sharding.is_equivalent_to(sharding, leaf.ndim)
+            ):
+                raise ValueError(
+                    "Compiled object called with input sharding that does not match the sharding "
+                    f"that {self.name} was compiled for: {leaf.aval} is sharded as "
+                    f"{leaf.sharding}, wanted {sharding}"
+                )
 
     # ---- calls
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results."""
+        if self._parts is None:
+            self.load()
+        parts = self._parts
+        assert parts is not None
         columns: list[Any] = []
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
@@ -162,13 +191,12 @@ class SpmdProgram:
         rows = zip(*columns, strict=True) if columns else ((),) * len(self.devices)
         operands = [[*front, *row] for front, row in zip(self._front, rows, strict=True)]
         if self._in_threads:
-            found = self._together(operands)
+            found = self._together(parts, operands)
         else:
-            found = [part(buffers) for part, buffers in zip(self._parts, operands, strict=True)]
-        if self.donate:
-            for i in self.donate:
-                if isinstance(leaves[i], ArrayImpl):
-                    leaves[i].delete()
+            found = [part(buffers) for part, buffers in zip(parts, operands, strict=True)]
+        for i in self.donate:
+            if isinstance(leaves[i], ArrayImpl):
+                leaves[i].delete()
         out = [
             np.zeros(aval.shape, dtypes.float0)
             if self._float0 and aval.dtype == dtypes.float0
@@ -190,10 +218,12 @@ class SpmdProgram:
                 return leaf._buffers
         return device_put(leaf, sharding)._buffers
 
-    def _together(self, operands: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    def _together(
+        self, parts: Sequence[Part], operands: Sequence[Sequence[Any]]
+    ) -> list[list[Any]]:
         functions = [
             lambda part=part, buffers=buffers: part(buffers)
-            for part, buffers in zip(self._parts, operands, strict=True)
+            for part, buffers in zip(parts, operands, strict=True)
         ]
         if not self.meets:
             return run_on_each(functions)
@@ -206,6 +236,13 @@ def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
 
 def _named(mesh: Mesh, spec: Spec) -> NamedSharding:
     return NamedSharding(mesh, partition_spec(spec))
+
+
+def _kept(mesh: Mesh, given: Sharding | None, spec: Spec) -> NamedSharding:
+    """The sharding that was given, if it is one of the mesh; else that of the spec."""
+    if isinstance(given, NamedSharding) and given.mesh == mesh:
+        return given
+    return _named(mesh, spec)
 
 
 def _wanted(mesh: Mesh, sharding: Sharding | None, ndim: int) -> Spec | None:

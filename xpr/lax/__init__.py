@@ -227,6 +227,7 @@ from xpr.primitives.special import zeta as zeta
 from xpr.primitives.window import padtype_to_pads as padtype_to_pads
 from xpr.primitives.window import reduce_window as reduce_window
 from xpr.primitives.window import reduce_window_shape_tuple as reduce_window_shape_tuple
+from xpr.transforms.constraints import with_sharding_constraint as with_sharding_constraint
 
 if typing.TYPE_CHECKING:
     from xpr.lax import linalg as linalg
@@ -237,6 +238,3 @@ else:  # type checkers would take any name for an attribute
         if name == "linalg":
             return importlib.import_module("xpr.lax.linalg")
         raise AttributeError(f"module 'xpr.lax' has no attribute {name!r}")
-
-
-from xpr.transforms.constraints import with_sharding_constraint as with_sharding_constraint

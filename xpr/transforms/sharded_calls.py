@@ -30,11 +30,11 @@ def is_sharded(function: JittedFunction, traced: TracedProgram, leaves: Sequence
 
 
 def program_of(
-    function: JittedFunction, traced: TracedProgram, parts: CallParts
+    function: JittedFunction, traced: TracedProgram, parts: CallParts, *, compiled: bool = True
 ) -> SpmdProgram | None:
     """The program of a call, from the cache or made now; None if one device is to run it.
 
-    Raises ValueError for arguments that belong on other devices than the mesh, and for sizes that
+    Without `compiled` it is partitioned only. Raises ValueError for arguments that belong on other devices than the mesh, and for sizes that
     a sharding does not divide.
     """
     name = name_of(function._fun)
@@ -68,7 +68,10 @@ def program_of(
         program = SpmdProgram(closed, name, mesh, shardings, given_out, parts.donated)
         # The entry keeps `traced` alive, so that its id stays its own.
         found = function._cache.programs[key] = (program, traced)
-    return found[0]
+    program: SpmdProgram = found[0]
+    if compiled:
+        program.load()
+    return program
 
 
 def _argument(function: str, leaf: Any, given: Sharding | None) -> Sharding | None:

@@ -10,10 +10,13 @@ from xpr import tree_util
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled
+from xpr.dispatch.spmd import SpmdProgram
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
+from xpr.sharding.communication import Communication
+from xpr.transforms import sharded_calls
 from xpr.transforms.jit import CallParts, JittedFunction
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram
@@ -96,7 +99,17 @@ class Lowered(_Stage):
         platform: str | None,
     ) -> None:
         super().__init__(function, parts, traced)
-        device = function.device_for(traced, parts)
+        self._spmd = (
+            sharded_calls.program_of(function, traced, parts, compiled=False)
+            if sharded_calls.is_sharded(function, traced, parts.leaves)
+            else None
+        )
+        closed, donated = traced.closed, parts.donated
+        if self._spmd is None:
+            device = function.device_for(traced, parts)
+        else:
+            device = self._spmd.devices[0]
+            closed, donated = self._spmd.local, self._spmd.local_donated
         self._device: Device = device
         here = device.runtime.target
         self._elsewhere = platform if platform not in (None, here) else None
@@ -108,9 +121,7 @@ class Lowered(_Stage):
             self._target = compiled.target_of(device)
         else:
             self._target = compiled.get_target(name)
-        self._module: LoweredModule = compiled.lower(
-            traced.closed, self._target, self.fun_name, parts.donated
-        )
+        self._module: LoweredModule = compiled.lower(closed, self._target, self.fun_name, donated)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The StableHLO module; `debug_info` adds the user's lines."""
@@ -122,6 +133,17 @@ class Lowered(_Stage):
         """Estimates: floating-point operations and bytes of all operands."""
         return {"flops": self._module.flops, "bytes accessed": self._module.bytes_accessed}
 
+    def communication(self) -> Communication:
+        """What the devices send each other in one run: collectives, bytes, the user's lines.
+
+        Empty for a program that one device runs.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> print(xpr.jit(jnp.sin).lower(jnp.ones(3)).communication())
+        no communication
+        """
+        return Communication(()) if self._spmd is None else self._spmd.communication()
+
     def compile(self, compiler_options: Any = None) -> Compiled:
         """Compiles the program for its device.
 
@@ -132,6 +154,15 @@ class Lowered(_Stage):
                 f"compile takes no compiler options, got {compiler_options!r}"
             )
         device = self._device
+        if self._spmd is not None:
+            if self._elsewhere is not None:
+                raise NotImplementedError(
+                    f"compile: {self.fun_name} runs on several devices, which cannot be those of "
+                    f"another platform ({self._elsewhere})"
+                )
+            program = sharded_calls.program_of(self._function, self._traced, self._parts)
+            assert program is not None
+            return Compiled(self, program)
         if self._elsewhere is not None:
             try:
                 device = registry.devices(self._elsewhere)[0]
@@ -149,7 +180,7 @@ class Compiled(_Stage):
     def __init__(
         self,
         lowered: Lowered,
-        program: compiled.CompiledProgram | bytes,
+        program: compiled.CompiledProgram | SpmdProgram | bytes,
         missing: RuntimeError | None = None,
     ) -> None:
         super().__init__(lowered._function, lowered._parts, lowered._traced)
@@ -157,7 +188,7 @@ class Compiled(_Stage):
         self._program = program
         self._missing = missing
 
-    def _loaded(self) -> compiled.CompiledProgram:
+    def _loaded(self) -> compiled.CompiledProgram | SpmdProgram:
         program = self._program
         if isinstance(program, bytes):
             raise RuntimeError(
@@ -185,12 +216,15 @@ class Compiled(_Stage):
                 f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
                 "jitted function itself inside a transformation"
             )
-        device = self._function.device_for(self._traced, parts, program.device)
-        if device is not program.device:
-            raise ValueError(
-                f"Compiled object called with arrays on {device!r}: {self.fun_name} was compiled "
-                f"for {program.device!r}"
-            )
+        if isinstance(program, SpmdProgram):
+            program.check_places(leaves)
+        else:
+            device = self._function.device_for(self._traced, parts, program.device)
+            if device is not program.device:
+                raise ValueError(
+                    f"Compiled object called with arrays on {device!r}: {self.fun_name} was "
+                    f"compiled for {program.device!r}"
+                )
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
             if found.shape != want.shape or found.dtype != want.dtype:
@@ -206,15 +240,18 @@ class Compiled(_Stage):
     @property
     def input_shardings(self) -> Any:
         """Where the arguments go, as (args, kwargs)."""
-        return self._spread(self._traced.in_tree)
+        return self._spread(self._traced.in_tree, "in_shardings")
 
     @property
     def output_shardings(self) -> Any:
         """Where the results are."""
-        return self._spread(self._traced.out_tree)
+        return self._spread(self._traced.out_tree, "out_shardings")
 
-    def _spread(self, tree: Any) -> Any:
-        place = SingleDeviceSharding(self._loaded().device)
+    def _spread(self, tree: Any, which: str) -> Any:
+        program = self._loaded()
+        if isinstance(program, SpmdProgram):
+            return tree_util.tree_unflatten(tree, getattr(program, which))
+        place = SingleDeviceSharding(program.device)
         return tree_util.tree_unflatten(tree, [place] * tree.num_leaves)
 
     def as_text(self) -> str:
@@ -228,6 +265,8 @@ class Compiled(_Stage):
     def memory_analysis(self) -> dict[str, int]:
         """Bytes of the arguments, of the results and of the compiled code."""
         closed, program = self._traced.closed, self._program
+        if isinstance(program, SpmdProgram):
+            closed, program = program.local, program.program
         vmfb = program if isinstance(program, bytes) else program.vmfb
         return {
             "argument_size_in_bytes": sum(a.nbytes for a in closed.in_avals),
@@ -240,6 +279,11 @@ class Compiled(_Stage):
 
         Closed-over arrays become part of the module, and host calls are replaced by portable code.
         """
+        if isinstance(self._program, SpmdProgram) and self._program.meets:
+            raise NotImplementedError(
+                f"{self.fun_name} runs on {len(self._program.devices)} devices that meet in this "
+                "process: a saved module is the program of one device"
+            )
         target = replace(self._lowered._target, host_calls=False)
         module = compiled.lower(self._traced.closed, target, self.fun_name, embed_consts=True)
         data = compiled.compile_module(module, target)
