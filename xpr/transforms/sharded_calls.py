@@ -34,8 +34,8 @@ def program_of(
 ) -> SpmdProgram | None:
     """The program of a call, from the cache or made now; None if one device is to run it.
 
-    Without `compiled` it is partitioned only. Raises ValueError for arguments that belong on other devices than the mesh, and for sizes that
-    a sharding does not divide.
+    Without `compiled` it is partitioned only. Raises ValueError for arguments that belong on other
+    devices than the mesh, and for sizes that a sharding does not divide.
     """
     name = name_of(function._fun)
     info = debug_info(function._fun, parts.tree, parts.static_args, "jit")
