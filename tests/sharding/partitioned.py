@@ -11,8 +11,9 @@ import numpy as np
 
 import xpr
 from xpr import tree_util
-from xpr.dispatch.compiled import interpret
-from xpr.runtimes.collectives.workers import run_together
+from xpr.core.jaxpr_trace import hoist_consts
+from xpr.dispatch.spmd_run import Runner
+from xpr.runtimes.host import HostBuffer
 from xpr.sharding.layout import Sizes, fitting, replicated
 from xpr.sharding.partition import Partitioned, partition
 from xpr.sharding.rule import Spec
@@ -61,14 +62,18 @@ def partitioned(
 
 def run(found: Partitioned, sizes: Sizes, values: Sequence[Host]) -> list[list[Host]]:
     """What each device gives."""
-
-    def program(rank: int) -> Callable[[], list[Host]]:
-        parts = [own_part(v, s, sizes, rank) for v, s in zip(values, found.in_specs, strict=True)]
-        consts = [np.asarray(c) for c in found.closed.consts]
-        return lambda: interpret(found.closed, consts, [np.asarray(np.int32(rank)), *parts])
-
     count = math.prod(sizes.values())
-    return run_together([program(r) for r in range(count)], timeout=60)
+    devices = xpr.devices("cpu")[:count]
+    closed, made = hoist_consts(found.closed)
+    columns: list[list[Any]] = [[np.asarray(c)] * count for c in made]
+    columns.append([np.asarray(np.int32(r)) for r in range(count)])
+    for v, spec in zip(values, found.in_specs, strict=True):
+        columns.append([own_part(v, spec, sizes, r) for r in range(count)])
+    buffers = [
+        [HostBuffer(x, d) for x, d in zip(column, devices, strict=True)] for column in columns
+    ]
+    results = Runner(closed, "program", devices, [], interpreted=True).run(buffers)
+    return [[column[r].host_view() for column in results] for r in range(count)]
 
 
 def check(

@@ -1,14 +1,12 @@
 """Programs on several devices: partitioned, compiled once, loaded on each device, run together.
 
-Each device runs the same program on its own parts. One that contains collectives runs in a thread
-for each device, which meet in `xpr.runtimes.collectives`; one without, if it is small, runs for
-one device after the other in the calling thread.
+Each device runs the same program on its own parts. `spmd_run.py` says how.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,26 +14,21 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr_trace import hoist_consts
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import check_finite
 from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.dispatch.spmd_run import Runner
 from xpr.dispatch.transfer import device_put
 from xpr.runtimes.base import Buffer
-from xpr.runtimes.collectives.workers import run_on_each, run_together
-from xpr.runtimes.host import HostBuffer
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.communication import Communication, communication
 from xpr.sharding.layout import replicated
 from xpr.sharding.partition import Partitioned, partition
 from xpr.sharding.rule import Spec
 from xpr.sharding.rules import load_all
-
-_THREADS_COST = 4e6
-"""Operations plus bytes of all devices together from which a thread for each device pays."""
-
-Part = Callable[[Sequence[Any]], list[Any]]
-"""The program of one device: buffers in, buffers out."""
+from xpr.sharding.stages import has_collectives
 
 
 def spec_on(mesh: Mesh, sharding: Sharding, ndim: int) -> Spec | None:
@@ -59,14 +52,6 @@ def array_of_buffers(aval: ShapedArray, buffers: Sequence[Buffer], sharding: Sha
     """The array whose parts are `buffers`, one for each device of `sharding`."""
     kind = ArrayImpl if len(buffers) == 1 else ShardedArrayImpl
     return kind(aval, tuple(buffers), True, sharding)
-
-
-def has_collectives(jaxpr: Jaxpr) -> bool:
-    """Whether devices meet while the partitioned program `jaxpr` runs."""
-    return any(
-        e.primitive.name == "group_collective" or any(map(has_collectives, sub_jaxprs(e.params)))
-        for e in jaxpr.eqns
-    )
 
 
 class SpmdProgram:
@@ -114,10 +99,10 @@ class SpmdProgram:
             for s, spec in zip(out_shardings, self.partitioned.out_specs, strict=True)
         )
         self.devices = mesh.flat_devices
-        self.local = self.partitioned.closed
-        self.local_donated = tuple(1 + n_const + i for i in self.donate)
+        self.local, self._made = hoist_consts(self.partitioned.closed)
+        front = len(self._made) + 1 + n_const
+        self.local_donated = tuple(front + i for i in self.donate)
         self.meets = has_collectives(self.local.jaxpr)
-        self.program: Any = None
         self._constants = [
             (c, _named(mesh, spec))
             for c, spec in zip(
@@ -127,38 +112,31 @@ class SpmdProgram:
         self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
         self._interpreted = interpreted
         self._lock = threading.Lock()
-        self._parts: Sequence[Part] | None = None
+        self._runner: Runner | None = None
 
     def communication(self) -> Communication:
         """What the devices send each other in one run."""
         return communication(self.local.jaxpr)
 
-    def load(self) -> None:
+    def load(self) -> Runner:
         """Compiles the program and loads it on each device, if that has not been done."""
         with self._lock:
-            if self._parts is None:
-                self._parts = self._loaded()
+            if self._runner is None:
+                self._runner = self._loaded()
+        return self._runner
 
-    def _loaded(self) -> Sequence[Part]:
-        # What each device gets in front of its parts of the arguments: its number, the constants.
-        numbers = [device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices)]
-        held = [device_put(c, s)._buffers for c, s in self._constants]
-        self._front = [[n, *(h[i] for h in held)] for i, n in enumerate(numbers)]
-        cost, count = 0.0, len(self.devices)
-        if self._interpreted:
-            parts = [_interpreted(self.local, d) for d in self.devices]
-        else:
-            from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
-
-            first = CompiledProgram(
-                self.local, self.name, self.devices[0], self.local_donated, beside=count
-            )
-            self.program = first
-            parts = [first.run, *(first.loaded_on(d, count).run for d in self.devices[1:])]
-            if first.executable is not None:
-                cost = first.executable.signature.cost
-        self._in_threads = count > 1 and (self.meets or cost * count > _THREADS_COST)
-        return parts
+    def _loaded(self) -> Runner:
+        # What each device gets before its parts of the arguments: constants, and its number.
+        numbers = tuple(device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices))
+        whole = NamedSharding(self.mesh, PartitionSpec())
+        self._front = [
+            *(device_put(c, whole)._buffers for c in self._made),
+            numbers,
+            *(device_put(c, s)._buffers for c, s in self._constants),
+        ]
+        return Runner(
+            self.local, self.name, self.devices, self.local_donated, interpreted=self._interpreted
+        )
 
     def check_places(self, leaves: Sequence[Any]) -> None:
         """ValueError for an argument that was put elsewhere than the program wants it."""
@@ -178,22 +156,14 @@ class SpmdProgram:
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results."""
-        if self._parts is None:
-            self.load()
-        parts = self._parts
-        assert parts is not None
-        columns: list[Any] = []
+        runner = self._runner or self.load()
+        columns = list(self._front)
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
                 columns.append(leaf._buffers)
             else:
                 columns.append(self._placed(leaf, sharding))
-        rows = zip(*columns, strict=True) if columns else ((),) * len(self.devices)
-        operands = [[*front, *row] for front, row in zip(self._front, rows, strict=True)]
-        if self._in_threads:
-            found = self._together(parts, operands)
-        else:
-            found = [part(buffers) for part, buffers in zip(parts, operands, strict=True)]
+        found = runner.run(columns)
         for i in self.donate:
             if isinstance(leaves[i], ArrayImpl):
                 leaves[i].delete()
@@ -202,7 +172,7 @@ class SpmdProgram:
             if self._float0 and aval.dtype == dtypes.float0
             else array_of_buffers(aval, buffers, sharding)
             for aval, buffers, sharding in zip(
-                self.out_avals, zip(*found, strict=True), self.out_shardings, strict=True
+                self.out_avals, found, self.out_shardings, strict=True
             )
         ]
         if state.debug_nans or state.debug_infs:
@@ -217,17 +187,6 @@ class SpmdProgram:
             if leaf.sharding.is_equivalent_to(sharding, leaf.ndim) and _same_order(leaf, sharding):
                 return leaf._buffers
         return device_put(leaf, sharding)._buffers
-
-    def _together(
-        self, parts: Sequence[Part], operands: Sequence[Sequence[Any]]
-    ) -> list[list[Any]]:
-        functions = [
-            lambda part=part, buffers=buffers: part(buffers)
-            for part, buffers in zip(parts, operands, strict=True)
-        ]
-        if not self.meets:
-            return run_on_each(functions)
-        return run_together(functions, timeout=state.collective_timeout, name=self.name)
 
 
 def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
@@ -255,24 +214,3 @@ def _constant_spec(mesh: Mesh, value: Any) -> Spec:
         if found is not None:
             return found
     return replicated(np.ndim(value))
-
-
-def _interpreted(local: ClosedJaxpr, device: Any) -> Part:
-    from xpr.dispatch.compiled import interpret  # noqa: PLC0415  compiled programs make arrays
-
-    consts = [np.asarray(c) for c in local.consts]
-
-    def run(buffers: Sequence[Buffer]) -> list[Buffer]:
-        arrays = [b.host_view() for b in buffers]
-        found = interpret(local, consts, arrays)
-        taken = list(arrays)
-        out: list[Buffer] = []
-        for x in found:
-            if any(np.may_share_memory(x, t) for t in taken):
-                x = np.array(x)
-            taken.append(x)
-            x.setflags(write=False)
-            out.append(HostBuffer(x, device))
-        return out
-
-    return run

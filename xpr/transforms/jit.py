@@ -175,8 +175,9 @@ class JittedFunction:
         self._fast = self._cache.fast
         self._calls = self._cache.calls
         roles = options.roles
+        placed = options.shardings is not None and options.shardings.mesh is None
         self._has_static = bool(
-            roles.static_argnums or roles.static_argnames or options.device or options.shardings
+            roles.static_argnums or roles.static_argnames or options.device or placed
         )
 
     # ---- calls

@@ -1,0 +1,197 @@
+"""How the devices of one process run a partitioned program.
+
+The program is cut into stages where its devices meet (`xpr/sharding/stages.py`). As many threads as
+there are cores run a stage for all devices; small ones run in the calling thread. Between stages
+the collectives are done with everybody's arrays in hand. A stage that has collectives inside of a
+loop or a branch gets a thread for each device, and the threads meet there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core.config import state
+from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
+from xpr.runtimes.base import Buffer, Device
+from xpr.runtimes.collectives.together import perform_for_all, run_in_chunks
+from xpr.runtimes.collectives.workers import run_together
+from xpr.runtimes.host import HostBuffer
+from xpr.sharding.stages import Stage, levels, stages
+
+_THREADS_COST = 4e6
+"""Operations plus bytes of all devices together from which several threads pay."""
+
+_MAX_STAGES = 8
+"""Each stage is compiled on its own: a program with more cuts is compiled whole, with its
+collectives as calls into this process."""
+
+Part = Callable[[Sequence[Buffer]], list[Any]]
+"""The program of one device: buffers in, buffers out."""
+
+Column = Sequence[Any]
+"""One buffer for each device."""
+
+
+class Runner:
+    """A partitioned program loaded on its devices."""
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        name: str,
+        devices: Sequence[Device],
+        donate: Sequence[int],
+        *,
+        interpreted: bool,
+    ) -> None:
+        self.name = name
+        self.devices = devices
+        self.invars = closed.jaxpr.invars
+        self.outvars = closed.jaxpr.outvars
+        donated = {self.invars[i] for i in donate}
+        self.stages = [
+            _LoadedStage(s, name, devices, donated, interpreted=interpreted) for s in _cut(closed)
+        ]
+        self.programs = [s.program for s in self.stages if s.program is not None]
+
+    def run(self, columns: Sequence[Column]) -> list[Column]:
+        """The results, from the operands: one buffer for each device each."""
+        env: dict[Var, Column] = dict(zip(self.invars, columns, strict=True))
+        for stage in self.stages:
+            stage.run(env, self.name)
+        out: list[Column] = []
+        taken: set[int] = {id(c) for c in columns}
+        for v in self.outvars:
+            column = self._literal(v) if isinstance(v, Literal) else env[v]
+            if id(column) in taken:
+                column = [b if b is None else b.alias() for b in column]
+            taken.add(id(column))
+            out.append(column)
+        return out
+
+    def _literal(self, literal: Literal) -> Column:
+        value = np.array(literal.val, literal.aval.dtype)
+        value.setflags(write=False)
+        return [_buffer(value, d) for d in self.devices]
+
+
+def _cut(closed: ClosedJaxpr) -> list[Stage]:
+    of_var, _ = levels(closed.jaxpr)
+    if max(of_var.values(), default=0) < _MAX_STAGES:
+        return stages(closed)
+    jaxpr = closed.jaxpr
+    outputs = list(dict.fromkeys(v for v in jaxpr.outvars if isinstance(v, Var)))
+    made = [v for v in outputs if v not in set(jaxpr.invars)]
+    whole = ClosedJaxpr(jaxpr.replace(outvars=list(made)), [])
+    return [Stage(whole, list(jaxpr.invars), made, True)]
+
+
+class _LoadedStage:
+    def __init__(
+        self,
+        stage: Stage,
+        name: str,
+        devices: Sequence[Device],
+        donated: set[Var],
+        *,
+        interpreted: bool,
+    ) -> None:
+        self.stage = stage
+        self.devices = devices
+        self.program: Any = None
+        self.parts: list[Part] = []
+        cost = 0.0
+        dead = set(stage.dead)
+        for eqn in stage.collectives:
+            dead.difference_update(v for v in eqn.invars if isinstance(v, Var))
+        donate = [i for i, v in enumerate(stage.inputs) if v in donated and v in dead]
+        if not stage.outputs and not stage.closed.eqns:
+            self.parts = []
+        elif interpreted:
+            self.parts = [_interpreted(stage.closed, d) for d in devices]
+        else:
+            from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
+
+            count = len(devices)
+            first = CompiledProgram(stage.closed, name, devices[0], donate, beside=count)
+            self.program = first
+            self.parts = [first.run, *(first.loaded_on(d, count).run for d in devices[1:])]
+            if first.executable is not None:
+                cost = first.executable.signature.cost
+        self.in_threads = len(devices) > 1 and cost * len(devices) > _THREADS_COST
+
+    def run(self, env: dict[Var, Column], name: str) -> None:
+        """Runs the stage and what follows it, from and to the columns of `env`."""
+        stage = self.stage
+        if self.parts:
+            inputs = [env[v] for v in stage.inputs]
+            operands = list(zip(*inputs, strict=True)) if inputs else [()] * len(self.devices)
+            found = self._run(operands, name)
+            env.update(zip(stage.outputs, zip(*found, strict=True), strict=True))
+        for eqn in stage.collectives:
+            self._meet(eqn, env)
+        for v in stage.dead:
+            env.pop(v, None)
+
+    def _run(self, operands: Sequence[Sequence[Any]], name: str) -> list[list[Any]]:
+        if self.stage.meets:
+            return run_together(
+                [
+                    lambda part=part, given=given: part(given)
+                    for part, given in zip(self.parts, operands, strict=True)
+                ],
+                timeout=state.collective_timeout,
+                name=name,
+            )
+        if not self.in_threads:
+            return [part(given) for part, given in zip(self.parts, operands, strict=True)]
+        found: list[list[Any]] = [[] for _ in operands]
+
+        def run(i: int) -> None:
+            found[i] = self.parts[i](operands[i])
+
+        run_in_chunks([lambda i=i: run(i) for i in range(len(operands))])
+        return found
+
+    def _meet(self, eqn: JaxprEqn, env: dict[Var, Column]) -> None:
+        collective = eqn.params["collective"]
+        operands: list[list[np.ndarray[Any, Any]]] = []
+        for rank in range(len(self.devices)):
+            arrays = []
+            for v in eqn.invars:
+                if isinstance(v, Literal):
+                    arrays.append(np.asarray(v.val, v.aval.dtype))
+                else:
+                    arrays.append(np.ascontiguousarray(env[v][rank].host_view()))
+            operands.append(arrays)
+        found = perform_for_all(collective, operands)
+        for i, v in enumerate(eqn.outvars):
+            env[v] = [_buffer(found[r][i], d) for r, d in enumerate(self.devices)]
+
+
+def _buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
+    """A buffer with values that nobody changes any more."""
+    if device.runtime.is_host:
+        return HostBuffer(value, device)
+    return device.runtime.buffer_from_host(value, device, copy=True)
+
+
+def _interpreted(local: ClosedJaxpr, device: Device) -> Part:
+    from xpr.dispatch.compiled import interpret  # noqa: PLC0415  compiled programs make arrays
+
+    def run(buffers: Sequence[Buffer]) -> list[Buffer]:
+        arrays = [b.host_view() for b in buffers]
+        taken = list(arrays)
+        out: list[Buffer] = []
+        for x in interpret(local, [], arrays):
+            if any(np.may_share_memory(x, t) for t in taken):
+                x = np.array(x)
+            taken.append(x)
+            x.setflags(write=False)
+            out.append(HostBuffer(x, device))
+        return out
+
+    return run
