@@ -165,7 +165,8 @@ class _LoadedStage:
                 if isinstance(v, Literal):
                     arrays.append(np.asarray(v.val, v.aval.dtype))
                 else:
-                    arrays.append(np.ascontiguousarray(env[v][rank].host_view()))
+                    x = env[v][rank].host_view()
+                    arrays.append(x if x.flags.c_contiguous else x.copy())
             operands.append(arrays)
         found = perform_for_all(collective, operands)
         for i, v in enumerate(eqn.outvars):
