@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import hoist_consts
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import check_finite
-from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.dispatch.spmd_run import Runner
 from xpr.dispatch.transfer import device_put
 from xpr.runtimes.base import Buffer
@@ -46,12 +45,6 @@ def partition_spec(spec: Spec) -> PartitionSpec:
     while entries and entries[-1] is None:
         entries.pop()
     return PartitionSpec(*entries)
-
-
-def array_of_buffers(aval: ShapedArray, buffers: Sequence[Buffer], sharding: Sharding) -> ArrayImpl:
-    """The array whose parts are `buffers`, one for each device of `sharding`."""
-    kind = ArrayImpl if len(buffers) == 1 else ShardedArrayImpl
-    return kind(aval, tuple(buffers), True, sharding)
 
 
 class SpmdProgram:
@@ -170,7 +163,7 @@ class SpmdProgram:
         out = [
             np.zeros(aval.shape, dtypes.float0)
             if self._float0 and aval.dtype == dtypes.float0
-            else array_of_buffers(aval, buffers, sharding)
+            else from_buffers(aval, tuple(buffers), sharding)
             for aval, buffers, sharding in zip(
                 self.out_avals, found, self.out_shardings, strict=True
             )
