@@ -89,20 +89,11 @@ def test_a_constraint_places_arrays() -> None:
     np.testing.assert_array_equal(inside(np.array([1.0, 2.0], np.float32)), [2.0, 4.0])
 
 
-class Spread(xpr.sharding.Sharding):
-    """Two devices, as far as a test needs them."""
-
-    @property
-    def num_devices(self) -> int:
-        return 2
-
-
 @pytest.mark.parametrize(
     ("places", "error", "message"),
     [
         (None, ValueError, "got sharding None which is not allowed"),
         ("x", TypeError, "requires shardings, got 'x' of type <class 'str'>"),
-        (Spread(), NotImplementedError, "over 2 devices is not offered"),
         ({"b": HERE}, ValueError, "prefix"),
     ],
 )

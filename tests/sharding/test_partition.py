@@ -13,7 +13,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.reliability import random_arrays
-from tests.sharding.partitioned import all_specs, check, kinds, random_spec
+from tests.sharding.whole_and_parts import all_specs, check, kinds, random_spec
 from xpr import lax
 from xpr.sharding.rule import Spec
 

@@ -266,12 +266,14 @@ class Compiled(_Stage):
         """Bytes of the arguments, of the results and of the compiled code."""
         closed, program = self._traced.closed, self._program
         if isinstance(program, SpmdProgram):
-            closed, program = program.local, program.program
-        vmfb = program if isinstance(program, bytes) else program.vmfb
+            closed = program.local
+            modules = [p.vmfb for p in program.load().programs]
+        else:
+            modules = [program if isinstance(program, bytes) else program.vmfb]
         return {
             "argument_size_in_bytes": sum(a.nbytes for a in closed.in_avals),
             "output_size_in_bytes": sum(a.nbytes for a in closed.out_avals),
-            "generated_code_size_in_bytes": len(vmfb or b""),
+            "generated_code_size_in_bytes": sum(len(m or b"") for m in modules),
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
