@@ -36,7 +36,7 @@ _TEMPORARY_BYTES = 4 << 20
 # Operations that become branches in the code of a module, which is changed then (`vm_code.py`).
 # The number is the revision of that change: it tells the modules in the cache apart.
 _WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
-_BRANCHES_REVISION = "branches copy 2"
+_BRANCHES_REVISION = "branches copy 3"
 # The same for the barriers in shaders (`shader_barriers.py`).
 _BARRIERS_REVISION = "barriers 1"
 _FREES_REVISION = "frees nothing 1"

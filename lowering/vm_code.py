@@ -8,6 +8,9 @@ out range". Arrays share a reference when one allocation holds them, as it may t
 step. Which programs it meets depends on the registers alone, so that no form of StableHLO avoids
 it: here such moves become copies, in the code of the module.
 
+Only such moves may: nothing frees what is left in a register. So the moves are those of references
+that are read behind the branch from the register that they were moved away from.
+
 The layout is that of IREE's `bytecode_module_def.fbs` and of its instruction set, version 17. A
 module of another version, or with an instruction that is not listed, stays as it is.
 """
@@ -16,7 +19,8 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 _VERSION = 17
 _IDENTIFIER = b"IREE"
@@ -143,8 +147,80 @@ def _losing_moves(module: bytes) -> Iterator[int]:
         yield from _losing_moves_of(module, code + start, length)
 
 
+# What writes a reference to its last register; calls and branches write to lists of them.
+_WRITERS = frozenset({0x08, 0x0A, 0x10, 0x11, 0x12, 0x1A, 0x1E, 0x21, 0x6C, 0x6D})
+_CALLS = frozenset({0x58, 0x59, 0x87, 0x88})
+# Behind these the next instruction is not reached: branches, returns, failures, yielding calls.
+_ENDS = frozenset({0x56, 0x57, 0x5A, 0x5B, 0x5D, 0x61, 0x87, 0x88})
+_BLOCK = 0x79
+
+
+@dataclass
+class _Edge:
+    """A way from one block to another: where to, and what is moved on the way."""
+
+    target: int
+    place: int = 0
+    """Where in the module the list of moves begins."""
+    pairs: tuple[int, ...] = ()
+    """A source and a destination by turns."""
+    filled: int = 0
+    """The registers of references that are written, a bit for each, as in the sets below."""
+    read: int = 0
+
+
+@dataclass
+class _Piece:
+    """Instructions in a row that are reached from the first one."""
+
+    reads: int = 0
+    writes: int = 0
+    edges: list[_Edge] = field(default_factory=list)
+    live: int = 0
+    """The references that are read in the block or behind it before they are written."""
+
+
+def _references(registers: Iterable[int]) -> int:
+    found = 0
+    for r in registers:
+        if r & _REFERENCE:
+            found |= 1 << (r & _REGISTER)
+    return found
+
+
 def _losing_moves_of(module: bytes, base: int, length: int) -> Iterator[int]:
     """The same for the function whose code begins at `base`."""
+    pieces = _pieces(module, base, length)
+    _find_live(pieces)
+    for piece in pieces.values():
+        for edge in piece.edges:
+            needed = pieces[edge.target].live & ~edge.filled
+            for k, source in enumerate(edge.pairs[::2]):
+                moves = source & _REFERENCE and source & _MOVE
+                if moves and needed >> (source & _REGISTER) & 1:
+                    yield edge.place + 4 * k
+
+
+def _find_live(pieces: dict[int, _Piece]) -> None:
+    """Fills in `live`, from the last block to the first, until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for start in sorted(pieces, reverse=True):
+            piece = pieces[start]
+            behind = 0
+            for edge in piece.edges:
+                behind |= edge.read | (pieces[edge.target].live & ~edge.filled)
+            live = piece.reads | (behind & ~piece.writes)
+            if live != piece.live:
+                piece.live, changed = live, True
+
+
+def _pieces(module: bytes, base: int, length: int) -> dict[int, _Piece]:
+    """The blocks of the function whose code begins at `base`, by the place of their mark."""
+    pieces: dict[int, _Piece] = {}
+    piece = _Piece()  # what comes before the first mark is never read
+    ended = True
     at = 0
 
     def number() -> int:
@@ -155,29 +231,52 @@ def _losing_moves_of(module: bytes, base: int, length: int) -> Iterator[int]:
         return found
 
     while at < length:
-        form = _OPERANDS.get(module[base + at])
+        code = module[base + at]
+        form = _OPERANDS.get(code)
         if form is None:
             raise _UnknownError
+        if code == _BLOCK:
+            if not ended:
+                piece.edges.append(_Edge(at))
+            piece = pieces[at] = _Piece()
         at += 1
+        registers: list[int] = []
+        lists: list[tuple[int, ...]] = []
+        words: list[int] = []
+        edges: list[_Edge] = []
         for kind in form:
             if kind == "m":
                 size = number()
-                pairs = struct.unpack_from(f"<{2 * size}H", module, base + at)
-                filled = {p & _REGISTER for p in pairs[1::2] if p & _REFERENCE}
-                for k, source in enumerate(pairs[::2]):
-                    moves = source & _REFERENCE and source & _MOVE
-                    if moves and source & _REGISTER not in filled:
-                        yield base + at + 4 * k
+                place = base + at
+                pairs = struct.unpack_from(f"<{2 * size}H", module, place)
+                filled, read = _references(pairs[1::2]), _references(pairs[::2])
+                edges.append(_Edge(words.pop(), place, pairs, filled, read))
                 at += 4 * size
             elif kind == "v":
                 size = number()
+                lists.append(struct.unpack_from(f"<{size}H", module, base + at))
                 at += 2 * size
             elif kind == "s":
                 at += 2 + struct.unpack_from("<H", module, base + at)[0]
             else:
+                if kind == "r":
+                    registers.append(struct.unpack_from("<H", module, base + at)[0])
+                elif kind == "4":
+                    words.append(struct.unpack_from("<I", module, base + at)[0])
                 at += _WIDTHS[kind]
-    if at != length:
+        written = [registers.pop()] if code in _WRITERS else []
+        if code in _CALLS:
+            written += lists.pop()
+        for some in (registers, *lists):
+            piece.reads |= _references(some) & ~piece.writes
+        piece.writes |= _references(written)
+        if code in (0x87, 0x88):
+            edges.append(_Edge(words[-1]))
+        piece.edges += edges
+        ended = code in _ENDS
+    if at != length or any(e.target not in pieces for p in pieces.values() for e in p.edges):
         raise _UnknownError
+    return pieces
 
 
 def _renew_checksum(module: bytes, changed: bytearray) -> None:

@@ -52,11 +52,14 @@ class CpuExecutable(Executable):
         self._outputs: tuple[tuple[int, ArrayType], ...] = tuple(enumerate(signature.outputs))
         self._donated = frozenset(i for i, _ in signature.donations)
         self._plain = not signature.donations and not signature.host_calls
-        # Whether to look which results share memory with something else. Where no branch decides
-        # about it, what the first call shows holds for all later ones.
+        # Whether to look which results share memory or an allocation with something else. Where no
+        # branch decides about it, what the first call shows holds for all later ones.
         self._look = True
         self._checked = False
         self._aliases: tuple[int, ...] = ()
+        # What was found so far: a copy too many does no harm, and to look costs as much as one.
+        self._lodgers: tuple[int, ...] = ()
+        self._unseen = 1 if signature.straight_line else _LOOKS
         # The type of the only result, once it is known that a call takes none of the care above.
         self._only: ArrayType | None = None
         self._bind()
@@ -119,19 +122,25 @@ class CpuExecutable(Executable):
         self._invoke(self._function, self._pack(self._pack_context, views, _NO_KEYWORDS), out)
         get, buffer_view, device = out.get_as_object, self._buffer_view, self.device
         results = [HostBuffer(None, device, get(i, buffer_view), kind) for i, kind in outputs]
-        aliases = self._aliases
+        aliases, lodgers = self._aliases, self._lodgers
         if self._look:
             if not self._checked:
                 _check_results(results)
                 self._checked = True
             aliases = self._find_aliases(buffers, results)
+            if self._unseen:
+                self._unseen -= 1
+                self._lodgers = tuple({*lodgers, *find_lodgers(results, aliases)})
+            lodgers = tuple(k for k in self._lodgers if k not in aliases)
             if self.signature.straight_line:
                 self._aliases = aliases
                 self._look = False
-                if self._plain and not aliases and len(outputs) == 1:
+                if self._plain and not (aliases or lodgers) and len(outputs) == 1:
                     self._only = outputs[0][1]
         for k in aliases:
             results[k] = HostBuffer(None, device, results[k].copied_view(), results[k].kind)
+        for k in lodgers:
+            results[k] = results[k].detached()
         return results
 
     def _call_with_effects(self, buffers: Sequence[HostBuffer]) -> list[HostBuffer]:
@@ -172,6 +181,39 @@ class CpuExecutable(Executable):
             elif low < high:
                 taken.append((low, high))
         return tuple(found)
+
+
+_WASTE = 4096
+"""Bytes that an array may keep alive beside its own."""
+
+_LOOKS = 8
+"""Calls in which a program with branches is looked at, which may differ from one to the next."""
+
+_SHARE = 8
+"""Copied out of an allocation is at most one part in so many."""
+
+
+def find_lodgers(results: Sequence[HostBuffer], aliases: Sequence[int]) -> tuple[int, ...]:
+    """The small results in large allocations, which they would keep alive for as long as they live.
+
+    IREE makes one allocation for all results of a call and for what a loop carries. Copies are made
+    of the smallest arrays in it, so few that they cost little beside the call. `aliases` are the
+    results that are copied anyway.
+    """
+    groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for k, result in enumerate(results):
+        allocation = None if k in aliases else result.allocation()
+        if allocation is not None and allocation[1] - result.nbytes > _WASTE:
+            groups.setdefault(allocation, []).append((result.nbytes, k))
+    found = []
+    for (_, size), members in groups.items():
+        room = size // _SHARE
+        for nbytes, k in sorted(members):
+            room -= nbytes
+            if room < 0:
+                break
+            found.append(k)
+    return tuple(found)
 
 
 def _check_results(results: Sequence[HostBuffer]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,18 @@ def is_mapping(owner: object) -> bool:
     if isinstance(owner, memoryview):
         owner = owner.obj
     return hal is not None and isinstance(owner, hal.Mapping)
+
+
+_PLACE = re.compile(r"\(at offset (\d+) into (\d+)\)")
+
+
+def place(view: Any) -> tuple[int, int] | None:
+    """Where a buffer view begins in the allocation that holds it, and that one's size, in bytes.
+
+    IREE's Python bindings tell it in words only; None where they do not.
+    """
+    found = _PLACE.search(repr(view))
+    return None if found is None else (int(found[1]), int(found[2]))
 
 
 Shape = tuple[int, ...]

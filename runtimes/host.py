@@ -237,6 +237,26 @@ class HostBuffer(Buffer):
         """A view of a copy of the values in memory of IREE's own."""
         return hal.start().copied(self.host_view())
 
+    def detached(self) -> HostBuffer:
+        """A buffer with a copy of the values in memory of its own."""
+        shape, dtype = kind = self.kind
+        if self.nbytes <= _SMALL_BYTES:
+            copy = np.empty(shape, dtype)
+            if copy.size:
+                copy[...] = np.ndarray(shape, dtype, self.hal_view().map())
+            return HostBuffer(copy, self.device, None, kind)
+        return HostBuffer(None, self.device, self.copied_view(), self.kind)
+
+    def allocation(self) -> tuple[int, int] | None:
+        """Address and bytes of the allocation of IREE's that the memory is a part of.
+
+        None where it is an allocation of its own, or none of IREE's.
+        """
+        place = None if self.view is None else hal.place(self.view)
+        if place is None or place[1] <= self.nbytes:
+            return None
+        return self.memory_span()[0] - place[0], place[1]
+
     def memory_span(self) -> tuple[int, int]:
         span = self._span
         if span is None:

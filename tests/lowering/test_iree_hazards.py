@@ -1019,7 +1019,7 @@ def test_a_barrier_guards_the_complex_constant() -> None:
 # Three arrays carried by a loop, of which two begin in one allocation. What they are given at the
 # end of a step comes from behind barriers, as in loops of `lax` it may.
 _CARRIED = ", ".join(["tensor<i32>", *[VECTOR] * 3])
-_LOSING_LOOP = function(
+LOSING_LOOP = function(
     "f",
     f"%x: {VECTOR}",
     ", ".join([VECTOR] * 3),
@@ -1052,7 +1052,7 @@ _LOSING_LOOP = function(
 
 
 def test_a_reference_that_a_branch_passes_twice_is_lost() -> None:
-    module, diagnostics = compile_with(_LOSING_LOOP, FAST)
+    module, diagnostics = compile_with(LOSING_LOOP, FAST)
     assert module is not None, diagnostics
     call = Call("f", [RAMP])
     _, (found,) = run(module, [call])
