@@ -100,8 +100,8 @@ def test_shardings_are_told(capsys: Any) -> None:
     assert seen == [place, place]
     xpr.make_jaxpr(lambda x: (debug.inspect_array_sharding(x, callback=seen.append), x)[1])(x)
     assert seen[2:] == [SingleDeviceSharding(xpr.devices()[0])]
-    debug.visualize_array_sharding(x)
-    debug.visualize_sharding((3,), place, min_width=4)
+    debug.visualize_array_sharding(x, scale=0.1)
+    debug.visualize_sharding((3,), place)
     box = ["┌───────┐", "│ CPU 0 │", "└───────┘"]
     assert capsys.readouterr().out.splitlines() == box * 2
     with pytest.raises(ValueError, match="shapes with 1 and 2 dimensions"):

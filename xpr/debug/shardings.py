@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.errors import shown
 from xpr.core.trace import Tracer, get_aval
+from xpr.debug import drawing
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import default_device
 from xpr.sharding import Sharding, SingleDeviceSharding
+from xpr.sharding.context import concrete_mesh
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
     """Calls `callback` with the sharding of an array.
 
-    For a traced value it is called while the program is traced, with the sharding of uncommitted
-    work: programs run on one device.
+    For a traced value it is called while the program is traced, with the sharding that the value's
+    type shows, or that of uncommitted work.
 
     >>> import xpr, xpr.numpy as jnp
     >>> x = xpr.device_put(jnp.ones(2), xpr.devices("cpu")[0])
@@ -31,18 +34,32 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
     if isinstance(value, ArrayImpl):
         callback(value.sharding)
     else:
-        get_aval(value)  # TypeError for what is no array
+        _inspect_traced(value, callback)
+
+
+def _inspect_traced(value: Any, callback: Callable[[Sharding], None]) -> None:
+    """Tells what is known of a value while it is traced.
+
+    What the partitioner decides along Auto axes is known only when the program is compiled.
+    """
+    sharding = get_aval(value).sharding  # TypeError for what is no array
+    if sharding is None:
         callback(SingleDeviceSharding(default_device()))
+        return
+    mesh = concrete_mesh()
+    known = not mesh.empty and mesh.abstract_mesh is sharding.mesh
+    callback(sharding.update(mesh=mesh) if known else sharding)
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
     """Draws how an array of rank 1 or 2 is spread over devices; options as `visualize_sharding`.
 
     >>> import xpr, xpr.numpy as jnp
-    >>> x = xpr.device_put(jnp.ones((4, 4)), xpr.devices("cpu")[0])
-    >>> xpr.debug.visualize_array_sharding(x)
+    >>> x = xpr.device_put(jnp.ones((2, 2)), xpr.devices("cpu")[0])
+    >>> xpr.debug.visualize_array_sharding(x, scale=0.3)
     ┌───────┐
     │ CPU 0 │
+    │       │
     └───────┘
     """
     inspect_array_sharding(
@@ -58,11 +75,13 @@ def visualize_sharding(
     scale: float = 1.0,
     min_width: int = 9,
     max_width: int = 80,
-    color_map: Any = None,
+    color_map: drawing.ColorMap | None = None,
 ) -> None:
     """Draws how an array of that shape is spread over devices.
 
-    Raises ValueError for ranks other than 1 and 2, NotImplementedError for several devices.
+    Each part has the platform and the numbers of the devices that hold it. On a terminal with
+    colours each part has one, if `rich` is installed; `color_map(i)` is that of the part of number
+    `i`, as red, green and blue from 0 to 1. Raises ValueError for ranks other than 1 and 2.
 
     >>> import xpr
     >>> place = xpr.sharding.SingleDeviceSharding(xpr.devices("cpu")[0])
@@ -71,17 +90,44 @@ def visualize_sharding(
     │   CPU 0   │
     └───────────┘
     """
-    del use_color, scale, color_map  # the one device needs no colour, and as much room as its name
-    if len(shape) not in (1, 2):
-        raise ValueError(
-            f"`visualize_sharding` only works for shapes with 1 and 2 dimensions, got {shape}"
-        )
-    devices = sorted(sharding.device_set, key=lambda d: d.id)
-    if len(devices) != 1:
-        raise NotImplementedError(
-            f"visualize_sharding draws shardings of one device, got {len(devices)} devices"
-        )
-    name = f"{devices[0].platform.upper()} {devices[0].id}"
-    width = min(max(min_width - 2, len(name) + 2), max(max_width - 2, len(name)))
-    lines = (f"┌{'─' * width}┐", f"│{name.center(width)}│", f"└{'─' * width}┘")
-    sys.stdout.write("\n".join(lines) + "\n")
+    grid = drawing.grid_of("visualize_sharding", shape, sharding)
+    console = _color_console(max_width) if use_color else None
+    cells = drawing.cells_of(grid, len(shape), scale, min_width, max_width, console is None)
+    if console is None:
+        sys.stdout.write(drawing.with_lines(grid, cells) + "\n")
+    else:
+        for text, style in drawing.in_color(grid, cells, drawing.colors_of(grid, color_map)):
+            console.print(text, style=style, end="", highlight=False)
+
+
+def _color_console(width: int) -> Any:
+    """A console of `rich` with colours, or None where there is none."""
+    try:
+        rich = importlib.import_module("rich.console")  # optional, and slow to load
+    except ImportError:
+        return None
+    console = rich.Console(width=width)
+    return None if console.color_system is None else console
+
+
+def draw_sharding(
+    shape: Sequence[int], sharding: Sharding, ax: Any = None, *, color_map: Any = None
+) -> Any:
+    """Plots how an array of that shape is spread over devices, and returns the axes.
+
+    `ax` are axes of matplotlib, or None for new ones; `color_map` is as in `visualize_sharding`
+    (a colour map of matplotlib is one). Raises ValueError for ranks other than 1 and 2,
+    ImportError without matplotlib.
+    """
+    grid = drawing.grid_of("draw_sharding", shape, sharding)
+    return drawing.plot(grid, len(shape), ax, color_map)
+
+
+def draw_array_sharding(arr: Any, ax: Any = None, *, color_map: Any = None) -> Any:
+    """Plots how an array of rank 1 or 2 is spread over devices; as `draw_sharding`."""
+    found: list[Any] = []
+    inspect_array_sharding(
+        arr,
+        callback=lambda s: found.append(draw_sharding(arr.shape, s, ax, color_map=color_map)),
+    )
+    return found[0]
