@@ -20,6 +20,7 @@ WITHOUT_ROWS = (
     "while_loop",
     "linear_solve",
     "callback",
+    "shard_map",
 )
 
 

@@ -44,7 +44,6 @@ OTHER_PARAMETERS: dict[str, str] = {
     "jax.numpy.set_printoptions": "NumPy's own parameters, by name",
     "jax.numpy.linalg.matmul": _WIDER,
     "jax.numpy.linalg.tensordot": _WIDER,
-    "jax.lax.all_gather": "`to` is about values that vary over devices, of which there is one",
     "jax.lax.cond": "takes both of JAX's orders of arguments, so they have no names of their own",
     "jax.lax.random_gamma_grad": "parameters that JAX leaves without names have names",
 }

@@ -20,12 +20,22 @@ def _unresolved(primitive: Primitive) -> LoweringRule:
 
 for _primitive in (
     p.psum_p,
+    p.psum_invariant_p,
     p.pmax_p,
     p.pmin_p,
     p.axis_index_p,
     p.all_gather_p,
+    p.all_gather_invariant_p,
     p.reduce_scatter_p,
     p.all_to_all_p,
     p.ppermute_p,
 ):
     register(_primitive, _unresolved(_primitive))
+
+
+def _pvary(ctx: LoweringContext, x: Value, **_: Any) -> Value:
+    del ctx
+    return x
+
+
+register(p.pvary_p, _pvary)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,62 @@ Shape = tuple[int, ...]
 
 _interned: dict[tuple[Any, ...], ShapedArray] = {}
 _MAX_INTERNED = 1 << 16
+_NOWHERE: frozenset[str] = frozenset()
+
+
+class ManualAxisType:
+    """How a value of a `shard_map` body behaves along the manual mesh axes.
+
+    It differs from device to device along `varying` axes; along `unreduced` ones it is a part of a
+    sum. Raises ValueError for an axis that is varying and also unreduced or reduced.
+
+    >>> ManualAxisType(varying={"x"}).varying
+    frozenset({'x'})
+    """
+
+    __slots__ = ("reduced", "unreduced", "varying")
+
+    def __init__(
+        self,
+        *,
+        varying: Iterable[Any] = frozenset(),
+        unreduced: Iterable[Any] = frozenset(),
+        reduced: Iterable[Any] = frozenset(),
+    ) -> None:
+        for name, axes in (("varying", varying), ("unreduced", unreduced), ("reduced", reduced)):
+            if not isinstance(axes, (set, frozenset)):
+                raise TypeError(f"ManualAxisType: {name} must be a set, got {axes!r}")
+        self.varying = frozenset(varying)
+        self.unreduced = frozenset(unreduced)
+        self.reduced = frozenset(reduced)
+        for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)):
+            if self.varying & axes:
+                raise ValueError(
+                    f"varying and {name} cannot have common mesh axes. Got "
+                    f"varying={set(self.varying)} and {name}={set(axes)}"
+                )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ManualAxisType) and (
+            (self.varying, self.unreduced, self.reduced)
+            == (other.varying, other.unreduced, other.reduced)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.varying, self.unreduced, self.reduced))
+
+    def __repr__(self) -> str:
+        return (
+            f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
+            f"reduced={self.reduced})"
+        )
 
 
 class ShapedArray:
     """Shape, dtype and weak type of an array (and the sharding it carries, if any).
+
+    `vma` holds the manual axes along which the value varies; only values inside the body of a
+    `shard_map` have any (see `xpr.core.manual`).
 
     Equal avals are nearly always the same object, which makes them cheap dictionary keys.
 
@@ -24,19 +77,25 @@ class ShapedArray:
     ShapedArray(float32[3,4])
     """
 
-    __slots__ = ("_hash", "dtype", "shape", "sharding", "size", "weak_type")
+    __slots__ = ("_hash", "dtype", "shape", "sharding", "size", "vma", "weak_type")
 
     shape: Shape
     dtype: np.dtype[Any]
     weak_type: bool
     sharding: Any
+    vma: frozenset[str]
     size: int
     _hash: int
 
     def __new__(
-        cls, shape: Shape, dtype: Any, weak_type: bool = False, sharding: Any = None
+        cls,
+        shape: Shape,
+        dtype: Any,
+        weak_type: bool = False,
+        sharding: Any = None,
+        vma: frozenset[str] = _NOWHERE,
     ) -> ShapedArray:
-        key = (shape, dtype, weak_type, sharding)
+        key = (shape, dtype, weak_type, sharding, vma)
         found = _interned.get(key)
         if found is not None:
             return found
@@ -46,18 +105,20 @@ class ShapedArray:
         set_(self, "dtype", dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
         set_(self, "weak_type", bool(weak_type))
         set_(self, "sharding", sharding)
+        set_(self, "vma", vma)
         set_(self, "size", math.prod(self.shape))
-        set_(self, "_hash", hash((self.shape, self.dtype, self.weak_type, sharding)))
+        key = (self.shape, self.dtype, self.weak_type, sharding, vma)
+        set_(self, "_hash", hash(key))
         if len(_interned) >= _MAX_INTERNED:
             # Equality does not need identity, so forgetting avals is safe and bounds memory.
             _interned.clear()
-        return _interned.setdefault((self.shape, self.dtype, self.weak_type, sharding), self)
+        return _interned.setdefault(key, self)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"ShapedArray is immutable: use update({name}=...)")
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype, self.weak_type, self.sharding)
+        return (self.shape, self.dtype, self.weak_type, self.sharding, self.vma)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (ShapedArray, self.__getnewargs__())
@@ -75,6 +136,7 @@ class ShapedArray:
             and self.dtype == other.dtype
             and self.weak_type == other.weak_type
             and self.sharding == other.sharding
+            and self.vma == other.vma
         )
 
     @property
@@ -82,16 +144,22 @@ class ShapedArray:
         return len(self.shape)
 
     @property
+    def mat(self) -> ManualAxisType:
+        """Along which manual axes the value varies, under JAX's name."""
+        return ManualAxisType(varying=self.vma)
+
+    @property
     def nbytes(self) -> int:
         return self.size * self.dtype.itemsize
 
     def update(self, **changes: Any) -> ShapedArray:
-        """A copy with some of shape, dtype, weak_type and sharding replaced."""
+        """A copy with some of shape, dtype, weak_type, sharding and vma replaced."""
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
             "weak_type": self.weak_type,
             "sharding": self.sharding,
+            "vma": self.vma,
         }
         return ShapedArray(**(fields | changes))
 
@@ -111,20 +179,23 @@ class ShapedArray:
         return f"ShapedArray({self.dtype.name}{self._extent()}{weak})"
 
     def _extent(self) -> str:
-        """The sizes in brackets, each with the mesh axes that it is sharded over: `[8@x,16]`."""
+        """The sizes in brackets, each with the mesh axes that it is sharded over: `[8@x,16]`.
+
+        Manual axes along which the value varies follow: `[8]{V:x}`."""
         if self.sharding is None:
-            return f"[{','.join(map(str, self.shape))}]"
-        spec = self.sharding.spec
-        entries = [*spec.partitions, *(None,) * (self.ndim - len(spec.partitions))]
-        sizes = [
-            _sharded_size(size, entry) for size, entry in zip(self.shape, entries, strict=True)
+            sets = [("V", self.vma)]
+            sizes = [str(size) for size in self.shape]
+        else:
+            spec = self.sharding.spec
+            sets = [("V", self.vma), ("U", spec.unreduced), ("R", spec.reduced)]
+            entries = [*spec.partitions, *(None,) * (self.ndim - len(spec.partitions))]
+            sizes = [
+                _sharded_size(size, entry) for size, entry in zip(self.shape, entries, strict=True)
+            ]
+        shown = [
+            f"{letter}:{_axes_text(tuple(sorted(axes, key=str)))}" for letter, axes in sets if axes
         ]
-        sets = [
-            f"{letter}:{_axes_text(tuple(sorted(axes, key=str)))}"
-            for letter, axes in (("U", spec.unreduced), ("R", spec.reduced))
-            if axes
-        ]
-        return f"[{','.join(sizes)}]" + (f"{{{', '.join(sets)}}}" if sets else "")
+        return f"[{','.join(sizes)}]" + (f"{{{', '.join(shown)}}}" if shown else "")
 
 
 def _sharded_size(size: int, axes: Any) -> str:

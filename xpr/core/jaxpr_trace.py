@@ -23,6 +23,8 @@ from xpr.core.jaxpr import (
     effects_of,
     joined_effects,
 )
+from xpr.core.manual import result_types, varying_alike
+from xpr.core.primitive import get_primitive
 from xpr.core.source_info import SourceInfo
 from xpr.core.source_info import current as current_source
 from xpr.core.trace import (
@@ -104,6 +106,9 @@ class JaxprTrace(Trace):
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        manual = context.manual_axes
+        if manual:
+            args = varying_alike(primitive, args, self._vary)
         invars = []
         for a in args:
             if type(a) is JaxprTracer and a._trace is self:
@@ -119,6 +124,8 @@ class JaxprTrace(Trace):
         else:
             if params and (params.get("out_sharding") or params.get("sharding")):
                 found = _with_shardings(primitive, avals, params, found)
+        if manual:
+            found = result_types(primitive, avals, found, params)
         source = context.source or current_source(context.name_stack)
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in found]
@@ -128,6 +135,9 @@ class JaxprTrace(Trace):
         var = Var(found)
         self.eqns.append(JaxprEqn(invars, [var], primitive, params, source))
         return JaxprTracer(self, found, var, source)
+
+    def _vary(self, x: Any, axes: tuple[str, ...]) -> Any:
+        return self.process_primitive(get_primitive("pvary"), [x], {"axes": axes})
 
     def process_custom_jvp_call(
         self,

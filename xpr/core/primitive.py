@@ -82,6 +82,7 @@ class Primitive:
         "pp_params",
         "reference",
         "transpose",
+        "vma",
     )
 
     def __init__(self, name: str, family: str, multiple_results: bool = False) -> None:
@@ -95,6 +96,7 @@ class Primitive:
         self.batch: Rule | Absent = _no_rule(name, "batch")
         self.axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None
         self.effects: Callable[[dict[str, Any]], Effects] | None = None
+        self.vma: Rule | None = None
         self.linearize: Rule | None = None
         self.partial_eval: Rule | None = None
         self.eager = "reference"
@@ -155,6 +157,7 @@ def define(
     partial_eval: Rule | None = None,
     axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None,
     effects: Callable[[dict[str, Any]], Effects] | None = None,
+    vma: Rule | None = None,
     kind: type[Primitive] = Primitive,
 ) -> Primitive:
     """Makes the primitive `name` with all its rules and registers it.
@@ -167,8 +170,9 @@ def define(
     runs on several devices, which its parameters name. `jvp` and `batch` may be
     marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.
     `axis_names` says which named axes the parameters of a collective name, `effects` what the
-    operation does beside computing (by default what the programs inside it do). `kind` is the class
-    of the primitive, for those whose `bind` is special.
+    operation does beside computing (by default what the programs inside it do). `vma` says along
+    which manual axes the results vary, see `xpr.core.manual`. `kind` is the class of the primitive,
+    for those whose `bind` is special.
     """
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
@@ -183,7 +187,7 @@ def define(
     primitive.transpose = transpose
     primitive.batch = batch.rule_for(primitive) if isinstance(batch, DerivedRule) else batch
     primitive.linearize, primitive.partial_eval = linearize, partial_eval
-    primitive.axis_names, primitive.effects = axis_names, effects
+    primitive.axis_names, primitive.effects, primitive.vma = axis_names, effects, vma
     primitive.eager, primitive.pp_params, primitive.dce_rule = eager, pp_params, dce
     registry[name] = primitive
     return primitive

@@ -103,12 +103,14 @@ class outside_programs:
     __slots__ = ("_old",)
 
     def __enter__(self) -> None:
-        self._old = context.trace, context.source, context.axis_env, context.name_stack
-        context.trace, context.source = context.eager, None
-        context.axis_env, context.name_stack = (), ""
+        c = context
+        self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes
+        c.trace, c.source = c.eager, None
+        c.axis_env, c.name_stack, c.manual_axes = (), "", ()
 
     def __exit__(self, *_: object) -> None:
-        context.trace, context.source, context.axis_env, context.name_stack = self._old
+        c = context
+        c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes = self._old
 
 
 def is_eager() -> bool:

@@ -25,19 +25,30 @@ Dim = int | None
 
 
 class BatchAxis:
-    """The axis that a function is mapped over: its size, and its name if it has one."""
+    """The axis that a function is mapped over: its size, and its name if it has one.
 
-    __slots__ = ("name", "size")
+    `spmd_names` are the axes of a mesh over which it is to be cut, see `vmap`.
+    """
 
-    def __init__(self, size: int, name: Hashable = None) -> None:
+    __slots__ = ("name", "size", "spmd_names")
+
+    def __init__(
+        self, size: int, name: Hashable = None, spmd_names: tuple[Hashable, ...] = ()
+    ) -> None:
         self.size = size
         self.name = name
+        self.spmd_names = spmd_names
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, BatchAxis) and self.size == other.size and self.name == other.name
+        return (
+            isinstance(other, BatchAxis)
+            and self.size == other.size
+            and self.name == other.name
+            and self.spmd_names == other.spmd_names
+        )
 
     def __hash__(self) -> int:
-        return hash((self.size, self.name))
+        return hash((self.size, self.name, self.spmd_names))
 
     def __repr__(self) -> str:
         return f"BatchAxis(size={self.size}, name={self.name!r})"
@@ -65,7 +76,9 @@ def without_axis(aval: ShapedArray, dim: Dim) -> ShapedArray:
     if dim is None:
         return aval
     shape = aval.shape
-    return ShapedArray((*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type)
+    return ShapedArray(
+        (*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type, None, aval.vma
+    )
 
 
 def with_axis(aval: ShapedArray, dim: Dim, size: int) -> ShapedArray:
@@ -73,7 +86,9 @@ def with_axis(aval: ShapedArray, dim: Dim, size: int) -> ShapedArray:
     if dim is None:
         return aval
     shape = aval.shape
-    return ShapedArray((*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type)
+    return ShapedArray(
+        (*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, None, aval.vma
+    )
 
 
 class BatchTracer(Tracer):

@@ -13,7 +13,8 @@ from typing import Any
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.jaxpr_trace import trace_to_jaxpr
-from xpr.core.primitive import Absent, Primitive
+from xpr.core.manual import varying_alike
+from xpr.core.primitive import Absent, Primitive, get_primitive
 from xpr.core.trace import Trace, Tracer, check_leaks, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
@@ -86,12 +87,19 @@ class JVPTrace(Trace):
         if not self.has_tangent(args):
             with set_current_trace(self.parent):
                 return primitive.bind(*args, **params)
+        if context.manual_axes:
+            # Here, and not only where equations are recorded: what makes an operand vary has a
+            # derivative, too.
+            args = varying_alike(primitive, args, self._vary)
         primals, tangents = split_pairs(self.pair(x) for x in args)
         with set_current_trace(self.rules):
             out, tangent = self.apply_rule(primitive, primals, tangents, params)
         if primitive.multiple_results:
             return [self.wrap(p, t) for p, t in zip(out, tangent, strict=True)]
         return self.wrap(out, tangent)
+
+    def _vary(self, x: Any, axes: tuple[str, ...]) -> Any:
+        return self.process_primitive(get_primitive("pvary"), [x], {"axes": axes})
 
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]

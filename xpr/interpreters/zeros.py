@@ -13,6 +13,8 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.context import context
+from xpr.core.manual import in_order
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval, is_valid_value
 
@@ -71,11 +73,13 @@ def full(aval: ShapedArray, value: float) -> Any:
     # A Python number is weakly typed, but its dtype is the default one of its kind.
     if aval.weak_type and get_aval(scalar.item()).dtype == aval.dtype:
         scalar = scalar.item()
-    if not aval.shape:
-        return scalar
-    return get_primitive("broadcast_in_dim").bind(
-        scalar, shape=aval.shape, broadcast_dimensions=(), sharding=None
-    )
+    if aval.shape:
+        scalar = get_primitive("broadcast_in_dim").bind(
+            scalar, shape=aval.shape, broadcast_dimensions=(), sharding=None
+        )
+    if aval.vma and context.manual_axes:
+        return get_primitive("pvary").bind(scalar, axes=in_order(aval.vma))
+    return scalar
 
 
 def instantiate(x: Any) -> Any:

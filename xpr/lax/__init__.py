@@ -48,6 +48,7 @@ from xpr.primitives.collectives import all_gather as all_gather
 from xpr.primitives.collectives import all_to_all as all_to_all
 from xpr.primitives.collectives import axis_index as axis_index
 from xpr.primitives.collectives import axis_size as axis_size
+from xpr.primitives.collectives import pcast as pcast
 from xpr.primitives.collectives import pmax as pmax
 from xpr.primitives.collectives import pmean as pmean
 from xpr.primitives.collectives import pmin as pmin

@@ -84,7 +84,7 @@ def with_consts(programs: Sequence[Program]) -> tuple[list[ClosedJaxpr], list[An
 
 def short(aval: ShapedArray) -> str:
     """A type as messages show it."""
-    return f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
+    return str(aval.strip_weak_type())
 
 
 def argument_name(fun: Callable[..., Any], position: int, default: str) -> str:
@@ -102,7 +102,17 @@ def difference(found: ShapedArray, wanted: ShapedArray) -> str | None:
         return "so the dtypes do not match"
     if found.shape != wanted.shape:
         return "so the shapes do not match"
+    if found.vma != wanted.vma:
+        return "so the manual axis types do not match"
     return None
+
+
+def cast_hint(wanted: ShapedArray, found: ShapedArray, place: str) -> str:
+    """How a value at `place` could be made to vary as `found` does; empty if that is no matter."""
+    axes = tuple(sorted(found.vma - wanted.vma))
+    if not axes:
+        return ""
+    return f"This might be fixed by applying `xpr.lax.pcast(..., {axes}, to='varying')` to {place}."
 
 
 def check_carry(
@@ -133,6 +143,11 @@ def check_carry(
                 f"The input carry {where} has type {short(a)} but the corresponding output carry "
                 f"component has type {short(b)}, {why}."
             )
+            hint = cast_hint(
+                a, b, f"the initial carry value corresponding to the input carry {where}"
+            )
+            if hint:
+                lines.append("\n" + hint)
     if lines:
         raise TypeError(
             f"{what} function carry input and carry output must have equal types, but they "

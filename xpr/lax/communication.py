@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
-from xpr.primitives._named_axes import Names, refuse_groups, size_of
+from xpr.primitives._named_axes import Names, size_of
 from xpr.primitives.collectives import all_gather, axis_index
 from xpr.primitives.creation import iota
 from xpr.primitives.gather import index_take
@@ -77,7 +77,10 @@ def ragged_all_to_all(
     Array([[3, 4, 0],
            [0, 1, 0]], dtype=int32)
     """
-    refuse_groups("ragged_all_to_all", axis_index_groups)
+    if axis_index_groups is not None:
+        raise NotImplementedError(
+            "ragged_all_to_all: axis_index_groups is not supported; all places take part"
+        )
     size = size_of(axis_name, "ragged_all_to_all")
     numbers = {
         "input_offsets": input_offsets,

@@ -14,7 +14,15 @@ from xpr.core.errors import shown
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch.placement import default_device
-from xpr.lax._flat import Program, as_arrays, difference, short, trace_program, with_consts
+from xpr.lax._flat import (
+    Program,
+    as_arrays,
+    cast_hint,
+    difference,
+    short,
+    trace_program,
+    with_consts,
+)
 from xpr.primitives import _ops as ops
 from xpr.primitives.cond import cond_p
 from xpr.transforms.signature import name_of, source_of
@@ -194,6 +202,10 @@ def _check_same_results(
                 f"The output of {names[0]}{' at path ' + where if where else ''} has type "
                 f"{short(a)} but the corresponding output of {names[1]} has type {short(b)}, {why}."
             )
+            for one_type, other_type, name in ((a, b, names[0]), (b, a, names[1])):
+                hint = cast_hint(one_type, other_type, f"the output of {name}")
+                if hint:
+                    lines.append("\n" + hint)
     if lines:
         raise TypeError(
             f"{what} branches must have equal output types but they differ.\n\n{places}\n\n"

@@ -109,7 +109,7 @@ def _pair_of_trees(program: Program) -> tuple[Any, Any]:
 
 
 def _slice_aval(aval: ShapedArray) -> ShapedArray:
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, None, aval.vma)
 
 
 def _length(leaves: Sequence[Any], length: int | None) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 from xpr.core.aval import ShapedArray, same_type
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, eval_closed
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.manual import of_programs
 from xpr.core.primitive import NotLinear, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
@@ -145,6 +146,7 @@ linear_call_p = define(
     multiple_results=True,
     eager="inline",
     pp_params=lambda params: {"call_jaxpr": params["call_jaxpr"], "num_res": params["num_res"]},
+    vma=of_programs,
 )
 
 
@@ -229,4 +231,5 @@ remat_opt_p = define(
     multiple_results=True,
     eager="inline",
     dce=_remat_opt_dce,
+    vma=of_programs,
 )

@@ -8,9 +8,11 @@ from typing import Any
 
 from xpr.core.context import context
 from xpr.core.trace import get_aval
+from xpr.interpreters.batching import BatchAxis
 from xpr.primitives import _ops as ops
 
 Names = Hashable | tuple[Hashable, ...]
+Groups = tuple[tuple[int, ...], ...] | None
 
 
 def as_names(axis_name: Names) -> tuple[Hashable, ...]:
@@ -33,9 +35,48 @@ def total_size(axis_name: Names, what: str) -> int:
     return math.prod(size_of(name, what) for name in as_names(axis_name))
 
 
+def groups_of(what: str, axis_name: Names, groups: Any, equal: bool = False) -> Groups:
+    """The groups of places among which a collective works, checked; None for one of all.
+
+    Every place of the axis is in one group; with `equal`, all groups have one size.
+    """
+    if groups is None:
+        return None
+    found = tuple(tuple(int(i) for i in group) for group in groups)
+    size = total_size(axis_name, what)
+    if sorted(i for group in found for i in group) != list(range(size)):
+        raise ValueError(
+            f"{what}: axis_index_groups must cover all indices exactly once, which are 0 to "
+            f"{size - 1} along {axis_name!r}, got {groups}"
+        )
+    if equal and len({len(group) for group in found}) > 1:
+        raise ValueError(
+            f"{what}: axis_index_groups must have groups of one size, got sizes "
+            f"{[len(group) for group in found]}"
+        )
+    return found
+
+
+def group_size(what: str, axis_name: Names, groups: Groups) -> int:
+    """How many take part together (groups of one size)."""
+    return total_size(axis_name, what) if groups is None else len(groups[0])
+
+
 def refuse_groups(what: str, groups: Any) -> None:
     if groups is not None:
         raise NotImplementedError(f"{what}: axis_index_groups is not supported under vmap")
+
+
+def split_names(axis: BatchAxis, names: tuple[Hashable, ...], what: str) -> bool:
+    """Whether the batch axis is the one named; NotImplementedError if it is one of several."""
+    if axis.name not in names or axis.name is None:
+        return False
+    if len(names) > 1:
+        raise NotImplementedError(
+            f"{what} over several axes {names}, of which vmap maps {axis.name!r}, is not "
+            "supported: name one axis"
+        )
+    return True
 
 
 def merged(x: Any, axis: int) -> Any:

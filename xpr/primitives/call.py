@@ -8,6 +8,7 @@ from typing import Any
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
 from xpr.core.jaxpr_trace import JaxprTrace
+from xpr.core.manual import of_programs
 from xpr.core.primitive import define
 from xpr.core.trace import set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
@@ -144,4 +145,5 @@ jit_p = define(
     partial_eval=_jit_partial_eval,
     transpose=_jit_transpose,
     batch=_jit_batch,
+    vma=of_programs,
 )

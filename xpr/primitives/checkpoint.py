@@ -24,6 +24,7 @@ from xpr.core.jaxpr import (
     eval_closed,
 )
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
+from xpr.core.manual import of_programs
 from xpr.core.primitive import define
 from xpr.core.trace import set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
@@ -220,4 +221,5 @@ remat_p = define(
     multiple_results=True,
     eager="inline",
     dce=_dce,
+    vma=of_programs,
 )

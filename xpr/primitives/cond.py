@@ -11,6 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, dce_jaxpr, eval_closed
 from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.manual import of_programs, with_vma
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
@@ -34,6 +35,11 @@ def _abstract(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> li
                 f"cond: operand {i} should be {want.str_short()}, got {found.str_short()}"
             )
     return list(branches[0].out_avals)
+
+
+def _vma(avals: Sequence[ShapedArray], found: Any, params: dict[str, Any]) -> list[ShapedArray]:
+    """Devices that choose different branches have different results."""
+    return [with_vma(a, a.vma | avals[0].vma) for a in of_programs(avals[1:], found, params)]
 
 
 def _reference(
@@ -300,4 +306,5 @@ cond_p = define(
     multiple_results=True,
     eager="inline",
     dce=_dce,
+    vma=_vma,
 )

@@ -13,6 +13,7 @@ from typing import Any
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
+from xpr.core.manual import of_programs
 from xpr.core.primitive import NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import (
@@ -94,6 +95,7 @@ custom_jvp_call_p = define(
         "symbolic_zeros": params["symbolic_zeros"],
     },
     kind=CustomJVPCall,
+    vma=of_programs,
 )
 
 
@@ -239,6 +241,7 @@ custom_vjp_call_p = define(
         "symbolic_zeros": params["symbolic_zeros"],
     },
     kind=CustomVJPCall,
+    vma=of_programs,
 )
 
 
@@ -287,6 +290,7 @@ custom_lin_p = define(
     transpose=_lin_transpose,
     batch=_refuse_forward_mode,
     multiple_results=True,
+    vma=lambda avals, found, params: list(found),
 )
 
 
@@ -343,6 +347,7 @@ custom_vmap_call_p = define(
     eager="inline",
     linearize=_inline_linearize,
     partial_eval=_inline,
+    vma=of_programs,
 )
 
 

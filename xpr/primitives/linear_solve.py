@@ -12,6 +12,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.manual import of_operands
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr
@@ -148,4 +149,5 @@ linear_solve_p = define(
     batch=_batch,
     multiple_results=True,
     eager="inline",
+    vma=of_operands,
 )

@@ -20,6 +20,7 @@ from xpr.core.jaxpr import (
     eval_closed,
 )
 from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.manual import of_programs
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr, move_axis
@@ -46,11 +47,11 @@ Params = dict[str, Any]
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     """The type of `length` slices of type `aval`."""
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type)
+    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type, None, aval.vma)
 
 
 def _slice_of(aval: ShapedArray) -> ShapedArray:
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type)
+    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, None, aval.vma)
 
 
 def _abstract(
@@ -418,4 +419,5 @@ scan_p = define(
     eager="compile",
     pp_params=_printed,
     dce=_dce,
+    vma=of_programs,
 )

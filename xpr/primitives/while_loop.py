@@ -11,6 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.manual import of_programs, with_vma
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
@@ -39,6 +40,12 @@ def _abstract(
                 f"while: carried value {i} should be {want.str_short()}, got {found.str_short()}"
             )
     return list(body_jaxpr.out_avals)
+
+
+def _vma(avals: Sequence[ShapedArray], found: Any, params: Params) -> list[ShapedArray]:
+    """Devices that repeat the body a different number of times have different results."""
+    turns = params["cond_jaxpr"].out_avals[0].vma
+    return [with_vma(a, a.vma | turns) for a in of_programs(avals, found, params)]
 
 
 def _reference(
@@ -279,4 +286,5 @@ while_p = define(
     batch=_batch,
     multiple_results=True,
     eager="compile",
+    vma=_vma,
 )

@@ -9,13 +9,14 @@ import threading
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import ContextDecorator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
 
+from xpr.core.aval import ManualAxisType as ManualAxisType
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import entered
@@ -51,54 +52,6 @@ class AbstractDevice:
 
     def __repr__(self) -> str:
         return f"AbstractDevice({self.fields()})"
-
-
-class ManualAxisType:
-    """How a value of a `shard_map` body behaves along the manual mesh axes.
-
-    It differs from device to device along `varying` axes; along `unreduced` ones it is a part of a
-    sum. Raises ValueError for an axis that is varying and also unreduced or reduced.
-
-    >>> ManualAxisType(varying={"x"}).varying
-    frozenset({'x'})
-    """
-
-    __slots__ = ("reduced", "unreduced", "varying")
-
-    def __init__(
-        self,
-        *,
-        varying: Iterable[Any] = frozenset(),
-        unreduced: Iterable[Any] = frozenset(),
-        reduced: Iterable[Any] = frozenset(),
-    ) -> None:
-        for name, axes in (("varying", varying), ("unreduced", unreduced), ("reduced", reduced)):
-            if not isinstance(axes, (set, frozenset)):
-                raise TypeError(f"ManualAxisType: {name} must be a set, got {axes!r}")
-        self.varying = frozenset(varying)
-        self.unreduced = frozenset(unreduced)
-        self.reduced = frozenset(reduced)
-        for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)):
-            if self.varying & axes:
-                raise ValueError(
-                    f"varying and {name} cannot have common mesh axes. Got "
-                    f"varying={set(self.varying)} and {name}={set(axes)}"
-                )
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, ManualAxisType) and (
-            (self.varying, self.unreduced, self.reduced)
-            == (other.varying, other.unreduced, other.reduced)
-        )
-
-    def __hash__(self) -> int:
-        return hash((self.varying, self.unreduced, self.reduced))
-
-    def __repr__(self) -> str:
-        return (
-            f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
-            f"reduced={self.reduced})"
-        )
 
 
 def checked_axis_types(names: tuple[Any, ...], types: Any, what: str) -> tuple[AxisType, ...]:

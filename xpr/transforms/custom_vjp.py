@@ -283,8 +283,15 @@ class _FlatRules:
         if ct is None or isinstance(ct, SymbolicZero) or is_float0(expected):
             return Zero(expected)
         found = get_aval(ct)
-        if found.shape != expected.shape or found.dtype != expected.dtype:
-            what = "shapes" if found.shape != expected.shape else "dtypes"
+        more = (found.vma - expected.vma).intersection(context.manual_axes)
+        if found.shape != expected.shape or found.dtype != expected.dtype or more:
+            what = (
+                "shapes"
+                if found.shape != expected.shape
+                else "dtypes"
+                if found.dtype != expected.dtype
+                else "manual axis types"
+            )
             raise ValueError(
                 "Custom VJP bwd rule must produce an output with the same type as the args tuple "
                 f"of the primal function, but at output[{index}] the bwd rule of {self.name} "

@@ -417,7 +417,8 @@ class JittedFunction:
             tuple((i, type(v), v) for i, v in parts.static_args.items()),
             tuple((k, type(v), v) for k, v in sorted(parts.static_kwargs.items())),
         )
-        key = ((state.trace_key, context.axis_env), parts.tree, statics, *avals)
+        bound = context.axis_env, context.manual_axes
+        key = ((state.trace_key, bound), parts.tree, statics, *avals)
         traced = self._cache.traced.get(key)
         if traced is None:
             if state.no_tracing:

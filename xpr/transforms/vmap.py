@@ -10,6 +10,7 @@ from xpr import tree_util
 from xpr.core.errors import shown
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import BatchAxis, at_place, batch_flat
+from xpr.primitives._named_axes import as_names
 from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.signature import argument_names, name_of
 from xpr.transforms.tracing import check_callable
@@ -30,7 +31,8 @@ def vmap(
     be a pytree of ints and Nones (a prefix of the argument's). Arguments by keyword are mapped
     along their axis 0. `out_axes` says in the same way where the axis of the results goes.
     `axis_name` names the axis for collectives such as `lax.psum`; `axis_size` gives its size where
-    no argument does.
+    no argument does. `spmd_axis_name` names axes of a mesh: a `shard_map` inside cuts the batch
+    over them.
 
     Raises ValueError when sizes differ, when an axis does not exist, or when `out_axes` is None for
     a result that differs between examples; TypeError for bad axes.
@@ -40,7 +42,7 @@ def vmap(
     Array([3., 3.], dtype=float32)
     """
     check_callable(fun, "vmap")
-    del spmd_axis_name  # named for the sharding of the axis, of which a single device has none
+    spmd_names = () if spmd_axis_name is None else as_names(spmd_axis_name)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     if not (in_axes is None or isinstance(in_axes, (int, tuple))) or isinstance(in_axes, bool):
@@ -70,7 +72,7 @@ def vmap(
             check_leaf(x, "vmap")
         dims = [_checked_axis(d, get_aval(x).shape) for x, d in zip(leaves, dims, strict=True)]
         size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
-        axis = BatchAxis(size, axis_name)
+        axis = BatchAxis(size, axis_name, spmd_names)
         flat = FlatFunction(fun, tree)
         out, found = batch_flat(flat, axis, leaves, dims)
         wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)

@@ -54,10 +54,13 @@ def _all_to_all(operands: Avals, results: Avals, params: Params) -> FactorRule:
 
 FACTORS: Mapping[str, RuleFunction] = {
     "psum": elementwise,
+    "psum_invariant": elementwise,
+    "pvary": elementwise,
     "pmax": elementwise,
     "pmin": elementwise,
     "axis_index": _axis_index,
     "all_gather": _all_gather,
+    "all_gather_invariant": _all_gather,
     "reduce_scatter": _reduce_scatter,
     "all_to_all": _all_to_all,
     "ppermute": elementwise,
