@@ -33,7 +33,7 @@ from xpr.runtimes.collectives.base import (
     described,
 )
 
-_HELP_BYTES = 1 << 19
+_HELP_BYTES = 1 << 20
 """Bytes to be read and written from which it pays to wake another thread."""
 
 

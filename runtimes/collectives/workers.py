@@ -138,9 +138,12 @@ def run_on_each(
     try:
         run.start()
         run.run(last)
+        mine = run.errors[last]
+        if mine is not None and not isinstance(mine, Exception):
+            raise mine
         run.done.acquire()
     except BaseException as error:
-        # An interrupt: `run` keeps all others.
+        # An interrupt: all else stays with the run.
         run.fail(last, error)
         run.done.acquire(timeout=PATIENCE)
         raise
@@ -150,7 +153,7 @@ def run_on_each(
     try:
         raise error
     finally:
-        del error, run  # they would hold this frame, and it the results
+        del error, mine, run  # they would hold this frame, and it the results
 
 
 def _first(errors: Sequence[BaseException | None]) -> BaseException | None:

@@ -18,6 +18,7 @@ from xpr.runtimes.collectives import (
     CollectiveError,
     PeerError,
     perform,
+    perform_for_all,
     run_together,
     taking_part,
 )
@@ -130,6 +131,10 @@ def check(c: Collective, shapes: Sequence[tuple[int, ...]], dtype: Any, seed: in
     inputs = [[data(s, dtype, seed + 10 * r + i) for i, s in enumerate(shapes)] for r in range(4)]
     before = [[bits(x) for x in xs] for xs in inputs]
     outputs = run(c, inputs)
+    for rank, alone in enumerate(perform_for_all(c, inputs)):
+        for found, other in zip(alone, outputs[rank], strict=True):
+            same(found, other, c.op)
+            assert not any(np.shares_memory(found, x) for xs in inputs for x in xs)
     for rank, results in enumerate(outputs):
         assert [(x.shape, x.dtype) for x in results] == c.out_types(
             [(s, np.dtype(dtype)) for s in shapes]
@@ -260,6 +265,17 @@ def test_what_cannot_be() -> None:
         Collective("all_reduce", ALL, "sum").out_types([((4,), np.dtype(bool))])
     with pytest.raises(RuntimeError, match=r"all_reduce sum number 0 needs the other ranks"):
         perform(Collective("all_reduce", ALL, "sum"), [np.zeros(3)])
+
+
+def test_one_thread_for_all_ranks_refuses_the_same() -> None:
+    x, other = np.zeros(3), np.zeros(3, np.float32)
+    total = Collective("all_reduce", ALL, "sum")
+    with pytest.raises(CollectiveError, match=r"rank 0 is at .* float64\[3\], rank 2 at .*"):
+        perform_for_all(total, [[x], [x], [other], [x]])
+    with pytest.raises(ValueError, match=r"has the group \(0, 1, 2, 3\), of 2 ranks in all"):
+        perform_for_all(total, [[x], [x]])
+    with pytest.raises(ValueError, match=r"has no group with rank 4"):
+        perform_for_all(total, [[x]] * 5)
 
 
 def test_a_rank_that_the_run_or_the_collective_lacks() -> None:
@@ -519,6 +535,26 @@ try:
 except KeyboardInterrupt:
     for _ in range(4):
         assert ended.acquire(timeout=5)
+    print("interrupted after", time.monotonic() - start < 10)
+print(run_together([add] * 4))
+""",
+        interrupt="go",
+    )
+    assert (status, text) == (0, "go\ninterrupted after True\n[4.0, 4.0, 4.0, 4.0]\n")
+
+
+def test_ctrl_c_does_not_wait_for_ranks_that_compute_for_long() -> None:
+    status, text = process(
+        """
+from xpr.runtimes.collectives import workers
+workers.PATIENCE = 0.5
+def part(i):
+    print("go", flush=True) if i == 0 else None
+    time.sleep(60) if i == 0 else add()
+start = time.monotonic()
+try:
+    run_together([lambda i=i: part(i) for i in range(4)])
+except KeyboardInterrupt:
     print("interrupted after", time.monotonic() - start < 10)
 print(run_together([add] * 4))
 """,
