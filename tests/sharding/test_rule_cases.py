@@ -174,6 +174,30 @@ def test_convolutions_along_a_sharded_axis(size: int, window: int, options: Any)
     )
 
 
+@pytest.mark.parametrize(
+    ("size", "window", "options"),
+    [
+        (12, 12, {"padding": [(1, 1)]}),
+        (12, 12, {"padding": [(0, 0)]}),
+        (12, 12, {"padding": [(2, 0)]}),
+        (12, 12, {"padding": [(-1, 3)]}),
+        (12, 12, {"padding": [(7, 7)]}),
+        (12, 6, {"padding": [(0, 1)], "rhs_dilation": (2,)}),
+        (12, 12, {"padding": [(2, 2)], "window_strides": (2,)}),
+    ],
+)
+def test_convolutions_that_sum_over_a_sharded_axis(size: int, window: int, options: Any) -> None:
+    options = {"window_strides": (1,), **options}
+
+    def summed(x: Any, k: Any) -> Any:
+        return lax.conv_general_dilated(x, k, **options)
+
+    image, kernel = plain(1, 1, size), plain(1, 1, window)
+    rule = factors("conv_general_dilated", summed, image, kernel)
+    assert set(rule.reduced.values()) == {"sum"}
+    check("conv_general_dilated", summed, image, kernel, at_least=2)
+
+
 def test_convolutions_over_two_sharded_axes() -> None:
     check(
         "conv_general_dilated",
@@ -233,7 +257,7 @@ def test_general_windows_start_from_an_operand() -> None:
     check("reduce_window", windows, integers(4, 12), np.asarray(2, np.int32), at_least=2)
 
 
-@pytest.mark.parametrize("by", [1, -1, 3, -5, 11])
+@pytest.mark.parametrize("by", [1, -1, 3, -5, 6, -8, 11])
 def test_shifts_by_padding(by: int) -> None:
     def shifted(x: Any, value: Any) -> Any:
         return lax.pad(x, value, ((by, -by, 0), (0, 0, 0)))

@@ -64,6 +64,21 @@ def halo_of(
     return None
 
 
+def summed_halo(
+    size: int, window: int, count: int, stride: int, low: int, window_dilation: int
+) -> Halo | None:
+    """The halo along an axis where one great window is cut into as many parts as the axis.
+
+    Each part of the window then meets elements near the same part of the axis, in each of its
+    `count` places: so the gradient of a convolution's kernel sums over whole images.
+    """
+    if not count or window * window_dilation != size:
+        return None
+    right = (count - 1) * stride - window_dilation - low + 1
+    block = window_dilation
+    return Halo(max(low, 0), max(right, 0), min(low, 0), min(right, 0), block, 1)
+
+
 def window_factors(
     build: Builder, halo: Halo | None, size: int, count: int
 ) -> tuple[AxisFactors, AxisFactors]:
@@ -102,8 +117,24 @@ def with_neighbours(
     return get_primitive("concatenate").bind(*pieces, dimension=axis) if pieces[1:] else x
 
 
+def shifted(place: Place, axes: Axes, x: Any, axis: int, by: int, outside: Any) -> Any:
+    """The device's part of the whole moved along `axis` by so many elements.
+
+    From beyond the ends comes the scalar `outside`. Two parts at most are needed.
+    """
+    size = get_aval(x).shape[axis]
+    hops, rest = divmod(by, size)
+    pieces = [_moved(place, axes, part(x, axis, 0, size - rest), hops, outside)]
+    if rest:
+        last = part(x, axis, size - rest, size)
+        pieces.insert(0, _moved(place, axes, last, hops + 1, outside))
+    return get_primitive("concatenate").bind(*pieces, dimension=axis) if rest else pieces[0]
+
+
 def _moved(place: Place, axes: Axes, x: Any, by: int, outside: Any) -> Any:
     """The `x` of the device `by` places before, or `outside` where there is none."""
+    if not by:
+        return x
     count, nothing = place.count(axes), spread(outside, get_aval(x).shape)
     if abs(by) >= count:
         return nothing

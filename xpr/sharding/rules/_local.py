@@ -11,6 +11,7 @@ from xpr.core import dtypes
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.primitives._index_dims import GatherDimensionNumbers, GatherScatterMode
 from xpr.sharding.rule import Axes, Place
 
 INT32 = np.dtype(np.int32)
@@ -66,15 +67,19 @@ def only_mine(place: Place, axes: Axes, mine: Any, x: Any) -> Any:
 
 
 def taken(x: Any, chosen: Any, axis: int) -> Any:
-    """The integers of `x` at the places `chosen` along `axis`."""
-    shape, wanted = get_aval(x).shape, get_aval(chosen).shape
-    # Compared with each place: [..., wanted, places], summed over the last axis.
-    whole = (*wanted, shape[axis])
-    last = len(wanted)
-    values = ops.broadcast_in_dim(x, whole, [last if i == axis else i for i in range(last)])
-    which = ops.broadcast_in_dim(chosen, whole, range(last))
-    nothing = filled(whole, 0, get_aval(x).dtype)
-    return ops.reduce_sum(ops.select(ops.eq(which, counted(whole, last)), values, nothing), (last,))
+    """The elements of `x` at the places `chosen` along `axis`; the other axes agree."""
+    shape = get_aval(chosen).shape
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    return get_primitive("gather").bind(
+        x,
+        ops.reshape(chosen, (*shape, 1)),
+        dimension_numbers=GatherDimensionNumbers((), (axis,), (axis,), others, others),
+        slice_sizes=tuple(min(1, n) for n in get_aval(x).shape),
+        indices_are_sorted=False,
+        unique_indices=False,
+        mode=GatherScatterMode.CLIP,
+        fill_value=None,
+    )
 
 
 def clamped(index: Any, greatest: int) -> Any:

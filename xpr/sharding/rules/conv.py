@@ -1,7 +1,8 @@
 """Convolutions: batches and output features pass through, input features are summed.
 
 Groups of features, or of the batch, pass through, too. Along a spatial axis with as many windows
-for each part (padding "SAME", say) the parts need a few elements of their neighbours.
+for each part (padding "SAME", say) the parts need a few elements of their neighbours, and so they
+do where a great kernel is cut like the axis, whose parts are summed.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from xpr.core.trace import get_aval
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.sharding.rule import FactorRule, LocalShapes, Place, register
 from xpr.sharding.rules._forms import NONE, Avals, AxisFactors, Builder, Params, axes_over
-from xpr.sharding.rules._halo import Halo, halo_of, window_factors, with_halos
+from xpr.sharding.rules._halo import Halo, halo_of, summed_halo, window_factors, with_halos
 
 
 def _conv(operands: Avals, results: Avals, params: Params) -> FactorRule:
@@ -36,7 +37,8 @@ def _conv(operands: Avals, results: Avals, params: Params) -> FactorRule:
     right[output] = feature_groups + batch_groups + build.through(rhs.shape[output] // groups)
     made[dims.out_spec[1]] = right[output]
     # For booleans the sum is "or".
-    right[inner] = build.reduced(rhs.shape[inner], "or" if out.dtype == np.bool_ else "sum")
+    total = "or" if out.dtype == np.bool_ else "sum"
+    right[inner] = build.reduced(rhs.shape[inner], total)
     left[feature] = feature_groups + right[inner]
 
     halos: dict[int, tuple[int, Halo]] = {}
@@ -54,6 +56,18 @@ def _conv(operands: Avals, results: Avals, params: Params) -> FactorRule:
             params["rhs_dilation"][i],
         )
         left[a], made[c] = window_factors(build, halo, size, count)
+        if halo is None and params["lhs_dilation"][i] == 1:
+            halo = summed_halo(
+                size,
+                rhs.shape[b],
+                count,
+                params["window_strides"][i],
+                params["padding"][i][0],
+                params["rhs_dilation"][i],
+            )
+            if halo is not None:
+                right[b] = build.reduced(rhs.shape[b], total)
+                left[a] = right[b] + build.whole(halo.block)
         if halo is not None:
             halos[a] = i, halo
 

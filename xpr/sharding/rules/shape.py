@@ -20,7 +20,7 @@ from xpr.sharding.rules._forms import (
     result_shape,
     setting,
 )
-from xpr.sharding.rules._halo import with_neighbours
+from xpr.sharding.rules._halo import shifted
 
 
 def _broadcast_in_dim(operands: Avals, results: Avals, params: Params) -> FactorRule:
@@ -161,10 +161,8 @@ def _pad(operands: Avals, results: Avals, params: Params) -> FactorRule:
         for i, by in moved.items():
             over = axes_over(own[i], local)
             if over:
-                # What comes is there; what goes is cut off at the other end.
-                left, right = max(by, 0), max(-by, 0)
-                part = with_neighbours(place, over, part, i, left, right, blank)
-                config[i] = (-right, -left, 0)
+                part = shifted(place, over, part, i, by, blank)
+                config[i] = (0, 0, 0)
         return [get_primitive("pad").bind(part, blank, padding_config=tuple(config))]
 
     return build.rule([own, nothing(value.shape)], [made], apply=apply)
