@@ -18,7 +18,8 @@ from xpr.dispatch.parts import Box, box_of, check_sharding, local_boxes
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.host import HostBuffer
-from xpr.sharding import Sharding
+from xpr.sharding import PartitionSpec, Sharding
+from xpr.sharding.context import over_mesh_in_use
 
 
 def _check_dtype(function: str, dtype: Any, found: np.dtype[Any]) -> None:
@@ -180,12 +181,13 @@ def _copy_for(device: Device, known: list[Buffer]) -> Buffer:
 
 
 def make_array_from_process_local_data(
-    sharding: Sharding, local_data: Any, global_shape: Any = None
+    sharding: Sharding | PartitionSpec, local_data: Any, global_shape: Any = None
 ) -> Any:
     """The array, or the pytree of arrays, whose part in this process is `local_data`.
 
     Along each axis the data is the whole, or what this process's devices hold of it together; in
-    a program of one process that is the same. Without `global_shape` the latter is assumed.
+    a program of one process that is the same. Without `global_shape` the latter is assumed. A
+    `PartitionSpec` means the mesh of `xpr.set_mesh`.
     Raises ValueError for data of another shape.
 
     >>> import numpy as np, xpr
@@ -193,7 +195,15 @@ def make_array_from_process_local_data(
     >>> xpr.make_array_from_process_local_data(place, np.arange(3))
     Array([0, 1, 2], dtype=int32)
     """
-    check_sharding("make_array_from_process_local_data", sharding)
+    name = "make_array_from_process_local_data"
+    if isinstance(sharding, PartitionSpec):
+        found = over_mesh_in_use(sharding)
+        if found is None:
+            raise ValueError(
+                f"Please set a mesh via `xpr.set_mesh` if a PartitionSpec is passed to {name}"
+            )
+        sharding = found
+    check_sharding(name, sharding)
     leaves, tree = tree_util.tree_flatten(local_data)
     shapes: list[Any] = [None] * len(leaves)
     if global_shape is not None:

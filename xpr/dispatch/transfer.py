@@ -17,8 +17,8 @@ from xpr.dispatch.parts import check_fits, put_array, put_host
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
-from xpr.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
-from xpr.sharding.context import concrete_mesh
+from xpr.sharding import PartitionSpec, Sharding, SingleDeviceSharding
+from xpr.sharding.context import over_mesh_in_use
 
 
 def _is_place(place: Any) -> bool:
@@ -36,12 +36,12 @@ def _resolved(place: Any) -> Device | Sharding:
     if isinstance(place, str):
         return registry.devices(place)[0]
     if isinstance(place, PartitionSpec):
-        mesh = concrete_mesh()
-        if mesh.empty:
+        found = over_mesh_in_use(place)
+        if found is None:
             raise ValueError(
                 "Please set a mesh via `xpr.set_mesh` if a PartitionSpec is passed to device_put"
             )
-        return NamedSharding(mesh, place)
+        return found
     raise ValueError(
         f"device_put: the place must be a Device, a Sharding, a PartitionSpec or None, got "
         f"{shown(place)} of type {type(place)}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from xpr.core.context import context
 from xpr.sharding import entered
 from xpr.sharding.mesh import EMPTY_ABSTRACT_MESH, EMPTY_MESH, AbstractMesh, Mesh
+from xpr.sharding.named import NamedSharding
+from xpr.sharding.spec import PartitionSpec
 
 
 class set_mesh:
@@ -109,6 +111,16 @@ def get_abstract_mesh() -> AbstractMesh:
     """
     mesh = entered.current().abstract
     return EMPTY_ABSTRACT_MESH if mesh is None else mesh
+
+
+def over_mesh_in_use(spec: PartitionSpec) -> NamedSharding | None:
+    """What a bare spec means: a sharding over the mesh in use, or None where there is none.
+
+    Where there are no devices (under `use_abstract_mesh` alone) it is over the abstract mesh.
+    """
+    mesh = concrete_mesh()
+    found = get_abstract_mesh() if mesh.empty else mesh
+    return None if found.empty else NamedSharding(found, spec)
 
 
 def entered_mesh() -> Mesh:

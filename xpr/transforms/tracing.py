@@ -17,12 +17,17 @@ from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.sharding import PartitionSpec, Sharding
+from xpr.sharding.context import over_mesh_in_use
 from xpr.sharding.named import explicit_sharding
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
 
 class ShapeDtypeStruct:
     """Shape and dtype of an array that need not exist; accepted by `eval_shape`, `lower`, `trace`.
+
+    `sharding` says how it is spread over devices; a `PartitionSpec` means the mesh in use. Raises
+    TypeError for a spec without a mesh, ValueError for what is no sharding or needs more axes.
 
     >>> import numpy as np
     >>> ShapeDtypeStruct((2, 3), np.float32)
@@ -41,8 +46,22 @@ class ShapeDtypeStruct:
             d if isinstance(d, SymbolicDim) else int(d) for d in shape
         )
         self.dtype = dtypes.canonicalize(dtype, allow_float0=True)
-        self.sharding = sharding
+        self.sharding = _checked_sharding(sharding, self.shape)
         self.weak_type = weak_type
+
+    def update(self, **changes: Any) -> ShapeDtypeStruct:
+        """A copy with some of shape, dtype, sharding and weak_type replaced.
+
+        >>> ShapeDtypeStruct((2, 3), "float32").update(shape=(4,))
+        ShapeDtypeStruct(shape=(4,), dtype=float32)
+        """
+        fields = {
+            "shape": self.shape,
+            "dtype": self.dtype,
+            "sharding": self.sharding,
+            "weak_type": self.weak_type,
+        }
+        return ShapeDtypeStruct(**(fields | changes))
 
     @property
     def ndim(self) -> int:
@@ -70,6 +89,26 @@ class ShapeDtypeStruct:
         weak = ", weak_type=True" if self.weak_type else ""
         placed = f", sharding={self.sharding}" if self.sharding is not None else ""
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{placed}{weak})"
+
+
+def _checked_sharding(sharding: Any, shape: tuple[Any, ...]) -> Sharding | None:
+    if isinstance(sharding, PartitionSpec):
+        found = over_mesh_in_use(sharding)
+        if found is None:
+            raise TypeError(
+                "When specifying PartitionSpec to `ShapeDtypeStruct`, the context mesh cannot be "
+                "empty. Please use `xpr.set_mesh` to set the mesh context."
+            )
+        sharding = found
+    if sharding is None:
+        return None
+    if not isinstance(sharding, Sharding):
+        raise ValueError(
+            "sharding should be an instance of `xpr.sharding.Sharding` or "
+            f"`xpr.sharding.PartitionSpec`. Got {shown(sharding)} of type {type(sharding)}."
+        )
+    sharding.check_compatible_aval(shape)
+    return sharding
 
 
 def abstractify(x: Any) -> ShapedArray:
