@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +75,17 @@ def runtime(request: pytest.FixtureRequest) -> str:
     name = str(request.config.getoption("--runtime") or DEFAULT_RUNTIME)
     skip_unless_usable(name)
     return name
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Lets processes that the test starts be interrupted.
+
+    A shell has jobs in the background ignore the signal, and what they start inherits that.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 # Mesa's software device is now and then lost on a busy machine, and a process gets no other then.

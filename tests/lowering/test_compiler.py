@@ -594,6 +594,7 @@ def long_text(steps: int) -> str:
 
 
 @posix_only
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_takes_effect_at_once_and_does_no_harm(cache: CompileCache) -> None:
     script = """
     import signal, threading
@@ -613,6 +614,7 @@ def test_an_interrupt_takes_effect_at_once_and_does_no_harm(cache: CompileCache)
 
 
 @posix_only
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_by_signal_from_outside(cache: CompileCache) -> None:
     script = """
     from tests.lowering.test_compiler import long_text

@@ -123,7 +123,7 @@ def test_conversions_of_two_shapes_of_a_slice_do_not_compile(device: Device) -> 
         compile_on(device, body, [x], like)
 
 
-def test_conversions_of_two_shapes_of_a_slice_are_right() -> None:
+def test_conversions_of_two_shapes_of_a_slice_are_right(device: Device) -> None:
     x = np.random.default_rng(4).integers(-100, 100, (5, 19)).astype(np.int8)
 
     def distances(row: Any) -> Any:
