@@ -3,8 +3,7 @@
 The known ones are those of arguments, of constraints, of results that the user asked for, and those
 that types carry. They flow through the factors of each equation, forwards and backwards, until
 nothing changes; a sharding is only ever extended, so that this ends. When two disagree about a
-factor, the operand that comes first in the equation wins. This is what Shardy calls basic
-propagation with operand priorities.
+factor, what they have in common goes on. This is what Shardy calls basic propagation.
 """
 
 from __future__ import annotations
@@ -94,6 +93,7 @@ class _FactorNode:
     def sweep(self) -> bool:
         rule, specs = self.rule, self.specs
         best: dict[int, Axes] = {}
+        torn: set[int] = set()
         known = specs.known
         for v, dim, factors in self.places:
             spec = known.get(v)
@@ -104,8 +104,15 @@ class _FactorNode:
             else:
                 shared = factor_axes(spec[dim], factors, rule.sizes, specs.sizes)
             for f, axes in shared:
+                if f in rule.whole or f in torn:
+                    continue
                 old = best.get(f, ())
-                if f not in rule.whole and len(axes) > len(old) and axes[: len(old)] == old:
+                length = min(len(axes), len(old))
+                if axes[:length] != old[:length]:
+                    # Two ways to shard one factor: what they have in common goes on.
+                    best[f] = _common(axes, old)
+                    torn.add(f)
+                elif len(axes) > len(old):
                     best[f] = axes
         if not best:
             return False
@@ -121,12 +128,65 @@ class _FactorNode:
         return changed
 
 
+def _common(a: Axes, b: Axes) -> Axes:
+    length = 0
+    while length < min(len(a), len(b)) and a[length] == b[length]:
+        length += 1
+    return a[:length]
+
+
 def specs_count(axes: Axes, sizes: Sizes) -> int:
     """The number of parts that `axes` make."""
     total = 1
     for a in axes:
         total *= sizes[a]
     return total
+
+
+_SAME_AXES = frozenset(
+    {"slice", "pad", "concatenate", "dynamic_slice", "split", "rev", "sort", "cumsum", "cumprod"}
+    | {"cummax", "cummin", "cumlogsumexp", "reduce_window_sum", "reduce_window_max"}
+    | {"reduce_window_min", "conv_general_dilated"}
+)
+"""Operations whose results have the axes of their operands, of another size perhaps."""
+
+
+class _Follower:
+    """An axis of a result that is sharded as that of an operand, though no factor joins them."""
+
+    def __init__(
+        self, specs: Specs, sources: Sequence[Var], results: Sequence[Var], dim: int
+    ) -> None:
+        self.specs = specs
+        self.sources = sources
+        self.results = results
+        self.dim = dim
+
+    def sweep(self) -> bool:
+        known = self.specs.known
+        found = [known[v][self.dim] if v in known else () for v in self.sources]
+        axes = found[0]
+        for other in found[1:]:
+            axes = _common(axes, other)
+        changed = False
+        for v in self.results:
+            changed = self.specs.extend(v, self.dim, axes) or changed
+        return changed
+
+
+def _followers(specs: Specs, eqn: JaxprEqn, rule: FactorRule) -> list[_Follower]:
+    found: list[_Follower] = []
+    rank = eqn.outvars[0].aval.ndim
+    for dim in range(rank):
+        joined = {f for r in rule.results for f in r[dim] if f not in rule.whole}
+        sources = [
+            v
+            for v, dims in zip(eqn.invars, rule.operands, strict=True)
+            if isinstance(v, Var) and v.aval.ndim == rank and not joined.intersection(dims[dim])
+        ]
+        if sources:
+            found.append(_Follower(specs, sources, eqn.outvars, dim))
+    return found
 
 
 class _Link:
@@ -153,9 +213,12 @@ class _Link:
         return changed
 
 
+_Node = _FactorNode | _Follower | _Link
+
+
 def propagate(specs: Specs, jaxpr: Jaxpr) -> None:
     """Extends `specs` to all variables of the flattened program `jaxpr`."""
-    nodes: list[_FactorNode | _Link] = []
+    nodes: list[_Node] = []
     _collect(specs, jaxpr, nodes)
     for _ in range(_MAX_SWEEPS):
         changed = False
@@ -170,7 +233,7 @@ def propagate(specs: Specs, jaxpr: Jaxpr) -> None:
             return
 
 
-def _collect(specs: Specs, jaxpr: Jaxpr, nodes: list[_FactorNode | _Link]) -> None:
+def _collect(specs: Specs, jaxpr: Jaxpr, nodes: list[_Node]) -> None:
     _pin_typed(specs, (*jaxpr.constvars, *jaxpr.invars))
     for eqn in jaxpr.eqns:
         _pin_typed(specs, eqn.outvars)
@@ -183,6 +246,8 @@ def _collect(specs: Specs, jaxpr: Jaxpr, nodes: list[_FactorNode | _Link]) -> No
         node = _FactorNode(specs, eqn, found)
         if node.places:
             nodes.append(node)
+        if eqn.primitive.name in _SAME_AXES:
+            nodes += _followers(specs, eqn, found)
 
 
 def _pin_typed(specs: Specs, variables: Iterable[Var]) -> None:
@@ -196,7 +261,7 @@ def _pin_typed(specs: Specs, variables: Iterable[Var]) -> None:
                 specs.pinned.add(v)
 
 
-def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_FactorNode | _Link]) -> None:
+def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
     name, params = eqn.primitive.name, eqn.params
     if name == "scan":
         body: Jaxpr = params["jaxpr"].jaxpr
@@ -259,7 +324,7 @@ def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_FactorNode | _Link]) -
 
 
 def _link_pairs(
-    specs: Specs, first: Sequence[Atom], second: Sequence[Atom], nodes: list[_FactorNode | _Link]
+    specs: Specs, first: Sequence[Atom], second: Sequence[Atom], nodes: list[_Node]
 ) -> None:
     for v, w in zip(first, second, strict=True):
         if v.aval.ndim:
@@ -275,7 +340,7 @@ def _pinned_results(specs: Specs, eqn: JaxprEqn) -> None:
         specs.pin(v, kept, free)
 
 
-def _shard_map(specs: Specs, eqn: JaxprEqn, nodes: list[_FactorNode | _Link]) -> None:
+def _shard_map(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
     """Operands are wanted, and results are given, as the specs say."""
     params = eqn.params
     manual = params["manual_axes"]
