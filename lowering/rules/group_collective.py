@@ -15,13 +15,13 @@ from xpr.runtimes.collectives.base import Collective
 
 
 class _Meeting:
-    """The function that a compiled program calls."""
+    """The function that a compiled program calls: it writes to the memory of the results."""
 
     def __init__(self, collective: Collective) -> None:
         self.collective = collective
 
-    def __call__(self, *arrays: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        return perform(self.collective, arrays)
+    def __call__(self, *arrays: np.ndarray[Any, Any], out: Sequence[np.ndarray[Any, Any]]) -> None:
+        perform(self.collective, arrays, out)
 
     def __repr__(self) -> str:
         return self.collective.source or self.collective.kind
@@ -34,7 +34,9 @@ def _lower(ctx: LoweringContext, *operands: Value, collective: Collective) -> Se
             f"process, which programs for target {ctx.target.name} cannot do"
         )
     types = [(a.shape, a.dtype) for a in ctx.out_avals]
-    return ctx.module.host_call(ctx, collective.kind, _Meeting(collective), operands, types)
+    return ctx.module.host_call(
+        ctx, collective.kind, _Meeting(collective), operands, types, out=True
+    )
 
 
 register(group_collective_p, _lower)

@@ -14,7 +14,7 @@ from xpr.runtimes.collectives.base import (
     PeerError,
 )
 from xpr.runtimes.collectives.current import perform, taking_part
-from xpr.runtimes.collectives.reduce import perform_for_all
+from xpr.runtimes.collectives.together import perform_for_all
 from xpr.runtimes.collectives.workers import run_on_each, run_together
 
 __all__ = [

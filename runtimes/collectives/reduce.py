@@ -19,9 +19,7 @@ import numpy as np
 from xpr.runtimes.collectives.base import (
     Array,
     Collective,
-    CollectiveError,
     Group,
-    described,
 )
 
 PIECE_BYTES = 1 << 18
@@ -70,46 +68,6 @@ def moves(
         if outs[0].size:
             found += _MOVES[collective.kind](collective, group, xs, outs, first.dtype)
     return found
-
-
-def perform_for_all(
-    collective: Collective, operands: Sequence[Sequence[Array]]
-) -> list[list[Array]]:
-    """The results of all ranks, `operands[rank]` being those of each, computed by this thread.
-
-    For small arrays that one thread has at hand: nobody waits for anybody.
-
-    Raises CollectiveError when the ranks of a group come with arrays of different types.
-
-    >>> from xpr.runtimes.collectives import Collective, perform_for_all
-    >>> total = Collective("all_reduce", groups=((0, 1),), op="sum")
-    >>> perform_for_all(total, [[np.array([1, 2])], [np.array([3, 5])]])
-    [[array([4, 7])], [array([4, 7])]]
-    """
-    ranks = range(len(operands))
-    held = [[a if a.flags.c_contiguous else a.copy(order="C") for a in xs] for xs in operands]
-    kinds = [tuple([(a.shape, a.dtype) for a in xs]) for xs in held]
-    results: list[list[Array]] = []
-    for rank in ranks:
-        first = collective.group_of(rank)[0]
-        if max(collective.group_of(rank)) >= len(operands):
-            raise ValueError(
-                f"{collective} has the group {collective.group_of(rank)}, of {len(operands)} "
-                f"ranks in all"
-            )
-        if kinds[rank] != kinds[first]:
-            raise CollectiveError(
-                f"rank {first} is at {described(collective, kinds[first])}, rank {rank} at "
-                f"{described(collective, kinds[rank])}: the ranks of a group must perform the same "
-                f"collectives, on arrays of the same types, in the same order"
-            )
-        results.append([np.empty(*kind) for kind in collective.out_types_of(kinds[rank])])
-    with np.errstate(all="ignore"):
-        for group in collective.groups:
-            members = [held[r] for r in group], [results[r] for r in group]
-            for combine, sources, targets in pieces(moves(collective, group, *members)):
-                combine(sources, targets)
-    return results
 
 
 def cost(found: Sequence[Move]) -> int:
