@@ -375,8 +375,13 @@ def test_what_does_not_converge_is_nan_and_alone() -> None:
     assert np.isfinite(np.asarray(solved)).all()
 
 
-def test_results_are_not_weakly_typed() -> None:
+def test_results_are_as_weakly_typed_as_operands() -> None:
     weak = jnp.broadcast_to(2.0, (2, 2))
     assert weak.weak_type
-    found = [*linalg.lu(weak), *linalg.eig(weak), linalg.cholesky_update(weak, weak[0])]
-    assert not any(x.weak_type for x in found)
+    factors, *pivots = linalg.lu(weak)
+    assert not any(x.weak_type for x in pivots)
+    found = [factors, *linalg.eig(weak), linalg.cholesky_update(weak, weak[0])]
+    assert all(x.weak_type for x in found)
+    strong = weak.astype(weak.dtype)
+    assert not linalg.symmetric_product(weak, strong).weak_type
+    assert not linalg.cholesky_update(strong, weak[0]).weak_type

@@ -157,23 +157,18 @@ def check_carry(
 
 
 def promote_weak(values: Sequence[Any], wanted: Sequence[ShapedArray]) -> list[Any] | None:
-    """The values converted where they are weakly typed and a step gives a wider type.
+    """The values converted where they are weakly typed and a step gives another dtype.
 
-    None if nothing is to be converted.
+    What is converted is weakly typed no more, as in JAX. None if nothing is to be converted.
     """
     changed = False
     out = []
     for x, want in zip(values, wanted, strict=True):
         aval = get_aval(x)
-        if (
-            aval.weak_type
-            and aval.shape == want.shape
-            and (aval.dtype != want.dtype or not want.weak_type)
-        ):
+        if aval.weak_type and aval.shape == want.shape and aval.dtype != want.dtype:
             joined, _ = dtypes.promote_avals((aval.dtype, True), (want.dtype, want.weak_type))
-            if joined == want.dtype:
-                x = ops.convert(x, want.dtype, want.weak_type)
-                changed = True
+            x = ops.convert(x, joined)
+            changed = True
         out.append(x)
     return out if changed else None
 

@@ -142,9 +142,7 @@ def _branches(
     programs = [trace_program(f, tree, avals, what) for f in functions]
     for program, user in zip(programs[1:], users[1:], strict=True):
         _check_same_results(programs[0], program, users[0], user, what)
-    weak = [
-        all(p.out_avals[i].weak_type for p in programs) for i in range(len(programs[0].out_avals))
-    ]
+    weak = [a.weak_type for a in programs[0].out_avals]
     programs = [_with_weak_types(p, weak) for p in programs]
     closed, consts = with_consts(programs)
     out = cond_p.bind(index, *consts, *leaves, branches=tuple(closed))
@@ -152,20 +150,20 @@ def _branches(
 
 
 def _with_weak_types(program: Program, weak: Sequence[bool]) -> Program:
-    """The program with results weakly typed only where those of all branches are."""
+    """The program with results weakly typed where those of the first branch are, as in JAX."""
     if [a.weak_type for a in program.out_avals] == list(weak):
         return program
     inner = program.closed
     tree = tree_util.tree_structure(tuple(inner.in_avals))
 
-    def strong(*xs: Any) -> list[Any]:
+    def converted(*xs: Any) -> list[Any]:
         out = eval_jaxpr(inner.jaxpr, inner.consts, *xs)
         return [
-            x if keep or not get_aval(x).weak_type else ops.convert(x, get_aval(x).dtype)
-            for x, keep in zip(out, weak, strict=True)
+            x if get_aval(x).weak_type == wanted else ops.convert(x, get_aval(x).dtype, wanted)
+            for x, wanted in zip(out, weak, strict=True)
         ]
 
-    changed = trace_program(strong, tree, inner.in_avals, "cond")
+    changed = trace_program(converted, tree, inner.in_avals, "cond")
     return Program(changed.closed, program.consts, program.out_tree)
 
 

@@ -245,7 +245,8 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
     key = np.array([next(_calls), 0, 0, 0], np.uint32)
     _, bits = rng_bit_generator(key, shape, word)
     if kind == "f":
-        return _uniform_floats(a, b, bits, dtype)
+        weak = low.weak_type and high.weak_type
+        return ops.convert(_uniform_floats(a, b, bits, dtype), dtype, weak)
     # The upper word of bits times span is uniform below span, up to a bias of span / 2^bits.
     span = ops.convert(ops.sub(b, a), word)
     return ops.add(ops.convert(a, dtype), ops.convert(mulhi(bits, span), dtype))

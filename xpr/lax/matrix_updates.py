@@ -12,7 +12,7 @@ from xpr.core.trace import get_aval
 from xpr.lax.loops import scan
 from xpr.primitives import _linalg_rules as matrices
 from xpr.primitives import _ops as ops
-from xpr.primitives._linalg_checks import check_alike, check_matrices, strong
+from xpr.primitives._linalg_checks import as_weak_as, check_alike, check_matrices, strong
 from xpr.primitives.rules import full_like, shape_of
 
 _INT32 = np.dtype(np.int32)
@@ -58,10 +58,10 @@ def symmetric_product(
         )
     product = matrices.matmul(a, matrices.swapped(a))
     out = ops.add(ops.mul(full_like(product, alpha), product), ops.mul(full_like(c, beta), c))
-    if not symmetrize_output:
-        return out
-    below = matrices.triangle(out, lower=True, strict=True)
-    return ops.add(matrices.triangle(out, lower=True), matrices.swapped(below))
+    if symmetrize_output:
+        below = matrices.triangle(out, lower=True, strict=True)
+        out = ops.add(matrices.triangle(out, lower=True), matrices.swapped(below))
+    return as_weak_as(a_matrix if get_aval(c_matrix).weak_type else c_matrix, out)
 
 
 def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
@@ -93,9 +93,10 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
     places = np.arange(shape[-1], dtype=_INT32)
     _, rotated = scan(_rotated, w, (places, rows))
     # Rounding leaves traces of the elements that the rotations take to zero.
-    return matrices.triangle(
+    found = matrices.triangle(
         ops.transpose(rotated, (*range(1, rank - 1), 0, rank - 1)), lower=False
     )
+    return as_weak_as(r_matrix if get_aval(w_vector).weak_type else w_vector, found)
 
 
 def _rotated(w: Any, step: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -211,11 +211,12 @@ def _scalar_maker(kind: str, dtype: DType, weak: bool) -> Callable[[Any], Any]:
             check_python_int(x, default)
 
     def unchecked(x: Any) -> Any:
-        if weak and dtypes.default_dtype(target) == dtype:
+        narrowed = (kind == "c" and target != "c") or (kind == "f" and target in "iub")
+        if weak and not narrowed and dtypes.default_dtype(target) == dtype:
             return _PYTHON_TYPES[target](x)
         if weak:
             return convert_type(x, dtype, True)
-        if (kind == "c" and target != "c") or (kind == "f" and target in "iub"):
+        if narrowed:
             return _saturated(np.asarray(x), dtype)
         if target in "iu" and dtype != default:
             return np.asarray(x, default).astype(dtype)[()]
@@ -254,6 +255,34 @@ def convert(x: Any, dtype: DType, weak: bool = False) -> Any:
         return convert_type(x, dtype, weak)
     with np.errstate(all="ignore"):
         return x.astype(dtype)
+
+
+def scalar_type(x: Any) -> Callable[[Any], Any]:
+    """What makes constants of the dtype of `x`, as weakly typed as `x` is."""
+    return _constant_type(get_aval(x), get_aval(x).weak_type)
+
+
+def literal_type(x: Any) -> Callable[[Any], Any]:
+    """As `scalar_type`, but weakly typed only for an `x` without axes, as many of JAX's constants.
+
+    What is computed from them and a weakly typed array with axes has a type of its own.
+    """
+    aval = get_aval(x)
+    return _constant_type(aval, aval.weak_type and not aval.shape)
+
+
+def _constant_type(aval: ShapedArray, weak: bool) -> Callable[[Any], Any]:
+    if weak:
+        kind = dtypes.kind(aval.dtype)
+        if dtypes.default_dtype(kind) == aval.dtype:
+            return _PYTHON_TYPES[kind]
+    return aval.dtype.type
+
+
+def without_weak_type(x: Any) -> Any:
+    """`x`, an array or a number, without a weak type."""
+    aval = get_aval(x)
+    return convert_type(x, aval.dtype) if aval.weak_type else x
 
 
 def with_weak_type_of(x: Any, out: Any) -> Any:

@@ -16,7 +16,7 @@ from xpr.numpy._typing import Array, ArrayLike, DType
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
-from xpr.primitives.convert import bitcast_convert_type_p, convert_element_type_p
+from xpr.primitives.convert import bitcast_convert_type_p, convert_element_type_p, convert_type
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -112,6 +112,12 @@ def _unsigned(x: Any, dtype: DType) -> Any:
     return bitcast_convert_type_p.bind(el.abs_p.bind(x), new_dtype=wide)
 
 
+def _signed(found: Any, dtype: DType, x: Any, y: Any) -> Array:
+    """The unsigned `found` as `dtype`, weakly typed if `x` and `y` are and have no axes."""
+    weak = all(a.weak_type and not a.shape for a in (get_aval(x), get_aval(y)))
+    return convert_type(bitcast_convert_type_p.bind(found, new_dtype=dtype), dtype, weak)
+
+
 def _integer_operands(name: str, x1: Any, x2: Any) -> tuple[Any, Any, DType]:
     (x, y), dtype = promote_args(name, x1, x2)
     if not dtypes.is_integer(dtype):
@@ -151,7 +157,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     divisor = _common_divisor(_unsigned(x, dtype), _unsigned(y, dtype))
     if dtypes.kind(dtype) == "u":
         return as_array(divisor)
-    return bitcast_convert_type_p.bind(divisor, new_dtype=dtype)
+    return _signed(divisor, dtype, x, y)
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -168,4 +174,4 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     multiple = el.mul_p.bind(el.div_p.bind(a, divisor), b)
     if dtypes.kind(dtype) == "u":
         return multiple
-    return bitcast_convert_type_p.bind(multiple, new_dtype=dtype)
+    return _signed(multiple, dtype, x, y)

@@ -17,6 +17,7 @@ from xpr.numpy._promote import (
     convert,
     promote_dtypes,
     promote_dtypes_inexact,
+    scalar_type,
 )
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
@@ -134,7 +135,7 @@ def gradient(
     x = as_array(x)
     axes = reduced_axes(axis, x.ndim)
     if len(steps) == 0:
-        steps = [x.dtype.type(1)] * len(axes)
+        steps = [scalar_type(x)(1)] * len(axes)
     elif len(steps) == 1:
         steps = steps * len(axes)
     elif len(steps) != len(axes):
@@ -159,7 +160,7 @@ def _gradient_along(x: Any, h: Any, axis: int) -> Array:
 
     first, last = el.sub_p.bind(part(1, 2), part(0, 1)), el.sub_p.bind(part(-1, size), part(-2, -1))
     if get_aval(h).ndim == 0:
-        inner = el.mul_p.bind(el.sub_p.bind(part(2, size), part(0, size - 2)), x.dtype.type(0.5))
+        inner = el.mul_p.bind(el.sub_p.bind(part(2, size), part(0, size - 2)), scalar_type(x)(0.5))
         return el.div_p.bind(concatenate([first, inner, last], axis), h)
     if get_aval(h).shape != (size,):
         raise ValueError(
@@ -244,12 +245,14 @@ def interp(
     if any(dtypes.is_complex(get_aval(v).dtype) for v in (x, xp)):
         raise ValueError("jnp.interp: complex x values not supported.")
     places, points = promote_dtypes_inexact(x, xp)
+    weak = all(get_aval(v).weak_type for v in (xp, fp, places))
     places, points = as_array(places), as_array(points)
     (values,) = promote_dtypes_inexact(fp)
     values = as_array(values)
     if period is not None:
         places, points, values = _one_period(places, points, values, period)
-    values = convert(values, _joined(places.dtype, values.dtype))
+    kinds = [(get_aval(v).dtype, get_aval(v).weak_type) for v in (places, values)]
+    values = convert(values, *dtypes.promote_avals(*kinds))
     size = points.shape[0]
     if size == 0:
         raise ValueError("array of sample points is empty")
@@ -259,7 +262,7 @@ def interp(
     else:
         inside = _between_points(places, points, values)
     if period is not None:
-        return inside
+        return convert(inside, values.dtype, weak)
     low, high = _item(points, 0), _item(points, size - 1)
     if not _prolongs(left, "left"):
         edge = _item(values, 0) if left is None else convert(left, values.dtype)
@@ -267,15 +270,11 @@ def interp(
     if not _prolongs(right, "right"):
         edge = _item(values, size - 1) if right is None else convert(right, values.dtype)
         inside = select_where(cmp.gt_p.bind(places, high), edge, inside)
-    return inside
+    return convert(inside, values.dtype, weak)
 
 
 def _item(v: Any, i: int) -> Any:
     return reshape(slice_in_dim(v, i, i + 1), ())
-
-
-def _joined(a: Any, b: Any) -> Any:
-    return dtypes.promote_avals((a, False), (b, False))[0]
 
 
 def _prolongs(end: Any, name: str) -> bool:

@@ -411,7 +411,7 @@ def full_like(
     sizes = own_shape if shape is None else _sizes("full_like", shape)
     device = _place_like(a, sizes, device)
     value = as_operand("full_like", fill_value, 1)
-    weak = own_weak and dtype is None
+    weak = own_weak and dtype is None and not get_aval(value).shape
     return placed(_spread(value, wanted, sizes, weak), device)
 
 

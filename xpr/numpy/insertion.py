@@ -154,7 +154,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         )
     if aval.size and not dtypes.is_integer(aval.dtype):
         raise ValueError(f"jnp.insert(): index array must be integer typed; got {aval.dtype}")
-    new = convert(new, get_aval(x).dtype)
+    new = convert(new, get_aval(x).dtype, get_aval(x).weak_type)
     new = sh.broadcast_to_rank(new, max(get_aval(x).ndim, get_aval(new).ndim))
     if not aval.ndim:
         new = moveaxis(new, 0, axis)
@@ -339,7 +339,7 @@ def put(
     if mode != "clip":
         places = select_where(cmp.lt(places, index.type(0)), el.add(places, limit), places)
     places = el.min(el.max(places, index.type(0)), index.type(size - 1))
-    new = convert(ravel(new), get_aval(x).dtype)
+    new = convert(ravel(new), get_aval(x).dtype, get_aval(x).weak_type)
     if get_aval(new).size != count:
         cycle = (np.arange(count) % get_aval(new).size).astype(index)
         new = rows_at(new, cycle)
@@ -371,7 +371,7 @@ def fill_diagonal(
     if len(shape) > 2 and len(set(shape)) > 1:
         raise ValueError(f"All dimensions of input must be of equal length, got shape {shape}")
     count = min(shape)
-    new = convert(ravel(new), get_aval(x).dtype)
+    new = convert(ravel(new), get_aval(x).dtype, get_aval(x).weak_type)
     if not count or not get_aval(new).size:
         return as_array(x)
     index = dtypes.default_dtype("i")

@@ -16,6 +16,7 @@ from xpr.numpy._promote import (
     broadcast_all,
     check_arraylike,
     convert,
+    literal_type,
     one_operand,
     promote_args,
     promote_dtypes_inexact,
@@ -26,6 +27,7 @@ from xpr.numpy.creation import asarray
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
+from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import full
 from xpr.primitives.reduce import reduce_and_p
 from xpr.primitives.shape import broadcast_shapes
@@ -97,7 +99,7 @@ def to_bool(x: Any) -> Any:
     dtype = get_aval(x).dtype
     if dtype == dtypes.BOOL:
         return x
-    return cmp.ne_p.bind(x, dtype.type(0))
+    return cmp.ne_p.bind(x, literal_type(x)(0))
 
 
 def _logical(name: str, primitive: Primitive, x: Any, y: Any) -> Array:
@@ -128,8 +130,8 @@ def logical_not(x: ArrayLike, /) -> Array:
 # ---- kinds of numbers
 
 
-def _everywhere(value: bool, x: Any) -> Array:
-    return full(get_aval(x).shape, np.bool_(value))
+def _everywhere(value: bool, x: Any, weak: bool = False) -> Array:
+    return convert_type(full(get_aval(x).shape, np.bool_(value)), dtypes.BOOL, weak)
 
 
 def isnan(x: ArrayLike, /) -> Array:
@@ -140,7 +142,9 @@ def isnan(x: ArrayLike, /) -> Array:
     Array([False,  True], dtype=bool)
     """
     x, dtype = one_operand("isnan", x)
-    return cmp.ne_p.bind(x, x) if dtypes.is_inexact(dtype) else _everywhere(False, x)
+    if dtypes.is_inexact(dtype):
+        return cmp.ne_p.bind(x, x)
+    return _everywhere(False, x, get_aval(x).weak_type)
 
 
 def isfinite(x: ArrayLike, /) -> Array:
@@ -195,7 +199,8 @@ def iscomplex(x: ArrayLike) -> Array:
     """Whether each element has an imaginary part that is not 0."""
     x, dtype = one_operand("iscomplex", x)
     if not dtypes.is_complex(dtype):
-        return _everywhere(False, x)
+        aval = get_aval(x)
+        return _everywhere(False, x, aval.weak_type and not aval.shape)
     return to_bool(el.imag_p.bind(x))
 
 

@@ -79,10 +79,7 @@ op_gt, op_ge = _operator(logic.greater, ">"), _operator(logic.greater_equal, ">=
 
 
 def op_round(x: Any, ndigits: int | None) -> Any:
-    """Python's `round(x)`: integers without `ndigits`, else the array's own dtype."""
+    """Python's `round(x)`: the default integers without `ndigits`, else the array's own dtype."""
     if ndigits is not None:
         return ufuncs_float.round(x, ndigits)
-    rounded = ufuncs_float.round(x)
-    if dtypes.kind(rounded.dtype) in "iu":
-        return rounded
-    return convert(rounded, dtypes.default_dtype("i"))
+    return convert(ufuncs_float.round(x), dtypes.default_dtype("i"))

@@ -11,7 +11,13 @@ from xpr.core import dtypes
 from xpr.core.array import Array as CoreArray
 from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, broadcast_to, convert, to_inexact
+from xpr.numpy._promote import (
+    as_operand,
+    broadcast_to,
+    convert,
+    to_inexact,
+    with_weak_type_of,
+)
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike, DType
 from xpr.numpy.manipulation import moveaxis, reshape
@@ -91,7 +97,7 @@ def pad(
             if reflect_type not in ("even", "odd"):
                 raise ValueError(f"pad: reflect_type must be 'even' or 'odd', got {reflect_type!r}")
             found = _repeated(x, widths, mode, reflect_type == "odd")
-    return as_array(found)
+    return with_weak_type_of(x, as_array(found))
 
 
 # ---- arguments

@@ -9,7 +9,15 @@ import numpy as np
 
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, broadcast_to, convert, promote_dtypes, to_inexact
+from xpr.numpy._promote import (
+    as_operand,
+    broadcast_to,
+    convert,
+    promote_dtypes,
+    scalar_type,
+    to_inexact,
+    without_weak_type,
+)
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.convolution import convolve
@@ -60,7 +68,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
         raise ValueError(
             f"polyval requires a vector of coefficients, got shape {get_aval(coefficients).shape}"
         )
-    coefficients, at = promote_dtypes(coefficients, at)
+    coefficients, at = (without_weak_type(v) for v in promote_dtypes(coefficients, at))
     dtype = get_aval(at).dtype
     value: Any = full(get_aval(at).shape, dtype.type(0))
     for i in range(get_aval(coefficients).shape[0]):
@@ -81,7 +89,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 def _added(x: Any, y: Any) -> Array:
     size = max(get_aval(x).size, get_aval(y).size)
-    zero = get_aval(x).dtype.type(0)
+    zero = scalar_type(x)(0)
     longer = [sh.pad(v, zero, [(size - get_aval(v).size, 0, 0)]) for v in (x, y)]
     return add(*longer)
 
@@ -125,7 +133,8 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     """
     x, y = _vectors("polydiv", u, v)
     dtype = to_inexact(get_aval(x).dtype)
-    x, y = convert(x, dtype), convert(y, dtype)
+    weak = get_aval(x).weak_type
+    x, y = convert(x, dtype, weak), convert(y, dtype, weak)
     rows, columns = get_aval(x).size, get_aval(y).size
     if not columns:
         raise ValueError("polydiv requires a divisor with at least one coefficient")
@@ -142,7 +151,7 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
     quotient = jn.concatenate(terms, 0) if terms else full((1,), dtype.type(0))
     if trim_leading_zeros:
         x = trim_zeros(x, "f")
-    return as_array(quotient), as_array(x)
+    return as_array(without_weak_type(quotient)), as_array(x)
 
 
 def polyder(p: ArrayLike, m: int = 1) -> Array:

@@ -14,7 +14,7 @@ from xpr.core import dtypes
 from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._einsum_plan import contraction
-from xpr.numpy._promote import as_operand, promote_dtypes
+from xpr.numpy._promote import as_operand, promote_dtypes, without_weak_type
 from xpr.numpy._promote import broadcast_to as broadcast_to_shape
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType, DTypeLike, Shape
@@ -374,7 +374,7 @@ def cross(
     >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
-    x, y = promote_dtypes(*_operands("cross", a, b))
+    x, y = (without_weak_type(v) for v in promote_dtypes(*_operands("cross", a, b)))
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = moveaxis(x, axisa, -1), moveaxis(y, axisb, -1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from xpr.core import dtypes
 from xpr.core.trace import get_aval, is_eager
-from xpr.numpy._promote import as_operand, convert, promote_dtypes
+from xpr.numpy._promote import as_operand, convert, promote_dtypes, with_weak_type_of
 from xpr.numpy._rows import rows_at
 from xpr.numpy._select import select_where
 from xpr.numpy._static import static_size
@@ -159,7 +159,8 @@ def setdiff1d(
     if not assume_unique:
         keep = bits.bitwise_and(keep, differs_from_previous([values], get_aval(x).shape[0]))
     count = _length("setdiff1d", keep, size)
-    return _picked(values, keep, count, 0 if fill_value is None else fill_value)
+    found = _picked(values, keep, count, 0 if fill_value is None else fill_value)
+    return with_weak_type_of(values, found)
 
 
 def setxor1d(

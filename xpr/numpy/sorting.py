@@ -169,4 +169,4 @@ def sort_complex(a: ArrayLike) -> Array:
         x = sh.reshape(x, (1,))
     dtype = get_aval(x).dtype
     wide = dtypes.promote_types(dtype, np.complex64)
-    return so.sort(x if dtypes.is_complex(dtype) else convert_type(x, wide))
+    return so.sort(convert_type(x, dtype if dtypes.is_complex(dtype) else wide))

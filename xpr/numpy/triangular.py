@@ -11,7 +11,13 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array, from_host
-from xpr.numpy._promote import as_operand, broadcast_to, convert
+from xpr.numpy._promote import (
+    as_operand,
+    broadcast_to,
+    convert,
+    scalar_type,
+    without_weak_type,
+)
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType, DTypeLike
 from xpr.numpy.creation import placed
@@ -98,7 +104,7 @@ def _triangle(name: str, m: Any, k: Any, test: Callable[[Any, Any], Any]) -> Arr
     if x.ndim < 2:
         raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D")
     mask = _compare_places(x.shape[-2], x.shape[-1], k, test)
-    return select_where(broadcast_to(mask, x.shape), x, x.dtype.type(0))
+    return select_where(broadcast_to(mask, x.shape), x, scalar_type(x)(0))
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
@@ -131,7 +137,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
     Array([1, 4], dtype=int32)
     """
-    x = as_array(as_operand("diagonal", a))
+    x = as_array(without_weak_type(as_operand("diagonal", a)))
     if x.ndim < 2:
         raise ValueError("diagonal requires an array of at least two dimensions.")
     first, second = canonicalize_axis(axis1, x.ndim), canonicalize_axis(axis2, x.ndim)
@@ -169,7 +175,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         raise ValueError(f"diag input must be 1d or 2d, got {x.ndim} dimensions")
     offset = operator.index(k)
     size = x.shape[0] + abs(offset)
-    zero = x.dtype.type(0)
+    zero = scalar_type(x)(0)
     longer = pad(x, zero, ((0, abs(offset), 0),))
     spread = broadcast_in_dim(longer, (size, size), (0,) if offset >= 0 else (1,))
     return select_where(_compare_places(size, size, offset, cmp.eq_p.bind), spread, zero)
@@ -177,7 +183,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix with the elements of `v`, flattened, on its diagonal `k`."""
-    return diag(ravel(as_operand("diagflat", v)), k)
+    return diag(ravel(without_weak_type(as_operand("diagflat", v))), k)
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:

@@ -18,11 +18,14 @@ from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import (
     as_operand,
     broadcast_to,
+    convert,
+    literal_type,
     one_inexact,
     one_operand,
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
+    scalar_type,
 )
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType
@@ -104,34 +107,36 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     (x, y), dtype = promote_args_numeric("floor_divide", x1, x2)
     _no_complex("floor_divide", dtype)
+    number = scalar_type(x)
     kind = dtypes.kind(dtype)
     if kind == "u":
         return el.div_p.bind(x, y)
     if kind == "i":
         quotient = el.div_p.bind(x, y)
         crossed = cmp.ne_p.bind(el.sign_p.bind(x), el.sign_p.bind(y))
-        inexact = cmp.ne_p.bind(el.rem_p.bind(x, y), dtype.type(0))
-        lower = el.sub_p.bind(quotient, dtype.type(1))
+        inexact = cmp.ne_p.bind(el.rem_p.bind(x, y), number(0))
+        lower = el.sub_p.bind(quotient, number(1))
         return select_where(bits.and_p.bind(crossed, inexact), lower, quotient)
-    return _float_divmod(x, y, dtype)[0]
+    return _float_divmod(x, y)[0]
 
 
-def _float_divmod(x: Any, y: Any, dtype: DType) -> tuple[Array, Array]:
-    zero = dtype.type(0)
+def _float_divmod(x: Any, y: Any) -> tuple[Array, Array]:
+    number = scalar_type(x)
+    zero = number(0)
     rest = el.rem_p.bind(x, y)
     quotient = el.div_p.bind(el.sub_p.bind(x, rest), y)
     below = cmp.lt_p.bind(rest, zero)
     crossed = bits.and_p.bind(
         cmp.ne_p.bind(rest, zero), cmp.ne_p.bind(below, cmp.lt_p.bind(y, zero))
     )
-    quotient = select_where(crossed, el.sub_p.bind(quotient, dtype.type(1)), quotient)
+    quotient = select_where(crossed, el.sub_p.bind(quotient, number(1)), quotient)
     rest = select_where(crossed, el.add_p.bind(rest, y), rest)
     # x - rest is a multiple of y up to rounding, so the nearest integer is the quotient.
     quotient = el.round(quotient, el.RoundingMethod.TO_NEAREST_EVEN)
     ratio = el.div_p.bind(x, y)
     # A quotient of zero keeps the sign that the ratio has: a quarter of it is nearer to zero than
     # to one.
-    quarter = el.mul_p.bind(ratio, dtype.type(0.25))
+    quarter = el.mul_p.bind(ratio, number(0.25))
     small = el.round(quarter, el.RoundingMethod.TO_NEAREST_EVEN)
     quotient = select_where(cmp.eq_p.bind(quotient, zero), small, quotient)
     by_zero = cmp.eq_p.bind(y, zero)
@@ -156,10 +161,11 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     (x, y), dtype = promote_args_numeric("remainder", x1, x2)
     _no_complex("remainder", dtype)
-    zero = dtype.type(0)
+    number = scalar_type(x)
+    zero = number(0)
     if dtypes.is_integer(dtype):
         y_is_zero = cmp.eq_p.bind(y, zero)
-        rest = el.rem_p.bind(x, select_where(y_is_zero, dtype.type(1), y))
+        rest = el.rem_p.bind(x, select_where(y_is_zero, number(1), y))
         if dtypes.kind(dtype) == "u":
             return rest
     else:
@@ -182,8 +188,9 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     (x, y), dtype = promote_args_numeric("fmod", x1, x2)
     _no_complex("fmod", dtype)
+    number = scalar_type(x)
     if dtypes.is_integer(dtype):
-        y = select_where(cmp.eq_p.bind(y, dtype.type(0)), dtype.type(1), y)
+        y = select_where(cmp.eq_p.bind(y, number(0)), number(1), y)
     return el.rem_p.bind(x, y)
 
 
@@ -197,7 +204,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     (x, y), dtype = promote_args_numeric("divmod", x1, x2)
     _no_complex("divmod", dtype)
     if dtypes.is_float(dtype):
-        return _float_divmod(x, y, dtype)
+        return _float_divmod(x, y)
     return floor_divide(x, y), remainder(x, y)
 
 
@@ -233,9 +240,15 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     exponent = _static_exponent(as_operand("power", x2, 1))
     (x, y), dtype = promote_args_numeric("power", x1, x2)
     if exponent is not None:
-        return pw.integer_pow(x, exponent)
+        # Booleans are no weakly typed integers, whatever the type of the exponent is.
+        is_bool = get_aval(x1).dtype == BOOL
+        return pw.integer_pow(convert(x, dtype) if is_bool else x, exponent)
     if dtypes.is_integer(dtype):
         return _integer_power(x, y, dtype)
+    power_type = get_aval(x2)
+    if dtypes.is_integer(power_type.dtype) and not power_type.weak_type and get_aval(x).weak_type:
+        # An integer exponent keeps its type in JAX, and an array's makes the result's a strong one.
+        x, y = convert(x, dtype), convert(y, dtype)
     return pw.pow_p.bind(x, y)
 
 
@@ -246,7 +259,8 @@ def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def _integer_power(x: Any, y: Any, dtype: DType) -> Array:
     """Powers of integer arrays by repeated squaring, modulo 2**bits as all integer arithmetic."""
-    one, zero = dtype.type(1), dtype.type(0)
+    number = literal_type(y)
+    one, zero = number(1), number(0)
     count = 8 * dtype.itemsize - (dtypes.kind(dtype) == "i")
     if not isinstance(y, Tracer):
         # Only as many squarings as the greatest exponent has bits.
@@ -266,7 +280,7 @@ def _integer_power(x: Any, y: Any, dtype: DType) -> Array:
 
 def _negative_power(x: Any, y: Any, one: Any, zero: Any) -> Array:
     is_one = cmp.eq_p.bind(x, one)
-    if not isinstance(one, np.signedinteger):
+    if dtypes.kind(get_aval(one).dtype) == "u":
         return select_where(is_one, one, zero)
     odd = cmp.eq_p.bind(bits.and_p.bind(y, one), one)
     sign = select_where(odd, -one, one)
@@ -371,7 +385,8 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """
     (x, y), dtype = promote_args_inexact("heaviside", x1, x2)
     _no_complex("heaviside", dtype)
-    zero, one = dtype.type(0), dtype.type(1)
+    number = literal_type(x)
+    zero, one = number(0), number(1)
     at_zero = select_where(cmp.ne_p.bind(x, x), x, y)
     above = select_where(cmp.gt_p.bind(x, zero), one, at_zero)
     return select_where(cmp.lt_p.bind(x, zero), zero, above)

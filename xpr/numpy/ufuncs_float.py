@@ -13,6 +13,7 @@ from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import (
     broadcast_all,
     convert,
+    literal_type,
     one_inexact,
     one_operand,
     promote_args_inexact,
@@ -101,7 +102,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     wide = np.dtype(np.float32) if small else dtype
     x = convert(x, wide) if small else x
     # Dividing by a power of ten is exact more often than multiplying by its reciprocal.
-    power = wide.type(10.0 ** (-places if places < 0 else places))
+    power = literal_type(x)(10.0 ** (-places if places < 0 else places))
     scale, unscale = (el.div_p, el.mul_p) if places < 0 else (el.mul_p, el.div_p)
     rounded = unscale.bind(_nearest(scale.bind(x, power), wide), power)
     return convert(rounded, dtype) if small else rounded
@@ -363,8 +364,9 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
         re, im = el.real_p.bind(x), el.imag_p.bind(x)
     else:
         re = x if dtypes.is_float(dtype) else convert(x, dtypes.default_dtype("f"))
-        im = full_like(re, 0)
+        # JAX's zero is no weakly typed scalar.
+        im = full_like(re, 0) if get_aval(re).shape else get_aval(re).dtype.type(0)
     found = fn.atan2_p.bind(im, re)
     if not deg:
         return found
-    return el.mul_p.bind(found, get_aval(found).dtype.type(180 / np.pi))
+    return el.mul_p.bind(found, literal_type(found)(180 / np.pi))

@@ -14,7 +14,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval, is_eager
-from xpr.numpy._promote import one_inexact, promote_args_inexact, with_weak_type_of
+from xpr.numpy._promote import literal_type, one_inexact, promote_args_inexact, without_weak_type
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.primitives import compare as cmp
@@ -35,7 +35,7 @@ def _scaled(x: Any, factor: float) -> Array:
         return el.complex_p.bind(
             *(_scaled(part.bind(x), factor) for part in (el.real_p, el.imag_p))
         )
-    return el.mul_p.bind(x, get_aval(x).dtype.type(factor))
+    return el.mul_p.bind(x, literal_type(x)(factor))
 
 
 # ---- exponentials and logarithms
@@ -81,14 +81,14 @@ def log2(x: ArrayLike, /) -> Array:
     x = one_inexact("log2", x)
     dtype = get_aval(x).dtype
     if dtypes.is_complex(dtype):
-        return _scaled(fn.log_p.bind(x), 1 / math.log(2))
+        return _scaled(without_weak_type(fn.log_p.bind(x)), 1 / math.log(2))
     # A quotient, unlike a product, is exact for powers of two.
     return el.div_p.bind(fn.log_p.bind(x), dtype.type(math.log(2)))
 
 
 def log10(x: ArrayLike, /) -> Array:
     """The logarithm to base 10."""
-    return _scaled(fn.log_p.bind(one_inexact("log10", x)), 1 / math.log(10))
+    return _scaled(without_weak_type(fn.log_p.bind(one_inexact("log10", x))), 1 / math.log(10))
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -166,7 +166,7 @@ def _complex_logaddexp(x: Any, y: Any) -> Array:
     total = el.add_p.bind(greater, tail)
     # A logarithm's imaginary part lies between -pi and pi.
     real, imag = el.real_p.bind(total), el.imag_p.bind(total)
-    turn = get_aval(imag).dtype.type(2 * math.pi)
+    turn = literal_type(imag)(2 * math.pi)
     turns = el.round(el.div_p.bind(imag, turn), el.RoundingMethod.TO_NEAREST_EVEN)
     return el.complex_p.bind(real, el.sub_p.bind(imag, el.mul_p.bind(turns, turn)))
 
@@ -204,7 +204,8 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
             "jnp.hypot is not well defined for complex-valued inputs. "
             f"Please convert to real values first, got {dtype}"
         )
-    zero, one, inf = dtype.type(0), dtype.type(1), dtype.type(np.inf)
+    number = literal_type(x if get_aval(x).shape else y)
+    zero, one, inf = number(0), number(1), number(np.inf)
     x, y = el.abs_p.bind(x), el.abs_p.bind(y)
     infinite = bits.or_p.bind(cmp.eq_p.bind(x, inf), cmp.eq_p.bind(y, inf))
     greater, lesser = el.max_p.bind(x, y), el.min_p.bind(x, y)
@@ -296,13 +297,13 @@ asinh, acosh, atanh = arcsinh, arccosh, arctanh
 def degrees(x: ArrayLike, /) -> Array:
     """The angle `x`, in radians, in degrees."""
     x = one_inexact("degrees", x)
-    return with_weak_type_of(x, _scaled(x, 180 / math.pi))
+    return _scaled(x, 180 / math.pi)
 
 
 def radians(x: ArrayLike, /) -> Array:
     """The angle `x`, in degrees, in radians."""
     x = one_inexact("radians", x)
-    return with_weak_type_of(x, _scaled(x, math.pi / 180))
+    return _scaled(x, math.pi / 180)
 
 
 rad2deg, deg2rad = degrees, radians
@@ -316,13 +317,12 @@ def sinc(x: ArrayLike, /) -> Array:
     Array([1.       , 0.63661975], dtype=float32)
     """
     x = one_inexact("sinc", x)
-    dtype = get_aval(x).dtype
+    number = literal_type(x)
     angle = _scaled(x, math.pi)
-    at_zero = cmp.eq_p.bind(x, dtype.type(0))
-    safe = select_where(at_zero, dtype.type(1), angle)
-    near = el.sub_p.bind(dtype.type(1), _scaled(pw.square_p.bind(angle), 1 / 6))
-    out = select_where(at_zero, near, el.div_p.bind(fn.sin_p.bind(safe), safe))
-    return with_weak_type_of(x, out)
+    at_zero = cmp.eq_p.bind(x, number(0))
+    safe = select_where(at_zero, number(1), angle)
+    near = el.sub_p.bind(number(1), _scaled(pw.square_p.bind(angle), 1 / 6))
+    return select_where(at_zero, near, el.div_p.bind(fn.sin_p.bind(safe), safe))
 
 
 def i0(x: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ from xpr.core import dtypes
 from xpr.core.trace import get_aval
 from xpr.numpy._host_index import host_update
 from xpr.numpy._index_plan import IndexPlan, NewAxis, Picked, Window, lift_scalar_masks, parse
-from xpr.numpy._promote import as_operand, convert
+from xpr.numpy._promote import as_operand, convert, scalar_type, with_weak_type_of
 from xpr.numpy.indexing import index_vectors, read
 from xpr.primitives import elementwise as el
 from xpr.primitives import scatter as sc
@@ -135,7 +135,7 @@ def _refuse_sharding(out_sharding: Any) -> None:
 
 
 def _one(x: Any) -> Any:
-    return get_aval(x).dtype.type(1)
+    return scalar_type(x)(1)
 
 
 def _update_at(ref: IndexUpdateRef, values: Any, kind: str, options: dict[str, Any]) -> Any:
@@ -457,6 +457,7 @@ def _apply(
         unique_indices=unique_indices,
         mode=mode,
     )
+    out = with_weak_type_of(x, out)
     return sh.squeeze(out, inserted) if inserted else out
 
 

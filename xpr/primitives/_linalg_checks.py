@@ -51,6 +51,19 @@ def complex_type(x: ShapedArray) -> np.dtype[Any]:
     return np.dtype(f"c{2 * real_type(x).itemsize}")
 
 
+def as_weak_as(x: Any, first: Any, *rest: Any) -> Any:
+    """The results of an operation on `x`, the inexact ones as weakly typed as `x` is.
+
+    The rules of the primitives are about strongly typed operands; a weak type goes around them.
+    """
+    found = (first, *rest)
+    if get_aval(x).weak_type:
+        found = tuple(
+            convert_type(v, v.dtype, True) if dtypes.is_inexact(v.dtype) else v for v in found
+        )
+    return found if rest else found[0]
+
+
 def strong(x: Any) -> Any:
     """`x` without a weak type."""
     aval = get_aval(x)

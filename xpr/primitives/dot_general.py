@@ -228,7 +228,9 @@ def _dot_general_abstract(
 ) -> ShapedArray:
     dims = DotDims.of(dimension_numbers)
     dims.check_shapes(lhs.shape, rhs.shape)
-    dtype, weak = dtypes.promote_avals((lhs.dtype, lhs.weak_type), (rhs.dtype, rhs.weak_type))
+    # One weakly typed operand does not take the other's dtype here, as in JAX.
+    weak = lhs.weak_type and rhs.weak_type
+    dtype, _ = dtypes.promote_avals((lhs.dtype, False), (rhs.dtype, False))
     if preferred_element_type is not None:
         _check_preferred(dtype, preferred_element_type)
         dtype = preferred_element_type

@@ -191,7 +191,7 @@ def nary(
         if dtype in _STORAGE_ONLY and result is None:
             raise TypeError(f"{name} does not compute in {dtype}; convert to a wider float first")
         shape = elementwise_shape(name, *avals)
-        weak = result is None and all(a.weak_type for a in avals)
+        weak = all(a.weak_type for a in avals)
         return ShapedArray(shape, dtype if result is None else result, weak)
 
     del arity

@@ -23,7 +23,7 @@ from xpr.primitives import _linalg_householder_host as householder
 from xpr.primitives import _linalg_pivot_rules as pivot_rules
 from xpr.primitives import _linalg_rules as rules
 from xpr.primitives import _ops as ops
-from xpr.primitives._linalg_checks import check_matrices, real_type, strong
+from xpr.primitives._linalg_checks import as_weak_as, check_matrices, real_type, strong
 from xpr.primitives.rules import expand_dims
 from xpr.primitives.slicing import slice_in_dim
 
@@ -71,7 +71,7 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
     Array([[2., 0.],
            [1., 2.]], dtype=float32)
     """
-    return cholesky_p.bind(_symmetrized("cholesky", x, symmetrize_input))
+    return as_weak_as(x, cholesky_p.bind(_symmetrized("cholesky", x, symmetrize_input)))
 
 
 # ---- triangular equations
@@ -132,6 +132,7 @@ def triangular_solve(
     >>> triangular_solve(a, np.array([2.0, 9.0], np.float32), left_side=True, lower=True)
     Array([1., 2.], dtype=float32)
     """
+    given = a if get_aval(b).weak_type else b
     a, b = strong(a), strong(b)
     matrix, rank = get_aval(a), get_aval(b).ndim
     vector = matrix.ndim >= 2 and rank == matrix.ndim - 1
@@ -145,7 +146,7 @@ def triangular_solve(
         conjugate_a=bool(conjugate_a) and dtypes.is_complex(matrix.dtype),
         unit_diagonal=bool(unit_diagonal),
     )
-    return ops.reshape(found, get_aval(b).shape) if vector else found
+    return as_weak_as(given, ops.reshape(found, get_aval(b).shape) if vector else found)
 
 
 # ---- LU
@@ -190,8 +191,7 @@ def lu(x: Any) -> tuple[Array, Array, Array]:
     >>> permutation
     Array([1, 0], dtype=int32)
     """
-    factors, pivots, permutation = lu_p.bind(strong(x))
-    return factors, pivots, permutation
+    return as_weak_as(x, *lu_p.bind(strong(x)))
 
 
 # ---- QR
@@ -274,10 +274,8 @@ def qr(
     """
     del use_magma
     if pivoting:
-        q, r, order = qr_pivoted_p.bind(strong(x), full_matrices=bool(full_matrices))
-        return q, r, order
-    q, r = qr_p.bind(strong(x), full_matrices=bool(full_matrices))
-    return q, r
+        return as_weak_as(x, *qr_pivoted_p.bind(strong(x), full_matrices=bool(full_matrices)))
+    return as_weak_as(x, *qr_p.bind(strong(x), full_matrices=bool(full_matrices)))
 
 
 # ---- eigenvalues of Hermitian matrices
@@ -331,7 +329,8 @@ def eigh(
     [1.0, 3.0]
     """
     del sort_eigenvalues, implementation
-    v, w = eigh_p.bind(_symmetrized("eigh", x, symmetrize_input), lower=bool(lower))
+    found = eigh_p.bind(_symmetrized("eigh", x, symmetrize_input), lower=bool(lower))
+    v, w = as_weak_as(x, *found)
     if subset_by_index is None:
         return v, w
     start, stop = _subset("eigh", subset_by_index, get_aval(w).shape[-1])
@@ -409,7 +408,7 @@ def svd(
     Array([3., 2.], dtype=float32)
     """
     del algorithm
-    x = strong(x)
+    given, x = x, strong(x)
     check_matrices("svd", get_aval(x))
     count = min(get_aval(x).shape[-2:])
     start, stop = _subset("svd", subset_by_index, count)
@@ -421,9 +420,10 @@ def svd(
     if (start, stop) != (0, count):
         s = _values(found[0], start, stop)
         if not compute_uv:
-            return s
-        return rules.columns(found[1], start, stop), s, rules.rows(found[2], start, stop)
+            return as_weak_as(given, s)
+        u, vh = rules.columns(found[1], start, stop), rules.rows(found[2], start, stop)
+        return as_weak_as(given, u, s, vh)
     if not compute_uv:
-        return found[0]
+        return as_weak_as(given, found[0])
     s, u, vh = found
-    return u, s, vh
+    return as_weak_as(given, u, s, vh)

@@ -10,7 +10,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import NOT_LINEAR, NotDifferentiable, define
 from xpr.primitives import _linalg_general_host as host
-from xpr.primitives._linalg_checks import check_matrices, complex_type, strong
+from xpr.primitives._linalg_checks import as_weak_as, check_matrices, complex_type, strong
 from xpr.primitives._linalg_general_rules import eig_jvp
 from xpr.primitives._linalg_rules import front_batch
 
@@ -72,14 +72,13 @@ def eig(
     Array([0.+2.j, 0.-2.j], dtype=complex64)
     """
     del implementation, use_magma
-    return list(
-        eig_p.bind(
-            strong(x),
-            left=bool(compute_left_eigenvectors),
-            right=bool(compute_right_eigenvectors),
-            derivatives=bool(enable_eigvec_derivs),
-        )
+    found = eig_p.bind(
+        strong(x),
+        left=bool(compute_left_eigenvectors),
+        right=bool(compute_right_eigenvectors),
+        derivatives=bool(enable_eigvec_derivs),
     )
+    return [as_weak_as(x, v) for v in found]
 
 
 def _schur_abstract(x: ShapedArray, *, vectors: bool) -> list[ShapedArray]:
@@ -123,4 +122,5 @@ def schur(
     del select_callable
     if sort_eig_vals:
         raise NotImplementedError("schur does not sort: sort_eig_vals must be False")
-    return list(schur_p.bind(strong(x), vectors=bool(compute_schur_vectors)))
+    found = schur_p.bind(strong(x), vectors=bool(compute_schur_vectors))
+    return [as_weak_as(x, v) for v in found]

@@ -16,7 +16,7 @@ from xpr.core.primitive import NOT_LINEAR, NotDifferentiable, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _linalg_householder_host as host
 from xpr.primitives import _linalg_householder_rules as rules
-from xpr.primitives._linalg_checks import check_alike, check_matrices, real_type, strong
+from xpr.primitives._linalg_checks import as_weak_as, check_alike, check_matrices, real_type, strong
 from xpr.primitives._linalg_rules import adjoint, front_batch
 
 _FAMILY = "linalg_householder"
@@ -145,7 +145,8 @@ def householder_product(a: Any, taus: Any) -> Array:
     Array([[-0.6],
            [-0.8]], dtype=float32)
     """
-    return householder_product_p.bind(strong(a), strong(taus))
+    given = a if get_aval(taus).weak_type else taus
+    return as_weak_as(given, householder_product_p.bind(strong(a), strong(taus)))
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Array:
@@ -212,8 +213,7 @@ def hessenberg(a: Any) -> tuple[Array, Array]:
     Array([[1., 2.],
            [3., 4.]], dtype=float32)
     """
-    factors, taus = hessenberg_p.bind(strong(a))
-    return factors, taus
+    return as_weak_as(a, *hessenberg_p.bind(strong(a)))
 
 
 def _tridiagonal_abstract(x: ShapedArray, *, lower: bool) -> list[ShapedArray]:
@@ -253,5 +253,4 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Array, Array, Array, Arr
     >>> tridiagonal(np.array([[1.0, 2.0], [2.0, 4.0]], np.float32))[2]
     Array([2.], dtype=float32)
     """
-    factors, d, e, taus = tridiagonal_p.bind(strong(a), lower=bool(lower))
-    return factors, d, e, taus
+    return as_weak_as(a, *tridiagonal_p.bind(strong(a), lower=bool(lower)))

@@ -87,6 +87,7 @@ def _reduction(
     doc: str,
     jvp: Rule | DerivedRule,
     transpose: Rule | Absent = _NOT_LINEAR,
+    keeps_weak: bool = True,
 ) -> Primitive:
     """A primitive that folds `axes`; `fold(x, axes)` is its meaning for non-storage types."""
 
@@ -94,7 +95,7 @@ def _reduction(
         check(x)
         _check_computes(name, x)
         _check_axes(x, axes)
-        return ShapedArray(_kept_shape(x.shape, axes), x.dtype, x.weak_type)
+        return ShapedArray(_kept_shape(x.shape, axes), x.dtype, keeps_weak and x.weak_type)
 
     def reference(x: NDArray, *, axes: Axes, **_: Any) -> NDArray:
         if dtypes.is_float(x.dtype) and x.dtype.itemsize == 2:
@@ -198,13 +199,13 @@ reduce_min_p = _reduction(
     jvp=Partials(extremum_tangent),
 )
 reduce_and_p = _reduction(
-    "reduce_and", _and, _logical_check, "Bitwise and along axes.", jvp=NoTangent()
+    "reduce_and", _and, _logical_check, "Bitwise and along axes.", jvp=NoTangent(), keeps_weak=False
 )
 reduce_or_p = _reduction(
-    "reduce_or", _or, _logical_check, "Bitwise or along axes.", jvp=NoTangent()
+    "reduce_or", _or, _logical_check, "Bitwise or along axes.", jvp=NoTangent(), keeps_weak=False
 )
 reduce_xor_p = _reduction(
-    "reduce_xor", _xor, _logical_check, "Bitwise xor along axes.", jvp=NoTangent()
+    "reduce_xor", _xor, _logical_check, "Bitwise xor along axes.", jvp=NoTangent(), keeps_weak=False
 )
 
 

@@ -19,12 +19,19 @@ from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, one_inexact, promote_dtypes
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.primitives._linalg_checks import strong
+from xpr.primitives.convert import convert_type
 
 Host = np.ndarray[Any, Any]
 
 
 def _vectors(name: str, x: Any) -> Array:
     return jnp.atleast_1d(strong(as_array(as_operand(name, x))))
+
+
+def _as_weak_as(found: Array, *given: Any) -> Array:
+    """The result, weakly typed if all operands are."""
+    weak = all(get_aval(x).weak_type for x in given)
+    return convert_type(found, found.dtype, weak)
 
 
 def _filled(elements: Array, places: Host) -> Array:
@@ -97,7 +104,9 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
            [2, 3, 8],
            [3, 8, 9]], dtype=int32)
     """
-    given = [as_array(as_operand("hankel", x, i)) for i, x in enumerate((c, r)) if x is not None]
+    given = [
+        strong(as_array(as_operand("hankel", x, i))) for i, x in enumerate((c, r)) if x is not None
+    ]
     for name, x in zip("cr", given, strict=False):
         if not x.ndim:
             raise ValueError(f"hankel: {name} must be at least 1-dimensional, got a scalar.")
@@ -118,7 +127,7 @@ def circulant(c: ArrayLike) -> Array:
     x = _vectors("circulant", c)
     n = x.shape[-1]
     i, j = _places(n, n)
-    return _filled(x, (i - j) % max(n, 1))
+    return _as_weak_as(_filled(x, (i - j) % max(n, 1)), c)
 
 
 def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
@@ -232,7 +241,8 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     parts = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (rates, chances)]
     i, j = _places(n, n)
     places = np.where(i == 0, j + 2, np.where(i == j + 1, n + 2 + j, 0))
-    return _filled(_after_zero_and_one(jnp.concatenate(parts, axis=-1)), places)
+    found = _filled(_after_zero_and_one(jnp.concatenate(parts, axis=-1)), places)
+    return _as_weak_as(found, f, s)
 
 
 def fiedler(a: ArrayLike) -> Array:
@@ -245,7 +255,7 @@ def fiedler(a: ArrayLike) -> Array:
            [5, 2, 0]], dtype=int32)
     """
     x = _vectors("fiedler", a)
-    return jnp.abs(x[..., :, None] - x[..., None, :])
+    return _as_weak_as(jnp.abs(x[..., :, None] - x[..., None, :]), a)
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
@@ -268,7 +278,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
                 "block_diag requires arrays of at most 2 axes, got shape "
                 f"{get_aval(x).shape} at argument {i}"
             )
-    blocks = [jnp.atleast_2d(x) for x in promote_dtypes(*given)]
+    blocks = [jnp.atleast_2d(strong(x)) for x in promote_dtypes(*given)]
     width = sum(b.shape[1] for b in blocks)
     rows, start = [], 0
     for b in blocks:

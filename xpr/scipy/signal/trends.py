@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.trace import Tracer
-from xpr.numpy._promote import promote_dtypes_inexact
+from xpr.numpy._promote import promote_dtypes_inexact, with_weak_type_of
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.creation import asarray
 from xpr.numpy.joining import concatenate
@@ -54,7 +54,8 @@ def detrend(
         )
     x = moveaxis(x, place, -1)
     parts = [_without_line(x[..., a:b]) for a, b in itertools.pairwise(ends)]
-    return moveaxis(concatenate(parts, axis=-1) if parts else x, -1, place)
+    found = moveaxis(concatenate(parts, axis=-1) if parts else x, -1, place)
+    return with_weak_type_of(x, found)
 
 
 def _without_line(x: Array) -> Array:

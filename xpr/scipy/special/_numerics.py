@@ -45,6 +45,11 @@ def strong(*args: Array) -> list[Array]:
     return [convert(x, x.dtype) if get_aval(x).weak_type else x for x in args]
 
 
+def strong_with_axes(*args: Array) -> list[Array]:
+    """The arrays without weak types, if the first one has axes; JAX types many results so."""
+    return strong(*args) if args[0].ndim else list(args)
+
+
 def strong_reals(name: str, *args: Any) -> list[Array]:
     """As `reals`, and not weakly typed."""
     return strong(*reals(name, *args))

@@ -176,7 +176,7 @@ def loggamma(x: ArrayLike) -> Array:
     """
     (x,) = floats("loggamma", x)
     if dtypes.is_complex(x.dtype):
-        return _complex_loggamma(x)
+        return _complex_loggamma(strong(x)[0])
     positive = x > 0
     return jnp.where(positive, lax.lgamma(jnp.where(positive, x, 1.0)), np.nan)
 

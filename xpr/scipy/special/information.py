@@ -6,7 +6,7 @@ import numpy as np
 
 import xpr.numpy as jnp
 from xpr.numpy._typing import Array, ArrayLike
-from xpr.scipy.special._numerics import floats, reals, with_tangents
+from xpr.scipy.special._numerics import floats, reals, strong_with_axes, with_tangents
 
 
 def _times_log(x: Array, log_of_y: Array) -> Array:
@@ -65,7 +65,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     >>> special.rel_entr(2.0, 1.0)
     Array(1.3862944, dtype=float32, weak_type=True)
     """
-    return _rel_entr(*jnp.broadcast_arrays(*reals("rel_entr", p, q)))
+    return _rel_entr(*jnp.broadcast_arrays(*strong_with_axes(*reals("rel_entr", p, q))))
 
 
 def _rel_entr(p: Array, q: Array) -> Array:
@@ -91,5 +91,5 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     >>> special.kl_div(2.0, 1.0)
     Array(0.38629436, dtype=float32, weak_type=True)
     """
-    p, q = jnp.broadcast_arrays(*reals("kl_div", p, q))
+    p, q = jnp.broadcast_arrays(*strong_with_axes(*reals("kl_div", p, q)))
     return _rel_entr(p, q) - p + q

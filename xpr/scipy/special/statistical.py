@@ -18,6 +18,7 @@ from xpr.scipy.special._numerics import (
     only_32_or_64,
     ratio,
     strong_reals,
+    strong_with_axes,
     with_tangents,
 )
 from xpr.scipy.special.error_functions import erfcx
@@ -226,7 +227,7 @@ def logit(x: ArrayLike) -> Array:
     >>> special.logit(0.5)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _logit(floats("logit", x)[0])
+    return _logit(strong_with_axes(*floats("logit", x))[0])
 
 
 def softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:

@@ -16,12 +16,38 @@ import numpy as np
 import xpr.numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array as AnyArray
+from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import promote_args_inexact
+from xpr.numpy._promote import promote_args_inexact, without_weak_type
 from xpr.numpy._typing import Array
 from xpr.scipy.special import betaln
 
 LOG_2PI = math.log(2 * math.pi)
+
+
+# Whose formulas have constants with the type of the operand, which make what is computed from a
+# weakly typed array with axes a strongly typed one, in JAX and so here.
+_STRONG = frozenset(
+    f"{family}.{name}"
+    for family, names in {
+        "bernoulli": "cdf logpmf pmf",
+        "beta": "cdf logcdf logpdf logsf pdf sf",
+        "betabinom": "logpmf pmf",
+        "cauchy": "cdf isf logcdf logpdf logsf pdf ppf sf",
+        "chi2": "cdf logcdf logpdf logsf pdf sf",
+        "gamma": "cdf logcdf logpdf pdf",
+        "geom": "logpmf pmf",
+        "gumbel_r": "sf",
+        "laplace": "cdf logpdf pdf",
+        "logistic": "isf logpdf pdf ppf",
+        "nbinom": "logpmf pmf",
+        "norm": "logpdf pdf",
+        "pareto": "cdf logpdf logsf pdf ppf sf",
+        "poisson": "cdf",
+        "t": "logpdf pdf",
+    }.items()
+    for name in names.split()
+)
 
 
 def promoted(name: str, x: Any, *parameters: Any) -> list[Array]:
@@ -33,7 +59,10 @@ def promoted(name: str, x: Any, *parameters: Any) -> list[Array]:
     (x, *rest), dtype = promote_args_inexact(name, x, *parameters)
     if dtypes.is_complex(dtype):
         raise TypeError(f"{name} requires real arguments, got {dtype}")
-    return [as_array(x), *(as_array(p) if isinstance(p, np.ndarray) else p for p in rest)]
+    x = as_array(x)
+    if name in _STRONG and get_aval(x).shape:
+        x, *rest = (without_weak_type(v) for v in (x, *rest))
+    return [x, *(as_array(p) if isinstance(p, np.ndarray) else p for p in rest)]
 
 
 def valid(x: Array, *conditions: Any) -> Array:

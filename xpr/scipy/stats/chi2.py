@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.scipy.stats import gamma
 from xpr.scipy.stats._common import promoted
@@ -17,7 +19,12 @@ from xpr.scipy.stats._common import promoted
 def _as_gamma(name: str, x: Any, df: Any, loc: Any, scale: Any) -> list[Array]:
     """The arguments of the gamma distribution's functions."""
     x, df, loc, scale = promoted(name, x, df, loc, scale)
-    return [x, df * 0.5, loc, scale * 2]
+    return [x, _times(df, 0.5), loc, _times(scale, 2)]
+
+
+def _times(number: Any, factor: float) -> Any:
+    """The product in the dtype of `number`, which NumPy's product of a bfloat16 is not in."""
+    return number * (number.dtype.type(factor) if isinstance(number, np.generic) else factor)
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import xpr.numpy as jnp
+from xpr.numpy._promote import without_weak_type
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.scipy.stats._common import quantile_of, standardized
 
@@ -33,7 +34,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most `x`."""
     z, _ = standardized("uniform.cdf", x, loc, scale)
-    return jnp.clip(z, 0.0, 1.0)
+    return without_weak_type(jnp.clip(z, 0.0, 1.0))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
