@@ -139,6 +139,29 @@ def test_places_that_do_not_fit_are_refused() -> None:
             xpr.device_put(x, CPUS[0])
 
 
+@pytest.mark.parametrize(
+    "mesh", [MESH, xpr.make_mesh((4, 2), ("x", "y"))], ids=["auto", "explicit"]
+)
+def test_inside_a_program(mesh: Mesh) -> None:
+    rows, columns = NamedSharding(mesh, P("x")), NamedSharding(mesh, P(None, "y"))
+
+    def f(v: xpr.Array) -> xpr.Array:
+        return xpr.device_put(v, columns) * 2
+
+    for x in (VALUES, xpr.device_put(VALUES, rows)):
+        out = xpr.jit(f)(x)
+        assert out.sharding.is_equivalent_to(columns, 2)
+        np.testing.assert_array_equal(np.asarray(out), VALUES * 2)
+    shown = xpr.typeof(xpr.device_put(VALUES, columns)).sharding
+    assert xpr.make_jaxpr(f)(x).out_avals[0].sharding == shown
+    grad = xpr.grad(lambda v: (f(v) ** 2).sum())(x)
+    np.testing.assert_allclose(np.asarray(grad), VALUES * 8, rtol=1e-6)
+    with pytest.raises(IndivisibleError, match="axis 0 is partitioned 4 times"):
+        xpr.jit(lambda v: xpr.device_put(v, rows))(np.ones(7))
+    same = xpr.make_jaxpr(lambda v: xpr.device_put(v, CPUS[1]))(VALUES)
+    assert not same.jaxpr.eqns  # one device is the caller's choice
+
+
 _MEMORY = """
 import re
 import numpy as np, xpr

@@ -14,11 +14,13 @@ from xpr.dispatch import placement
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
 from xpr.dispatch.parts import check_fits, put_array, put_host
+from xpr.primitives.sharding import reshard_p, sharding_constraint_p
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
-from xpr.sharding import PartitionSpec, Sharding, SingleDeviceSharding
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.sharding.context import over_mesh_in_use
+from xpr.sharding.named import explicit_sharding
 
 
 def _is_place(place: Any) -> bool:
@@ -82,8 +84,7 @@ def device_put(
 
 def _put(x: Any, place: Any, donate: bool) -> Any:
     if isinstance(x, Tracer):
-        # Inside a trace placement is the program's: the value itself is passed on.
-        return x
+        return _put_traced(x, place)
     if not is_valid_value(x):
         raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
     target = None if place is None else _resolved(place)
@@ -102,6 +103,24 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
     device = placement.default_device() if target is None else target
     buffer = device.runtime.buffer_from_host(host, device, copy=foreign)
     return ArrayImpl(aval, (buffer,), place is not None)
+
+
+def _put_traced(x: Tracer, place: Any) -> Any:
+    """A traced value as the program's partitioner shall spread it.
+
+    Which single device a program runs on is its caller's to say: such places change nothing.
+    """
+    target = None if place is None else _resolved(place)
+    if not isinstance(target, NamedSharding):
+        return x
+    target.shard_shape(x.shape)  # raises where it does not fit
+    shown = explicit_sharding(target, len(x.shape))
+    if shown is not None:
+        x = reshard_p.bind(x, sharding=shown)
+        if not isinstance(target.mesh, Mesh):
+            return x
+    # Beside a change of type this tells the program its devices, which types do not name.
+    return sharding_constraint_p.bind(x, sharding=target, unconstrained_dims=frozenset())
 
 
 def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
