@@ -108,6 +108,8 @@ def _cost(
         if spec is not None and spec != have:
             moved += reshard_bytes(v.aval.shape, v.aval.dtype.itemsize, have, spec, sizes)
     over = tuple(a for f in rule.reduced for a in choice[f])
+    # The results of such factors come together, as if they were reduced.
+    ended = count(tuple(a for f in rule.ended for a in choice[f]), sizes)
     parts = 1
     for axes in choice:
         parts *= count(axes, sizes)
@@ -120,11 +122,12 @@ def _cost(
         if spec is None:
             continue
         itemsize = v.aval.dtype.itemsize
+        local = v.aval.size * itemsize
+        for axes in spec:
+            local /= count(axes, sizes)
+        moved += 2 * local * (ended - 1) / ended
         if over:
             n = count(over, sizes)
-            local = v.aval.size * itemsize
-            for axes in spec:
-                local /= count(axes, sizes)
             scattered = any(set(w[len(s) :]) & set(over) for s, w in zip(spec, want, strict=True))
             moved += (1 if scattered else 2) * local * (n - 1) / n
             if scattered:

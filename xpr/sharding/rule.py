@@ -12,6 +12,7 @@ one device (`partition.py`).
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -60,7 +61,15 @@ class FactorRule:
 
     It gets the place of the device, its parts of the operands (tracers), the parameters of the
     whole, and the shapes; it binds primitives, and returns one result for each of the equation's.
+    Factors in `reduced` are reduced afterwards; those in `ended` it ends itself.
     """
+
+    @functools.cached_property
+    def ended(self) -> tuple[int, ...]:
+        """Factors of operands that neither results nor `reduced` have: `apply` ends them."""
+        of_results = {f for factors in self.results for axis in factors for f in axis}
+        of_operands = {f for factors in self.operands for axis in factors for f in axis}
+        return tuple(sorted(of_operands - of_results - self.whole - set(self.reduced)))
 
 
 @dataclass(frozen=True)
