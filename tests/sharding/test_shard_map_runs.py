@@ -11,6 +11,7 @@ import pytest
 import xpr
 from xpr import lax
 from xpr import numpy as jnp
+from xpr.experimental.shard_map import shard_map as first_shard_map
 from xpr.primitives._shard_bodies import on_one_device
 from xpr.sharding import Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
@@ -434,3 +435,57 @@ def test_closures_and_arrays_that_are_cut_already() -> None:
     wanted = A[:, 0] * 2 + A[:, 0].sum() + A[:, 1].sum()
     close(xpr.jit(f)(A[:, 1]), wanted, 1e-4)
     close(f(jnp.array(A[:, 1])), wanted, 1e-4)
+
+
+def test_axes_that_are_not_manual_stay_with_the_compiler() -> None:
+    """Parts are sharded over them as the wholes are, and nothing is gathered."""
+
+    def body(a: Any) -> Any:
+        b = jnp.sin(a) * 2 + a.sum(1, keepdims=True)
+        _, ys = lax.scan(lambda c, r: (c + r, c * r), b[0] * 0, b)
+        return lax.psum(b, "x"), b, ys, lax.all_gather(b, "x", tiled=True)
+
+    specs = (P(), P("x"), P("x"), P("x"))
+    f = xpr.jit(over(body, P("x"), specs, MESH, axis_names={"x"}))
+    a = A[:, :, 0]
+    sharded = xpr.device_put(a, NamedSharding(MESH, P("x", "y")))
+    total, b, ys, gathered = f(sharded)
+    wanted = np.sin(a) * 2 + a.sum(1, keepdims=True)
+    parts = wanted.reshape(4, 2, 8)
+    close(total, parts.sum(0))
+    close(b, wanted)
+    close(ys, np.stack([0 * parts[:, 0], parts[:, 0] * parts[:, 1]], axis=1).reshape(8, 8))
+    close(gathered, np.tile(wanted, (4, 1)))
+    assert [r.sharding.spec for r in (total, b, ys)] == [P(None, "y"), P("x", "y"), P("x", "y")]
+    text = str(f.lower(sharded).communication())
+    assert text.count("all_reduce") == 2  # the sum over rows, of one column each, and psum
+    everywhere = over(body, P("x"), specs, MESH)
+
+    def squares(f: Any) -> Any:
+        return xpr.jit(xpr.grad(lambda a: sum(jnp.sum(r**2) for r in f(a))))
+
+    close(squares(f)(sharded), squares(everywhere)(a), 1e-4)
+
+
+def test_explicit_types_outside_and_inside() -> None:
+    mesh = xpr.make_mesh((4, 2), ("x", "y"))
+    with xpr.set_mesh(mesh):
+        a = xpr.device_put(A[:, :, 0], P("x", "y"))
+        seen: list[str] = []
+
+        def body(a: Any) -> Any:
+            seen.append(str(xpr.typeof(a * 2)))
+            return lax.psum(a * 2, "x")
+
+        f = xpr.shard_map(body, out_specs=P(), axis_names={"x"})
+        found = xpr.jit(f)(a)
+        whole = xpr.shard_map(lambda a: lax.psum(a, ("x", "y")), out_specs=P())(a)
+    assert seen == ["float32[2,8@y]{V:x}"]
+    assert str(xpr.typeof(found)) == "float32[2,8@y]"
+    close(found, A[:, :, 0].reshape(4, 2, 8).sum(0) * 2)
+    close(whole, A[:, :, 0].reshape(4, 2, 2, 4).sum((0, 2)))
+
+
+def test_under_its_first_name() -> None:
+    g = first_shard_map(lambda a: lax.psum(a, "x"), LINE, P("x"), P(None), check_rep=False)
+    close(g(A), A.sum(0, keepdims=True))

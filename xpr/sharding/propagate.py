@@ -213,7 +213,23 @@ class _Link:
         return changed
 
 
-_Node = _FactorNode | _Follower | _Link
+class _Part:
+    """A part in the body of a `shard_map`, sharded as the whole is beside the manual axes."""
+
+    def __init__(self, specs: Specs, body: Specs, whole: Var, part: Var, cut: Spec) -> None:
+        self.specs, self.body, self.whole, self.part, self.cut = specs, body, whole, part, cut
+
+    def sweep(self) -> bool:
+        changed = False
+        outer, inner = self.specs.of(self.whole), self.body.of(self.part)
+        for dim, cut in enumerate(self.cut):
+            rest = tuple(a for a in outer[dim] if a in self.body.sizes)
+            changed = self.body.extend(self.part, dim, rest) or changed
+            changed = self.specs.extend(self.whole, dim, (*cut, *inner[dim])) or changed
+        return changed
+
+
+_Node = _FactorNode | _Follower | _Link | _Part
 
 
 def propagate(specs: Specs, jaxpr: Jaxpr) -> None:
@@ -341,25 +357,35 @@ def _pinned_results(specs: Specs, eqn: JaxprEqn) -> None:
 
 
 def _shard_map(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
-    """Operands are wanted, and results are given, as the specs say."""
+    """Operands are wanted, and results are given, as the specs say.
+
+    Along the axes of the mesh that are not manual, parts are sharded as the wholes are.
+    """
     params = eqn.params
-    manual = params["manual_axes"]
+    manual: frozenset[str] = params["manual_axes"]
     inner: Jaxpr = params["jaxpr"].jaxpr
-    every = manual >= set(specs.sizes)
+    sizes = {a: n for a, n in specs.sizes.items() if a not in manual}
     for v, spec in zip(eqn.outvars, params["out_specs"], strict=True):
-        axes = normalized(spec, v.aval.ndim)
-        specs.pin(v, axes, () if every else range(v.aval.ndim))
+        cut = normalized(spec, v.aval.ndim)
+        known = specs.of(v)  # from its type, with the axes that are not manual
+        longer = tuple(k if k[: len(c)] == c else c for k, c in zip(known, cut, strict=True))
+        specs.pin(v, longer, range(v.aval.ndim) if sizes else ())
     for v, spec in zip(eqn.invars, params["in_specs"], strict=True):
         if isinstance(v, Var):
             wanted = Var(v.aval)
             specs.pin(wanted, normalized(spec, v.aval.ndim))
             nodes.append(_Link(specs, [(v, 0), (wanted, 0)]))
-    body = Specs({a: n for a, n in specs.sizes.items() if a not in manual})
-    body.rules = specs.rules
+    body = Specs(sizes, specs.known, specs.pinned, specs.open_dims, specs.rules)
     specs.rules.setdefault(id(eqn), FactorRule((), (), ()))
-    propagate(body, inner)
-    specs.known.update(body.known)
-    specs.pinned.update(body.pinned)
+    _collect(body, inner, nodes)
+    if sizes:
+        for wholes, parts, cuts in (
+            (eqn.invars, inner.invars, params["in_specs"]),
+            (eqn.outvars, inner.outvars, params["out_specs"]),
+        ):
+            for v, w, spec in zip(wholes, parts, cuts, strict=True):
+                if isinstance(v, Var) and isinstance(w, Var):
+                    nodes.append(_Part(specs, body, v, w, normalized(spec, v.aval.ndim)))
 
 
 def normalized(spec: Sequence[object], rank: int) -> Spec:

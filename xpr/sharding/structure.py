@@ -137,19 +137,18 @@ def _remat(walk: Walk, eqn: JaxprEqn) -> list[Held]:
 
 
 def _shard_map(walk: Walk, eqn: JaxprEqn) -> list[Held]:
-    """The body is walked with the devices' parts as they are: its operations are local already."""
+    """The body is walked on the devices' parts, which may be sharded over axes not manual here."""
     params = eqn.params
     body: Jaxpr = params["jaxpr"].jaxpr
     manual = params["manual_axes"]
-    specs = [
-        normalized(s, v.aval.ndim) for s, v in zip(params["in_specs"], eqn.invars, strict=True)
+    given = [walk.specs.of(v) for v in body.invars]
+    wanted = [
+        tuple(c + g for c, g in zip(normalized(s, len(spec)), spec, strict=True))
+        for s, spec in zip(params["in_specs"], given, strict=True)
     ]
-    operands = [walk.read_as(v, s) for v, s in zip(eqn.invars, specs, strict=True)]
+    operands = [walk.read_as(v, s) for v, s in zip(eqn.invars, wanted, strict=True)]
     inner = walk.nested()
-    inner.assign(
-        body.invars,
-        [(x, replicated(v.aval.ndim)) for x, v in zip(operands, body.invars, strict=True)],
-    )
+    inner.assign(body.invars, list(zip(operands, given, strict=True)))
     consts = params["jaxpr"].consts
     inner.assign(
         body.constvars,
