@@ -150,6 +150,7 @@ def test_families_have_the_same_files_in_each_layer() -> None:
     helpers = {"families", "rules"}
     assert public("xpr/primitives") - helpers == set(FAMILIES)
     assert public("lowering/rules") == set(FAMILIES)
+    assert public("xpr/sharding/rules") == set(FAMILIES)
     assert public("tests/op_rows") == set(FAMILIES) - set(WITHOUT_ROWS)
 
 
