@@ -9,7 +9,7 @@ import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
-from xpr.primitives.group_collective import group_collective_p
+from xpr.primitives.group_collective import call_for_all, call_once_p, group_collective_p
 from xpr.runtimes.collectives import perform
 from xpr.runtimes.collectives.base import Collective
 
@@ -39,4 +39,19 @@ def _lower(ctx: LoweringContext, *operands: Value, collective: Collective) -> Se
     )
 
 
+def _once_lower(ctx: LoweringContext, *operands: Value, **params: Any) -> Sequence[Value]:
+    if not ctx.target.host_calls:
+        raise NotImplementedError(
+            f"{params['callback']} is a Python function, which programs for target "
+            f"{ctx.target.name} cannot call"
+        )
+
+    def call(*arrays: np.ndarray[Any, Any]) -> list[Any]:
+        return call_for_all(*arrays, **params)
+
+    types = [(a.shape, a.dtype) for a in ctx.out_avals]
+    return ctx.module.host_call(ctx, "call_once", call, operands, types)
+
+
 register(group_collective_p, _lower)
+register(call_once_p, _once_lower)

@@ -13,7 +13,7 @@ from xpr.runtimes.collectives.base import (
     Participant,
     PeerError,
 )
-from xpr.runtimes.collectives.current import perform, taking_part
+from xpr.runtimes.collectives.current import current_participant, perform, taking_part
 from xpr.runtimes.collectives.together import perform_for_all
 from xpr.runtimes.collectives.workers import run_on_each, run_together
 
@@ -22,6 +22,7 @@ __all__ = [
     "CollectiveError",
     "Participant",
     "PeerError",
+    "current_participant",
     "perform",
     "perform_for_all",
     "run_on_each",

@@ -16,6 +16,11 @@ class _Current(threading.local):
 _current = _Current()
 
 
+def current_participant() -> Participant | None:
+    """The rank that this thread runs; None outside of programs whose devices meet."""
+    return _current.participant
+
+
 def perform(
     collective: Collective, arrays: Sequence[Array], out: Sequence[Array] | None = None
 ) -> list[Array]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
+from xpr.primitives.group_collective import call_for_all
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.collectives.together import perform_for_all, run_in_chunks
 from xpr.runtimes.collectives.workers import run_together
@@ -132,7 +133,10 @@ class _LoadedStage:
             found = self._run(operands, name)
             env.update(zip(stage.outputs, zip(*found, strict=True), strict=True))
         for eqn in stage.collectives:
-            self._meet(eqn, env)
+            if eqn.primitive.name == "call_once":
+                self._call(eqn, env)
+            else:
+                self._meet(eqn, env)
         for v in stage.dead:
             env.pop(v, None)
 
@@ -156,21 +160,26 @@ class _LoadedStage:
         run_in_chunks([lambda i=i: run(i) for i in range(len(operands))])
         return found
 
+    def _call(self, eqn: JaxprEqn, env: dict[Var, Column]) -> None:
+        """Calls a function of this process on what the first device has, for all."""
+        found = call_for_all(*_host_operands(eqn, env, 0), **eqn.params)
+        for v, x in zip(eqn.outvars, found, strict=True):
+            value = np.array(x, v.aval.dtype)
+            value.setflags(write=False)
+            env[v] = [_buffer(value, d) for d in self.devices]
+
     def _meet(self, eqn: JaxprEqn, env: dict[Var, Column]) -> None:
-        collective = eqn.params["collective"]
-        operands: list[list[np.ndarray[Any, Any]]] = []
-        for rank in range(len(self.devices)):
-            arrays = []
-            for v in eqn.invars:
-                if isinstance(v, Literal):
-                    arrays.append(np.asarray(v.val, v.aval.dtype))
-                else:
-                    x = env[v][rank].host_view()
-                    arrays.append(x if x.flags.c_contiguous else x.copy())
-            operands.append(arrays)
-        found = perform_for_all(collective, operands)
+        operands = [_host_operands(eqn, env, rank) for rank in range(len(self.devices))]
+        found = perform_for_all(eqn.params["collective"], operands)
         for i, v in enumerate(eqn.outvars):
             env[v] = [_buffer(found[r][i], d) for r, d in enumerate(self.devices)]
+
+
+def _host_operands(eqn: JaxprEqn, env: dict[Var, Column], rank: int) -> list[Any]:
+    return [
+        np.asarray(v.val, v.aval.dtype) if isinstance(v, Literal) else env[v][rank].host_view()
+        for v in eqn.invars
+    ]
 
 
 def _buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:

@@ -18,6 +18,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_operand
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.primitives.group_collective import call_once_p
 from xpr.sharding.choose import chosen_axes
 from xpr.sharding.flatten import flattened
 from xpr.sharding.layout import Sizes, local_shape, replicated, spec_of_factors
@@ -113,6 +114,7 @@ class Walk:
         self.specs = specs
         self.place = place
         self.sizes = place.sizes
+        self.manual: frozenset[str] = frozenset()  # mesh axes along which the user sees parts
         self.env: dict[Var, Held] = {}
         self.resharded: dict[tuple[Var, Spec], Any] = {}
 
@@ -152,6 +154,9 @@ class Walk:
 
     def equation(self, eqn: JaxprEqn) -> None:
         rule = self.specs.rules.get(id(eqn))
+        if eqn.primitive.family == "callback" and not self.manual:
+            self.assign(eqn.outvars, self.once(eqn))
+            return
         if rule is None or isinstance(rule_of(eqn.primitive), Structural):
             from xpr.sharding.structure import RULES  # noqa: PLC0415  it walks programs, too
 
@@ -159,6 +164,19 @@ class Walk:
         else:
             held = self.by_factors(eqn, rule)
         self.assign(eqn.outvars, held)
+
+    def once(self, eqn: JaxprEqn) -> list[Held]:
+        """A call of the user's function on whole arrays: one call, whatever the devices."""
+        operands = [self.read_as(v, replicated(v.aval.ndim)) for v in eqn.invars]
+        avals = [ShapedArray(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+        found = call_once_p.bind(
+            *operands,
+            callback=eqn.params["callback"],
+            result_avals=tuple(avals),
+            collective=self.place.everybody("all_gather"),
+            own_effects=eqn.effects,
+        )
+        return [(x, replicated(a.ndim)) for x, a in zip(found, avals, strict=True)]
 
     def by_factors(self, eqn: JaxprEqn, rule: FactorRule) -> list[Held]:
         """An equation whose axes correspond by factors."""
@@ -227,7 +245,9 @@ class Walk:
 
     def nested(self) -> Walk:
         """A walk with an environment of its own, in the same trace."""
-        return Walk(self.specs, self.place)
+        walk = Walk(self.specs, self.place)
+        walk.manual = self.manual
+        return walk
 
     def inner(
         self,
@@ -238,8 +258,7 @@ class Walk:
         """A program inside, traced on local types: it, and what it closes over as operands."""
 
         def body(*args: Any) -> list[Any]:
-            walk = Walk(self.specs, self.place)
-            return run(walk, args)
+            return run(self.nested(), args)
 
         return hoist_consts(trace_to_jaxpr(body, in_avals, jaxpr.debug_info))
 

@@ -76,6 +76,11 @@ class MeshPlace:
 
     # ---- collectives
 
+    def everybody(self, kind: str) -> Collective:
+        """A collective of all devices."""
+        group = (tuple(range(self.devices)),)
+        return Collective(kind, group, number=next(self._collectives), source=self.source)
+
     def collect(self, x: Any, kind: str, groups: Groups, **fields: Any) -> Any:
         """The result of one collective on `x`."""
         collective = Collective(

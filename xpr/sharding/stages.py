@@ -12,6 +12,9 @@ from dataclasses import dataclass, field
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, sub_jaxprs
 
+CUTS = frozenset({"group_collective", "call_once"})
+"""Primitives that concern all devices together."""
+
 
 @dataclass
 class Stage:
@@ -36,20 +39,23 @@ def has_collectives(jaxpr: Jaxpr) -> bool:
 
 
 def _meets(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name == "group_collective" or any(
-        map(has_collectives, sub_jaxprs(eqn.params))
-    )
+    return eqn.primitive.name in CUTS or any(map(has_collectives, sub_jaxprs(eqn.params)))
 
 
 def levels(jaxpr: Jaxpr) -> tuple[dict[Var, int], list[int]]:
     """How many cuts come before each variable is there, and before each equation."""
     of_var: dict[Var, int] = dict.fromkeys((*jaxpr.constvars, *jaxpr.invars), 0)
     of_eqn: list[int] = []
+    # Effects keep their order: the next one comes no earlier than these, inside or after a stage.
+    inside = after = 0
     for eqn in jaxpr.eqns:
         level = max((of_var[v] for v in eqn.invars if isinstance(v, Var)), default=0)
+        cuts = eqn.primitive.name in CUTS
+        if eqn.effects:
+            level = max(level, after if cuts else inside)
+            inside, after = level + cuts, level
         of_eqn.append(level)
-        after = level + (eqn.primitive.name == "group_collective")
-        of_var.update(dict.fromkeys(eqn.outvars, after))
+        of_var.update(dict.fromkeys(eqn.outvars, level + cuts))
     return of_var, of_eqn
 
 
@@ -60,12 +66,12 @@ def stages(closed: ClosedJaxpr) -> list[Stage]:
     """
     jaxpr = closed.jaxpr
     of_var, of_eqn = levels(jaxpr)
-    last = max([0, *of_var.values()])
+    last = max([0, *of_var.values(), *of_eqn])
     eqns: list[list[JaxprEqn]] = [[] for _ in range(last + 1)]
     collectives: list[list[JaxprEqn]] = [[] for _ in range(last + 1)]
     made_by: dict[Var, JaxprEqn] = {}
     for eqn, level in zip(jaxpr.eqns, of_eqn, strict=True):
-        if eqn.primitive.name == "group_collective":
+        if eqn.primitive.name in CUTS:
             collectives[level].append(eqn)
             continue
         made_by.update(dict.fromkeys(eqn.outvars, eqn))

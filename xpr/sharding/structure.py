@@ -148,6 +148,7 @@ def _shard_map(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     ]
     operands = [walk.read_as(v, s) for v, s in zip(eqn.invars, wanted, strict=True)]
     inner = walk.nested()
+    inner.manual = walk.manual | manual
     inner.assign(body.invars, list(zip(operands, given, strict=True)))
     consts = params["jaxpr"].consts
     inner.assign(

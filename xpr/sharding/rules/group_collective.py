@@ -4,7 +4,5 @@ from __future__ import annotations
 
 from xpr.sharding.rule import ShardedWhole, register
 
-register(
-    "group_collective",
-    ShardedWhole("it belongs to programs that are partitioned already"),
-)
+for _name in ("group_collective", "call_once"):
+    register(_name, ShardedWhole("it belongs to programs that are partitioned already"))
