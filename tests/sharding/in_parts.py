@@ -81,6 +81,7 @@ def _gathered(x: ShapedArray, *, dim: int, count: int, **_: Any) -> ShapedArray:
 _index_p = _place_primitive("place_index", lambda **_: ShapedArray((), np.dtype(np.int32)))
 _reduce_p = _place_primitive("place_reduce", lambda x, **_: x)
 _shift_p = _place_primitive("place_shift", lambda x, **_: x)
+_exchange_p = _place_primitive("place_exchange", lambda x, **_: x)
 _gather_p = _place_primitive("place_gather", _gathered)
 
 
@@ -102,6 +103,9 @@ class TracedPlace:
 
     def shift(self, x: Any, axes: Axes, by: int) -> Any:
         return _shift_p.bind(x, axes=axes, by=by)
+
+    def exchange_places(self, x: Any, axes: Axes, sources: Sequence[int]) -> Any:
+        return _exchange_p.bind(x, axes=axes, sources=tuple(sources))
 
     def gather(self, x: Any, axes: Axes, dim: int) -> Any:
         return _gather_p.bind(x, axes=axes, dim=dim, count=self.mesh.count(axes))
@@ -126,6 +130,8 @@ def _together(mesh: Mesh, name: str, params: dict[str, Any], xs: list[Array]) ->
         for i, d in enumerate(group):
             if name == "place_reduce":
                 found[d] = fold(parts, params["op"])
+            elif name == "place_exchange":
+                found[d] = parts[params["sources"][i]]
             elif name == "place_gather":
                 found[d] = np.concatenate(parts, axis=params["dim"])
             else:

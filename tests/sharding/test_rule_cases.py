@@ -257,6 +257,10 @@ def test_general_windows_start_from_an_operand() -> None:
     check("reduce_window", windows, integers(4, 12), np.asarray(2, np.int32), at_least=2)
 
 
+def test_reversals_of_sharded_axes() -> None:
+    check("rev", lambda x: lax.rev(x, (0, 2)), special(12, 2, 4), at_least=15)
+
+
 @pytest.mark.parametrize("by", [1, -1, 3, -5, 6, -8, 11])
 def test_shifts_by_padding(by: int) -> None:
     def shifted(x: Any, value: Any) -> Any:
@@ -356,7 +360,7 @@ def test_dynamic_updates_of_sharded_axes(start: int, width: int) -> None:
 
 @pytest.mark.parametrize(
     ("start", "limit", "stride"),
-    [(0, 12, 2), (1, 12, 3), (2, 12, 3), (0, 3, 1), (11, 12, 1), (2, 8, 2), (1, 12, 1)],
+    [(0, 12, 2), (1, 12, 3), (2, 12, 3), (0, 3, 1), (11, 12, 1), (2, 5, 2), (1, 12, 1)],
 )
 def test_static_slices_of_sharded_axes(start: int, limit: int, stride: int) -> None:
     def part(x: Any) -> Any:

@@ -50,6 +50,7 @@ def _windows(x: Any, row: Any, i: Any) -> Any:
         lax.dynamic_update_slice(x, row, (i, zero)),
         x[3],
         x[::2],
+        x[::-1],
         lax.pad(x, np.float32(0), ((1, -1, 0), (0, 0, 0))) - x,
     )
 

@@ -118,6 +118,11 @@ class MeshPlace:
                     pairs.append((rank, group[i + by]))
         return self.permute(x, pairs)
 
+    def exchange_places(self, x: Any, axes: Axes, sources: Sequence[int]) -> Any:
+        """The `x` of the device at place `sources[i]` along `axes`, for the one at place i."""
+        groups = self.groups(axes)
+        return self.permute(x, [(g[s], g[i]) for g in groups for i, s in enumerate(sources)])
+
     def cut(self, x: Any, axes: Axes, dim: int) -> Any:
         """This device's part along `dim` of an array that all devices along `axes` have."""
         shape = get_aval(x).shape

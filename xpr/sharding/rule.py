@@ -101,6 +101,10 @@ class Place(Protocol):
         """The `x` of the device `by` places before along `axes`; zeros where there is none."""
         ...
 
+    def exchange_places(self, x: Any, axes: Axes, sources: Sequence[int]) -> Any:
+        """The `x` of the device at place `sources[i]` along `axes`, for the one at place i."""
+        ...
+
     def gather(self, x: Any, axes: Axes, dim: int) -> Any:
         """Everybody's `x` along `axes`, one after the other along the axis `dim`."""
         ...

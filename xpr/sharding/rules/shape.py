@@ -114,14 +114,22 @@ register("squeeze", _squeeze)
 
 
 def _rev(operands: Avals, results: Avals, params: Params) -> FactorRule:
-    """Whole along reversed axes: each part would go to another device."""
+    """Along reversed axes the devices exchange their parts, the first with the last."""
     del results
     build = Builder()
-    own = [
-        build.whole(n) if i in params["dimensions"] else build.through(n)
-        for i, n in enumerate(operands[0].shape)
-    ]
-    return build.rule([own], [own])
+    own = build.axes(operands[0].shape)
+
+    def apply(
+        place: Place, args: Sequence[Any], params: Params, local: LocalShapes
+    ) -> Sequence[Any]:
+        found = get_primitive("rev").bind(*args, **params)
+        for d in params["dimensions"]:
+            over = axes_over(own[d], local)
+            if over:
+                found = place.exchange_places(found, over, range(place.count(over))[::-1])
+        return [found]
+
+    return build.rule([own], [own], apply=apply)
 
 
 register("rev", _rev)

@@ -64,8 +64,9 @@ def _slice(operands: Avals, results: Avals, params: Params) -> FactorRule:
             continue
         made.append(NONE)
         extent = (m - 1) * stride + 1
-        if 0 < 2 * extent <= n <= _INT32_MAX:
-            # Less is moved when everybody hears of the window than when everybody gets the whole.
+        if 0 < 4 * extent <= n <= _INT32_MAX:
+            # Less is moved when everybody hears of the window than when everybody gets the whole,
+            # which may serve other slices, too.
             few.append(i)
             own.append(build.through(n))
         else:
