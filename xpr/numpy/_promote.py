@@ -297,8 +297,17 @@ def _fixed(x: Any, fix: _Fix, dtype: DType, weak: bool) -> Any:
         return make(x)
     if change == _DTYPE or (change == _WEAKNESS and type(x) is not ArrayImpl):
         x = convert(x, dtype, weak)
+    elif change == _WEAKNESS:
+        x = _host_view_without_weak_type(x)
     if shape is not None:
         x = _with_leading_ones(x, shape, dims)
+    return x
+
+
+def _host_view_without_weak_type(x: ArrayImpl) -> ArrayImpl:
+    """A view of a weakly typed array without its weak type; on other devices the array itself."""
+    if is_eager() and x.device.runtime.is_host:
+        return wrap(x._value, x.aval.strip_weak_type(), x.device, x.committed)
     return x
 
 

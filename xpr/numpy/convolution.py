@@ -9,7 +9,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.trace import Tracer, get_aval, is_eager
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, promote_dtypes_inexact
+from xpr.numpy._promote import as_operand, promote_dtypes_inexact, with_weak_type_of
 from xpr.numpy._static import concrete, host_result
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
@@ -90,7 +90,8 @@ def _on_host(name: str, x: Any, y: Any, mode: Any) -> Array:
         left, right = left.astype(np.float32), right.astype(np.float32)
     function = np.convolve if name == "convolve" else np.correlate
     with np.errstate(all="ignore"):
-        return host_result(function(left, right, mode).astype(get_aval(x).dtype), x, y)
+        found = host_result(function(left, right, mode).astype(get_aval(x).dtype), x, y)
+    return with_weak_type_of(x if get_aval(y).weak_type else y, found)
 
 
 def _compiled(name: str, x: Any, y: Any, mode: str, precision: Any) -> Array:
