@@ -32,9 +32,9 @@ _NUMBERS = {bool: "b", int: "i4*", float: "f4*", complex: "c8*"}
 
 # The kinds of operands that the calls are made with; all of them, and fewer for slow calls.
 KINDS = "bool int float complex np.float32 np.float64 np.int32 scalar wi wf wc b u1 i1 i4 bf f4 c8"
-FEWER = "bool int float scalar wi wf b i4 bf f4"
-PAIRED = "bool int float complex wi wf b u1 i4 bf f4"
-FEWER_PAIRED = "int float wf i4 bf f4"
+FEWER = "int float scalar wf b i4 bf f4"
+PAIRED = "int float complex wi wf b i4 bf f4"
+FEWER_PAIRED = "int float wf i4 bf"
 
 Case = tuple[str, list[tuple[str, ...]]]
 
