@@ -489,3 +489,32 @@ def test_explicit_types_outside_and_inside() -> None:
 def test_under_its_first_name() -> None:
     g = first_shard_map(lambda a: lax.psum(a, "x"), LINE, P("x"), P(None), check_rep=False)
     close(g(A), A.sum(0, keepdims=True))
+
+
+def test_collectives_keep_the_sharding_of_the_axes_that_they_leave_alone() -> None:
+    def body(a: Any) -> Any:
+        return {
+            "gather": lax.all_gather(a, "x", axis=1),
+            "tiled": lax.all_gather(a, "x", axis=2, tiled=True),
+            "scatter": lax.psum_scatter(a[0], "x", scatter_dimension=0, tiled=False),
+            "exchange": lax.all_to_all(a, "x", 1, 0, tiled=True),
+            "swapped": lax.all_to_all(a, "x", 1, 1),
+            "shifted": lax.ppermute(a, "x", [(0, 1)]),
+        }
+
+    rng = np.random.default_rng(3)
+    a = rng.normal(size=(4, 4, 6, 2)).astype("f4")
+    f = xpr.jit(over(body, P("x"), P("x"), MESH, axis_names={"x"}))
+    sharded = xpr.device_put(a, NamedSharding(MESH, P("x", None, "y")))
+    found = f(sharded)
+    whole = xpr.jit(over(body, P("x"), P("x"), MESH))(a)
+    places = {"gather": 3, "tiled": None, "scatter": 0, "exchange": 2, "swapped": 2, "shifted": 2}
+    for name, place in places.items():
+        close(found[name], np.asarray(whole[name]))
+        entries = [*found[name].sharding.spec, *[None] * 4]
+        if place is not None:
+            entry = entries[place]
+            assert "y" in (entry if isinstance(entry, tuple) else (entry,)), name
+    # The two devices along y meet for what joins the axis that is sharded over them, alone.
+    lines = str(f.lower(sharded).communication()).splitlines()[1:-1]
+    assert [line.split()[0] for line in lines if line.split()[1] == "2"] == ["all_gather"]

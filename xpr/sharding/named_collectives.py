@@ -11,9 +11,9 @@ from xpr.core.jaxpr import JaxprEqn
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.rules import expand_dims
-from xpr.sharding.layout import replicated
 from xpr.sharding.place import Groups, MeshPlace
 from xpr.sharding.rule import Axes
+from xpr.sharding.rules.collectives import kept_axes
 
 if TYPE_CHECKING:
     from xpr.sharding.partition import Held, Walk
@@ -102,31 +102,34 @@ def _same(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     return [walk.read(v) for v in eqn.invars]
 
 
-def _resolver(resolve: Callable[[Walk, EqnOperands], Any], keeps_axes: bool) -> Any:
+def _resolver(resolve: Callable[[Walk, EqnOperands], Any]) -> Any:
+    """Parts may be sharded over axes that the collective does not name, where it keeps these."""
+
     def rule(walk: Walk, eqn: JaxprEqn) -> list[Held]:
         held: list[Held] = []
         for v, out in zip(eqn.invars, eqn.outvars, strict=True):
-            value, spec = walk.read(v)
-            if not keeps_axes:
-                spec = replicated(v.aval.ndim)
-                value = walk.read_as(v, spec)
-            result = resolve(walk, EqnOperands(value, eqn.params))
-            held.append((result, spec if keeps_axes else replicated(out.aval.ndim)))
+            spec = walk.read(v)[1]
+            before: list[Axes] = [()] * v.aval.ndim
+            after: list[Axes] = [()] * out.aval.ndim
+            for i, j in kept_axes(eqn.primitive.name, eqn.params, v.aval.ndim):
+                before[i] = after[j] = spec[i]
+            result = resolve(walk, EqnOperands(walk.read_as(v, tuple(before)), eqn.params))
+            held.append((result, tuple(after)))
         return held
 
     return rule
 
 
 RESOLVERS: dict[str, Callable[[Any, JaxprEqn], list[Any]]] = {
-    "psum": _resolver(_reduction("sum"), keeps_axes=True),
-    "psum_invariant": _resolver(_reduction("sum"), keeps_axes=True),
-    "pmax": _resolver(_reduction("max"), keeps_axes=True),
-    "pmin": _resolver(_reduction("min"), keeps_axes=True),
-    "all_gather": _resolver(_all_gather, keeps_axes=False),
-    "all_gather_invariant": _resolver(_all_gather, keeps_axes=False),
-    "reduce_scatter": _resolver(_reduce_scatter, keeps_axes=False),
-    "all_to_all": _resolver(_all_to_all, keeps_axes=False),
-    "ppermute": _resolver(_ppermute, keeps_axes=True),
+    "psum": _resolver(_reduction("sum")),
+    "psum_invariant": _resolver(_reduction("sum")),
+    "pmax": _resolver(_reduction("max")),
+    "pmin": _resolver(_reduction("min")),
+    "all_gather": _resolver(_all_gather),
+    "all_gather_invariant": _resolver(_all_gather),
+    "reduce_scatter": _resolver(_reduce_scatter),
+    "all_to_all": _resolver(_all_to_all),
+    "ppermute": _resolver(_ppermute),
     "axis_index": _axis_index,
     "pvary": _same,
     "pcast": _same,

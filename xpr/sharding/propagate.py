@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from xpr.sharding.layout import Sizes, factor_axes, fitting, replicated
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
+from xpr.sharding.rules.collectives import kept_axes
 
 _MAX_SWEEPS = 32
 """More than any program needs: each sweep extends at least one axis through a whole program."""
@@ -213,6 +214,20 @@ class _Link:
         return changed
 
 
+class _Kept:
+    """Operand and result of which some axes are the same, as pairs of their places."""
+
+    def __init__(self, specs: Specs, v: Var, w: Var, pairs: Sequence[tuple[int, int]]) -> None:
+        self.specs, self.v, self.w, self.pairs = specs, v, w, pairs
+
+    def sweep(self) -> bool:
+        changed = False
+        for i, j in self.pairs:
+            changed = self.specs.extend(self.w, j, self.specs.of(self.v)[i]) or changed
+            changed = self.specs.extend(self.v, i, self.specs.of(self.w)[j]) or changed
+        return changed
+
+
 class _Part:
     """A part in the body of a `shard_map`, sharded as the whole is beside the manual axes."""
 
@@ -229,7 +244,7 @@ class _Part:
         return changed
 
 
-_Node = _FactorNode | _Follower | _Link | _Part
+_Node = _FactorNode | _Follower | _Link | _Kept | _Part
 
 
 def propagate(specs: Specs, jaxpr: Jaxpr) -> None:
@@ -335,8 +350,8 @@ def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
     else:
         # Named collectives: what they give is sharded as what they get, where no axis changes.
         for v, w in zip(eqn.invars, eqn.outvars, strict=False):
-            if v.aval.shape == w.aval.shape:
-                nodes.append(_Link(specs, [(v, 0), (w, 0)]))
+            if isinstance(v, Var):
+                nodes.append(_Kept(specs, v, w, kept_axes(name, params, v.aval.ndim)))
 
 
 def _link_pairs(
