@@ -74,7 +74,10 @@ class ReferenceDevice(Device):
 
 
 class ReferenceRuntime(Runtime):
-    """One device that interprets programs with NumPy; it is used only when asked for."""
+    """Devices that interpret programs with NumPy; they are used only when asked for.
+
+    There are as many of them as CPU devices.
+    """
 
     name = "reference"
     platform = "reference"
@@ -82,8 +85,8 @@ class ReferenceRuntime(Runtime):
     is_host = True
     priority = -1
 
-    def __init__(self) -> None:
-        self._devices = (ReferenceDevice(self, 0, "NumPy"),)
+    def __init__(self, num_devices: int = 1) -> None:
+        self._devices = tuple(ReferenceDevice(self, i, "NumPy") for i in range(num_devices))
 
     def devices(self) -> tuple[Device, ...]:
         return self._devices

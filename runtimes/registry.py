@@ -88,7 +88,7 @@ def _find() -> dict[str, Callable[[], Runtime]]:
         if _factories is None:
             found: dict[str, Callable[[], Runtime]] = {
                 "cpu": lambda: CpuRuntime(num_cpu_devices()),
-                "reference": ReferenceRuntime,
+                "reference": lambda: ReferenceRuntime(num_cpu_devices()),
                 "vmvx": lambda: _class("vmvx", "VmvxRuntime")(),
                 "vulkan": lambda: _class("vulkan", "VulkanRuntime")(),
                 "cuda": lambda: _class("cuda", "CudaRuntime")(),

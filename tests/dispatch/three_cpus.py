@@ -74,7 +74,7 @@ def check_uncommitted_arrays_follow_the_default() -> None:
     finally:
         xpr.config.update("jax_default_device", None)
     with xpr.default_device("reference"):
-        assert jnp.zeros(2).devices() == set(xpr.devices("reference"))
+        assert jnp.zeros(2).devices() == {xpr.devices("reference")[0]}
 
 
 def check_like_functions_stay_with_their_operand() -> None:

@@ -153,6 +153,7 @@ class SpmdProgram:
         columns = list(self._front)
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
+                leaf._check_alive()
                 columns.append(leaf._buffers)
             else:
                 columns.append(self._placed(leaf, sharding))

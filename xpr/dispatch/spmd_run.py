@@ -56,7 +56,7 @@ class Runner:
         self.stages = [
             _LoadedStage(s, name, devices, donated, interpreted=interpreted) for s in _cut(closed)
         ]
-        self.programs = [s.program for s in self.stages if s.program is not None]
+        self.programs = [p for s in self.stages for p in s.programs.values()]
 
     def run(self, columns: Sequence[Column]) -> list[Column]:
         """The results, from the operands: one buffer for each device each."""
@@ -102,7 +102,9 @@ class _LoadedStage:
     ) -> None:
         self.stage = stage
         self.devices = devices
-        self.program: Any = None
+        self.programs: dict[str, Any] = {}
+        """The compiled program by the target of its devices."""
+
         self.parts: list[Part] = []
         cost = 0.0
         dead = set(stage.dead)
@@ -114,15 +116,29 @@ class _LoadedStage:
         elif interpreted:
             self.parts = [_interpreted(stage.closed, d) for d in devices]
         else:
-            from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
+            self.parts, cost = self._compiled(name, donate)
+        self.in_threads = len(devices) > 1 and cost > _THREADS_COST
 
-            count = len(devices)
-            first = CompiledProgram(stage.closed, name, devices[0], donate, beside=count)
-            self.program = first
-            self.parts = [first.run, *(first.loaded_on(d, count).run for d in devices[1:])]
+    def _compiled(self, name: str, donate: Sequence[int]) -> tuple[list[Part], float]:
+        """The program of each device, compiled once for each kind of device, and its cost."""
+        from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
+
+        count = len(self.devices)
+        parts: list[Part] = []
+        cost = 0.0
+        for device in self.devices:
+            target = device.runtime.target
+            first = self.programs.get(target)
+            if first is None:
+                first = self.programs[target] = CompiledProgram(
+                    self.stage.closed, name, device, donate, beside=count
+                )
+                parts.append(first.run)
+            else:
+                parts.append(first.loaded_on(device, count).run)
             if first.executable is not None:
-                cost = first.executable.signature.cost
-        self.in_threads = len(devices) > 1 and cost * len(devices) > _THREADS_COST
+                cost += first.executable.signature.cost
+        return parts, cost
 
     def run(self, env: dict[Var, Column], name: str) -> None:
         """Runs the stage and what follows it, from and to the columns of `env`."""
