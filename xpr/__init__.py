@@ -98,6 +98,7 @@ from xpr.transforms.jacobians import jacobian as jacobian
 from xpr.transforms.jacobians import jacrev as jacrev
 from xpr.transforms.jit import clear_caches as clear_caches
 from xpr.transforms.jit import jit as jit
+from xpr.transforms.pmap import pmap as pmap
 from xpr.transforms.shard_map import shard_map as shard_map
 from xpr.transforms.shard_map import smap as smap
 from xpr.transforms.tracing import ShapeDtypeStruct as ShapeDtypeStruct
