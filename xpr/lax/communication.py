@@ -156,19 +156,19 @@ def _check_ragged(operand: Any, output: Any, numbers: dict[str, Any], size: int)
 
 
 def psend(x: Any, axis_name: Names, perm: Sequence[tuple[int, int]]) -> NoReturn:
-    """Raises NotImplementedError: there is nobody else to send to; `ppermute` does both at once."""
+    """Raises NotImplementedError, as JAX does on CPUs: `ppermute` sends and receives at once."""
     _one_device("psend", axis_name)
 
 
 def precv(
     token: Any, out_shape: Any, axis_name: Names, perm: Sequence[tuple[int, int]]
 ) -> NoReturn:
-    """Raises NotImplementedError: nobody else can have sent; `ppermute` does both at once."""
+    """Raises NotImplementedError, as JAX does on CPUs: `ppermute` sends and receives at once."""
     _one_device("precv", axis_name)
 
 
 def _one_device(what: str, axis_name: Names) -> NoReturn:
     raise NotImplementedError(
         f"{what} over {axis_name!r}: sending from one device to another is not offered; "
-        "ppermute sends and receives at once, along axes of vmap"
+        "ppermute sends and receives at once"
     )
