@@ -181,8 +181,9 @@ def test_import_loads_neither_compiler_nor_heavy_scipy() -> None:
         "import sys, xpr, xpr.numpy, xpr.lax; "
         "print([m for m in sys.modules if m.split('.')[0] in ('iree', 'jax') "
         "or m.startswith(('xpr.lowering.', 'scipy.linalg', 'scipy.special', "
-        "'xpr.dispatch.compiled', 'xpr.export', 'xpr.scipy.', 'importlib.metadata', 'numpy.ma.', "
-        "'logging'))])"
+        "'xpr.dispatch.compiled', 'xpr.dispatch.spmd', 'xpr.runtimes.collectives', "
+        "'xpr.sharding.partition', 'xpr.sharding.rule', 'xpr.export', 'xpr.scipy.', "
+        "'importlib.metadata', 'numpy.ma.', 'logging'))])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -7,14 +7,15 @@ this one primitive in the program that each device runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import NotBatchable, NotDifferentiable, NotLinear, define
-from xpr.runtimes.collectives import current_participant, perform
-from xpr.runtimes.collectives.base import Collective
+
+if TYPE_CHECKING:
+    from xpr.runtimes.collectives.base import Collective
 
 
 def _abstract(*avals: ShapedArray, collective: Collective) -> list[ShapedArray]:
@@ -23,6 +24,8 @@ def _abstract(*avals: ShapedArray, collective: Collective) -> list[ShapedArray]:
 
 
 def _reference(*arrays: np.ndarray[Any, Any], collective: Collective) -> Sequence[Any]:
+    from xpr.runtimes.collectives.current import perform  # noqa: PLC0415  only several devices meet
+
     return perform(collective, [np.asarray(a) for a in arrays])
 
 
@@ -59,6 +62,10 @@ def call_for_all(
     **_: Any,
 ) -> list[Any]:
     """The results of one call, made by the first device, as each device gets them."""
+    from xpr.runtimes.collectives.current import (  # noqa: PLC0415  only several devices meet
+        current_participant,
+    )
+
     (everybody,) = collective.groups
     participant = current_participant()
     if participant is None or participant.rank == everybody[0]:

@@ -9,12 +9,12 @@ from xpr.core.config import state
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.meshes import Places, needs_mesh
 from xpr.dispatch.sharded_array import ShardedArrayImpl
-from xpr.dispatch.spmd import SpmdProgram
 from xpr.sharding import Sharding
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import TracedProgram, debug_info
 
 if TYPE_CHECKING:
+    from xpr.dispatch.spmd import SpmdProgram
     from xpr.transforms.jit import CallParts, JittedFunction
 
 
@@ -65,6 +65,8 @@ def program_of(
     if found is None:
         _check_sizes(shardings, closed.in_avals)
         _check_sizes(given_out, closed.out_avals)
+        from xpr.dispatch.spmd import SpmdProgram  # noqa: PLC0415  the partitioner is lazy
+
         program = SpmdProgram(closed, name, mesh, shardings, given_out, parts.donated)
         # The entry keeps `traced` alive, so that its id stays its own.
         found = function._cache.programs[key] = (program, traced)
