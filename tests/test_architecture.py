@@ -44,7 +44,13 @@ ALLOWED = {
         "xpr.sharding.spec",
     },
     "xpr.sharding.rules": {"xpr.sharding", "xpr.core", "xpr.primitives"},
-    "xpr.sharding": {"xpr.sharding", "xpr.core", "xpr.primitives", "xpr.runtimes"},
+    "xpr.sharding": {
+        "xpr.sharding",
+        "xpr.core",
+        "xpr.primitives",
+        "xpr.runtimes",
+        "xpr.tree_util",
+    },
     "xpr.dispatch": {
         "xpr.core",
         "xpr.primitives",

@@ -149,5 +149,5 @@ def test_errors() -> None:
         ops.segment_prod(data[:0], ids[:0])
     with pytest.raises(ValueError, match="positive bucket_size, got 0"):
         ops.segment_sum(data, ids, 2, bucket_size=0)
-    with pytest.raises(NotImplementedError, match="segment_max cannot place"):
+    with pytest.raises(TypeError, match="`out_sharding` argument of segment_max"):
         ops.segment_max(data, ids, 2, out_sharding="x")

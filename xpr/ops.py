@@ -13,16 +13,17 @@ from typing import Any
 
 import xpr.numpy as jnp
 from xpr.core import dtypes
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import Tracer
 from xpr.numpy._promote import as_operand
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike, DType
 from xpr.primitives._index_dims import GatherScatterMode
-from xpr.primitives.shape import require_no_sharding
 
 Mode = str | GatherScatterMode | None
 
 
+@takes_out_sharding
 def segment_sum(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -49,11 +50,11 @@ def segment_sum(
     >>> segment_sum(jnp.arange(5), jnp.array([0, 0, 1, 1, 2]))
     Array([1, 5, 4], dtype=int32)
     """
-    require_no_sharding("segment_sum", out_sharding)
     options = (indices_are_sorted, unique_indices, mode)
     return _combined(_SUM, data, segment_ids, num_segments, bucket_size, options)
 
 
+@takes_out_sharding
 def segment_prod(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -72,11 +73,11 @@ def segment_prod(
     >>> segment_prod(jnp.arange(6), jnp.array([0, 0, 1, 1, 2, 2]))
     Array([ 0,  6, 20], dtype=int32)
     """
-    require_no_sharding("segment_prod", out_sharding)
     options = (indices_are_sorted, unique_indices, mode)
     return _combined(_PROD, data, segment_ids, num_segments, bucket_size, options)
 
 
+@takes_out_sharding
 def segment_max(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -96,11 +97,11 @@ def segment_max(
     >>> segment_max(jnp.arange(4), jnp.array([1, 0, 1, 0]))
     Array([3, 2], dtype=int32)
     """
-    require_no_sharding("segment_max", out_sharding)
     options = (indices_are_sorted, unique_indices, mode)
     return _combined(_MAX, data, segment_ids, num_segments, bucket_size, options)
 
 
+@takes_out_sharding
 def segment_min(
     data: ArrayLike,
     segment_ids: ArrayLike,
@@ -120,7 +121,6 @@ def segment_min(
     >>> segment_min(jnp.arange(4), jnp.array([1, 0, 1, 0]))
     Array([1, 0], dtype=int32)
     """
-    require_no_sharding("segment_min", out_sharding)
     options = (indices_are_sorted, unique_indices, mode)
     return _combined(_MIN, data, segment_ids, num_segments, bucket_size, options)
 

@@ -21,5 +21,6 @@ def _both(ctx: LoweringContext, x: Value, y: Value) -> Sequence[Value]:
 
 
 register(p.sharding_constraint_p, _same)
+register(p.mesh_cast_p, _same)
 register(p.reshard_p, _same)
 register(p.shard_alike_p, _both)

@@ -121,7 +121,7 @@ _BAD_ARGUMENTS: list[tuple[str, Any, type[Exception], str]] = [
     ("scalar mean", lambda: r.multivariate_normal(_KEY, 0.0, np.eye(3)), ValueError, "mean.ndim"),
     ("vector cov", lambda: r.multivariate_normal(_KEY, np.ones(2), np.ones(2)), ValueError, "cov"),
     # placement
-    ("sharding", lambda: r.normal(_KEY, (2,), out_sharding=1), NotImplementedError, "normal"),
+    ("sharding", lambda: r.normal(_KEY, (2,), out_sharding=1), TypeError, "normal"),
 ]
 
 

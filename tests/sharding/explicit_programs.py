@@ -579,12 +579,39 @@ PROGRAMS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 DIFFERENT: dict[tuple[str, str], str] = {
-    # Another program computes the same.
+    # Another program computes the same: it needs what JAX's does not, or the other way round.
     ("jnp.median(a, 0)", "8 4@Y"): "ShardingTypeError",
     ("jnp.searchsorted(a, b)", "8 | 4@X"): "ShardingTypeError",
     ("jnp.digitize(a, b)", "8@X | 3"): "ShardingTypeError",
+    ("jnp.repeat(a, 2, 0)", "8@X 4"): "float32[16@X,4]",
+    ("jnp.diag(a)", "8@X 8"): "float32[8@X]",
+    ("a.at[0].set(1.0)", "8@X 4"): "float32[8@X,4]",
+    ("a.at[0].set(1.0)", "8@X 4@Y"): "float32[8@X,4@Y]",
+    ("a.at[2:4].set(0.0)", "8@X 4"): "float32[8@X,4]",
+    ("jnp.linalg.cholesky(a)", "8@X 4 4"): "float32[8@X,4,4]",
+    ("jnp.linalg.inv(a)", "8@X 4 4"): "float32[8@X,4,4]",
+    # Derivatives of operations have no conflicts of their own.
+    ("jax.grad(lambda x: jnp.sort(x, 1)[:, 0].sum())(a)", "8@X 4"): "float32[8@X,4]",
+    # Without a mesh of its own a constant agrees with every sharding.
+    (
+        "jax.vmap(lambda x: lax.scan(lambda c, y: (c + y, c), 0.0, x)[1])(a)",
+        "8@X 4",
+    ): "~float32[8@X,4]",
+    # An axis that one operand alone is sharded along is sharded so in the result.
+    ("a @ b", "2@X 8 4 | 2 4 2@Y"): "float32[2@X,8,2@Y]",
+    # `out_sharding` says it for every way to index.
+    ("a.at[b].get(out_sharding=P('X'))", "8@X 4 | i:-"): "float32[4@X]",
+    ("a.at[0].get(out_sharding=P())", "8@X 4"): "float32[4]",
+    # JAX does not look at this `device` inside a program, but does at that of `eye`.
+    ("jnp.zeros((8, 4), device=NamedSharding(MESH, P('X')))", "-"): "float32[8@X,4]",
+    ("jnp.full((8, 4), a, device=NamedSharding(MESH, P('X')))", "-"): "float32[8@X,4]",
+    # Other exceptions.
+    ("a @ b", "2@X 8 4 | 2@Y 4 2"): "ShardingTypeError",
+    ("a[b]", "8 4@Y | i:4@Y"): "ShardingTypeError",
+    ("a.at[b].add(c)", "8@X 4 | i:4 | 4@X 4"): "ShardingTypeError",
+    ("jax.sharding.reshard(a, P('X', None, 'Y'))", "8 4"): "ValueError",
 }
-"""Outcomes that differ from JAX's."""
+"""Outcomes that differ from JAX's, and why."""
 
 _DTYPES = {"i": "int32", "k": "uint32", "b": "bool"}
 

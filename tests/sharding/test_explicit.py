@@ -14,10 +14,9 @@ from tests.sharding.explicit_programs import DIFFERENT, PROGRAMS, outcome
 GOLDEN: dict[str, dict[str, str]] = json.loads(
     (Path(__file__).parent / "explicit_golden.json").read_text()
 )
-FAMILIES = ("elementwise", "reductions", "sorting")
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", list(PROGRAMS))
 def test_types_of_results(family: str) -> None:
     importlib.import_module("xpr.scipy.linalg")
     mesh = xpr.make_mesh((2, 2), ("X", "Y"))

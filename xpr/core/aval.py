@@ -198,6 +198,42 @@ class ShapedArray:
         return f"[{','.join(sizes)}]" + (f"{{{', '.join(shown)}}}" if shown else "")
 
 
+def without_dim(aval: ShapedArray, dim: int) -> ShapedArray:
+    """The type with the axis `dim` left out; the other axes are sharded as before."""
+    shape, sharding = aval.shape, aval.sharding
+    if sharding is not None:
+        spec = sharding.normalized_spec(len(shape))
+        sharding = sharding.with_spec(
+            sharding.spec.update(partitions=(*spec[:dim], *spec[dim + 1 :]))
+        )
+    return ShapedArray(
+        (*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type, sharding, aval.vma
+    )
+
+
+def with_dim(aval: ShapedArray, dim: int, size: int, axes: tuple[Any, ...] = ()) -> ShapedArray:
+    """The type with an axis more, at `dim`, sharded over the mesh axes `axes` if it has a mesh."""
+    shape, sharding = aval.shape, aval.sharding
+    if sharding is not None:
+        spec = sharding.normalized_spec(len(shape))
+        sharding = sharding.with_spec(
+            sharding.spec.update(partitions=(*spec[:dim], axes, *spec[dim:]))
+        )
+    return ShapedArray(
+        (*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, sharding, aval.vma
+    )
+
+
+def same_sharding(a: ShapedArray, b: ShapedArray) -> bool:
+    """Whether types of one shape agree about shardings; a type without one agrees with any."""
+    return (
+        a.sharding is b.sharding
+        or a.sharding is None
+        or b.sharding is None
+        or a.sharding.is_equivalent_to(b.sharding, a.ndim)
+    )
+
+
 def _sharded_size(size: int, axes: Any) -> str:
     """A size and the mesh axes that it is sharded over, as an entry of a partition spec."""
     return str(size) if axes is None else f"{size}@{_axes_text(axes)}"

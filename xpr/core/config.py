@@ -43,6 +43,8 @@ class _State(threading.local):
     enable_custom_prng: bool = False
     # The meshes in use, as `xpr.sharding.entered` keeps them: no setting, but part of the next.
     meshes: Any = None
+    # Whether results whose sharding the types leave open have none, instead of an error.
+    loose_types: bool = False
     # Whatever changes the meaning of a traced program; part of every trace-cache key.
     trace_key: tuple[Any, ...] = ()
 
@@ -238,7 +240,7 @@ def on_update(name: str, hook: Callable[[Any], None]) -> None:
 
 
 def _key_names() -> tuple[str, ...]:
-    return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes")
+    return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes", "loose_types")
 
 
 def _refresh_trace_key() -> None:
@@ -278,6 +280,23 @@ def set_meshes(meshes: Any) -> None:
     else:
         state.__dict__["meshes"] = meshes
     _refresh_trace_key()
+
+
+@contextmanager
+def loose_types() -> Iterator[None]:
+    """Inside the block, results whose sharding the types leave open have none: no error."""
+    own = state.__dict__
+    before = own.get("loose_types", False)
+    own["loose_types"] = True
+    _refresh_trace_key()
+    try:
+        yield
+    finally:
+        if before:
+            own["loose_types"] = before
+        else:
+            own.pop("loose_types", None)
+        _refresh_trace_key()
 
 
 def own_settings() -> dict[str, Any]:

@@ -18,8 +18,6 @@ class Context(threading.local):
     source: SourceInfo | None = None
     # Names and sizes of the axes that are mapped at present, the innermost last.
     axis_env: tuple[tuple[Any, int], ...] = ()
-    # Whether results whose sharding the types leave open have none, instead of an error.
-    loose_types: bool = False
     # The axes of the mesh along which the body of a shard_map varies, in the mesh's order, where
     # it is known along which of them each value does; empty outside.
     manual_axes: tuple[str, ...] = ()

@@ -18,7 +18,8 @@ from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.meshes import Places
 from xpr.dispatch.spmd import SpmdProgram
-from xpr.sharding import Mesh, Sharding
+from xpr.sharding import Mesh, NamedSharding, Sharding
+from xpr.sharding.mesh import latest_of
 
 _kept: OrderedDict[Any, SpmdProgram] = OrderedDict()
 _MAX_KEPT = 512
@@ -73,6 +74,10 @@ def _program(
     places.add_arguments(args, [chr(ord("x") + i) if i < 3 else str(i) for i in range(len(args))])
     places.add_program(closed)
     mesh = places.chosen()
+    given = params.get("sharding")
+    if mesh is None and isinstance(given, NamedSharding):
+        # The type of an array that a derivative is taken at names its mesh without the devices.
+        mesh = latest_of(given.mesh.abstract_mesh)
     if mesh is None:
         raise ValueError(
             f"{name} names axes of a mesh, but there is none: give arrays a sharding, or set a "

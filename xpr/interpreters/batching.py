@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, with_dim, without_dim
 from xpr.core.config import state
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function
@@ -27,17 +27,36 @@ Dim = int | None
 class BatchAxis:
     """The axis that a function is mapped over: its size, and its name if it has one.
 
-    `spmd_names` are the axes of a mesh over which it is to be cut, see `vmap`.
+    `spmd_names` are the axes of a mesh over which it is to be cut, see `vmap`; `sharding` is that
+    of an array of this axis alone, where types carry one.
     """
 
-    __slots__ = ("name", "size", "spmd_names")
+    __slots__ = ("name", "sharding", "size", "spmd_names")
 
     def __init__(
-        self, size: int, name: Hashable = None, spmd_names: tuple[Hashable, ...] = ()
+        self,
+        size: int,
+        name: Hashable = None,
+        spmd_names: tuple[Hashable, ...] = (),
+        sharding: Any = None,
     ) -> None:
         self.size = size
         self.name = name
         self.spmd_names = spmd_names
+        self.sharding = sharding
+
+    @property
+    def mesh_axes(self) -> tuple[Any, ...]:
+        """The mesh axes that it is sharded over."""
+        return () if self.sharding is None else self.sharding.normalized_spec(1)[0]
+
+    def added_to(self, sharding: Any, ndim: int, dim: int) -> Any:
+        """The sharding of an array of `ndim` axes with this one more, at `dim`; None for None."""
+        if sharding is None:
+            return None
+        spec = sharding.normalized_spec(ndim)
+        parts = (*spec[:dim], self.mesh_axes, *spec[dim:])
+        return sharding.with_spec(sharding.spec.update(partitions=parts))
 
     def __eq__(self, other: object) -> bool:
         return (
@@ -45,10 +64,11 @@ class BatchAxis:
             and self.size == other.size
             and self.name == other.name
             and self.spmd_names == other.spmd_names
+            and self.sharding == other.sharding
         )
 
     def __hash__(self) -> int:
-        return hash((self.size, self.name, self.spmd_names))
+        return hash((self.size, self.name, self.spmd_names, self.sharding))
 
     def __repr__(self) -> str:
         return f"BatchAxis(size={self.size}, name={self.name!r})"
@@ -73,22 +93,17 @@ class mapped_axis:
 
 def without_axis(aval: ShapedArray, dim: Dim) -> ShapedArray:
     """The type of one example of a batch."""
-    if dim is None:
-        return aval
-    shape = aval.shape
-    return ShapedArray(
-        (*shape[:dim], *shape[dim + 1 :]), aval.dtype, aval.weak_type, None, aval.vma
-    )
+    return aval if dim is None else without_dim(aval, dim)
 
 
-def with_axis(aval: ShapedArray, dim: Dim, size: int) -> ShapedArray:
-    """The type of a batch of `size` examples of type `aval`."""
+def with_axis(aval: ShapedArray, dim: Dim, axis: BatchAxis) -> ShapedArray:
+    """The type of a batch of examples of type `aval`."""
     if dim is None:
         return aval
-    shape = aval.shape
-    return ShapedArray(
-        (*shape[:dim], size, *shape[dim:]), aval.dtype, aval.weak_type, None, aval.vma
-    )
+    if aval.sharding is None and axis.sharding is not None:
+        spec = axis.sharding.spec.update(partitions=(None,) * aval.ndim)
+        aval = aval.update(sharding=axis.sharding.with_spec(spec))
+    return with_dim(aval, dim, axis.size, axis.mesh_axes)
 
 
 class BatchTracer(Tracer):
@@ -271,25 +286,29 @@ def move_axis(x: Any, source: int, target: int) -> Any:
     return get_primitive("transpose").bind(x, permutation=tuple(order))
 
 
-def broadcast_batch(x: Any, size: int, target: int = 0) -> Any:
-    """`x`, which has no batch axis, with one of that size at the place `target`."""
+def broadcast_batch(x: Any, axis: BatchAxis | int, target: int = 0) -> Any:
+    """`x`, which has no batch axis, with one (or one of that size) at the place `target`."""
     aval = get_aval(x)
+    size = axis if isinstance(axis, int) else axis.size
     shape = (*aval.shape[:target], size, *aval.shape[target:])
+    sharding = None
+    if not isinstance(axis, int) and axis.mesh_axes:
+        sharding = with_axis(aval, target, axis).sharding
     if is_float0(aval):
         return zeros(ShapedArray(shape, aval.dtype))
     if not aval.shape and not isinstance(x, Tracer) and not hasattr(x, "addressable_shards"):
         # A Python or NumPy number stays a literal of the program.
-        return full(ShapedArray(shape, aval.dtype, aval.weak_type), x)
+        return full(ShapedArray(shape, aval.dtype, aval.weak_type, sharding), x)
     dims = tuple(i for i in range(len(shape)) if i != target)
     return get_primitive("broadcast_in_dim").bind(
-        x, shape=shape, broadcast_dimensions=dims, sharding=None
+        x, shape=shape, broadcast_dimensions=dims, sharding=sharding
     )
 
 
 def at_place(axis: BatchAxis, x: Any, dim: Dim, target: int) -> Any:
     """`x` with its batch axis at the place `target`, broadcast if it has none."""
     if dim is None:
-        return broadcast_batch(x, axis.size, target)
+        return broadcast_batch(x, axis, target)
     return move_axis(x, dim, target)
 
 
@@ -324,7 +343,7 @@ def batch_jaxpr(
 
     Results that `force` names get a batch axis in any case, at the front, as do all that have one.
     """
-    avals = [with_axis(a, d, axis.size) for a, d in zip(closed.in_avals, in_dims, strict=True)]
+    avals = [with_axis(a, d, axis) for a, d in zip(closed.in_avals, in_dims, strict=True)]
     forced = force or (False,) * len(closed.out_avals)
     out_dims: list[Dim] = []
 

@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
+from xpr.core.config import loose_types
 from xpr.core.context import context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_operand
 from xpr.core.jaxpr_trace import trace_to_jaxpr
-from xpr.core.primitive import Absent
+from xpr.core.primitive import Absent, get_primitive
+from xpr.core.trace import get_aval
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, add_tangents, tangent_aval
 
@@ -109,9 +111,28 @@ def _transpose_eqn(
             f"Transpose rule (for reverse-mode differentiation) for '{primitive.name}' not "
             f"implemented: {rule.reason}"
         )
-    found = rule(cts if primitive.multiple_results else cts[0], *operands, **eqn.params)
+    given = cts if primitive.multiple_results else cts[0]
+    if any(v.aval.sharding is not None for v in (*eqn.invars, *eqn.outvars)):
+        # How the cotangents are sharded is known: as the operands.
+        with loose_types():
+            found = rule(given, *operands, **eqn.params)
+        found = [_sharded_like(v.aval, ct) for v, ct in zip(eqn.invars, found, strict=True)]
+    else:
+        found = rule(given, *operands, **eqn.params)
     for v, ct in zip(eqn.invars, found, strict=True):
         _accumulate(sums, linear, v, ct)
+
+
+def _sharded_like(aval: ShapedArray, ct: Any) -> Any:
+    """The cotangent of an operand of type `aval`, sharded as that is."""
+    if ct is None or type(ct) is Zero:
+        return ct
+    found = get_aval(ct).sharding
+    if found == aval.sharding or (found is None and not aval.ndim):
+        return ct
+    if aval.sharding is None:
+        return get_primitive("mesh_cast").bind(ct, sharding=None)
+    return get_primitive("reshard").bind(ct, sharding=aval.sharding)
 
 
 @weak_jaxpr_cache

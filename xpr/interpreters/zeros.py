@@ -37,7 +37,7 @@ def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """The type of tangents of values of type `aval`."""
     if dtypes.kind(aval.dtype) in "fc":
         return aval
-    return ShapedArray(aval.shape, FLOAT0)
+    return ShapedArray(aval.shape, FLOAT0, False, aval.sharding)
 
 
 def zero_tangent(x: Any) -> Zero:
@@ -75,7 +75,7 @@ def full(aval: ShapedArray, value: float) -> Any:
         scalar = scalar.item()
     if aval.shape:
         scalar = get_primitive("broadcast_in_dim").bind(
-            scalar, shape=aval.shape, broadcast_dimensions=(), sharding=None
+            scalar, shape=aval.shape, broadcast_dimensions=(), sharding=aval.sharding
         )
     if aval.vma and context.manual_axes:
         return get_primitive("pvary").bind(scalar, axes=in_order(aval.vma))

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core import dtypes
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval, is_valid_value
@@ -104,6 +104,8 @@ def difference(found: ShapedArray, wanted: ShapedArray) -> str | None:
         return "so the shapes do not match"
     if found.vma != wanted.vma:
         return "so the manual axis types do not match"
+    if not same_sharding(found, wanted):
+        return "so the shardings do not match"
     return None
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import tree_util
 from xpr.core import dtypes
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, without_dim
 from xpr.core.config import state
 from xpr.core.trace import Tracer, get_aval
 from xpr.lax._flat import (
@@ -109,7 +109,12 @@ def _pair_of_trees(program: Program) -> tuple[Any, Any]:
 
 
 def _slice_aval(aval: ShapedArray) -> ShapedArray:
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, None, aval.vma)
+    if aval.sharding is not None and aval.sharding.normalized_spec(aval.ndim)[0]:
+        raise ValueError(
+            f"0th dimension of all xs should be replicated. Got {aval.sharding.spec} of the type "
+            f"{aval}: reshard it with xpr.sharding.reshard"
+        )
+    return without_dim(aval, 0)
 
 
 def _length(leaves: Sequence[Any], length: int | None) -> int:

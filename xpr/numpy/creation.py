@@ -10,6 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
+from xpr.core.placing import given_sharding, places_now, resharded
 from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
@@ -21,7 +22,7 @@ from xpr.numpy.dtype_api import install_constructor, requested_dtype
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
 from xpr.primitives.joining import concatenate
-from xpr.primitives.shape import broadcast_in_dim_p, expand_dims, require_no_sharding
+from xpr.primitives.shape import broadcast_in_dim_p, expand_dims
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -71,7 +72,10 @@ def _array(
     device: Any,
     sharding: Any,
 ) -> Array:
-    require_no_sharding(name, sharding)
+    if sharding is not None:
+        return resharded(
+            name, sharding, lambda: _array(name, source, dtype, copy, order, ndmin, device, None)
+        )
     if order not in (None, "K"):
         raise NotImplementedError("Only implemented for order='K'")
     wanted = None if dtype is None else requested_dtype(dtype, name)
@@ -246,14 +250,16 @@ def _sizes(name: str, shape: Any) -> Shape:
     return sizes
 
 
-def _filled(shape: Shape, value: Any, dtype: DType) -> Array:
+def _filled(shape: Shape, value: Any, dtype: DType, sharding: Any = None) -> Array:
     """An array of one host value, recorded as a broadcast when a function is traced."""
+    if places_now(sharding):
+        return resharded("full", sharding, lambda: _filled(shape, value, dtype))
     if is_eager():
         # Zeros come from the system untouched, which costs nothing until they are read.
         host = np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
         return from_host(host, ShapedArray(shape, dtype))
     scalar = dtype.type(value)
-    return broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=(), sharding=None)
+    return broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=(), sharding=sharding)
 
 
 def zeros(
@@ -267,27 +273,27 @@ def zeros(
     >>> jnp.zeros((2,), dtype=int)
     Array([0, 0], dtype=int32)
     """
-    require_no_sharding("zeros", out_sharding)
+    given = given_sharding("zeros", out_sharding)
     wanted = requested_dtype(float if dtype is None else dtype, "zeros")
-    return placed(_filled(_sizes("zeros", shape), 0, wanted), device)
+    return placed(_filled(_sizes("zeros", shape), 0, wanted, given), device)
 
 
 def ones(
     shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
     """An array of ones, float32 unless `dtype` is given."""
-    require_no_sharding("ones", out_sharding)
+    given = given_sharding("ones", out_sharding)
     wanted = requested_dtype(float if dtype is None else dtype, "ones")
-    return placed(_filled(_sizes("ones", shape), 1, wanted), device)
+    return placed(_filled(_sizes("ones", shape), 1, wanted, given), device)
 
 
 def empty(
     shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
     """An array whose values mean nothing (they are zeros), float32 unless `dtype` is given."""
-    require_no_sharding("empty", out_sharding)
+    given = given_sharding("empty", out_sharding)
     wanted = requested_dtype(float if dtype is None else dtype, "empty")
-    return placed(_filled(_sizes("empty", shape), 0, wanted), device)
+    return placed(_filled(_sizes("empty", shape), 0, wanted, given), device)
 
 
 def full(
@@ -305,19 +311,25 @@ def full(
     Array([[1, 2],
            [1, 2]], dtype=int32)
     """
-    require_no_sharding("full", out_sharding)
+    given = given_sharding("full", out_sharding)
     value = as_operand("full", fill_value, 1)
     wanted = None if dtype is None else requested_dtype(dtype, "full")
-    return placed(_spread(value, wanted, _sizes("full", shape)), device)
+    return placed(_spread(value, wanted, _sizes("full", shape), sharding=given), device)
 
 
-def _spread(value: Any, dtype: DType | None, shape: Shape, weak: bool = False) -> Array:
+def _spread(
+    value: Any, dtype: DType | None, shape: Shape, weak: bool = False, sharding: Any = None
+) -> Array:
     if dtype is not None:
         value = convert(value, dtype, weak) if weak else _converted(value, dtype)
-    if get_aval(value).shape == shape and shape:
+    if get_aval(value).shape == shape and shape and sharding is None:
         return as_array(value)
-    if not get_aval(value).shape:
-        return broadcast_in_dim_p.bind(value, shape=shape, broadcast_dimensions=(), sharding=None)
+    if not get_aval(value).shape and not places_now(sharding):
+        return broadcast_in_dim_p.bind(
+            value, shape=shape, broadcast_dimensions=(), sharding=sharding
+        )
+    if sharding is not None:
+        return resharded("full", sharding, lambda: broadcast_to(value, shape))
     return broadcast_to(value, shape)
 
 
@@ -350,18 +362,25 @@ def _place_like(a: Any, shape: Any, device: Any) -> Any:
     return a.sharding if shape is None or shape == a.shape else None
 
 
+def _sharding_like(name: str, a: Any, shape: Shape, given: Any) -> Any:
+    """The sharding asked for, else that of the type of `a` for an array of the same shape."""
+    if given is not None:
+        return given_sharding(name, given)
+    return a.aval.sharding if isinstance(a, Tracer) and a.aval.shape == shape else None
+
+
 def _like(
     name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any, sharding: Any = None
 ) -> Array:
-    require_no_sharding(name, sharding)
     own_shape, own_dtype, own_weak = _type_of(name, a)
     wanted = own_dtype if dtype is None else requested_dtype(dtype, name)
     sizes = own_shape if shape is None else _sizes(name, shape)
     device = _place_like(a, sizes, device)
+    given = _sharding_like(name, a, sizes, sharding)
     if own_weak and dtype is None:
         scalar = convert_type(value, wanted, True)
-        return placed(_spread(scalar, None, sizes), device)
-    return placed(_filled(sizes, value, wanted), device)
+        return placed(_spread(scalar, None, sizes, sharding=given), device)
+    return placed(_filled(sizes, value, wanted, given), device)
 
 
 def zeros_like(
@@ -405,14 +424,14 @@ def full_like(
     >>> jnp.full_like(jnp.arange(3), 7)
     Array([7, 7, 7], dtype=int32)
     """
-    require_no_sharding("full_like", out_sharding)
     own_shape, own_dtype, own_weak = _type_of("full_like", a)
     wanted = own_dtype if dtype is None else requested_dtype(dtype, "full_like")
     sizes = own_shape if shape is None else _sizes("full_like", shape)
     device = _place_like(a, sizes, device)
     value = as_operand("full_like", fill_value, 1)
     weak = own_weak and dtype is None and not get_aval(value).shape
-    return placed(_spread(value, wanted, sizes, weak), device)
+    given = _sharding_like("full_like", a, sizes, out_sharding)
+    return placed(_spread(value, wanted, sizes, weak, given), device)
 
 
 install_constructor(asarray)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr.core import dtypes
+from xpr.core.placing import resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._einsum_plan import Diagonal, Preparation, from_interleaved, parse, plan
@@ -67,7 +68,14 @@ def einsum(
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to jnp.einsum is not supported.")
-    sh.require_no_sharding("einsum", out_sharding)
+    if out_sharding is not None:
+        options: dict[str, Any] = {
+            "optimize": optimize,
+            "precision": precision,
+            "preferred_element_type": preferred_element_type,
+            "_dot_general": _dot_general,
+        }
+        return resharded("einsum", out_sharding, lambda: einsum(subscripts, *operands, **options))
     text, xs = _arguments("einsum", subscripts, operands)
     steps = plan(text, tuple(get_aval(x).shape for x in xs), _hashable(optimize))
     avals = [get_aval(x) for x in xs]

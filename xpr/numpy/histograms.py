@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, check_arraylike, convert, promote_dtypes_inexact
@@ -27,7 +28,7 @@ from xpr.primitives import integer as bits
 from xpr.primitives.creation import full
 from xpr.primitives.joining import concatenate
 from xpr.primitives.scatter import ScatterDimensionNumbers, scatter_add
-from xpr.primitives.shape import broadcast_in_dim, expand_dims, require_no_sharding, reshape
+from xpr.primitives.shape import broadcast_in_dim, expand_dims, reshape
 from xpr.primitives.slicing import slice_in_dim
 
 
@@ -42,6 +43,7 @@ def _add_into_bins(length: int, places: Any, weights: Any, dtype: DType) -> Arra
     )
 
 
+@takes_out_sharding
 def bincount(
     x: ArrayLike,
     weights: ArrayLike | None = None,
@@ -61,7 +63,6 @@ def bincount(
     >>> jnp.bincount(jnp.array([1, 1, 3]))
     Array([0, 2, 0, 1], dtype=int32)
     """
-    require_no_sharding("bincount", out_sharding)
     x = as_array(as_operand("bincount", x))
     if not dtypes.is_integer(x.dtype):
         raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.placing import resharded
 from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, broadcast_to, convert
@@ -70,7 +71,11 @@ def repeat(
     >>> jnp.repeat(jnp.array([5, 7]), jnp.array([1, 2]))
     Array([5, 7, 7], dtype=int32)
     """
-    sh.require_no_sharding("repeat", out_sharding)
+    if out_sharding is not None:
+        length = total_repeat_length
+        return resharded(
+            "repeat", out_sharding, lambda: repeat(a, repeats, axis, total_repeat_length=length)
+        )
     x, counts = as_operand("repeat", a, 0), as_operand("repeat", repeats, 1)
     if dtypes.kind(get_aval(counts).dtype) not in "biu":
         raise TypeError(f"repeat requires integer repeats, got {get_aval(counts).dtype}")

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.placing import resharded
 from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand
@@ -173,7 +174,8 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    sh.require_no_sharding("broadcast_to", out_sharding)
+    if out_sharding is not None:
+        return resharded("broadcast_to", out_sharding, lambda: broadcast_to(array, shape))
     x = as_operand("broadcast_to", array)
     sizes = canonicalize_shape("broadcast_to", shape)
     have = get_aval(x).shape

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, convert, promote_dtypes_inexact
@@ -24,7 +25,7 @@ from xpr.primitives import integer as bits
 from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import full, iota
 from xpr.primitives.cumulative import cumsum
-from xpr.primitives.shape import broadcast_in_dim, require_no_sharding, reshape
+from xpr.primitives.shape import broadcast_in_dim, reshape
 from xpr.primitives.slicing import slice_in_dim
 from xpr.primitives.sort import sort
 
@@ -240,6 +241,7 @@ def _hundredth(name: str, q: Any) -> Any:
     return el.div_p.bind(levels, get_aval(levels).dtype.type(100))
 
 
+@takes_out_sharding
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
@@ -258,7 +260,6 @@ def percentile(
     >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 50)
     Array(2., dtype=float32)
     """
-    require_no_sharding("percentile", out_sharding)
     levels = _hundredth("percentile", q)
     return _quantiles(
         "percentile", a, levels, axis, out, overwrite_input, method, keepdims, weights, False

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.placing import resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, broadcast_all, convert, promote_args, to_inexact
@@ -25,7 +26,7 @@ from xpr.primitives import elementary as fn
 from xpr.primitives import elementwise as el
 from xpr.primitives.creation import full, iota
 from xpr.primitives.joining import concatenate
-from xpr.primitives.shape import expand_dims, require_no_sharding, reshape
+from xpr.primitives.shape import expand_dims, reshape
 
 # ---- arange
 
@@ -60,7 +61,10 @@ def arange(
     >>> jnp.arange(2, 10, 3)
     Array([2, 5, 8], dtype=int32)
     """
-    require_no_sharding("arange", out_sharding)
+    if out_sharding is not None:
+        return resharded(
+            "arange", out_sharding, lambda: arange(start, stop, step, dtype, device=device)
+        )
     if stop is None:
         given: tuple[Any, ...] = (start,) if step is None else (start, step)
         first, last = 0, _number(start, "stop")

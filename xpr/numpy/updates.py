@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.placing import resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._host_index import host_update
 from xpr.numpy._index_plan import IndexPlan, NewAxis, Picked, Window, lift_scalar_masks, parse
@@ -69,11 +70,22 @@ class IndexUpdateRef:
         unique_indices: bool = False,
         mode: str | GatherScatterMode | None = None,
         fill_value: Any = None,
-        out_sharding: None = None,
+        out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
         """`x[index]`, with "fill" as a mode that gives `fill_value` for indices out of bounds."""
-        _refuse_sharding(out_sharding)
+        if out_sharding is not None:
+            return resharded(
+                "at[...].get",
+                out_sharding,
+                lambda: self.get(
+                    indices_are_sorted=indices_are_sorted,
+                    unique_indices=unique_indices,
+                    mode=mode,
+                    fill_value=fill_value,
+                    wrap_negative_indices=wrap_negative_indices,
+                ),
+            )
         return read(
             self.array,
             self.index,
@@ -127,11 +139,6 @@ class IndexUpdateRef:
     def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
         """`func.at(x, index)` on a copy: an element that occurs twice is changed twice."""
         return _apply(self.array, self.index, func, **options)
-
-
-def _refuse_sharding(out_sharding: Any) -> None:
-    if out_sharding is not None:
-        raise NotImplementedError("at[] does not take out_sharding")
 
 
 def _one(x: Any) -> Any:
@@ -209,10 +216,18 @@ def _update(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-    out_sharding: None = None,
+    out_sharding: Any = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    _refuse_sharding(out_sharding)
+    if out_sharding is not None:
+        options: dict[str, Any] = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+            "mode": mode,
+            "wrap_negative_indices": wrap_negative_indices,
+        }
+        name = f"at[...].{kind}"
+        return resharded(name, out_sharding, lambda: _update(x, index, values, kind, **options))
     x = as_operand("at", x)
     own = get_aval(x)
     x, values = _common_types(x, _values(values), kind)
@@ -435,10 +450,17 @@ def _apply(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-    out_sharding: None = None,
+    out_sharding: Any = None,
     wrap_negative_indices: bool = True,
 ) -> Any:
-    _refuse_sharding(out_sharding)
+    if out_sharding is not None:
+        options: dict[str, Any] = {
+            "indices_are_sorted": indices_are_sorted,
+            "unique_indices": unique_indices,
+            "mode": mode,
+            "wrap_negative_indices": wrap_negative_indices,
+        }
+        return resharded("at[...].apply", out_sharding, lambda: _apply(x, index, func, **options))
     x = as_operand("at", x)
     index, inserted = lift_scalar_masks(index, len(get_aval(x).shape))
     if inserted:

@@ -70,13 +70,20 @@ def broadcast_in_dim_batch(
     broadcast_dimensions: Shape,
     sharding: Any,
 ) -> tuple[Any, int]:
-    del sharding
     (x,), (dim,) = args, dims
     assert dim is not None
+    sharding = axis.added_to(sharding, len(shape), 0)
     # The operand's axes may go anywhere, so its batch axis need not be moved first.
     places = [d + 1 for d in broadcast_dimensions]
     places.insert(dim, 0)
-    return ops.broadcast_in_dim(x, (axis.size, *shape), places), 0
+    out = ops.bind(
+        "broadcast_in_dim",
+        x,
+        shape=(axis.size, *shape),
+        broadcast_dimensions=tuple(places),
+        sharding=sharding,
+    )
+    return out, 0
 
 
 # ---- reshape
@@ -104,6 +111,7 @@ def reshape_batch(
     (x,), (dim,) = args, dims
     assert dim is not None
     sizes = (axis.size, *new_sizes)
+    sharding = axis.added_to(sharding, len(new_sizes), 0)
     if dimensions is None:
         x = move_axis(x, dim, 0)
     else:

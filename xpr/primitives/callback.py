@@ -69,7 +69,7 @@ def _each_example(
 
 
 def _batch_types(avals: Avals, axis: BatchAxis) -> Avals:
-    return tuple(with_axis(a, 0, axis.size) for a in avals)
+    return tuple(with_axis(a, 0, axis) for a in avals)
 
 
 def _abstract(*_: ShapedArray, result_avals: Avals, **__: Any) -> list[ShapedArray]:

@@ -8,12 +8,13 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import DerivedRule, NotLinear, Primitive, Rule, define
-from xpr.core.trace import check_python_int, get_aval
+from xpr.core.placing import given_sharding, places_now, resharded
+from xpr.core.primitive import DerivedRule, NotLinear, Primitive, Rule, define, get_primitive
+from xpr.core.trace import Tracer, check_python_int, get_aval
 from xpr.primitives._index_dims import Shape, canonicalize_shape, is_array
 from xpr.primitives.convert import convert_type
 from xpr.primitives.rules import BatchAxis, NoTangent
-from xpr.primitives.shape import broadcast, require_no_sharding
+from xpr.primitives.shape import broadcast
 
 __all__ = ["broadcasted_iota", "empty", "full", "full_like", "iota"]
 
@@ -91,12 +92,15 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
     Array([[0, 1, 2],
            [0, 1, 2]], dtype=int32)
     """
-    require_no_sharding("broadcasted_iota", out_sharding)
+    if places_now(out_sharding):
+        return resharded(
+            "broadcasted_iota", out_sharding, lambda: broadcasted_iota(dtype, shape, dimension)
+        )
     return iota_p.bind(
         dtype=dtypes.canonicalize(dtype),
         shape=canonicalize_shape("iota", shape),
         dimension=int(dimension),
-        sharding=None,
+        sharding=given_sharding("broadcasted_iota", out_sharding),
     )
 
 
@@ -128,9 +132,11 @@ empty_p = define(
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
     """An array to be overwritten: its values mean nothing (here they are zeros)."""
-    require_no_sharding("empty", out_sharding)
+    if places_now(out_sharding):
+        return resharded("empty", out_sharding, lambda: empty(shape, dtype))
+    given = given_sharding("empty", out_sharding)
     sizes = canonicalize_shape("empty", shape)
-    return empty_p.bind(shape=sizes, dtype=dtypes.canonicalize(dtype), out_sharding=None)
+    return empty_p.bind(shape=sizes, dtype=dtypes.canonicalize(dtype), out_sharding=given)
 
 
 # ---- full
@@ -145,7 +151,6 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
     >>> full((2,), 7)
     Array([7, 7], dtype=int32, weak_type=True)
     """
-    require_no_sharding("full", sharding)
     sizes = canonicalize_shape("full", shape)
     aval = get_aval(fill_value)
     if aval.shape:
@@ -154,7 +159,18 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None
         )
     weak = dtype is None and aval.weak_type
     target = aval.dtype if dtype is None else dtypes.canonicalize(dtype)
-    return broadcast(_as_scalar(fill_value, aval, target, weak), sizes)
+    return _constrained(broadcast(_as_scalar(fill_value, aval, target, weak), sizes), sharding)
+
+
+def _constrained(x: Any, sharding: Any) -> Any:
+    """`x` where a sharding says; its type stays as it is."""
+    if sharding is None:
+        return x
+    if not hasattr(sharding, "mesh"):
+        raise NotImplementedError(f"full takes shardings of a mesh, got {sharding}")
+    return get_primitive("sharding_constraint").bind(
+        x, sharding=sharding, unconstrained_dims=frozenset()
+    )
 
 
 def _as_scalar(value: Any, aval: ShapedArray, dtype: np.dtype[Any], weak: bool) -> Any:
@@ -181,13 +197,14 @@ def full_like(
     >>> full_like(jnp.ones((1, 2)), 3)
     Array([[3., 3.]], dtype=float32)
     """
-    require_no_sharding("full_like", sharding)
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         own_shape, own_dtype = tuple(x.shape), dtypes.canonicalize(x.dtype)
         own_weak = bool(getattr(x, "weak_type", False))
+        own_sharding = x.aval.sharding if isinstance(x, Tracer) else None
     else:
         aval = get_aval(x)
         own_shape, own_dtype, own_weak = aval.shape, aval.dtype, aval.weak_type
+        own_sharding = None
     target = own_dtype if dtype is None else dtypes.canonicalize(dtype)
     weak = own_weak and dtype is None
     sizes = own_shape if shape is None else canonicalize_shape("full_like", shape)
@@ -196,4 +213,6 @@ def full_like(
         raise TypeError(
             f"full_like must be called with scalar fill_value, got fill_value.shape {aval.shape}."
         )
-    return broadcast(_as_scalar(fill_value, aval, target, weak), sizes)
+    like = own_sharding if sizes == own_shape else None
+    out = broadcast(_as_scalar(fill_value, aval, target, weak), sizes, out_sharding=like)
+    return _constrained(out, sharding)

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, without_dim
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.manual import of_programs
@@ -210,7 +210,7 @@ class CustomVJPCall(Primitive):
 
 def _example(ct: Zero) -> Zero:
     aval = ct.aval
-    return Zero(ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type))
+    return Zero(without_dim(aval, 0))
 
 
 def _cotangent_for(axis: BatchAxis, ct: Any, found: Dim, wanted: Dim) -> Any:

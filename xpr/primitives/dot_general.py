@@ -14,6 +14,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
+from xpr.core.placing import given_sharding, places_now, resharded
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
@@ -357,11 +358,17 @@ def _dot_general_batch(
     **params: Any,
 ) -> tuple[Any, int]:
     lhs, rhs = (len(shape_of(x)) for x in args)
-    if dims[0] is None and rhs - 1 == len(dimension_numbers[0][1]):
+    given = params.get("out_sharding")
+    if given is None and dims[0] is None and rhs - 1 == len(dimension_numbers[0][1]):
         # A matrix times a batch of vectors: as the batch times the matrix, the batch comes first,
         # and what follows works on whole rows.
         return _batch_first(axis, args, dims, dimension_numbers=dimension_numbers, **params)
     numbers, place = DotDims.of(dimension_numbers).with_batch_dims(dims[0], dims[1], lhs, rhs)
+    if given is not None:
+        batched = sum(d is not None for d in dims)
+        (contracted, _), (shared, _) = dimension_numbers
+        ndim = lhs + rhs - batched - 2 * len(contracted) - len(shared)
+        params["out_sharding"] = axis.added_to(given, ndim, place)
     return dot_general_p.bind(*args, dimension_numbers=numbers.numbers, **params), place
 
 
@@ -409,6 +416,12 @@ def dot_general(
     >>> dot_general(a, b, (((1,), (0,)), ((), ()))).shape
     (2, 4)
     """
+    if places_now(out_sharding):
+        return resharded(
+            "dot_general",
+            out_sharding,
+            lambda: dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
+        )
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     numbers = (_axes(lhs_contract), _axes(rhs_contract)), (_axes(lhs_batch), _axes(rhs_batch))
     preferred = (
@@ -420,7 +433,7 @@ def dot_general(
         dimension_numbers=numbers,
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred,
-        out_sharding=out_sharding,
+        out_sharding=given_sharding("dot_general", out_sharding),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, with_dim, without_dim
 from xpr.core.jaxpr import (
     ClosedJaxpr,
     JaxprEqn,
@@ -47,11 +47,11 @@ Params = dict[str, Any]
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     """The type of `length` slices of type `aval`."""
-    return ShapedArray((length, *aval.shape), aval.dtype, aval.weak_type, None, aval.vma)
+    return with_dim(aval, 0, length)
 
 
 def _slice_of(aval: ShapedArray) -> ShapedArray:
-    return ShapedArray(aval.shape[1:], aval.dtype, aval.weak_type, None, aval.vma)
+    return without_dim(aval, 0)
 
 
 def _abstract(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
+from xpr.core.placing import given_sharding, places_now, resharded
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
@@ -60,15 +61,6 @@ __all__ = [
 
 _FAMILY = "shape"
 Host = np.ndarray[Any, Any]
-
-
-def require_no_sharding(name: str, sharding: Any) -> None:
-    """Refuses a placement argument: placement is not decided here."""
-    if sharding is not None:
-        raise NotImplementedError(
-            f"{name} cannot place its result yet: leave out out_sharding and use "
-            "xpr.lax.with_sharding_constraint"
-        )
 
 
 # ---- broadcast_in_dim
@@ -157,12 +149,19 @@ def broadcast_in_dim(
     Array([[1, 1, 1],
            [2, 2, 2]], dtype=int32)
     """
-    require_no_sharding("broadcast_in_dim", out_sharding)
+    if places_now(out_sharding):
+        return resharded(
+            "broadcast_in_dim",
+            out_sharding,
+            lambda: broadcast_in_dim(operand, shape, broadcast_dimensions),
+        )
+    given = given_sharding("broadcast_in_dim", out_sharding)
     sizes = canonicalize_shape("broadcast_in_dim", shape)
     dims = as_ints("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
-    if is_array(operand) and operand.shape == sizes and dims == tuple(range(len(sizes))):
+    same = given is None and is_array(operand) and operand.shape == sizes
+    if same and dims == tuple(range(len(sizes))):
         return operand
-    return broadcast_in_dim_p.bind(operand, shape=sizes, broadcast_dimensions=dims, sharding=None)
+    return broadcast_in_dim_p.bind(operand, shape=sizes, broadcast_dimensions=dims, sharding=given)
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
@@ -288,15 +287,17 @@ def reshape(
     Array([[0, 1, 2],
            [3, 4, 5]], dtype=int32)
     """
-    require_no_sharding("reshape", out_sharding)
+    if places_now(out_sharding):
+        return resharded("reshape", out_sharding, lambda: reshape(operand, new_sizes, dimensions))
+    given = given_sharding("reshape", out_sharding)
     sizes = canonicalize_shape("reshape", new_sizes)
     aval = get_aval(operand)
     order = None if dimensions is None else as_ints("reshape", "dimensions", dimensions)
     if order == tuple(range(aval.ndim)):
         order = None
-    if order is None and aval.shape == sizes and is_array(operand):
+    if given is None and order is None and aval.shape == sizes and is_array(operand):
         return operand
-    return reshape_p.bind(operand, new_sizes=sizes, dimensions=order, sharding=None)
+    return reshape_p.bind(operand, new_sizes=sizes, dimensions=order, sharding=given)
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.interpreters.zeros import Zero, instantiate
-from xpr.primitives.rules import BatchAxis, Dim, at_front
+from xpr.primitives.rules import BatchAxis, Dim, LinearJVP, at_front
 
 _FAMILY = "sharding"
 _NdArray = np.ndarray[Any, np.dtype[Any]]
@@ -84,10 +84,6 @@ sharding_constraint_p = define(
 # ---- explicit resharding
 
 
-def _reshard_abstract(x: ShapedArray, *, sharding: Any, **_: Any) -> ShapedArray:
-    return x if sharding is None else x.update(sharding=sharding)
-
-
 def _reshard_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     out = reshard_p.bind(*primals, **params)
     return out, reshard_p.bind(instantiate(tangents[0]), **params)
@@ -95,18 +91,16 @@ def _reshard_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any)
 
 def _reshard_transpose(ct: Any, x: Any, *, sharding: Any, **params: Any) -> list[Any]:
     """The cotangent goes back to where the operand came from."""
-    back = x.aval.sharding
-    del sharding
-    return [ct if back is None else reshard_p.bind(ct, sharding=back, **params)]
+    del x, sharding, params  # which the engine sees to, as for every cotangent
+    return [ct]
 
 
 def _reshard_batch(
     axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, sharding: Any, **params: Any
 ) -> Any:
-    del axis
     (x,), (dim,) = args, dims
     if dim is not None:
-        sharding = _with_axis(sharding, x.ndim - 1, dim)
+        sharding = axis.added_to(sharding, x.ndim - 1, dim)
     return reshard_p.bind(x, sharding=sharding, **params), dim
 
 
@@ -114,12 +108,36 @@ reshard_p = define(
     "reshard",
     family=_FAMILY,
     doc="x, moved to another sharding, which its type shows.",
-    abstract=_reshard_abstract,
+    abstract=_same_aval,
     reference=_same,
     jvp=_reshard_jvp,
     transpose=_reshard_transpose,
     batch=_reshard_batch,
     eager="spmd",
+)
+
+
+# ---- other types of mesh axes
+
+
+def _mesh_cast_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, sharding: Any
+) -> Any:
+    (x,), (dim,) = args, dims
+    if dim is not None:
+        sharding = axis.added_to(sharding, x.ndim - 1, dim)
+    return mesh_cast_p.bind(x, sharding=sharding), dim
+
+
+mesh_cast_p = define(
+    "mesh_cast",
+    family=_FAMILY,
+    doc="x, where it is; its type has another sharding, or none: its mesh has other axis types.",
+    abstract=_same_aval,
+    reference=_same,
+    jvp=LinearJVP(),
+    transpose=lambda ct, x, **_: [ct],
+    batch=_mesh_cast_batch,
 )
 
 

@@ -21,7 +21,7 @@ from xpr.numpy._promote import as_operand, broadcast_to
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.convert import convert_type
-from xpr.primitives.shape import broadcast_shapes, require_no_sharding
+from xpr.primitives.shape import broadcast_shapes
 from xpr.transforms.jit import jit
 
 Shape = tuple[int, ...]
@@ -81,25 +81,23 @@ def integer_dtype(name: str, dtype: Any) -> DType:
     return checked_dtype(name, dtype, int, "iu", "an int")
 
 
-def checked_shape(name: str, shape: Any, out_sharding: Any = None) -> Shape:
+def checked_shape(name: str, shape: Any) -> Shape:
     """`shape` as a tuple; TypeError for what is none, ValueError for negative sizes."""
-    require_no_sharding(name, out_sharding)
     found = canonicalize_shape(name, shape)
     if any(d < 0 for d in found):
         raise ValueError(f"{name} requires shape to have no negative sizes, got {shape}")
     return found
 
 
-def common_shape(name: str, shape: Any, *params: Any, out_sharding: Any = None) -> Shape:
+def common_shape(name: str, shape: Any, *params: Any) -> Shape:
     """The shape to draw: that of the parameters together, or the one given, to which they fit.
 
     Raises ValueError when they do not.
     """
     shapes = [get_aval(as_operand(name, p)).shape for p in params]
     if shape is None:
-        require_no_sharding(name, out_sharding)
         return broadcast_shapes(*shapes) if shapes else ()
-    return fitting_shape(name, checked_shape(name, shape, out_sharding), *shapes)
+    return fitting_shape(name, checked_shape(name, shape), *shapes)
 
 
 def fitting_shape(name: str, shape: Shape, *shapes: Shape) -> Shape:

@@ -10,6 +10,7 @@ import numpy as np
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.lax.loops import scan, while_loop
 from xpr.numpy._promote import as_operand, promote_dtypes_inexact
@@ -109,6 +110,7 @@ def _poisson_body(key: Any, lam: Any, *, shape: Shape, dtype: DType) -> Any:
     return jnp.where(rate == 0, dtype.type(0), jnp.where(small, low, high))
 
 
+@takes_out_sharding
 def poisson(
     key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -123,7 +125,7 @@ def poisson(
     """
     data = single_key("poisson", key)
     found = integer_dtype("poisson", dtype)
-    sizes = common_shape("poisson", shape, lam, out_sharding=out_sharding)
+    sizes = common_shape("poisson", shape, lam)
     return draw_compiled(_poisson_body, data, lam, shape=sizes, dtype=found)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.lax.loops import while_loop
 from xpr.numpy._promote import as_operand
@@ -120,15 +121,14 @@ def gamma_body(key: Any, a: Any, *, shape: Shape, dtype: DType, log_space: bool 
     return _samples(key, jnp.broadcast_to(as_dtype(a, dtype), shape), log_space)
 
 
-def _gamma(
-    name: str, key: Any, a: Any, shape: Any, dtype: Any, out_sharding: Any, log_space: bool
-) -> Array:
+def _gamma(name: str, key: Any, a: Any, shape: Any, dtype: Any, log_space: bool) -> Array:
     data = single_key(name, key)
     found = float_dtype(name, dtype)
-    sizes = common_shape(name, shape, a, out_sharding=out_sharding)
+    sizes = common_shape(name, shape, a)
     return draw_compiled(gamma_body, data, a, shape=sizes, dtype=found, log_space=log_space)
 
 
+@takes_out_sharding
 def gamma(
     key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -141,9 +141,10 @@ def gamma(
     >>> xpr.random.gamma(xpr.random.key(0), 2.5, (3,)).shape
     (3,)
     """
-    return _gamma("gamma", key, a, shape, dtype, out_sharding, False)
+    return _gamma("gamma", key, a, shape, dtype, False)
 
 
+@takes_out_sharding
 def loggamma(
     key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -155,19 +156,17 @@ def loggamma(
     >>> xpr.random.loggamma(xpr.random.key(0), 0.01, (3,)).shape
     (3,)
     """
-    return _gamma("loggamma", key, a, shape, dtype, out_sharding, True)
+    return _gamma("loggamma", key, a, shape, dtype, True)
 
 
 # ---- what is made from gamma numbers
 
 
-def _with_params(
-    name: str, body: Any, key: Any, shape: Any, dtype: Any, out_sharding: Any, *params: Any
-) -> Array:
+def _with_params(name: str, body: Any, key: Any, shape: Any, dtype: Any, *params: Any) -> Array:
     """A draw with parameters that broadcast to its shape."""
     data = single_key(name, key)
     found = float_dtype(name, dtype)
-    sizes = common_shape(name, shape, *params, out_sharding=out_sharding)
+    sizes = common_shape(name, shape, *params)
     check_safe_casts(name, found, *params)
     return draw_compiled(body, data, *params, shape=sizes, dtype=found)
 
@@ -181,6 +180,7 @@ def _beta_body(key: Any, a: Any, b: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.div(first, el.add(first, second))
 
 
+@takes_out_sharding
 def beta(
     key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -193,7 +193,7 @@ def beta(
     >>> xpr.random.beta(xpr.random.key(0), 2.0, 3.0, (3,)).shape
     (3,)
     """
-    return _with_params("beta", _beta_body, key, shape, dtype, out_sharding, a, b)
+    return _with_params("beta", _beta_body, key, shape, dtype, a, b)
 
 
 def _dirichlet_body(key: Any, alpha: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -202,6 +202,7 @@ def _dirichlet_body(key: Any, alpha: Any, *, shape: Shape, dtype: DType) -> Any:
     return weights / jnp.sum(weights, axis=-1, keepdims=True)
 
 
+@takes_out_sharding
 def dirichlet(
     key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -222,7 +223,7 @@ def dirichlet(
         raise ValueError("dirichlet requires alpha.ndim >= 1, got alpha.ndim == 0")
     batch = found_shape[:-1]
     if shape is not None:
-        batch = fitting_shape("dirichlet", checked_shape("dirichlet", shape, out_sharding), batch)
+        batch = fitting_shape("dirichlet", checked_shape("dirichlet", shape), batch)
     sizes = (*batch, found_shape[-1])
     return draw_compiled(_dirichlet_body, data, alpha, shape=sizes, dtype=found)
 
@@ -233,6 +234,7 @@ def _chisquare_body(key: Any, df: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.mul(fn.exp(logs), dtype.type(2))
 
 
+@takes_out_sharding
 def chisquare(
     key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -244,7 +246,7 @@ def chisquare(
     >>> xpr.random.chisquare(xpr.random.key(0), 4.0, (3,)).shape
     (3,)
     """
-    return _with_params("chisquare", _chisquare_body, key, shape, dtype, out_sharding, df)
+    return _with_params("chisquare", _chisquare_body, key, shape, dtype, df)
 
 
 def _f_body(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -256,6 +258,7 @@ def _f_body(key: Any, dfnum: Any, dfden: Any, *, shape: Shape, dtype: DType) -> 
     return el.div(above, below)
 
 
+@takes_out_sharding
 def f(
     key: Any,
     dfnum: Any,
@@ -273,7 +276,7 @@ def f(
     >>> xpr.random.f(xpr.random.key(0), 4.0, 6.0, (3,)).shape
     (3,)
     """
-    return _with_params("f", _f_body, key, shape, dtype, out_sharding, dfnum, dfden)
+    return _with_params("f", _f_body, key, shape, dtype, dfnum, dfden)
 
 
 def _t_body(key: Any, df: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -284,6 +287,7 @@ def _t_body(key: Any, df: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.mul(numbers, sqrt(el.div(spread(half, shape), lengths)))
 
 
+@takes_out_sharding
 def t(
     key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -295,7 +299,7 @@ def t(
     >>> xpr.random.t(xpr.random.key(0), 4.0, (3,)).shape
     (3,)
     """
-    return _with_params("t", _t_body, key, shape, dtype, out_sharding, df)
+    return _with_params("t", _t_body, key, shape, dtype, df)
 
 
 def _generalized_normal_body(key: Any, p: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -304,6 +308,7 @@ def _generalized_normal_body(key: Any, p: Any, *, shape: Shape, dtype: DType) ->
     return rademacher_body(keys[1], shape=shape, dtype=dtype) * jnp.power(sizes, 1 / p)
 
 
+@takes_out_sharding
 def generalized_normal(
     key: Any, p: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -317,7 +322,7 @@ def generalized_normal(
     """
     data = single_key("generalized_normal", key)
     found = float_dtype("generalized_normal", dtype)
-    sizes = checked_shape("generalized_normal", shape, out_sharding)
+    sizes = checked_shape("generalized_normal", shape)
     p = as_operand("generalized_normal", p)
     return draw_compiled(_generalized_normal_body, data, p, shape=sizes, dtype=found)
 
@@ -332,6 +337,7 @@ def _ball_body(key: Any, p: Any, *, shape: Shape, dtype: DType) -> Any:
     return numbers / norm[..., None]
 
 
+@takes_out_sharding
 def ball(
     key: Any,
     d: int,
@@ -353,6 +359,6 @@ def ball(
     data = single_key("ball", key)
     found = float_dtype("ball", dtype)
     count = operator.index(concrete(d, "argument d of xpr.random.ball()")[()])
-    sizes = (*checked_shape("ball", shape, out_sharding), *checked_shape("ball", (count,)))
+    sizes = (*checked_shape("ball", shape), *checked_shape("ball", (count,)))
     p = float(p) if type(p) is int else as_operand("ball", p)
     return draw_compiled(_ball_body, data, p, shape=sizes, dtype=found)

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.numpy._promote import as_operand, promote_dtypes_inexact
 from xpr.primitives import compare as cmp
@@ -55,6 +56,7 @@ def normal_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.mul(erf_inv(el.max(spread_out, lowest)), dtype.type(np.sqrt(2)))
 
 
+@takes_out_sharding
 def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Standard normal numbers of a float or complex `dtype`.
 
@@ -67,7 +69,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     """
     data = single_key("normal", key)
     found = inexact_dtype("normal", dtype)
-    sizes = checked_shape("normal", shape, out_sharding)
+    sizes = checked_shape("normal", shape)
     return draw(sizes, normal_body, data, shape=sizes, dtype=found)
 
 
@@ -84,6 +86,7 @@ def _truncated_body(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: DT
     return el.min(el.max(found, first), last)
 
 
+@takes_out_sharding
 def truncated_normal(
     key: Any,
     lower: Any,
@@ -105,7 +108,7 @@ def truncated_normal(
     """
     data = single_key("truncated_normal", key)
     found = float_dtype("truncated_normal", dtype)
-    sizes = common_shape("truncated_normal", shape, lower, upper, out_sharding=out_sharding)
+    sizes = common_shape("truncated_normal", shape, lower, upper)
     return draw(sizes, _truncated_body, data, lower, upper, shape=sizes, dtype=found)
 
 
@@ -114,6 +117,7 @@ def _lognormal_body(key: Any, sigma: Any, *, shape: Shape, dtype: DType) -> Any:
     return fn.exp(el.mul(numbers, spread(as_dtype(sigma, dtype), shape)))
 
 
+@takes_out_sharding
 def lognormal(
     key: Any,
     sigma: Any = 1.0,
@@ -133,7 +137,7 @@ def lognormal(
     """
     data = single_key("lognormal", key)
     found = inexact_dtype("lognormal", dtype)
-    sizes = common_shape("lognormal", shape, sigma, out_sharding=out_sharding)
+    sizes = common_shape("lognormal", shape, sigma)
     check_safe_casts("lognormal", found, sigma)
     return draw(sizes, _lognormal_body, data, sigma, shape=sizes, dtype=found)
 
@@ -147,6 +151,7 @@ def maxwell_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return sqrt(reduce_sum(el.mul(numbers, numbers), (len(shape),)))
 
 
+@takes_out_sharding
 def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Numbers with density sqrt(2/pi) x**2 exp(-x**2/2) for x >= 0.
 
@@ -158,7 +163,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     """
     data = single_key("maxwell", key)
     found = float_dtype("maxwell", dtype)
-    sizes = checked_shape("maxwell", shape, out_sharding)
+    sizes = checked_shape("maxwell", shape)
     return draw((*sizes, 3), maxwell_body, data, shape=sizes, dtype=found)
 
 
@@ -196,6 +201,7 @@ def _rayleigh_body(key: Any, scale: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.mul(spread(as_dtype(scale, dtype), shape), sqrt(el.mul(numbers, dtype.type(-2))))
 
 
+@takes_out_sharding
 def rayleigh(
     key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -209,7 +215,7 @@ def rayleigh(
     """
     data = single_key("rayleigh", key)
     found = float_dtype("rayleigh", dtype)
-    sizes = common_shape("rayleigh", shape, scale, out_sharding=out_sharding)
+    sizes = common_shape("rayleigh", shape, scale)
     check_safe_casts("rayleigh", found, scale)
     return draw(sizes, _rayleigh_body, data, scale, shape=sizes, dtype=found)
 
@@ -225,6 +231,7 @@ def _wald_body(key: Any, mean: Any, *, shape: Shape, dtype: DType) -> Any:
     return cmp.select(cmp.le(chance, mean / (mean + smaller)), smaller, square / smaller)
 
 
+@takes_out_sharding
 def wald(
     key: Any, mean: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -238,7 +245,7 @@ def wald(
     """
     data = single_key("wald", key)
     found = float_dtype("wald", dtype)
-    sizes = common_shape("wald", shape, mean, out_sharding=out_sharding)
+    sizes = common_shape("wald", shape, mean)
     check_safe_casts("wald", found, mean)
     return draw(sizes, _wald_body, data, mean, shape=sizes, dtype=found)
 
@@ -246,6 +253,7 @@ def wald(
 # ---- vectors and matrices
 
 
+@takes_out_sharding
 def multivariate_normal(
     key: Any,
     mean: Any,
@@ -291,7 +299,7 @@ def multivariate_normal(
     if shape is None:
         sizes = jnp.broadcast_shapes(*batches)
     else:
-        wanted = checked_shape("multivariate_normal", shape, out_sharding)
+        wanted = checked_shape("multivariate_normal", shape)
         sizes = fitting_shape("multivariate_normal", wanted, *batches)
     if method == "cholesky":
         factor = jnp.linalg.cholesky(cov)
@@ -305,6 +313,7 @@ def multivariate_normal(
     return mean + jnp.einsum("...ij,...j->...i", factor, numbers)
 
 
+@takes_out_sharding
 def orthogonal(
     key: Any,
     n: int,
@@ -327,7 +336,7 @@ def orthogonal(
     data = single_key("orthogonal", key)
     found = inexact_dtype("orthogonal", dtype)
     columns = n if m is None else m
-    sizes = checked_shape("orthogonal", shape, out_sharding)
+    sizes = checked_shape("orthogonal", shape)
     checked_shape("orthogonal", (n, columns))
     sizes = (*sizes, max(n, columns), min(n, columns))
     q, r = jnp.linalg.qr(draw(sizes, normal_body, data, shape=sizes, dtype=found))

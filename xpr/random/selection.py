@@ -10,12 +10,12 @@ from typing import Any
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.numpy._promote import as_operand, promote_dtypes_inexact
 from xpr.numpy._static import concrete
 from xpr.primitives._index_dims import canonicalize_axis
 from xpr.primitives.random import random_bits, random_split
-from xpr.primitives.shape import require_no_sharding
 from xpr.primitives.sort import sort_key_val, top_k
 from xpr.random._sampling import Shape, checked_shape, common_shape, draw, fitting_shape
 from xpr.random.keys import single_key
@@ -54,6 +54,7 @@ def _size_of(name: str, argument: str, x: Any) -> int:
     return operator.index(concrete(x, f"argument {argument} of xpr.random.{name}()")[()])
 
 
+@takes_out_sharding
 def permutation(
     key: Any, x: Any, axis: int = 0, independent: bool = False, *, out_sharding: Any = None
 ) -> Array:
@@ -67,7 +68,6 @@ def permutation(
     Array([0, 1, 4, 3, 2], dtype=int32)
     """
     data = single_key("permutation", key)
-    require_no_sharding("permutation", out_sharding)
     x = as_operand("permutation", x)
     shape = get_aval(x).shape
     place = canonicalize_axis(axis, len(shape) or 1)
@@ -174,6 +174,7 @@ def _categorical_subset_body(
     return jnp.moveaxis(indices, -1, 0).reshape(shape)
 
 
+@takes_out_sharding
 def categorical(
     key: Any,
     logits: Any,
@@ -203,9 +204,9 @@ def categorical(
     place = canonicalize_axis(axis, array.ndim)
     batch = (*array.shape[:place], *array.shape[place + 1 :])
     if shape is None:
-        sizes = common_shape("categorical", batch, out_sharding=out_sharding)
+        sizes = common_shape("categorical", batch)
     else:
-        sizes = checked_shape("categorical", shape, out_sharding)
+        sizes = checked_shape("categorical", shape)
         fitting_shape("categorical", sizes, batch)
     if replace:
         body = _categorical_body

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.placing import takes_out_sharding
 from xpr.numpy._promote import as_operand, promote_dtypes_inexact
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementary as fn
@@ -41,23 +42,19 @@ def _info(dtype: DType, what: str) -> Any:
     return dtype.type(getattr(dtypes.finfo(dtype), what))
 
 
-def _plain(
-    name: str, body: Any, key: Any, shape: Any, dtype: Any, out_sharding: Any, **static: Any
-) -> Array:
+def _plain(name: str, body: Any, key: Any, shape: Any, dtype: Any, **static: Any) -> Array:
     """A draw without parameters."""
     data = single_key(name, key)
     found = float_dtype(name, dtype)
-    sizes = checked_shape(name, shape, out_sharding)
+    sizes = checked_shape(name, shape)
     return draw(sizes, body, data, shape=sizes, dtype=found, **static)
 
 
-def _with_params(
-    name: str, body: Any, key: Any, shape: Any, dtype: Any, out_sharding: Any, *params: Any
-) -> Array:
+def _with_params(name: str, body: Any, key: Any, shape: Any, dtype: Any, *params: Any) -> Array:
     """A draw with parameters that broadcast to its shape."""
     data = single_key(name, key)
     found = float_dtype(name, dtype)
-    sizes = common_shape(name, shape, *params, out_sharding=out_sharding)
+    sizes = common_shape(name, shape, *params)
     check_safe_casts(name, found, *params)
     return draw(sizes, body, data, *params, shape=sizes, dtype=found)
 
@@ -70,6 +67,7 @@ def exponential_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.neg(fn.log1p(el.neg(unit_floats(key, shape, dtype))))
 
 
+@takes_out_sharding
 def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Numbers with density exp(-x) for x >= 0.
 
@@ -79,7 +77,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     >>> xpr.random.exponential(xpr.random.key(0), (2,)).round(2)
     Array([2.95, 3.84], dtype=float32)
     """
-    return _plain("exponential", exponential_body, key, shape, dtype, out_sharding)
+    return _plain("exponential", exponential_body, key, shape, dtype)
 
 
 def _laplace_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -88,6 +86,7 @@ def _laplace_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.mul(el.sign(u), fn.log1p(el.neg(el.abs(u))))
 
 
+@takes_out_sharding
 def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Numbers with density exp(-|x|)/2. Raises ValueError for a dtype that is no float.
 
@@ -95,7 +94,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     >>> xpr.random.laplace(xpr.random.key(0), (3,)).shape
     (3,)
     """
-    return _plain("laplace", _laplace_body, key, shape, dtype, out_sharding)
+    return _plain("laplace", _laplace_body, key, shape, dtype)
 
 
 # ---- logistic, Cauchy, Gumbel
@@ -106,6 +105,7 @@ def _logistic_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.sub(fn.log(u), fn.log1p(el.neg(u)))
 
 
+@takes_out_sharding
 def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Numbers with distribution function 1/(1 + exp(-x)).
 
@@ -115,7 +115,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     >>> xpr.random.logistic(xpr.random.key(0), (3,)).shape
     (3,)
     """
-    return _plain("logistic", _logistic_body, key, shape, dtype, out_sharding)
+    return _plain("logistic", _logistic_body, key, shape, dtype)
 
 
 def _cauchy_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -123,6 +123,7 @@ def _cauchy_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return fn.tan(el.mul(dtype.type(np.pi), el.sub(u, dtype.type(0.5))))
 
 
+@takes_out_sharding
 def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Numbers with density 1/(pi (1 + x**2)). Raises ValueError for a dtype that is no float.
 
@@ -130,7 +131,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     >>> xpr.random.cauchy(xpr.random.key(0), (3,)).shape
     (3,)
     """
-    return _plain("cauchy", _cauchy_body, key, shape, dtype, out_sharding)
+    return _plain("cauchy", _cauchy_body, key, shape, dtype)
 
 
 def _float_of_words(high: Any, low: Any) -> Any:
@@ -180,6 +181,7 @@ def checked_mode(name: str, mode: str | None) -> str:
     return mode or "low"
 
 
+@takes_out_sharding
 def gumbel(
     key: Any,
     shape: Any = (),
@@ -198,7 +200,7 @@ def gumbel(
     (3,)
     """
     chosen = checked_mode("gumbel", mode)
-    return _plain("gumbel", gumbel_body, key, shape, dtype, out_sharding, mode=chosen)
+    return _plain("gumbel", gumbel_body, key, shape, dtype, mode=chosen)
 
 
 # ---- with parameters
@@ -209,6 +211,7 @@ def _pareto_body(key: Any, b: Any, *, shape: Shape, dtype: DType) -> Any:
     return fn.exp(el.div(e, spread(as_dtype(b, dtype), shape)))
 
 
+@takes_out_sharding
 def pareto(
     key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -220,7 +223,7 @@ def pareto(
     >>> bool((xpr.random.pareto(xpr.random.key(0), 3.0, (9,)) >= 1).all())
     True
     """
-    return _with_params("pareto", _pareto_body, key, shape, dtype, out_sharding, b)
+    return _with_params("pareto", _pareto_body, key, shape, dtype, b)
 
 
 def _weibull_min_body(
@@ -259,6 +262,7 @@ def _triangular_body(
     return cmp.select(cmp.lt(u, (mode - left) / (right - left)), rising, falling)
 
 
+@takes_out_sharding
 def triangular(
     key: Any,
     left: Any,
@@ -278,7 +282,7 @@ def triangular(
     (3,)
     """
     params = (left, mode, right)
-    return _with_params("triangular", _triangular_body, key, shape, dtype, out_sharding, *params)
+    return _with_params("triangular", _triangular_body, key, shape, dtype, *params)
 
 
 def _geometric_body(key: Any, p: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -289,6 +293,7 @@ def _geometric_body(key: Any, p: Any, *, shape: Shape, dtype: DType) -> Any:
     return jnp.astype(el.floor(el.div(fn.log(u), failures)) + 1, dtype)
 
 
+@takes_out_sharding
 def geometric(
     key: Any, p: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None
 ) -> Array:
@@ -302,5 +307,5 @@ def geometric(
     """
     data = single_key("geometric", key)
     found = integer_dtype("geometric", dtype)
-    sizes = common_shape("geometric", shape, p, out_sharding=out_sharding)
+    sizes = common_shape("geometric", shape, p)
     return draw(sizes, _geometric_body, data, p, shape=sizes, dtype=found)

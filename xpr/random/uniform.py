@@ -9,6 +9,7 @@ import numpy as np
 from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.numpy._promote import as_operand
 from xpr.primitives import compare as cmp
@@ -36,6 +37,7 @@ _INT32 = np.dtype(np.int32)
 # ---- bits
 
 
+@takes_out_sharding
 def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """Random bits: uniform over all values of the unsigned `dtype` (default uint32).
 
@@ -48,7 +50,7 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     data = single_key("bits", key)
     wanted = dtypes.default_dtype("u") if dtype is None else dtype
     found = checked_dtype("bits", wanted, int, "u", "an unsigned int")
-    sizes = checked_shape("bits", shape, out_sharding)
+    sizes = checked_shape("bits", shape)
     return draw(sizes, random_bits, data, bit_width=8 * found.itemsize, shape=sizes)
 
 
@@ -87,6 +89,7 @@ def unit_uniform(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return unit_floats(key, shape, dtype)
 
 
+@takes_out_sharding
 def uniform(
     key: Any,
     shape: Any = (),
@@ -106,7 +109,7 @@ def uniform(
     """
     data = single_key("uniform", key)
     found = float_dtype("uniform", dtype)
-    sizes = checked_shape("uniform", shape, out_sharding)
+    sizes = checked_shape("uniform", shape)
     bounds = [get_aval(as_operand("uniform", x)).shape for x in (minval, maxval)]
     fitting_shape("uniform", sizes, *bounds)
     if (
@@ -168,6 +171,7 @@ def bit_remainder(x: Any, y: Any) -> Any:
     return el.rem(jnp.broadcast_to(x, get_aval(y).shape), y)
 
 
+@takes_out_sharding
 def randint(
     key: Any,
     shape: Any,
@@ -189,7 +193,7 @@ def randint(
     """
     data = single_key("randint", key)
     wanted = checked_integer("randint", dtype)
-    sizes = checked_shape("randint", shape, out_sharding)
+    sizes = checked_shape("randint", shape)
     drawn = wanted
     low, high = _whole("minval", minval), _whole("maxval", maxval)
     if wanted.itemsize < 4:
@@ -222,6 +226,7 @@ def _bernoulli_high(key: Any, p: Any, *, shape: Shape, dtype: DType) -> Any:
     return cmp.lt(el.mul(low, least), el.sub(spread(p, shape), high))
 
 
+@takes_out_sharding
 def bernoulli(
     key: Any,
     p: Any = 0.5,
@@ -246,7 +251,7 @@ def bernoulli(
     dtype = get_aval(as_operand("bernoulli", p)).dtype
     if not dtypes.is_float(dtype):
         raise TypeError(f"bernoulli probability `p` must have a floating dtype, got {dtype}.")
-    sizes = common_shape("bernoulli", shape, p, out_sharding=out_sharding)
+    sizes = common_shape("bernoulli", shape, p)
     body = _bernoulli_low if mode == "low" else _bernoulli_high
     return draw(sizes, body, data, as_dtype(p, dtype), shape=sizes, dtype=dtype)
 
@@ -258,6 +263,7 @@ def rademacher_body(key: Any, *, shape: Shape, dtype: DType) -> Any:
     return el.sub(el.mul(heads, dtype.type(2)), dtype.type(1))
 
 
+@takes_out_sharding
 def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = None) -> Array:
     """1 or -1 with equal probability, in any numeric dtype (default int32).
 
@@ -267,5 +273,5 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
     """
     data = single_key("rademacher", key)
     found = checked_dtype("rademacher", dtype, int, "iufc", "a numeric")
-    sizes = checked_shape("rademacher", shape, out_sharding)
+    sizes = checked_shape("rademacher", shape)
     return draw(sizes, rademacher_body, data, shape=sizes, dtype=found)

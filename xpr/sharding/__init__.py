@@ -7,6 +7,9 @@ from xpr.sharding.context import get_abstract_mesh as get_abstract_mesh
 from xpr.sharding.context import get_mesh as get_mesh
 from xpr.sharding.context import set_mesh as set_mesh
 from xpr.sharding.context import use_abstract_mesh as use_abstract_mesh
+from xpr.sharding.explicit import auto_axes as auto_axes
+from xpr.sharding.explicit import explicit_axes as explicit_axes
+from xpr.sharding.explicit import reshard as reshard
 from xpr.sharding.mesh import AbstractDevice as AbstractDevice
 from xpr.sharding.mesh import AbstractMesh as AbstractMesh
 from xpr.sharding.mesh import AxisType as AxisType

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xpr.core.jaxpr import JaxprEqn
 from xpr.sharding.layout import Sizes, count, factor_axes, fitting, spec_of_factors
-from xpr.sharding.reshard import reshard_bytes
+from xpr.sharding.moves import reshard_bytes
 from xpr.sharding.rule import Axes, FactorRule, Spec
 
 _MAX_CHOICES = 256

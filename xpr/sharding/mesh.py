@@ -142,6 +142,7 @@ class BaseMesh:
 
 _lock = threading.Lock()
 _meshes: weakref.WeakValueDictionary[Any, Mesh] = weakref.WeakValueDictionary()
+_concrete: weakref.WeakValueDictionary[AbstractMesh, Mesh] = weakref.WeakValueDictionary()
 _abstract: weakref.WeakValueDictionary[Any, AbstractMesh] = weakref.WeakValueDictionary()
 
 
@@ -276,9 +277,11 @@ class Mesh(BaseMesh, ContextDecorator):
             return AbstractMesh((), ())
         first = self.flat_devices[0] if self.size else None
         device = None if first is None else AbstractDevice(first.device_kind, None, first.platform)
-        return AbstractMesh(
+        found = AbstractMesh(
             self.axis_sizes, self.axis_names, self.axis_types, abstract_device=device
         )
+        _concrete[found] = self
+        return found
 
     def __enter__(self) -> Mesh:
         warnings.warn(
@@ -424,3 +427,8 @@ def _abstract_mesh(
 
 EMPTY_MESH = Mesh(np.empty((), dtype=object), ())
 EMPTY_ABSTRACT_MESH = AbstractMesh((), ())
+
+
+def latest_of(mesh: AbstractMesh) -> Mesh | None:
+    """The latest mesh whose abstract one was asked for and is `mesh`, if it is still there."""
+    return _concrete.get(mesh)

@@ -22,9 +22,9 @@ from xpr.primitives.group_collective import call_once_p
 from xpr.sharding.choose import chosen_axes
 from xpr.sharding.flatten import flattened
 from xpr.sharding.layout import Sizes, local_shape, replicated, spec_of_factors
+from xpr.sharding.moves import reshard
 from xpr.sharding.place import MeshPlace
 from xpr.sharding.propagate import Specs, propagate
-from xpr.sharding.reshard import reshard
 from xpr.sharding.rule import Axes, FactorRule, LocalShapes, Spec, Structural, rule_of
 
 NUMBER = ShapedArray((), np.dtype(np.int32))

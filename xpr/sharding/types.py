@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 
 from xpr.core.aval import ShapedArray
-from xpr.core.context import context
+from xpr.core.config import state
 from xpr.core.errors import ShardingTypeError
 from xpr.core.primitive import Primitive
 from xpr.sharding.mesh import AbstractMesh
@@ -23,7 +23,7 @@ from xpr.sharding.rules import load_all
 from xpr.sharding.type_rules import TYPE_RULES
 from xpr.sharding.type_specs import Avals, Params, Specs, entries, forward, mesh_of, named_spec
 
-KEEP = frozenset({"reshard", "mesh_cast", "sharding_constraint", "shard_alike", "shard_map"})
+KEEP = frozenset({"sharding_constraint", "shard_alike", "shard_map"})
 """Primitives whose abstract rule gives the shardings of the results."""
 
 _load_rules = functools.cache(load_all)
@@ -71,7 +71,7 @@ def typed_results(
             for a, s in zip(bare, specs, strict=True)
         ]
     except ShardingTypeError:
-        if context.loose_types:
+        if state.loose_types:
             return bare
         raise
 

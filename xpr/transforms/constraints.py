@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.errors import shown
 from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
 from xpr.dispatch.transfer import device_put
 from xpr.primitives.sharding import shard_alike_p, sharding_constraint_p
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.context import concrete_mesh, entered_mesh, get_abstract_mesh
+from xpr.sharding.named import explicit_sharding
 from xpr.sharding.spec import UNCONSTRAINED
 
 
@@ -68,12 +70,27 @@ def _constrained(x: Any, place: Any) -> Any:
                 None if i in free else entry for i, entry in enumerate(place.spec.partitions)
             ]
             place = place.with_spec(PartitionSpec(*entries))
+    if isinstance(place, NamedSharding) and place.mesh.are_all_axes_explicit:
+        _assert_sharded(aval, place)
+        return x
     place.shard_shape(aval.shape)
     if is_eager() and not isinstance(x, Tracer):
         return device_put(x, place)
     if not isinstance(place, NamedSharding):
         return x  # where a program of one device runs is its caller's to say
     return sharding_constraint_p.bind(x, sharding=place, unconstrained_dims=free)
+
+
+def _assert_sharded(aval: ShapedArray, place: NamedSharding) -> None:
+    """AssertionError unless a type says that its array is sharded as `place` says."""
+    wanted = explicit_sharding(place, aval.ndim)
+    if wanted is None or not same_sharding(aval, aval.update(sharding=wanted)):
+        raise AssertionError(
+            "`with_sharding_constraint` acts as an assert when all axes of mesh are of type "
+            f"`Explicit`. The type {aval} of the array did not match the sharding provided: "
+            f"{place.spec}. Please use `xpr.sharding.reshard` to shard your input to the sharding "
+            "you want."
+        )
 
 
 def constrained_as(x: Any, place: Sharding | None) -> Any:

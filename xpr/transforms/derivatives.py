@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.context import context
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
@@ -310,7 +310,8 @@ def _flatten_cotangent(
     for ct, a in zip(cts, out_avals, strict=True):
         check_leaf(ct, what)
         found, expected = get_aval(ct), tangent_aval(a)
-        if found.shape != expected.shape or found.dtype != expected.dtype:
+        same = found.shape == expected.shape and found.dtype == expected.dtype
+        if not same or not same_sharding(found, expected):
             raise ValueError(
                 f"unexpected JAX type (e.g. shape/dtype) for argument to {what}: expected "
                 f"{expected.str_short()}, but got {found.str_short()} for the result of "

@@ -72,7 +72,7 @@ def vmap(
             check_leaf(x, "vmap")
         dims = [_checked_axis(d, get_aval(x).shape) for x, d in zip(leaves, dims, strict=True)]
         size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
-        axis = BatchAxis(size, axis_name, spmd_names)
+        axis = BatchAxis(size, axis_name, spmd_names, _axis_sharding(leaves, dims))
         flat = FlatFunction(fun, tree)
         out, found = batch_flat(flat, axis, leaves, dims)
         wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)
@@ -83,6 +83,39 @@ def vmap(
         return flat.result(results)
 
     return vmapped
+
+
+def _axis_sharding(leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    """The sharding of the mapped axis, which all types must agree about; None without any.
+
+    Raises ValueError where they differ, and for arrays that are not mapped and sharded over the
+    same mesh axes.
+    """
+    avals = [get_aval(x) for x in leaves]
+    if all(a.sharding is None for a in avals):
+        return None
+    found: dict[Any, Any] = {}
+    for a, d in zip(avals, dims, strict=True):
+        if d is not None and a.sharding is not None:
+            axes = a.sharding.normalized_spec(a.ndim)[d]
+            found.setdefault(axes, a.sharding.with_spec((axes,)))
+    if len(found) > 1:
+        shown = " vs ".join(str(s.spec.partitions[0]) for s in found.values())
+        raise ValueError(
+            "Mapped away dimension of inputs passed to vmap should be sharded the same. Got "
+            f"inconsistent axis specs: {shown} in types {', '.join(map(str, avals))}"
+        )
+    for axes in found:
+        for a, d in zip(avals, dims, strict=True):
+            if d is None and a.sharding is not None:
+                used = {m for entry in a.sharding.normalized_spec(a.ndim) for m in entry}
+                if used.intersection(axes):
+                    raise ValueError(
+                        "Unmapped values passed to vmap cannot be sharded along the mesh axis you "
+                        f"are vmapping over. Got type: {a.str_short()}, in_axes: None and vmapped "
+                        f"mesh axis: {axes}"
+                    )
+    return next(iter(found.values()), None)
 
 
 def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | None]:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from xpr.sharding.rule import Structural, register
+from xpr.sharding.rule import FactorRule, Structural, register
+from xpr.sharding.rules._forms import Avals, Builder, Params, no_sharding, setting
 
 for _name in ("sharding_constraint", "reshard", "shard_alike"):
     register(_name, Structural("what it says of its operands is what the partitioner does"))
+
+
+def _mesh_cast(operands: Avals, results: Avals, params: Params) -> FactorRule:
+    del results, params
+    build = Builder()
+    factors = build.axes(operands[0].shape)
+    return build.rule([factors], [factors], localize=setting(sharding=no_sharding))
+
+
+register("mesh_cast", _mesh_cast)

@@ -1,0 +1,47 @@
+"""Shardings that users give as an argument of an operation, for its result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr.core.errors import shown
+from xpr.core.placing import install_given_sharding
+from xpr.sharding.context import get_abstract_mesh
+from xpr.sharding.mesh import AxisType
+from xpr.sharding.named import NamedSharding
+from xpr.sharding.spec import PartitionSpec, axes_of
+
+
+def resolved(name: str, sharding: Any) -> NamedSharding:
+    """The sharding that the user gave to `name`; a partition spec means the mesh in use."""
+    if isinstance(sharding, PartitionSpec):
+        mesh = get_abstract_mesh()
+        if mesh.empty:
+            raise ValueError(
+                "Using PartitionSpec when you are not under a mesh context is not allowed. Please "
+                "pass a NamedSharding instance or enter into a mesh context via `xpr.set_mesh`. "
+                f"Got {sharding} for {name}"
+            )
+        found = NamedSharding(mesh, sharding)
+    elif isinstance(sharding, NamedSharding):
+        found = sharding
+    else:
+        raise TypeError(
+            f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
+            f"`PartitionSpec`. Got {shown(sharding)} of type: {type(sharding)}"
+        )
+    for entry in found.spec.partitions:
+        for axis in axes_of(entry):
+            if found.mesh.axis_type(axis) is not AxisType.Explicit:
+                raise ValueError(
+                    f"PartitionSpec passed to {name} cannot contain axis names that are of type "
+                    f"Auto or Manual. Got PartitionSpec: {found.spec} with axis name: {axis} of "
+                    f"type: {found.mesh.axis_type(axis)}"
+                )
+    parts = found.spec.partitions
+    while parts and parts[-1] is None:
+        parts = parts[:-1]
+    return found.with_spec(found.spec.update(partitions=parts))
+
+
+install_given_sharding(resolved)
