@@ -55,6 +55,16 @@ def _host_cpu() -> str:
     return "\n".join(parts)
 
 
+@functools.cache
+def _has_bfloat16() -> bool:
+    """Whether the processor rounds to bfloat16 by an instruction.
+
+    For others the compiler makes one conversion of two, from integers by way of float32, for which
+    LLVM calls a function that no library has.
+    """
+    return "avx512_bf16" in _host_cpu().split()
+
+
 def _sysctl(name: str) -> str:
     """A text that the kernel of macOS tells about itself."""
     value, size = ctypes.create_string_buffer(256), ctypes.c_size_t(256)
@@ -79,6 +89,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         tiles_products=suits_data_tiling,
         host_calls=True,
         host_memory=True,
+        rounds_to_bfloat16=target_cpu == "host" and _has_bfloat16(),
         machine=_host_cpu if target_cpu == "host" else None,
     )
 

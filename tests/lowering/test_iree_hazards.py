@@ -1201,3 +1201,19 @@ def test_a_scatter_without_a_sign_in_a_loop_does_not_compile() -> None:
         + "\n%w = stablehlo.bitcast_convert %z : (tensor<3xi32>) -> tensor<3xui32>",
     )
     assert compile_with(guarded)[0] is not None
+
+
+# ---- conversions to bfloat16
+
+
+def test_integers_become_bfloat16_by_a_function_that_is_missing() -> None:
+    """On processors without the instruction, which a generic one stands for."""
+    text = function(
+        "f",
+        "%x: tensor<17xi32>",
+        "tensor<17xbf16>",
+        "%0 = stablehlo.convert %x : (tensor<17xi32>) -> tensor<17xf32>\n"
+        "%1 = stablehlo.convert %0 : (tensor<17xf32>) -> tensor<17xbf16>\n%1",
+    )
+    flags = ["--iree-llvmcpu-target-cpu=generic"]
+    assert compile_with(text, flags)[0] is None, MENDED
