@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from xpr.core.jaxpr import JaxprEqn
 from xpr.sharding.layout import Sizes, count, factor_axes, fitting, spec_of_factors
@@ -17,14 +17,46 @@ _WORK = 1e-3
 """What an element that is computed costs, in bytes moved: it only decides between equal moves."""
 
 
+Choices = dict[Hashable, tuple[Axes, ...]]
+"""What was chosen before, for programs say the same thing many times."""
+
+
 def chosen_axes(
     eqn: JaxprEqn,
     rule: FactorRule,
     current: Sequence[Spec],
     wanted: Sequence[Spec],
     sizes: Sizes,
+    choices: Choices,
 ) -> tuple[Axes, ...]:
     """The mesh axes of each factor, from the specs that operands have and results should have."""
+    if not any(map(any, current)) and not any(map(any, wanted)):
+        return ((),) * len(rule.sizes)
+    key = (
+        rule.sizes,
+        rule.operands,
+        rule.results,
+        tuple(rule.reduced.items()),
+        rule.ended,
+        rule.whole,
+        tuple(current),
+        tuple(wanted),
+        tuple([(v.aval.shape, v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)]),
+        tuple(sizes.items()),
+    )
+    found = choices.get(key)
+    if found is None:
+        found = choices[key] = _choose(eqn, rule, current, wanted, sizes)
+    return found
+
+
+def _choose(
+    eqn: JaxprEqn,
+    rule: FactorRule,
+    current: Sequence[Spec],
+    wanted: Sequence[Spec],
+    sizes: Sizes,
+) -> tuple[Axes, ...]:
     candidates = _candidates(eqn, rule, current, wanted, sizes)
     if not candidates:
         return ((),) * len(rule.sizes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from xpr.core.aval import Shape
@@ -19,7 +18,10 @@ def replicated(rank: int) -> Spec:
 
 def count(axes: Axes, sizes: Sizes) -> int:
     """The number of devices along `axes`."""
-    return math.prod(sizes[a] for a in axes)
+    total = 1
+    for a in axes:
+        total *= sizes[a]
+    return total
 
 
 def used_axes(spec: Spec) -> set[str]:
@@ -29,7 +31,11 @@ def used_axes(spec: Spec) -> set[str]:
 
 def local_shape(shape: Shape, spec: Spec, sizes: Sizes) -> Shape:
     """The shape of each device's part; `spec` must divide `shape`."""
-    return tuple(n // count(axes, sizes) for n, axes in zip(shape, spec, strict=True))
+    if not any(spec):
+        return tuple(shape)
+    return tuple(
+        [n // count(axes, sizes) if axes else n for n, axes in zip(shape, spec, strict=True)]
+    )
 
 
 def fitting(axes: Axes, size: int, sizes: Sizes) -> Axes:
@@ -50,6 +56,8 @@ def factor_axes(
     A factor takes mesh axes as long as their number divides it; the next one gets some only when
     this one is cut into single elements. What fits nowhere is left out.
     """
+    if len(factors) == 1:
+        return [(factors[0], fitting(axes, factor_sizes[factors[0]], sizes))]
     found: list[tuple[int, Axes]] = []
     rest = axes
     for f in factors:
@@ -72,6 +80,9 @@ def spec_of_factors(
     """
     spec: list[Axes] = []
     for factors in dims:
+        if len(factors) == 1:
+            spec.append(chosen[factors[0]])
+            continue
         axes: Axes = ()
         ended = False
         for f in factors:

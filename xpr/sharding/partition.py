@@ -147,7 +147,7 @@ class Walk:
         try:
             for eqn in jaxpr.eqns:
                 context.source = eqn.source_info
-                self.place.source = f"{eqn.primitive.name} at {eqn.source_info}"
+                self.place.eqn = eqn
                 self.equation(eqn)
         finally:
             context.source = outer
@@ -182,7 +182,7 @@ class Walk:
         """An equation whose axes correspond by factors."""
         current = [self.read(v)[1] for v in eqn.invars]
         wanted = [self.specs.of(v) for v in eqn.outvars]
-        axes = chosen_axes(eqn, rule, current, wanted, self.specs.sizes)
+        axes = chosen_axes(eqn, rule, current, wanted, self.specs.sizes, self.specs.choices)
         params = {k: None if k in _PLACED else p for k, p in eqn.params.items()}
         if not any(axes):
             operands = [self.read_as(v, replicated(v.aval.ndim)) for v in eqn.invars]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.context import context
+from xpr.core.jaxpr import JaxprEqn
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.group_collective import group_collective_p
@@ -38,7 +39,8 @@ class MeshPlace:
         self._groups: dict[Axes, Groups] = {}
         self._indices: dict[tuple[int, Axes], Any] = {}
         self._collectives = itertools.count()
-        self.source = ""
+        self.eqn: JaxprEqn | None = None
+        """The equation of the whole program that is being partitioned."""
 
     def count(self, axes: Axes) -> int:
         """The number of devices along `axes`."""
@@ -73,6 +75,12 @@ class MeshPlace:
                 found = np.int32(0)
             self._indices[key] = found
         return found
+
+    @property
+    def source(self) -> str:
+        """The operation of the whole program that is being partitioned, and the user's line."""
+        eqn = self.eqn
+        return "" if eqn is None else f"{eqn.primitive.name} at {eqn.source_info}"
 
     # ---- collectives
 

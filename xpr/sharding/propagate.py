@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
+from xpr.sharding.choose import Choices
 from xpr.sharding.layout import Sizes, factor_axes, fitting, replicated
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
@@ -36,6 +37,9 @@ class Specs:
 
     rules: dict[int, FactorRule] = field(default_factory=dict)
     """The rule of each equation, by its identity."""
+
+    choices: Choices = field(default_factory=dict)
+    """How equations were sharded that have been partitioned."""
 
     def of(self, v: Atom) -> Spec:
         """The spec of a variable; literals are replicated."""
