@@ -12,9 +12,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = sorted((ROOT / "docs" / "transformations").glob("*.md"))
+SHARDING = sorted((ROOT / "docs" / "sharding").glob("*.md"))
 # Pages whose examples are run, beside those of the transformations.
 PAGES_WITH_EXAMPLES = [
     *PAGES,
+    *SHARDING,
     *(ROOT / "docs" / f"{p}.md" for p in ("callbacks", "control_flow", "deploy", "devices")),
 ]
 
@@ -47,16 +49,17 @@ def test_examples_of_pages_are_true(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=lambda page: page.stem)
 def test_pages_name_files_that_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
-    links = re.findall(r"\]\((\S+\.md)\)", text)
+    links = re.findall(r"\]\((\S+\.(?:md|png))\)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
     named = re.findall(r"`((?:xpr|lowering|examples)/[a-z_/]*(?:\.py)?)`", text)
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_every_page_of_transformations_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "transformations" / "index.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("pages", [PAGES, SHARDING], ids=["transformations", "sharding"])
+def test_every_page_is_in_the_index(pages: list[Path]) -> None:
+    index = (pages[0].parent / "index.md").read_text(encoding="utf-8")
     links = re.findall(r"\]\((\w+\.md)\)", index)
-    assert sorted(links) == [page.name for page in PAGES if page.stem != "index"]
+    assert sorted(set(links)) == [page.name for page in pages if page.stem != "index"]
 
 
 def test_every_transformation_is_on_a_page() -> None:
