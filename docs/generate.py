@@ -25,8 +25,9 @@ HEADER = """# Primitives
 The operations that jaxprs are made of; everything else is composed from them. This table is made
 by `python docs/generate.py` from the definitions in `xpr/primitives` and `lowering/rules`.
 
-*Results*: one, or several. *Eager*: how it runs outside `jit` on host devices, by its NumPy
-reference rule or compiled alone. *Compiled*: whether it has a lowering to StableHLO. *Derivative*,
+*Results*: one, or several. *Eager*: how it runs outside `jit` on host devices: by its NumPy
+reference rule, compiled alone, by the operations it stands for (inline), or as a program of all
+devices of a mesh (spmd). *Compiled*: whether it has a lowering to StableHLO. *Derivative*,
 *transpose* and *batching*: "yes", or why there is none; "-" where the rule is not written yet.
 """
 
