@@ -182,8 +182,8 @@ def test_protocol() -> None:
         (lambda: init.zeros(KEY, (1.5,)), TypeError, "integer"),
         (
             lambda: init.ones(KEY, (1,), out_sharding=1),
-            NotImplementedError,
-            "'out_sharding' argument to ones",
+            TypeError,
+            "`out_sharding` argument of ones only supports",
         ),
     ],
 )

@@ -91,6 +91,16 @@ CASES: dict[str, tuple[Callable[[Any, Any], Any], np.ndarray, P]] = {
         (np.cumsum(A, 0) - A) * A,
         P(None, "Y"),
     ),
+    "initializer": (
+        lambda x, y: xpr.nn.initializers.constant(2.0)(None, (8, 4), jnp.float32, P("Y")),
+        np.full((8, 4), 2.0),
+        P("Y"),
+    ),
+    "grad of a constant": (
+        lambda x, y: xpr.grad(lambda k: (x * k).sum())(jnp.ones((8, 4))),
+        A,
+        P(),
+    ),
     "grad": (
         lambda x, y: xpr.grad(lambda u: jnp.sin(jnp.dot(u, y, out_sharding=P("X"))).sum())(x),
         np.cos(A @ B) @ B.T,
@@ -145,6 +155,16 @@ def test_a_program_without_arguments_runs_on_the_mesh_that_it_names(mesh: Any) -
     with xpr.set_mesh(None):
         found = xpr.jit(lambda: jnp.ones((8, 4), out_sharding=place) * 3)()
     _check(found, np.full((8, 4), 3.0), P("X"))
+
+
+def test_shardings_of_jit_move_results_at_the_outside_and_type_what_says_nothing() -> None:
+    x, _ = operands()
+    double = xpr.jit(lambda v: v * 2, in_shardings=P("X", "Y"), out_shardings=P("Y"))
+    _check(double(x), 2 * A, P("Y"))
+    _check(xpr.jit(lambda v: double(v) + 1)(x), 2 * A + 1, P("X", "Y"))
+    _check(xpr.jit(lambda v: v * 2, in_shardings=P("Y"))(A), 2 * A, P("Y"))
+    with pytest.raises(ValueError, match="does not match the sharding on the respective arg"):
+        xpr.jit(lambda v: v * 2, in_shardings=P("Y"))(x)
 
 
 def test_types_inside_auto_axes_say_nothing_of_them() -> None:

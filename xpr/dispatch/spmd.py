@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import hoist_consts
@@ -71,6 +72,9 @@ class SpmdProgram:
         self.mesh = mesh
         self.out_avals = closed.out_avals
         self.donate = tuple(donate)
+        out_shardings = [
+            _by_type(mesh, s, a) for s, a in zip(out_shardings, closed.out_avals, strict=True)
+        ]
         constants = [_constant_spec(mesh, c) for c in closed.consts]
         self.partitioned: Partitioned = partition(
             closed,
@@ -185,6 +189,16 @@ class SpmdProgram:
 
 def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
     return tuple(b.device for b in x._buffers) == sharding._device_assignment
+
+
+def _by_type(mesh: Mesh, given: Sharding | None, aval: ShapedArray) -> Sharding | None:
+    """The sharding of a result: on Explicit axes its type decides, and one that says nothing is
+    replicated, so that what is computed from it next does not depend on the partitioner."""
+    if given is not None or not mesh.are_all_axes_explicit:
+        return given
+    if aval.sharding is None:
+        return NamedSharding(mesh, PartitionSpec(*(None,) * aval.ndim))
+    return NamedSharding(mesh, aval.sharding.spec)
 
 
 def _named(mesh: Mesh, spec: Spec) -> NamedSharding:

@@ -10,7 +10,7 @@ from xpr.core.errors import shown
 from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
 from xpr.dispatch.transfer import device_put
 from xpr.primitives.sharding import shard_alike_p, sharding_constraint_p
-from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, reshard
 from xpr.sharding.context import concrete_mesh, entered_mesh, get_abstract_mesh
 from xpr.sharding.named import explicit_sharding
 from xpr.sharding.spec import UNCONSTRAINED
@@ -97,6 +97,9 @@ def constrained_as(x: Any, place: Sharding | None) -> Any:
     """`x`, an argument or result of a function inside another, as its shardings say."""
     if not isinstance(place, NamedSharding) or not isinstance(place.mesh, Mesh):
         return x
+    if place.mesh.are_all_axes_explicit:
+        # What a type says stands; only what says nothing is moved.
+        return x if get_aval(x).sharding is not None else reshard(x, place)
     return _constrained(x, place)
 
 

@@ -417,6 +417,9 @@ class JittedFunction:
             tuple((i, type(v), v) for i, v in parts.static_args.items()),
             tuple((k, type(v), v) for k, v in sorted(parts.static_kwargs.items())),
         )
+        shardings = self._options.shardings
+        if shardings is not None and shardings.mesh is not None:
+            avals = shardings.typed(avals, tree_util.tree_unflatten(parts.tree, parts.leaves)[0])
         bound = context.axis_env, context.manual_axes
         key = ((state.trace_key, bound), parts.tree, statics, *avals)
         traced = self._cache.traced.get(key)

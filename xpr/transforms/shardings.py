@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible, where
 from xpr.runtimes.base import Device
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.context import concrete_mesh, entered_mesh
+from xpr.sharding.named import explicit_sharding
 
 
 class UnspecifiedValue:
@@ -85,6 +87,16 @@ class Shardings:
             inputs = self.of_arguments(args)
         del function
         return inputs, self.of_results(out_tree)
+
+    def typed(self, avals: Sequence[ShapedArray], args: tuple[Any, ...]) -> list[ShapedArray]:
+        """The types of the arguments: those without a sharding have that of `in_shardings`."""
+        if isinstance(self.arguments, UnspecifiedValue):
+            return list(avals)
+        given = self.of_arguments(args)
+        return [
+            a.update(sharding=explicit_sharding(s, a.ndim)) if a.sharding is None else a
+            for a, s in zip(avals, given, strict=True)
+        ]
 
     def of_results(self, out_tree: Any) -> list[Sharding | None]:
         """For each leaf of the results the sharding that was given."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from xpr.core import dtypes
+from xpr.core.placing import resharded
 from xpr.numpy._typing import Array, DType, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
 
@@ -16,7 +18,7 @@ class Initializer(Protocol):
     """A function that makes an array of weights: `init(key, shape, dtype)`.
 
     `key` is a random key, `shape` a tuple of integers; the dtype is the default float unless it is
-    given, here or where the initializer was made. `out_sharding` must be None so far.
+    given, here or where the initializer was made. `out_sharding` says where the array lies.
 
     >>> import xpr
     >>> isinstance(xpr.nn.initializers.zeros, xpr.nn.initializers.Initializer)
@@ -32,14 +34,28 @@ class Initializer(Protocol):
     ) -> Array: ...
 
 
+def takes_place(name: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """For initializers `init(key, shape, dtype, out_sharding)`: obeys the last argument."""
+
+    def placing(init: Callable[..., Array]) -> Callable[..., Array]:
+        @functools.wraps(init)
+        def call(key: Any, shape: Sequence[int], *rest: Any, **named: Any) -> Array:
+            place = named.pop("out_sharding", None)
+            if len(rest) == 2:
+                rest, place = rest[:1], rest[1]
+            return resharded(name, place, lambda: init(key, shape, *rest, **named))
+
+        return call
+
+    return placing
+
+
 def weights_type(
-    name: str, shape: Sequence[int], dtype: DTypeLike, out_sharding: Any
+    name: str, shape: Sequence[int], dtype: DTypeLike
 ) -> tuple[tuple[int, ...], DType]:
     """The shape and dtype that an initializer was asked for; None is the default float dtype.
 
-    Raises TypeError for sizes that are no integers, NotImplementedError for a sharding.
+    Raises TypeError for sizes that are no integers.
     """
-    if out_sharding is not None:
-        raise NotImplementedError(f"The 'out_sharding' argument to {name} is not supported.")
     sizes = tuple(operator.index(n) for n in shape)
     return sizes, dtypes.default_dtype("f") if dtype is None else requested_dtype(dtype, name)

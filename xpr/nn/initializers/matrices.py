@@ -8,7 +8,7 @@ from typing import Any
 
 import xpr.numpy as jnp
 from xpr import random
-from xpr.nn.initializers._types import Initializer, weights_type
+from xpr.nn.initializers._types import Initializer, takes_place, weights_type
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.primitives._index_dims import canonicalize_axis
 
@@ -29,10 +29,11 @@ def orthogonal(
     True
     """
 
+    @takes_place("orthogonal")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
-        sizes, wanted = weights_type("orthogonal", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("orthogonal", shape, dtype)
         if len(sizes) < 2:
             raise ValueError(
                 f"orthogonal initializer requires at least a 2D shape, got {tuple(sizes)}"
@@ -64,10 +65,11 @@ def delta_orthogonal(
     True
     """
 
+    @takes_place("delta_orthogonal")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
-        sizes, wanted = weights_type("delta_orthogonal", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("delta_orthogonal", shape, dtype)
         if len(sizes) not in (3, 4, 5):
             raise ValueError(
                 f"Delta orthogonal initializer requires a 3D, 4D or 5D shape, got {tuple(sizes)}"

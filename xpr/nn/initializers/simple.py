@@ -7,7 +7,7 @@ from typing import Any
 
 import xpr.numpy as jnp
 from xpr import random
-from xpr.nn.initializers._types import Initializer, weights_type
+from xpr.nn.initializers._types import Initializer, takes_place, weights_type
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 
 
@@ -21,7 +21,8 @@ def zeros(
     Array([0., 0., 0.], dtype=float32)
     """
     del key
-    return jnp.zeros(*weights_type("zeros", shape, dtype, out_sharding))
+    sizes, wanted = weights_type("zeros", shape, dtype)
+    return jnp.zeros(sizes, wanted, out_sharding=out_sharding)
 
 
 def ones(
@@ -34,7 +35,8 @@ def ones(
     Array([1., 1., 1.], dtype=float32)
     """
     del key
-    return jnp.ones(*weights_type("ones", shape, dtype, out_sharding))
+    sizes, wanted = weights_type("ones", shape, dtype)
+    return jnp.ones(sizes, wanted, out_sharding=out_sharding)
 
 
 def constant(value: ArrayLike, dtype: DTypeLike = None) -> Initializer:
@@ -45,11 +47,12 @@ def constant(value: ArrayLike, dtype: DTypeLike = None) -> Initializer:
     Array([-7., -7., -7.], dtype=float32)
     """
 
+    @takes_place("constant")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
         del key
-        sizes, wanted = weights_type("constant", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("constant", shape, dtype)
         return jnp.full(sizes, value, wanted)
 
     return init
@@ -64,10 +67,11 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike = None) -> Initializer:
     True
     """
 
+    @takes_place("uniform")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
-        sizes, wanted = weights_type("uniform", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("uniform", shape, dtype)
         return random.uniform(key, sizes, wanted) * jnp.asarray(scale, wanted)
 
     return init
@@ -84,10 +88,11 @@ def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike = None) -> Initializer:
     True
     """
 
+    @takes_place("normal")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
-        sizes, wanted = weights_type("normal", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("normal", shape, dtype)
         return random.normal(key, sizes, wanted) * jnp.asarray(stddev, wanted)
 
     return init
@@ -109,10 +114,11 @@ def truncated_normal(
     True
     """
 
+    @takes_place("truncated_normal")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
-        sizes, wanted = weights_type("truncated_normal", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("truncated_normal", shape, dtype)
         drawn = random.truncated_normal(key, lower, upper, sizes, wanted)
         return drawn * jnp.asarray(stddev, wanted)
 

@@ -11,7 +11,7 @@ import numpy as np
 import xpr.numpy as jnp
 from xpr import random
 from xpr.core import dtypes
-from xpr.nn.initializers._types import Initializer, weights_type
+from xpr.nn.initializers._types import Initializer, takes_place, weights_type
 from xpr.numpy._typing import Array, ArrayLike, DType, DTypeLike
 
 _MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
@@ -85,10 +85,11 @@ def variance_scaling(
     True
     """
 
+    @takes_place("variance_scaling")
     def init(
         key: Any, shape: Sequence[int], dtype: DTypeLike = dtype, out_sharding: Any = None
     ) -> Array:
-        sizes, wanted = weights_type("variance_scaling", shape, dtype, out_sharding)
+        sizes, wanted = weights_type("variance_scaling", shape, dtype)
         fan_in, fan_out = _fans(sizes, in_axis, out_axis, batch_axis)
         if mode not in _MODES:
             raise ValueError(
