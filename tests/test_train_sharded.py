@@ -121,6 +121,9 @@ def test_it_fails_where_losses_differ_or_parts_lie_elsewhere(
     layer = {**right.params["layers"][0], "key": moved}
     wrong = right._replace(params={**right.params, "layers": [layer]})
 
+    for name in ("plot_losses", "plot_shardings"):
+        monkeypatch.setattr(example, name, lambda *_: None)
+
     def run(state: Any, second: list[float]) -> tuple[int, str]:
         answers = {True: [4.0, 3.0], False: second}
         monkeypatch.setattr(example, "train", lambda m, _: (state, answers[m is None]))
@@ -165,3 +168,27 @@ def test_specs_have_the_structure_of_the_state(example: ModuleType) -> None:
     assert tree.structure(specs) == tree.structure(state)
     buffers = [leaf.unsafe_buffer_pointer() for leaf in tree.leaves(state)]
     assert len(set(buffers)) == len(buffers)
+
+
+def test_a_step_sends_what_the_textbook_says(example: ModuleType, mesh: Mesh) -> None:
+    layers = 2
+    state = example.place(
+        mesh, example.initial_state(example.random.key(0), layers), example.state_specs(layers)
+    )
+    text = example.place(mesh, next(example.batches(0, 1)), P("data"))
+    shardings = tree.map(lambda x: x.sharding, state)
+    step = xpr.jit(example.train_step, out_shardings=(shardings, None))
+    sent: dict[int, list[float]] = {2: [], 4: []}
+    for transfer in step.lower(state, text).communication().transfers:
+        assert (transfer.kind, transfer.times) == ("all_reduce", 1)
+        sent[transfer.devices].append(transfer.bytes)
+    # Along `model`, a sum of activations f32[16, 64, 64] after each attention and each network, as
+    # much on the way back, one for the embedding and one for the head. The softmax over characters
+    # takes the greatest of each place, two sums, and one on the way back.
+    activations, places = 16 * 64 * 64 * 4, 16 * 64 * 4
+    ring = 2 * 3 / 4
+    expected = [ring * activations] * (4 * layers + 2) + [ring * places] * 4
+    assert sorted(sent[4], reverse=True) == expected
+    # Along `data`, the gradient of what each device holds of the parameters, and the loss.
+    parts = [leaf.addressable_shards[0].data.nbytes for leaf in tree.leaves(state.params)]
+    assert sum(sent[2]) == sum(parts) + 4

@@ -26,6 +26,7 @@ from xpr.sharding.moves import reshard
 from xpr.sharding.place import MeshPlace
 from xpr.sharding.propagate import Specs, propagate
 from xpr.sharding.rule import Axes, FactorRule, LocalShapes, Spec, Structural, rule_of
+from xpr.sharding.sums import joined_sums
 
 NUMBER = ShapedArray((), np.dtype(np.int32))
 """The type of the local program's first input, the number of the device that runs it."""
@@ -92,7 +93,7 @@ def partition(
 
     local = trace_to_jaxpr(program, [NUMBER, *local_in], jaxpr.debug_info)
     return Partitioned(
-        local,
+        joined_sums(local),
         tuple(specs.of(v) for v in inputs),
         finals,
         tuple(flat.consts[len(const_specs) :]),
@@ -260,7 +261,7 @@ class Walk:
         def body(*args: Any) -> list[Any]:
             return run(self.nested(), args)
 
-        return hoist_consts(trace_to_jaxpr(body, in_avals, jaxpr.debug_info))
+        return hoist_consts(joined_sums(trace_to_jaxpr(body, in_avals, jaxpr.debug_info)))
 
     def local_aval(self, v: Atom, spec: Spec | None = None) -> ShapedArray:
         """The type of one device's part of `v`."""
