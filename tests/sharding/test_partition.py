@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ import xpr.numpy as jnp
 from tests.reliability import random_arrays
 from tests.sharding.whole_and_parts import all_specs, check, kinds, random_spec
 from xpr import lax
+from xpr.sharding.communication import communication
 from xpr.sharding.rule import Spec
 
 SIZES = {"x": 2, "y": 2}
@@ -159,3 +161,59 @@ def test_random_programs_with_random_shardings(seed: int, monkeypatch: pytest.Mo
         return random_arrays.results(program, xs, 3)
 
     check(whole, sizes, specs, *arrays, rtol=1e-4, atol=1e-4)
+
+
+# ---- sizes that do not divide
+
+
+def heat(u: Any) -> Any:
+    inner = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4 * u[1:-1, 1:-1]
+    return u.at[1:-1, 1:-1].add(0.1 * inner)
+
+
+@pytest.mark.parametrize("spec", [(X, N), (N, X), (X, Y), ((*X, *Y), N)])
+def test_a_stencil_exchanges_borders_only(spec: Spec) -> None:
+    found = check(heat, SIZES, [spec], normal(16, 24))
+    assert set(kinds(found)) == {"permute"}
+    moved = sum(t.bytes for t in communication(found.closed.jaxpr).transfers)
+    assert moved <= 4 * (24 + 16) * 4
+    check(lambda u: lax.fori_loop(0, 3, lambda _, v: heat(v), u), SIZES, [spec], normal(16, 24))
+
+
+def shifted(x: Any) -> Any:
+    return [
+        x[1:] - x[:-1],
+        jnp.diff(x, axis=0, prepend=0.0).sum(),
+        jnp.roll(x, 1, 0) * x,
+        jnp.roll(x, -2, 0),
+        jnp.pad(x, ((1, 2), (0, 0)), mode="edge")[2:-1].max(0),
+        jnp.pad(x, ((2, 0), (1, 1)), constant_values=3.0).min(),
+        (x[1:-1] @ x[1:-1].T)[0],
+        x[1:].T @ x[:-1],
+        x[3:].prod(0),
+        jnp.concatenate([x[:1] * 2, x[2:], x[:1]]).sum(1),
+        x.at[2:5].set(1.0),
+        x.at[1:].set(x[:-1]),
+        jnp.sort(x[1:], axis=0)[0],
+        jnp.cumsum(x[1:], 0)[-1],
+        jnp.argmax(x[1:], 0),
+        (x[1:] > 0).all(),
+        lax.scan(lambda c, r: (c + r, c * r), x[0], x[1:])[0],
+        jnp.linalg.norm(x[:-1]),
+    ]
+
+
+@pytest.mark.parametrize("rows", [8, 10, 12, 16, 33])
+def test_shifts_along_a_sharded_axis(rows: int) -> None:
+    for sizes, spec in (({"x": 2}, (X, N)), ({"x": 4}, (X, N)), (SIZES, ((*X, *Y), N))):
+        count = math.prod(sizes[a] for a in spec[0])
+        if rows % count == 0:
+            check(shifted, sizes, [spec], normal(rows, 3), rtol=1e-4)
+
+
+def test_gradients_of_shifts() -> None:
+    def slope(u: Any) -> Any:
+        return xpr.grad(lambda v: (heat(v) ** 3).sum() + (v[1:] * jnp.roll(v, 1, 0)[:-1]).sum())(u)
+
+    for spec in [(X, N), (X, Y), ((*X, *Y), N)]:
+        check(slope, SIZES, [spec], normal(16, 8), rtol=1e-4, atol=1e-4)

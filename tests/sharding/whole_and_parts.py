@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import xpr
+import xpr.numpy as jnp
 from xpr import tree_util
 from xpr.core.jaxpr_trace import hoist_consts
 from xpr.dispatch.spmd_run import Runner
@@ -88,7 +89,7 @@ def check(
     """Compares each device's results with its parts of what `f` gives on the whole arrays."""
     found, values = partitioned(f, sizes, in_specs, args, out_specs)
     results = run(found, sizes, values)
-    wanted = [np.asarray(x) for x in tree_util.tree_leaves(f(*args))]
+    wanted = [np.asarray(x) for x in tree_util.tree_leaves(f(*map(jnp.asarray, args)))]
     for rank, device_results in enumerate(results):
         for got, want, spec in zip(device_results, wanted, found.out_specs, strict=True):
             part = own_part(want, spec, sizes, rank)

@@ -33,6 +33,8 @@ def chosen_axes(
     if not any(map(any, current)) and not any(map(any, wanted)):
         return ((),) * len(rule.sizes)
     key = (
+        eqn.primitive,
+        rule.apply is None,
         rule.sizes,
         rule.operands,
         rule.results,
@@ -100,16 +102,47 @@ def _candidates(
 ) -> dict[int, list[Axes]]:
     """For each factor that somebody shards, the mesh axes it may have."""
     found: dict[int, list[Axes]] = {}
+    roughly = takes_rough_blocks(eqn, rule)
+    # The factors of axes that several make up must be cut evenly.
+    shared = (
+        {f for t in (*rule.operands, *rule.results) for d in t if len(d) > 1 for f in d}
+        if roughly
+        else set()
+    )
     for specs, dims in ((current, rule.operands), (wanted, rule.results)):
         for spec, factors_of in zip(specs, dims, strict=True):
             for axes, factors in zip(spec, factors_of, strict=True):
                 if not axes or not factors:
                     continue
-                for f, part in factor_axes(axes, factors, rule.sizes, sizes):
-                    part = fitting(part, rule.sizes[f], sizes)
+                for f, part in factor_axes(axes, factors, rule.sizes, sizes, roughly=roughly):
+                    if part and f in shared:
+                        part = fitting(part, rule.sizes[f], sizes)
                     if part and f not in rule.whole and part not in found.setdefault(f, []):
                         found[f].append(part)
     return found
+
+
+_LOCALIZED = frozenset({"broadcast_in_dim"})
+"""Primitives whose parameters follow the shapes of the parts, whatever these are."""
+
+_MASKED = frozenset({"reduce", "dot_general"})
+"""Families whose operands the partitioner can mask."""
+
+
+def takes_rough_blocks(eqn: JaxprEqn, rule: FactorRule) -> bool:
+    """Whether devices may compute on elements that mean nothing, behind those of the array.
+
+    They must not reach others: the primitive works on each place along the axis alone, or reduces
+    the axis, which is masked before. And nobody may complain of them, as LAPACK does of NaNs.
+    """
+    primitive = eqn.primitive
+    return (
+        rule.apply is None
+        and not rule.ended
+        and (rule.localize is None or primitive.name in _LOCALIZED)
+        and not primitive.family.startswith("linalg")
+        and (not rule.reduced or primitive.family in _MASKED)
+    )
 
 
 def _is_valid(rule: FactorRule, choice: Sequence[Axes], sizes: Sizes) -> bool:

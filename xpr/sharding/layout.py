@@ -30,12 +30,31 @@ def used_axes(spec: Spec) -> set[str]:
 
 
 def local_shape(shape: Shape, spec: Spec, sizes: Sizes) -> Shape:
-    """The shape of each device's part; `spec` must divide `shape`."""
+    """The shape of each device's part.
+
+    Inside a program an axis may be cut into blocks that it does not fill: the last devices then
+    have elements behind those of the array, which mean nothing.
+    """
     if not any(spec):
         return tuple(shape)
     return tuple(
-        [n // count(axes, sizes) if axes else n for n, axes in zip(shape, spec, strict=True)]
+        [-(-n // count(axes, sizes)) if axes else n for n, axes in zip(shape, spec, strict=True)]
     )
+
+
+def is_even(size: int, axes: Axes, sizes: Sizes) -> bool:
+    """Whether `axes` cut an axis of that size into blocks that it fills."""
+    return not axes or size % count(axes, sizes) == 0
+
+
+def fitting_roughly(axes: Axes, size: int, sizes: Sizes) -> Axes:
+    """The longest first part of `axes` that cuts an axis into blocks which all have elements."""
+    for end in range(len(axes), 0, -1):
+        parts = count(axes[:end], sizes)
+        block = -(-size // parts)
+        if size % parts == 0 or (block > 1 and (parts - 1) * block < size):
+            return axes[:end]
+    return ()
 
 
 def fitting(axes: Axes, size: int, sizes: Sizes) -> Axes:
@@ -49,15 +68,22 @@ def fitting(axes: Axes, size: int, sizes: Sizes) -> Axes:
 
 
 def factor_axes(
-    axes: Axes, factors: Sequence[int], factor_sizes: Sequence[int], sizes: Sizes
+    axes: Axes,
+    factors: Sequence[int],
+    factor_sizes: Sequence[int],
+    sizes: Sizes,
+    *,
+    roughly: bool = False,
 ) -> list[tuple[int, Axes]]:
     """How the mesh axes of one array axis are shared out among its factors, from major to minor.
 
     A factor takes mesh axes as long as their number divides it; the next one gets some only when
-    this one is cut into single elements. What fits nowhere is left out.
+    this one is cut into single elements. What fits nowhere is left out. Only with `roughly` the
+    mesh axes of an axis that is one factor may leave the last block partly empty.
     """
     if len(factors) == 1:
-        return [(factors[0], fitting(axes, factor_sizes[factors[0]], sizes))]
+        fit = fitting_roughly if roughly else fitting
+        return [(factors[0], fit(axes, factor_sizes[factors[0]], sizes))]
     found: list[tuple[int, Axes]] = []
     rest = axes
     for f in factors:

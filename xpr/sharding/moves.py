@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.core.aval import Shape
-from xpr.sharding.layout import Sizes, count
-from xpr.sharding.place import MeshPlace
+from xpr.sharding.layout import Sizes, count, is_even
+from xpr.sharding.place import MeshPlace, first_elements
 from xpr.sharding.rule import Axes, Spec
 
 Step = tuple[str, Axes, int, int]
@@ -75,15 +75,32 @@ def _exchange(current: list[Axes], new: Spec, dim: int, found: list[Step]) -> No
             return
 
 
-def reshard(place: MeshPlace, x: Any, old: Spec, new: Spec) -> Any:
-    """One device's part of an array under `new`, from its part under `old`."""
-    for kind, axes, dim, to in steps(old, new):
+def reshard(place: MeshPlace, x: Any, old: Spec, new: Spec, shape: Shape) -> Any:
+    """One device's part of an array of `shape` under `new`, from its part under `old`.
+
+    Axes in blocks that they do not fill are gathered and cut anew.
+    """
+    sizes = place.sizes
+    rough = [
+        dim
+        for dim, n in enumerate(shape)
+        if old[dim] != new[dim]
+        and not (is_even(n, old[dim], sizes) and is_even(n, new[dim], sizes))
+    ]
+    before, after = list(old), list(new)
+    for dim in rough:
+        x = first_elements(place.gather(x, old[dim], dim), dim, shape[dim])
+        before[dim] = after[dim] = ()
+    for kind, axes, dim, to in steps(tuple(before), tuple(after)):
         if kind == "exchange":
             x = place.exchange(x, axes, to, dim)
         elif kind == "cut":
             x = place.cut(x, axes, dim)
         else:
             x = place.gather(x, axes, dim)
+    for dim in rough:
+        if new[dim]:
+            x = place.cut(x, new[dim], dim)
     return x
 
 

@@ -14,18 +14,27 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import Shape, ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_operand
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.trace import get_aval
 from xpr.primitives.group_collective import call_once_p
 from xpr.sharding.choose import chosen_axes
 from xpr.sharding.flatten import flattened
-from xpr.sharding.layout import Sizes, local_shape, replicated, spec_of_factors
+from xpr.sharding.layout import (
+    Sizes,
+    fitting,
+    is_even,
+    local_shape,
+    replicated,
+    spec_of_factors,
+)
 from xpr.sharding.moves import reshard
 from xpr.sharding.place import MeshPlace
 from xpr.sharding.propagate import Specs, propagate
 from xpr.sharding.rule import Axes, FactorRule, LocalShapes, Spec, Structural, rule_of
+from xpr.sharding.shifts import SHIFTS, without_rest
 from xpr.sharding.sums import joined_sums
 
 NUMBER = ShapedArray((), np.dtype(np.int32))
@@ -81,7 +90,7 @@ def partition(
     inputs = [*jaxpr.constvars, *jaxpr.invars]
     local_in = [_local(v.aval, specs.of(v), sizes) for v in inputs]
     finals = tuple(
-        specs.of(v) if spec is None else spec
+        _even(v.aval.shape, specs.of(v), sizes) if spec is None else spec
         for v, spec in zip(jaxpr.outvars, out_specs, strict=True)
     )
 
@@ -98,6 +107,11 @@ def partition(
         finals,
         tuple(flat.consts[len(const_specs) :]),
     )
+
+
+def _even(shape: Shape, spec: Spec, sizes: Sizes) -> Spec:
+    """`spec` without what does not divide `shape`, for arrays that users see."""
+    return tuple(fitting(axes, n, sizes) for n, axes in zip(shape, spec, strict=True))
 
 
 def _local(aval: ShapedArray, spec: Spec, sizes: Sizes) -> ShapedArray:
@@ -138,7 +152,7 @@ class Walk:
         key = (atom, spec)
         found = self.resharded.get(key)
         if found is None:
-            found = self.resharded[key] = reshard(self.place, value, old, spec)
+            found = self.resharded[key] = reshard(self.place, value, old, spec, atom.aval.shape)
         return found
 
     # ---- equations
@@ -163,7 +177,9 @@ class Walk:
 
             held = RULES[eqn.primitive.name](self, eqn)
         else:
-            held = self.by_factors(eqn, rule)
+            shifted = SHIFTS.get(eqn.primitive.name)
+            moved = None if shifted is None else shifted(self, eqn)
+            held = self.by_factors(eqn, rule) if moved is None else [moved]
         self.assign(eqn.outvars, held)
 
     def once(self, eqn: JaxprEqn) -> list[Held]:
@@ -208,8 +224,25 @@ class Walk:
         else:
             if rule.localize is not None:
                 params = rule.localize(params, shapes)
+            if rule.reduced:
+                operands = self._masked(eqn, rule, axes, operands)
             results = _bind(eqn, operands, params)
         return self._finished(rule, axes, results, result_specs, wanted)
+
+    def _masked(
+        self, eqn: JaxprEqn, rule: FactorRule, axes: Sequence[Axes], operands: Sequence[Any]
+    ) -> list[Any]:
+        """Operands without influence of what lies behind the elements of axes that are reduced."""
+        out = list(operands)
+        for f, op in rule.reduced.items():
+            if is_even(rule.sizes[f], axes[f], self.sizes):
+                continue
+            for i, dims in enumerate(rule.operands):
+                for dim, factors in enumerate(dims):
+                    if factors == (f,):
+                        n = eqn.invars[i].aval.shape[dim]
+                        out[i] = without_rest(self.place, out[i], axes[f], dim, n, op)
+        return out
 
     def _finished(
         self,
@@ -236,7 +269,12 @@ class Walk:
         if op == "sum":
             for dim, (have, want) in enumerate(zip(spec, wish, strict=True)):
                 more = want[len(have) :]
-                if want[: len(have)] == have and more and set(more) <= set(axes):
+                if (
+                    want[: len(have)] == have
+                    and more
+                    and set(more) <= set(axes)
+                    and is_even(get_aval(x).shape[dim], more, self.sizes)
+                ):
                     x = self.place.scatter_sum(x, more, dim)
                     spec = (*spec[:dim], want, *spec[dim + 1 :])
                     axes = tuple(a for a in axes if a not in more)

@@ -37,7 +37,8 @@ class MeshPlace:
             stride *= size
         self.devices = stride
         self._groups: dict[Axes, Groups] = {}
-        self._indices: dict[tuple[int, Axes], Any] = {}
+        self._indices: dict[tuple[Any, Axes], Any] = {}
+        self._borders: dict[Any, tuple[Any, Any]] = {}
         self._collectives = itertools.count()
         self.eqn: JaxprEqn | None = None
         """The equation of the whole program that is being partitioned."""
@@ -60,7 +61,7 @@ class MeshPlace:
 
     def index(self, axes: Axes) -> Any:
         """The device's row-major place along `axes`, an int32 of rank 0."""
-        key = (id(context.trace), axes)
+        key = (context.trace, axes)
         found = self._indices.get(key)
         if found is None:
             for a in axes:
@@ -131,10 +132,20 @@ class MeshPlace:
         groups = self.groups(axes)
         return self.permute(x, [(g[s], g[i]) for g in groups for i, s in enumerate(sources)])
 
+    def border(self, x: Any, axes: Axes, dim: int, start: int, stop: int, by: int) -> Any:
+        """Elements along `dim` of the `x` of the device `by` places before; asked for once."""
+        key = (context.trace, id(x), axes, dim, start, stop, by)
+        found = self._borders.get(key)
+        if found is None:
+            moved = self.shift(elements(x, dim, start, stop), axes, by)
+            found = self._borders[key] = (moved, x)  # what is kept does not share its identity
+        return found[0]
+
     def cut(self, x: Any, axes: Axes, dim: int) -> Any:
         """This device's part along `dim` of an array that all devices along `axes` have."""
         shape = get_aval(x).shape
-        size = shape[dim] // self.count(axes)
+        size = -(-shape[dim] // self.count(axes))
+        x = padded(x, dim, 0, size * self.count(axes) - shape[dim])
         starts: list[Any] = [np.int32(0)] * len(shape)
         starts[dim] = ops.mul(self.index(axes), np.int32(size))
         return ops.bind(
@@ -143,3 +154,33 @@ class MeshPlace:
             *starts,
             slice_sizes=(*shape[:dim], size, *shape[dim + 1 :]),
         )
+
+
+def padded(x: Any, dim: int, low: int, high: int) -> Any:
+    """`x` with zeros before and after its elements along the axis `dim`."""
+    if not low and not high:
+        return x
+    aval = get_aval(x)
+    config = [(0, 0, 0)] * aval.ndim
+    config[dim] = (low, high, 0)
+    return ops.bind("pad", x, np.zeros((), aval.dtype)[()], padding_config=tuple(config))
+
+
+def first_elements(x: Any, dim: int, size: int) -> Any:
+    """The first `size` elements of `x` along the axis `dim`."""
+    return elements(x, dim, 0, size)
+
+
+def elements(x: Any, dim: int, start: int, stop: int) -> Any:
+    """The elements of `x` from `start` up to `stop` along the axis `dim`."""
+    shape = get_aval(x).shape
+    if start == 0 and stop == shape[dim]:
+        return x
+    rank = len(shape)
+    return ops.bind(
+        "slice",
+        x,
+        start_indices=tuple(start if i == dim else 0 for i in range(rank)),
+        limit_indices=tuple(stop if i == dim else n for i, n in enumerate(shape)),
+        strides=None,
+    )

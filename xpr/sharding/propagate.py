@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from xpr.sharding.choose import Choices
-from xpr.sharding.layout import Sizes, factor_axes, fitting, replicated
+from xpr.sharding.layout import Sizes, factor_axes, fitting_roughly, replicated
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
 
@@ -72,7 +72,7 @@ class Specs:
             if a not in self.sizes or any(a in s for s in spec):
                 axes = axes[:i]
                 break
-        axes = fitting(axes, v.aval.shape[dim], self.sizes)
+        axes = fitting_roughly(axes, v.aval.shape[dim], self.sizes)
         if len(axes) <= len(old):
             return False
         spec[dim] = axes
