@@ -290,6 +290,7 @@ _RULES: dict[str, Rule] = {
     "jit": _call("jaxpr"),
     "custom_jvp_call": _call("call_jaxpr"),
     "custom_vjp_call": _call("call_jaxpr"),
+    "custom_partitioning": _call("call"),
     "cond": _cond,
     "stop_gradient": _same,
     "name": _same,

@@ -85,6 +85,7 @@ class SpmdProgram:
                 _wanted(mesh, s, a.ndim)
                 for s, a in zip(out_shardings, closed.out_avals, strict=True)
             ],
+            mesh,
         )
         specs = self.partitioned.in_specs
         n_const = len(specs) - len(closed.in_avals)

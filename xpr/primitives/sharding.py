@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import define
+from xpr.core.jaxpr import ClosedJaxpr, eval_closed
+from xpr.core.manual import of_programs
+from xpr.core.primitive import NOT_LINEAR, NotBatchable, NotDifferentiable, define
 from xpr.interpreters.zeros import Zero, instantiate
 from xpr.primitives.rules import BatchAxis, Dim, LinearJVP, at_front
 
@@ -184,4 +186,50 @@ shard_alike_p = define(
     batch=_alike_batch,
     multiple_results=True,
     eager="spmd",
+)
+
+
+# ---- functions that say themselves how they are partitioned
+
+
+def _own_abstract(*avals: ShapedArray, call: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
+    if len(avals) != len(call.in_avals):
+        raise TypeError(
+            f"custom_partitioning takes {len(call.in_avals)} operands, got {len(avals)}"
+        )
+    return list(call.out_avals)
+
+
+def _own_reference(*args: Any, call: ClosedJaxpr, **_: Any) -> list[Any]:
+    return eval_closed(call, args)
+
+
+_PRINTED = (
+    "decode_shardings",
+    "in_tree",
+    "infer_sharding_from_operands",
+    "out_tree",
+    "partition",
+    "propagate_user_sharding",
+    "sharding_rule",
+    "static_args",
+)
+
+
+custom_partitioning_p = define(
+    "custom_partitioning",
+    family=_FAMILY,
+    doc="Calls a function whose author says how several devices compute it.",
+    abstract=_own_abstract,
+    reference=_own_reference,
+    jvp=NotDifferentiable("it is computed by the user's rules: a custom_vjp around it has some"),
+    transpose=NOT_LINEAR,
+    batch=NotBatchable("its rules are for arrays as they are: a custom_vmap around it has some"),
+    multiple_results=True,
+    eager="inline",
+    pp_params=lambda params: {
+        "call": params["call"],
+        **{name: getattr(params["rules"], name) for name in _PRINTED},
+    },
+    vma=of_programs,
 )

@@ -63,14 +63,16 @@ def partition(
     const_specs: Sequence[Spec],
     in_specs: Sequence[Spec | None],
     out_specs: Sequence[Spec | None],
+    mesh: Any = None,
 ) -> Partitioned:
     """Partitions a program for a mesh of these axes.
 
-    Specs that are None are free: propagation decides about them.
+    Specs that are None are free: propagation decides about them. `mesh` is what functions of users
+    are shown of it.
     """
     flat = flattened(closed)
     jaxpr = flat.jaxpr
-    specs = Specs(sizes)
+    specs = Specs(sizes, mesh=mesh)
     more = jaxpr.constvars[len(const_specs) :]
     constants = [*const_specs, *(replicated(v.aval.ndim) for v in more)]
     for v, spec in zip(jaxpr.constvars, constants, strict=True):

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from xpr.sharding.choose import Choices
 from xpr.sharding.layout import Sizes, factor_axes, fitting_roughly, replicated
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
+from xpr.sharding.user_propagation import Inferred, mesh_of
 
 _MAX_SWEEPS = 32
 """More than any program needs: each sweep extends at least one axis through a whole program."""
@@ -40,6 +42,9 @@ class Specs:
 
     choices: Choices = field(default_factory=dict)
     """How equations were sharded that have been partitioned."""
+
+    mesh: Any = None
+    """The mesh that users are shown, if it is known."""
 
     def of(self, v: Atom) -> Spec:
         """The spec of a variable; literals are replicated."""
@@ -248,7 +253,7 @@ class _Part:
         return changed
 
 
-_Node = _FactorNode | _Follower | _Link | _Kept | _Part
+_Node = _FactorNode | _Follower | _Link | _Kept | _Part | Inferred
 
 
 def propagate(specs: Specs, jaxpr: Jaxpr) -> None:
@@ -349,6 +354,8 @@ def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
     elif name in ("sharding_constraint", "reshard"):
         _pinned_results(specs, eqn)
         _link_pairs(specs, eqn.invars, eqn.outvars, nodes)
+    elif name == "custom_partitioning":
+        _custom_partitioning(specs, eqn, nodes)
     elif name == "shard_alike":
         nodes.append(_Link(specs, [(v, 0) for v in (*eqn.invars, *eqn.outvars)]))
     else:
@@ -394,7 +401,7 @@ def _shard_map(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
             wanted = Var(v.aval)
             specs.pin(wanted, normalized(spec, v.aval.ndim))
             nodes.append(_Link(specs, [(v, 0), (wanted, 0)]))
-    body = Specs(sizes, specs.known, specs.pinned, specs.open_dims, specs.rules)
+    body = Specs(sizes, specs.known, specs.pinned, specs.open_dims, specs.rules, mesh=specs.mesh)
     specs.rules.setdefault(id(eqn), FactorRule((), (), ()))
     _collect(body, inner, nodes)
     if sizes:
@@ -405,6 +412,19 @@ def _shard_map(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
             for v, w, spec in zip(wholes, parts, cuts, strict=True):
                 if isinstance(v, Var) and isinstance(w, Var):
                     nodes.append(_Part(specs, body, v, w, normalized(spec, v.aval.ndim)))
+
+
+def _custom_partitioning(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
+    """By the user's rule, or by what the user's function infers."""
+    if not specs.sizes:
+        return
+    rules = eqn.params["rules"]
+    mesh = mesh_of(specs.mesh, specs.sizes)
+    found = rules.factor_rule(mesh, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
+    if found is not None:
+        nodes.append(_FactorNode(specs, eqn, found))
+    elif rules.infers:
+        nodes.append(Inferred(specs, eqn))
 
 
 def normalized(spec: Sequence[object], rank: int) -> Spec:

@@ -11,6 +11,7 @@ from xpr.sharding.layout import replicated, used_axes
 from xpr.sharding.named_collectives import RESOLVERS
 from xpr.sharding.propagate import normalized
 from xpr.sharding.rule import Spec
+from xpr.sharding.user_partition import custom_partitioning
 
 if TYPE_CHECKING:
     from xpr.sharding.partition import Held, Walk
@@ -182,5 +183,6 @@ RULES: dict[str, StructureRule] = {
     "sharding_constraint": _constraint,
     "reshard": _constraint,
     "shard_alike": _constraint,
+    "custom_partitioning": custom_partitioning,
     **RESOLVERS,
 }
