@@ -156,14 +156,14 @@ def _check_ragged(operand: Any, output: Any, numbers: dict[str, Any], size: int)
 
 
 def psend(x: Any, axis_name: Names, perm: Sequence[tuple[int, int]]) -> NoReturn:
-    """Raises NotImplementedError, as JAX does on CPUs: `ppermute` sends and receives at once."""
+    """To send `x` to others; NotImplementedError, as JAX raises on CPUs: `ppermute` does both."""
     _one_device("psend", axis_name)
 
 
 def precv(
     token: Any, out_shape: Any, axis_name: Names, perm: Sequence[tuple[int, int]]
 ) -> NoReturn:
-    """Raises NotImplementedError, as JAX does on CPUs: `ppermute` sends and receives at once."""
+    """To receive what others send; NotImplementedError, as in JAX on CPUs: `ppermute` does both."""
     _one_device("precv", axis_name)
 
 
