@@ -76,6 +76,7 @@ from xpr.runtimes.registry import this_process
 from xpr.runtimes.table import print_devices as print_devices
 from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
+from xpr.sharding import reshard as reshard
 from xpr.sharding import set_mesh as set_mesh
 from xpr.sharding.device_meshes import make_mesh as make_mesh
 from xpr.sharding.spec import P as P
