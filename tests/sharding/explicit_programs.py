@@ -342,6 +342,62 @@ PROGRAMS: dict[str, dict[str, tuple[str, ...]]] = {
         "lax.reduce_window(a, -jnp.inf, lax.max, (2, 1), (1, 1), 'SAME')": ("8 4@Y", "8@X 4"),
         "jnp.convolve(a, b)": ("8 | 3", "8@X | 3"),
     },
+    "more windows": {
+        "lax.conv_general_dilated(a, b, (1,), 'SAME', out_sharding=P('X'))": (
+            "8 4@X 16 | 4 4@X 3",
+            "8 4 16 | 4@Y 4 3",
+        ),
+        "lax.reduce_window(a, 0.0, lax.add, (3, 1), (1, 1), 'VALID')": ("8@X 4", "9 4@Y"),
+        "jax.grad(lambda k: lax.conv_general_dilated(a, k, (1,), 'SAME').sum())(b)": (
+            "8@X 4 16 | 4 4 3",
+            "8 4 16@X | 4 4 3",
+        ),
+        "jax.grad(lambda k: lax.conv_general_dilated(k, b, (1,), 'SAME').sum())(a)": (
+            "8@X 4 16 | 4 4 3",
+        ),
+    },
+    "layers": {
+        "jax.nn.log_softmax(a).sum()": ("8@X 4", "8@X 4@Y"),
+        "jax.grad(lambda x: -jnp.mean(jnp.sum(jax.nn.log_softmax(x) * b, 1)))(a)": (
+            "8@X 4 | 8@X 4",
+        ),
+        "(a - a.mean(1, keepdims=True)) * lax.rsqrt(a.var(1, keepdims=True) + 1e-5)": (
+            "8@X 4",
+            "8@X 4@Y",
+        ),
+        "jnp.einsum('bqhd,bkhd->bhqk', a, b)": (
+            "2@X 8 4@Y 2 | 2@X 8 4@Y 2",
+            "2@X 8@Y 4 2 | 2@X 8 4 2",
+            "2@X 8 4 2@Y | 2@X 8 4 2@Y",
+        ),
+        "jax.nn.dot_product_attention(a, a, a)": ("2@X 8 4@Y 2",),
+        "jax.grad(lambda w: jnp.dot(jax.nn.relu(a @ w), c, out_sharding=P('X')).sum())(b)": (
+            "8@X 4 | 4 8@Y | 8@Y 4",
+            "8@X 4 | 4 8 | 8 4",
+        ),
+        "jax.grad(lambda w: jnp.dot(jax.nn.relu(a @ b), w, out_sharding=P('X')).sum())(c)": (
+            "8@X 4 | 4 8@Y | 8@Y 4",
+        ),
+        "lax.scan(lambda h, w: (jnp.tanh(jnp.dot(h, w, out_sharding=P('X'))), h.sum()), a, b)[0]": (
+            "8@X 4 | 3 4 4",
+            "8@X 4 | 3 4 4@Y",
+        ),
+        "jax.grad(lambda w: lax.scan(lambda h, u: (jnp.tanh(h @ u), None), a, w)[0].sum())(b)": (
+            "8@X 4 | 3 4 4",
+        ),
+        "b[a]": ("i:8@X | 16 4", "i:8 | 16 4@Y", "i:8 2 | 16 4@Y"),
+        "b.at[a].get(out_sharding=P('X', None, 'Y'))": ("i:8@X 2 | 16 4@Y",),
+        "jax.grad(lambda t: t.at[a].get(out_sharding=P('X')).sum())(b)": ("i:8@X | 16 4@Y",),
+        "jax.nn.one_hot(a, 4) @ b": ("i:8@X | 4 2@Y",),
+        "jnp.mean((a - b) ** 2)": ("8@X 4 | 8@X 4", "8@X 4@Y | 8@X 4"),
+        "jax.tree.map(lambda x, y: x - 0.1 * y, (a, b), (a, b))[1]": ("8@X 4 | 4 2@Y",),
+        "jax.vmap(lambda w: a @ w)(b)": ("8@X 4 | 2 4 4", "8@X 4 | 4@Y 4 2", "8@X 4 | 4@X 4 2"),
+        "jax.vmap(lambda x: jax.vmap(lambda y: x * y)(b))(a)": ("8@X | 4@Y", "8@X | 4", "8 | 4"),
+        "jax.vmap(lambda x: jnp.stack([x, x]))(a)": ("8@X 4@Y",),
+        "jax.vmap(lambda x: jnp.argmax(x))(a)": ("8@X 4",),
+        "jax.vmap(lambda x: jnp.cumsum(x))(a)": ("8@X 4",),
+        "jax.vmap(lambda x: x @ x.T)(a)": ("4@X 8@Y 2",),
+    },
     "sorting": {
         "jnp.sort(a, 0)": ("8@X 4@Y", "8 4@Y"),
         "jnp.sort(a, 1)": ("8@X 4", "8@X 4@Y"),

@@ -28,7 +28,8 @@ def given_sharding(name: str, sharding: Any) -> Any:
     """The `NamedSharding` that the argument `out_sharding` of the function `name` means; or None.
 
     Raises TypeError for what is neither a sharding nor a partition spec, ValueError for a spec
-    without a mesh in use and for mesh axes that are not Explicit.
+    without a mesh in use and for mesh axes that are not Explicit, NotImplementedError for unreduced
+    axes.
     """
     if sharding is None:
         return None

@@ -12,7 +12,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.placing import given_sharding
+from xpr.core.placing import resharded
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
 from xpr.primitives import _conv_rules
@@ -247,7 +247,24 @@ def conv_general_dilated(
     >>> conv_general_dilated(x, k, (1, 1), "VALID").shape
     (1, 1, 2, 2)
     """
-    given = given_sharding("conv_general_dilated", out_sharding)
+    if out_sharding is not None:
+        return resharded(
+            "conv_general_dilated",
+            out_sharding,
+            lambda: conv_general_dilated(
+                lhs,
+                rhs,
+                window_strides,
+                padding,
+                lhs_dilation,
+                rhs_dilation,
+                dimension_numbers,
+                feature_group_count,
+                batch_group_count,
+                precision,
+                preferred_element_type,
+            ),
+        )
     left, right = get_aval(lhs).shape, get_aval(rhs).shape
     dims = conv_dimension_numbers(left, right, dimension_numbers)
     count = len(left) - 2
@@ -290,7 +307,7 @@ def conv_general_dilated(
         batch_group_count=operator.index(batch_group_count),
         precision=canonicalize_precision(precision),
         preferred_element_type=preferred,
-        out_sharding=given,
+        out_sharding=None,
     )
 
 

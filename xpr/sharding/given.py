@@ -13,7 +13,10 @@ from xpr.sharding.spec import PartitionSpec, axes_of
 
 
 def resolved(name: str, sharding: Any) -> NamedSharding:
-    """The sharding that the user gave to `name`; a partition spec means the mesh in use."""
+    """The sharding that the user gave to `name`; a partition spec means the mesh in use.
+
+    The errors are those of `xpr.core.placing.given_sharding`.
+    """
     if isinstance(sharding, PartitionSpec):
         mesh = get_abstract_mesh()
         if mesh.empty:
@@ -29,6 +32,11 @@ def resolved(name: str, sharding: Any) -> NamedSharding:
         raise TypeError(
             f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
             f"`PartitionSpec`. Got {shown(sharding)} of type: {type(sharding)}"
+        )
+    if found.spec.unreduced or found.spec.reduced:
+        raise NotImplementedError(
+            f"{name}: unreduced and reduced axes are not offered, got {found.spec}: leave them "
+            "out, and the sum is complete"
         )
     for entry in found.spec.partitions:
         for axis in axes_of(entry):
