@@ -98,8 +98,13 @@ def test_shardings_are_told(capsys: Any) -> None:
     debug.inspect_array_sharding(x, callback=seen.append)
     xpr.grad(lambda x: (debug.inspect_array_sharding(x, callback=seen.append), x.sum())[1])(x)
     assert seen == [place, place]
-    xpr.make_jaxpr(lambda x: (debug.inspect_array_sharding(x, callback=seen.append), x)[1])(x)
-    assert seen[2:] == [SingleDeviceSharding(xpr.devices()[0])]
+    same = xpr.jit(lambda x: (debug.inspect_array_sharding(x, callback=seen.append), x)[1])
+    assert "inspect_sharding[" in str(xpr.make_jaxpr(same)(x))
+    lowered = same.lower(x)
+    assert len(seen) == 2
+    lowered.compile()
+    same(x)
+    assert seen[2:] == [place]  # once for each compiled program
     debug.visualize_array_sharding(x, scale=0.1)
     debug.visualize_sharding((3,), place)
     box = ["┌───────┐", "│ CPU 0 │", "└───────┘"]

@@ -11,7 +11,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import NamedSharding, P, debug
+from xpr import NamedSharding, P, debug, lax
 from xpr.debug import drawing
 from xpr.sharding import IndivisibleError, Mesh, SingleDeviceSharding
 
@@ -221,7 +221,66 @@ def test_shardings_are_told() -> None:
         return v
 
     xpr.make_jaxpr(look)(y)
-    with xpr.set_mesh(mesh):
-        xpr.make_jaxpr(look)(y)
-    explicit = NamedSharding(mesh.abstract_mesh, P("y"))
-    assert seen == [split, explicit, NamedSharding(mesh, P("y"))]
+    xpr.jit(look)(y)
+    assert seen == [split, NamedSharding(mesh, P("y"))]
+
+
+def test_shardings_of_traced_values_are_told_when_the_program_is_compiled() -> None:
+    seen: list[Any] = []
+
+    def look(v: Any, note: Any = None) -> Any:
+        def told(sharding: Any) -> None:
+            seen.append((note, sharding.spec))
+
+        debug.inspect_array_sharding(v, callback=told)
+        return v
+
+    def f(x: Any) -> Any:
+        total = look(x.sum(0), "sum")
+        look(x * 2, "nobody reads it")
+        gradient = xpr.grad(lambda y: (look(y * 3, "grad") ** 2).sum())(x)
+        many = xpr.vmap(lambda row: look(row * 2, "vmap").sum())(x)
+        looped = lax.scan(lambda c, _: (look(c + 1, "scan"), None), x, None, length=2)[0]
+        chosen = lax.cond(x[0, 0] > 0, lambda y: look(y, "cond"), lambda y: y, x)
+        inside = xpr.shard_map(
+            lambda y: look(y, "part"), mesh=MESH, in_specs=P("x", "y"), out_specs=P("x", "y")
+        )(x)
+        return total, gradient, many, looped, chosen, inside
+
+    value = np.arange(64, dtype="f4").reshape(8, 8)
+    x = xpr.device_put(value, NamedSharding(MESH, P("x", "y")))
+    jitted = xpr.jit(f)
+    lowered = jitted.lower(x)
+    assert seen == []
+    lowered.compile()
+    both = P("x", "y")
+    wanted = [
+        ("sum", P("y")),
+        ("nobody reads it", both),
+        ("grad", both),
+        ("vmap", both),
+        ("scan", both),
+        ("cond", both),
+        ("part", P()),
+    ]
+    assert seen == wanted
+    found = jitted(x)
+    np.testing.assert_allclose(found[0], value.sum(0))
+    np.testing.assert_allclose(found[1], value * 18)
+    np.testing.assert_allclose(found[3], value + 2)
+    np.testing.assert_allclose(found[5], value)
+    assert seen == wanted
+    # Outside of jit arrays themselves tell, those of a whole batch as well.
+    seen.clear()
+    xpr.vmap(lambda row: look(row * 2, "vmap").sum())(x)
+    assert seen == [("vmap", both)]
+
+
+def test_pictures_of_traced_values(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> Any:
+        debug.visualize_array_sharding(x + 1, scale=0.1)
+        return x
+
+    xpr.jit(f)(xpr.device_put(np.ones(8, "f4"), NamedSharding(THREE, P())))
+    box = ["┌─────────┐", "│CPU 0,1,2│", "└─────────┘"]
+    assert capsys.readouterr().out.splitlines() == box

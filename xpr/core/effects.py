@@ -26,6 +26,8 @@ DEBUG = Effect("Debug", exact=False, ordered=False)
 ORDERED_DEBUG = Effect("OrderedDebug", exact=False, ordered=True)
 IO = Effect("IO", exact=True, ordered=False)
 ORDERED_IO = Effect("OrderedIO", exact=True, ordered=True)
+INSPECT = Effect("InspectSharding", exact=False, ordered=False)
+"""Something is told when a program is compiled, and nothing is done when it runs."""
 
 Effects = frozenset[Any]
 NONE: Effects = frozenset()

@@ -12,15 +12,15 @@ from xpr.core.trace import Tracer, get_aval
 from xpr.debug import drawing
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import default_device
+from xpr.primitives.sharding import inspect_sharding_p
 from xpr.sharding import Sharding, SingleDeviceSharding
-from xpr.sharding.context import concrete_mesh
 
 
 def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) -> None:
     """Calls `callback` with the sharding of an array.
 
-    For a traced value it is called while the program is traced, with the sharding that the value's
-    type shows, or that of uncommitted work.
+    For a traced value it is called when the program is compiled, with the sharding that the
+    partitioner decided on, or that of the program's single device.
 
     >>> import xpr, xpr.numpy as jnp
     >>> x = xpr.device_put(jnp.ones(2), xpr.devices("cpu")[0])
@@ -31,24 +31,12 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
         raise TypeError(f"inspect_array_sharding takes a function, got {shown(callback)}")
     while isinstance(value, Tracer) and (inner := value.concrete()) is not None:
         value = inner
-    if isinstance(value, ArrayImpl):
-        callback(value.sharding)
+    get_aval(value)  # TypeError for what is no array
+    if isinstance(value, Tracer):
+        inspect_sharding_p.bind(value, callback=callback)
     else:
-        _inspect_traced(value, callback)
-
-
-def _inspect_traced(value: Any, callback: Callable[[Sharding], None]) -> None:
-    """Tells what is known of a value while it is traced.
-
-    What the partitioner decides along Auto axes is known only when the program is compiled.
-    """
-    sharding = get_aval(value).sharding  # TypeError for what is no array
-    if sharding is None:
-        callback(SingleDeviceSharding(default_device()))
-        return
-    mesh = concrete_mesh()
-    known = not mesh.empty and mesh.abstract_mesh is sharding.mesh
-    callback(sharding.update(mesh=mesh) if known else sharding)
+        place = SingleDeviceSharding(default_device())  # of NumPy values and numbers
+        callback(value.sharding if isinstance(value, ArrayImpl) else place)
 
 
 def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
@@ -124,10 +112,13 @@ def draw_sharding(
 
 
 def draw_array_sharding(arr: Any, ax: Any = None, *, color_map: Any = None) -> Any:
-    """Plots how an array of rank 1 or 2 is spread over devices; as `draw_sharding`."""
+    """Plots how an array of rank 1 or 2 is spread over devices; as `draw_sharding`.
+
+    For a traced value the result is None, and the plot is made when the program is compiled.
+    """
     found: list[Any] = []
     inspect_array_sharding(
         arr,
         callback=lambda s: found.append(draw_sharding(arr.shape, s, ax, color_map=color_map)),
     )
-    return found[0]
+    return found[0] if found else None

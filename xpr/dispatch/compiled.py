@@ -14,6 +14,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.effects import INSPECT
 from xpr.core.events import span
 from xpr.core.guards import check_transfer
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
@@ -29,7 +30,9 @@ from xpr.lowering.module import ENTRY, LoweredModule, lower_jaxpr_to_module
 from xpr.lowering.supported import check_types
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
+from xpr.primitives.sharding import inspectors
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
+from xpr.sharding import SingleDeviceSharding
 
 _log = logging.getLogger("xpr.compile")
 
@@ -144,6 +147,9 @@ class CompiledProgram:
         self.lowered: LoweredModule | None = None
         self.executable: Executable | None = None
         self.vmfb: bytes | None = None
+        if INSPECT in small.effects:
+            for callback in inspectors(small):
+                callback(SingleDeviceSharding(device))
         if computed or small.effects:
             self._load()
         if self.executable is not None:

@@ -124,6 +124,8 @@ class SpmdProgram:
         return self._runner
 
     def _loaded(self) -> Runner:
+        for callback, spec in self.partitioned.inspected:
+            callback(_named(self.mesh, spec))
         # What each device gets before its parts of the arguments: constants, and its number.
         numbers = tuple(device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices))
         whole = NamedSharding(self.mesh, PartitionSpec())

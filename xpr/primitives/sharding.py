@@ -5,13 +5,14 @@ As values they are the identity. The partitioner (`xpr/sharding/partition.py`) d
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, eval_closed
+from xpr.core.effects import INSPECT
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_closed, sub_jaxprs
 from xpr.core.manual import of_programs
 from xpr.core.primitive import NOT_LINEAR, NotBatchable, NotDifferentiable, define
 from xpr.interpreters.zeros import Zero, instantiate
@@ -233,3 +234,57 @@ custom_partitioning_p = define(
     },
     vma=of_programs,
 )
+
+
+# ---- looking at shardings
+
+
+def _inspect_reference(x: Any, *, callback: Callable[[Any], None]) -> list[Any]:
+    """Outside of programs the array itself tells; inside they were told when it was compiled."""
+    if not isinstance(x, np.ndarray):
+        callback(x.sharding)
+    return []
+
+
+def _inspect_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
+    del tangents
+    return list(inspect_sharding_p.bind(*primals, **params)), []
+
+
+def _inspect_transpose(cts: Sequence[Any], *args: Any, **_: Any) -> list[Any]:
+    """Nothing: it has no results, so the engine never has a cotangent to pass on."""
+    del cts
+    return [None for _ in args]
+
+
+def _inspect_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], **params: Any
+) -> tuple[list[Any], list[Dim]]:
+    """The sharding of the whole batch."""
+    del axis, dims
+    return list(inspect_sharding_p.bind(*args, **params)), []
+
+
+inspect_sharding_p = define(
+    "inspect_sharding",
+    family=_FAMILY,
+    doc="Tells a function how x is sharded when the program is compiled.",
+    abstract=lambda _, **__: [],
+    reference=_inspect_reference,
+    jvp=_inspect_jvp,
+    transpose=_inspect_transpose,
+    batch=_inspect_batch,
+    multiple_results=True,
+    eager="inline",
+    effects=lambda _: frozenset((INSPECT,)),
+)
+
+
+def inspectors(jaxpr: Jaxpr) -> Iterator[Callable[[Any], None]]:
+    """The functions that want to be told of shardings in a program."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is inspect_sharding_p:
+            yield eqn.params["callback"]
+        elif INSPECT in eqn.effects:
+            for sub in sub_jaxprs(eqn.params):
+                yield from inspectors(sub)

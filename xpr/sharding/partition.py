@@ -56,6 +56,9 @@ class Partitioned:
     more_consts: tuple[Any, ...] = ()
     """Constants of calls inside the program, which come after its own."""
 
+    inspected: tuple[tuple[Any, Spec], ...] = ()
+    """Functions to be told of a sharding when the program is compiled, each with the sharding."""
+
 
 def partition(
     closed: ClosedJaxpr,
@@ -108,6 +111,7 @@ def partition(
         tuple(specs.of(v) for v in inputs),
         finals,
         tuple(flat.consts[len(const_specs) :]),
+        tuple(specs.inspected),
     )
 
 

@@ -46,6 +46,9 @@ class Specs:
     mesh: Any = None
     """The mesh that users are shown, if it is known."""
 
+    inspected: list[tuple[Any, Spec]] = field(default_factory=list)
+    """Functions that want to be told of a sharding, each with what was decided."""
+
     def of(self, v: Atom) -> Spec:
         """The spec of a variable; literals are replicated."""
         if isinstance(v, Literal):

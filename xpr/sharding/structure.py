@@ -174,6 +174,11 @@ def _constraint(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     ]
 
 
+def _inspect(walk: Walk, eqn: JaxprEqn) -> list[Held]:
+    walk.specs.inspected.append((eqn.params["callback"], walk.read(eqn.invars[0])[1]))
+    return []
+
+
 RULES: dict[str, StructureRule] = {
     "scan": _scan,
     "while": _while,
@@ -183,6 +188,7 @@ RULES: dict[str, StructureRule] = {
     "sharding_constraint": _constraint,
     "reshard": _constraint,
     "shard_alike": _constraint,
+    "inspect_sharding": _inspect,
     "custom_partitioning": custom_partitioning,
     **RESOLVERS,
 }
