@@ -106,7 +106,11 @@ PICTURES = [
     ("shape", "sharding", "options", "picture"), PICTURES, ids=range(len(PICTURES))
 )
 def test_boxes(
-    shape: tuple, sharding: Any, options: dict, picture: str, capsys: pytest.CaptureFixture
+    shape: tuple[int, ...],
+    sharding: Any,
+    options: dict[str, Any],
+    picture: str,
+    capsys: pytest.CaptureFixture,
 ) -> None:
     debug.visualize_sharding(shape, sharding, use_color=False, **options)
     assert capsys.readouterr().out == textwrap.dedent(picture).lstrip("\n")
@@ -115,7 +119,7 @@ def test_boxes(
     assert capsys.readouterr().out == textwrap.dedent(picture).lstrip("\n")
 
 
-def test_columns_that_are_too_narrow_keep_the_names(capsys: pytest.CaptureFixture) -> None:
+def test_columns_that_are_too_narrow_keep_the_names(capsys: pytest.CaptureFixture[str]) -> None:
     debug.visualize_sharding((8,), NamedSharding(LINE, P("x")), use_color=False, max_width=40)
     assert capsys.readouterr().out.splitlines() == [
         "┌────┬────┬────┬────┬────┬────┬────┬───┐",
