@@ -68,12 +68,41 @@ def _choose(
         choice = _assignment(rule, factors, [o[0] for o in options])
         if _is_valid(rule, choice, sizes):
             return choice
+    # What no other factor asks for is kept: who disagrees about one axis of the mesh says nothing
+    # about the others.
+    kept = [_is_settled(i, options) for i in range(len(options))]
+    best = _cheapest(eqn, rule, factors, options, kept, current, wanted, sizes)
+    if best is None and any(kept):
+        nothing = [False] * len(options)
+        best = _cheapest(eqn, rule, factors, options, nothing, current, wanted, sizes)
+    return ((),) * len(rule.sizes) if best is None else best
+
+
+def _is_settled(i: int, options: Sequence[Sequence[Axes]]) -> bool:
+    """Whether a factor has one candidate, of mesh axes that no other factor may have."""
+    if len(options[i]) > 1:
+        return False
+    own = set(options[i][0])
+    return not any(own & set(a) for j, o in enumerate(options) if j != i for a in o)
+
+
+def _cheapest(
+    eqn: JaxprEqn,
+    rule: FactorRule,
+    factors: Sequence[int],
+    options: Sequence[Sequence[Axes]],
+    kept: Sequence[bool],
+    current: Sequence[Spec],
+    wanted: Sequence[Spec],
+    sizes: Sizes,
+) -> tuple[Axes, ...] | None:
+    """The choice that moves least; factors that are not `kept` may stay whole."""
     total = 1
     lists: list[list[Axes]] = []
-    for o in options:
-        with_none = [*o, ()]
-        total *= len(with_none)
-        lists.append(with_none if total <= _MAX_CHOICES else with_none[:1])
+    for o, keep in zip(options, kept, strict=True):
+        possible = list(o) if keep else [*o, ()]
+        total *= len(possible)
+        lists.append(possible if total <= _MAX_CHOICES else possible[:1])
     best: tuple[Axes, ...] | None = None
     least = float("inf")
     for combination in itertools.product(*lists):
@@ -83,7 +112,7 @@ def _choose(
         cost = _cost(eqn, rule, choice, current, wanted, sizes)
         if cost < least:
             best, least = choice, cost
-    return ((),) * len(rule.sizes) if best is None else best
+    return best
 
 
 def _assignment(rule: FactorRule, factors: Sequence[int], axes: Sequence[Axes]) -> tuple[Axes, ...]:
