@@ -29,3 +29,11 @@ def test_types_of_results(family: str) -> None:
                 if found != wanted:
                     wrong.append(f"{program} of {operands}: {found} {text}, not {wanted}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_mesh_axes_of_one_device_shard_axes_of_size_one() -> None:
+    mesh = xpr.make_mesh((1, 2), ("X", "Y"))
+    place = xpr.sharding.NamedSharding(mesh, xpr.sharding.PartitionSpec("X", "Y"))
+    x = xpr.ShapeDtypeStruct((1, 4), "float32", sharding=place)
+    (found,) = xpr.make_jaxpr(lambda x: x.sum(0) + x[0])(x).out_avals
+    assert str(found) == "float32[4@Y]"

@@ -69,6 +69,8 @@ def forward(primitive: Primitive, operands: Avals, params: Params, found: Avals)
         for dim, (axes, factors) in enumerate(zip(spec_of(aval), dims, strict=True)):
             if not axes:
                 continue
+            if not factors and aval.shape[dim] == 1:
+                continue  # one element, over mesh axes of one device
             if len(factors) != 1 or factors[0] in rule.whole:
                 raise _needed_whole(primitive, aval, dim)
             if chosen[factors[0]] not in ((), axes):
