@@ -12,6 +12,7 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes.base import Device
 from xpr.sharding import Mesh, NamedSharding, Sharding
 from xpr.sharding.context import concrete_mesh
+from xpr.sharding.refine import Refinement
 
 
 def meshes_in(closed: ClosedJaxpr) -> list[Mesh]:
@@ -59,6 +60,9 @@ class Places:
     def __init__(self, function: str) -> None:
         self.function = function
         self.mesh: Mesh | None = None
+        self.others: dict[Any, Mesh] = {}
+        """Meshes of the same devices with other axes, by these."""
+
         self.devices: tuple[Device, ...] = ()
         self._source = ""
 
@@ -71,8 +75,10 @@ class Places:
             raise incompatible(
                 f"{self._source} and {_where(self.devices)}", f"{source} and {_where(devices)}"
             )
-        if mesh is not None and (self.mesh is None or _is_better(mesh, self.mesh)):
-            self.mesh = mesh
+        if mesh is not None:
+            self.others.setdefault(mesh.shape_tuple, mesh)
+            if self.mesh is None or _is_better(mesh, self.mesh):
+                self.mesh = mesh
 
     def add_sharding(self, sharding: Sharding, source: str) -> None:
         """The devices of a sharding of an argument, a result or a constraint."""
@@ -96,6 +102,13 @@ class Places:
         """The meshes that the program names."""
         for mesh in meshes_in(closed):
             self.add(mesh.flat_devices, mesh, f"a mesh inside {self.function}")
+
+    def refinement(self) -> Refinement | None:
+        """How several meshes go together; None where there is one."""
+        if self.mesh is None or len(self.others) < 2:
+            return None
+        rest = [m for m in self.others.values() if m.shape_tuple != self.mesh.shape_tuple]
+        return Refinement([self.mesh, *rest])
 
     def chosen(self) -> Mesh | None:
         """The mesh; that of the context where nothing else says one. None for a single device."""

@@ -26,26 +26,51 @@ from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.communication import Communication, communication
 from xpr.sharding.layout import replicated
 from xpr.sharding.partition import Partitioned, partition
+from xpr.sharding.refine import Refinement, as_partition_spec
 from xpr.sharding.rule import Spec
 from xpr.sharding.rules import load_all
 from xpr.sharding.stages import has_collectives
 
 
-def spec_on(mesh: Mesh, sharding: Sharding, ndim: int) -> Spec | None:
-    """The spec that means `sharding` on `mesh`; None if there is none."""
-    if isinstance(sharding, NamedSharding) and sharding.mesh.shape_tuple == mesh.shape_tuple:
-        return sharding.normalized_spec(ndim)
-    if sharding.is_fully_replicated:
-        return replicated(ndim)
-    return None
+class MeshAxes:
+    """The mesh of a program, and what shardings over it, or over several such meshes, mean."""
 
+    def __init__(self, mesh: Mesh, refinement: Refinement | None) -> None:
+        self.mesh = mesh if refinement is None else refinement.mesh
+        self.refinement = refinement
 
-def partition_spec(spec: Spec) -> PartitionSpec:
-    """A normalised spec as users write it, without trailing axes that are not sharded."""
-    entries: list[Any] = [axes[0] if len(axes) == 1 else axes if axes else None for axes in spec]
-    while entries and entries[-1] is None:
-        entries.pop()
-    return PartitionSpec(*entries)
+    def spec(self, sharding: Sharding | None, ndim: int) -> Spec | None:
+        """The spec that means `sharding`; None if there is none."""
+        if isinstance(sharding, NamedSharding):
+            if self.refinement is not None:
+                return self.refinement.spec(sharding, ndim)
+            if sharding.mesh.shape_tuple == self.mesh.shape_tuple:
+                return sharding.normalized_spec(ndim)
+        if sharding is not None and sharding.is_fully_replicated:
+            return replicated(ndim)
+        return None
+
+    def named(self, spec: Spec) -> NamedSharding:
+        """The sharding that `spec` means."""
+        if self.refinement is not None:
+            return self.refinement.back(spec)
+        return NamedSharding(self.mesh, as_partition_spec(spec))
+
+    def kept(self, given: Sharding | None, spec: Spec) -> NamedSharding:
+        """The sharding that was given, if it is one of the mesh; else that of the spec."""
+        if isinstance(given, NamedSharding) and isinstance(given.mesh, Mesh):
+            known = (self.mesh,) if self.refinement is None else self.refinement.meshes
+            if given.mesh in known:
+                return given
+        return self.named(spec)
+
+    def of_constant(self, value: Any) -> Spec:
+        """How a value that a program closes over is sharded."""
+        if isinstance(value, ShardedArrayImpl):
+            found = self.spec(value.sharding, value.ndim)
+            if found is not None:
+                return found
+        return replicated(np.ndim(value))
 
 
 class SpmdProgram:
@@ -66,34 +91,35 @@ class SpmdProgram:
         donate: Sequence[int] = (),
         *,
         interpreted: bool = False,
+        refinement: Refinement | None = None,
     ) -> None:
         load_all()
         self.name = name
-        self.mesh = mesh
         self.out_avals = closed.out_avals
+        axes = MeshAxes(mesh, refinement)
+        if refinement is not None:
+            closed = refinement.program(closed)
+        mesh = self.mesh = axes.mesh
         self.donate = tuple(donate)
         out_shardings = [
             _by_type(mesh, s, a) for s, a in zip(out_shardings, closed.out_avals, strict=True)
         ]
-        constants = [_constant_spec(mesh, c) for c in closed.consts]
+        constants = [axes.of_constant(c) for c in closed.consts]
         self.partitioned: Partitioned = partition(
             closed,
             mesh.shape,
             constants,
-            [_wanted(mesh, s, a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
-            [
-                _wanted(mesh, s, a.ndim)
-                for s, a in zip(out_shardings, closed.out_avals, strict=True)
-            ],
+            [axes.spec(s, a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
+            [axes.spec(s, a.ndim) for s, a in zip(out_shardings, closed.out_avals, strict=True)],
             mesh,
         )
         specs = self.partitioned.in_specs
         n_const = len(specs) - len(closed.in_avals)
         self.in_shardings = tuple(
-            _kept(mesh, s, spec) for s, spec in zip(in_shardings, specs[n_const:], strict=True)
+            axes.kept(s, spec) for s, spec in zip(in_shardings, specs[n_const:], strict=True)
         )
         self.out_shardings = tuple(
-            _kept(mesh, s, spec)
+            axes.kept(s, spec)
             for s, spec in zip(out_shardings, self.partitioned.out_specs, strict=True)
         )
         self.devices = mesh.flat_devices
@@ -102,7 +128,7 @@ class SpmdProgram:
         self.local_donated = tuple(front + i for i in self.donate)
         self.meets = has_collectives(self.local.jaxpr)
         self._constants = [
-            (c, _named(mesh, spec))
+            (c, axes.named(spec))
             for c, spec in zip(
                 [*closed.consts, *self.partitioned.more_consts], specs[:n_const], strict=True
             )
@@ -202,26 +228,3 @@ def _by_type(mesh: Mesh, given: Sharding | None, aval: ShapedArray) -> Sharding 
     if aval.sharding is None:
         return NamedSharding(mesh, PartitionSpec(*(None,) * aval.ndim))
     return NamedSharding(mesh, aval.sharding.spec)
-
-
-def _named(mesh: Mesh, spec: Spec) -> NamedSharding:
-    return NamedSharding(mesh, partition_spec(spec))
-
-
-def _kept(mesh: Mesh, given: Sharding | None, spec: Spec) -> NamedSharding:
-    """The sharding that was given, if it is one of the mesh; else that of the spec."""
-    if isinstance(given, NamedSharding) and given.mesh == mesh:
-        return given
-    return _named(mesh, spec)
-
-
-def _wanted(mesh: Mesh, sharding: Sharding | None, ndim: int) -> Spec | None:
-    return None if sharding is None else spec_on(mesh, sharding, ndim)
-
-
-def _constant_spec(mesh: Mesh, value: Any) -> Spec:
-    if isinstance(value, ShardedArrayImpl):
-        found = spec_on(mesh, value.sharding, value.ndim)
-        if found is not None:
-            return found
-    return replicated(np.ndim(value))

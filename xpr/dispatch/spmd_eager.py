@@ -90,6 +90,7 @@ def _program(
         shardings,
         [None] * len(closed.out_avals),
         interpreted=_is_interpreted(mesh, closed.jaxpr),
+        refinement=places.refinement(),
     )
 
 

@@ -67,7 +67,15 @@ def program_of(
         _check_sizes(given_out, closed.out_avals)
         from xpr.dispatch.spmd import SpmdProgram  # noqa: PLC0415  the partitioner is lazy
 
-        program = SpmdProgram(closed, name, mesh, shardings, given_out, parts.donated)
+        program = SpmdProgram(
+            closed,
+            name,
+            mesh,
+            shardings,
+            given_out,
+            parts.donated,
+            refinement=places.refinement(),
+        )
         # The entry keeps `traced` alive, so that its id stays its own.
         found = function._cache.programs[key] = (program, traced)
     program: SpmdProgram = found[0]
