@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.dispatch.array import ArrayImpl
@@ -12,7 +12,9 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes.base import Device
 from xpr.sharding import Mesh, NamedSharding, Sharding
 from xpr.sharding.context import concrete_mesh
-from xpr.sharding.refine import Refinement
+
+if TYPE_CHECKING:
+    from xpr.sharding.refine import Refinement
 
 
 def meshes_in(closed: ClosedJaxpr) -> list[Mesh]:
@@ -107,8 +109,10 @@ class Places:
         """How several meshes go together; None where there is one."""
         if self.mesh is None or len(self.others) < 2:
             return None
+        from xpr.sharding import refine  # noqa: PLC0415  few programs have two meshes
+
         rest = [m for m in self.others.values() if m.shape_tuple != self.mesh.shape_tuple]
-        return Refinement([self.mesh, *rest])
+        return refine.Refinement([self.mesh, *rest])
 
     def chosen(self) -> Mesh | None:
         """The mesh; that of the context where nothing else says one. None for a single device."""
