@@ -96,7 +96,7 @@ class SpmdProgram:
         load_all()
         self.name = name
         self.out_avals = closed.out_avals
-        axes = MeshAxes(mesh, refinement)
+        axes = self._axes = MeshAxes(mesh, refinement)
         if refinement is not None:
             closed = refinement.program(closed)
         mesh = self.mesh = axes.mesh
@@ -151,7 +151,7 @@ class SpmdProgram:
 
     def _loaded(self) -> Runner:
         for callback, spec in self.partitioned.inspected:
-            callback(_named(self.mesh, spec))
+            callback(self._axes.named(spec))
         # What each device gets before its parts of the arguments: constants, and its number.
         numbers = tuple(device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices))
         whole = NamedSharding(self.mesh, PartitionSpec())
