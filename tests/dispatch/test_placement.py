@@ -53,7 +53,7 @@ def test_work_follows_committed_arrays() -> None:
 def test_jit_on_a_named_backend() -> None:
     f = xpr.jit(lambda x: x + 1, backend="reference")
     out = f(jnp.arange(3))
-    assert out.devices() == set(xpr.devices("reference"))
+    assert out.devices() == set(xpr.devices("reference")[:1])
     np.testing.assert_array_equal(np.asarray(out), [1, 2, 3])
 
 
