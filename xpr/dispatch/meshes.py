@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
+from xpr.core.trace import Tracer
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible
 from xpr.dispatch.sharded_array import ShardedArrayImpl
@@ -56,6 +58,14 @@ def meshes_of_params(params: dict[str, Any]) -> Iterator[Mesh]:
             yield mesh
 
 
+def put_somewhere(x: Any) -> Sharding | None:
+    """Where an argument was put, if it was: an array, or the type of one that says where it is."""
+    if isinstance(x, ArrayImpl):
+        return x.sharding if x.committed else None
+    found = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
+    return found if isinstance(found, Sharding) else None
+
+
 class Places:
     """The devices that a computation has been told to run on, and who told it first."""
 
@@ -93,11 +103,12 @@ class Places:
     def add_arguments(self, leaves: Sequence[Any], names: Sequence[str]) -> None:
         """The devices of the arguments that were put somewhere."""
         for i, x in enumerate(leaves):
-            if isinstance(x, ArrayImpl) and x.committed:
+            sharding = put_somewhere(x)
+            if sharding is not None:
                 label = names[i] if i < len(names) else str(i)
-                shape = x.aval.strip_weak_type()
+                shape = ShapedArray(tuple(x.shape), x.dtype)
                 self.add_sharding(
-                    x.sharding, f"argument {label} of {self.function} with shape {shape}"
+                    sharding, f"argument {label} of {self.function} with shape {shape}"
                 )
 
     def add_program(self, closed: ClosedJaxpr) -> None:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from xpr.core.config import state
-from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.meshes import Places, needs_mesh
+from xpr.dispatch.meshes import Places, needs_mesh, put_somewhere
 from xpr.dispatch.sharded_array import ShardedArrayImpl
-from xpr.sharding import Sharding
+from xpr.runtimes.base import Device
+from xpr.sharding import Mesh, NamedSharding, Sharding
 from xpr.transforms.signature import name_of
-from xpr.transforms.tracing import TracedProgram, debug_info
+from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify, debug_info
 
 if TYPE_CHECKING:
     from xpr.dispatch.spmd import SpmdProgram
@@ -27,6 +27,25 @@ def is_sharded(function: JittedFunction, traced: TracedProgram, leaves: Sequence
         or traced.needs_mesh(needs_mesh)
         or state.meshes is not None
     )
+
+
+def are_types_sharded(leaves: Sequence[Any]) -> bool:
+    """Whether a type that stands for an argument (of `lower`) says that it is on a mesh."""
+    return any(
+        isinstance(x, ShapeDtypeStruct)
+        and isinstance(x.sharding, NamedSharding)
+        and isinstance(x.sharding.mesh, Mesh)
+        for x in leaves
+    )
+
+
+def device_of_types(leaves: Sequence[Any], function: str, names: Sequence[str]) -> Device | None:
+    """The one device on which a type that stands for an argument says that it is."""
+    if not any(isinstance(x, ShapeDtypeStruct) and x.sharding is not None for x in leaves):
+        return None
+    places = Places(function)
+    places.add_arguments(leaves, names)
+    return places.devices[0] if len(places.devices) == 1 else None
 
 
 def program_of(
@@ -86,14 +105,14 @@ def program_of(
 
 def _argument(function: str, leaf: Any, given: Sharding | None) -> Sharding | None:
     """How an argument is wanted: as `in_shardings` says, or as it is if it was put there."""
-    own = leaf.sharding if isinstance(leaf, ArrayImpl) and leaf.committed else None
+    own = put_somewhere(leaf)
     if given is None or own is None:
         return own if given is None else given
-    if not own.is_equivalent_to(given, leaf.ndim):
+    if not own.is_equivalent_to(given, len(leaf.shape)):
         raise ValueError(
             f"Sharding passed to jit does not match the sharding on the respective arg of "
             f"{function}. Got jit sharding: {given},\narg sharding: {own} for arg type: "
-            f"{leaf.aval}"
+            f"{abstractify(leaf)}"
         )
     return own
 

@@ -102,11 +102,14 @@ class Lowered(_Stage):
         self._spmd = (
             sharded_calls.program_of(function, traced, parts, compiled=False)
             if sharded_calls.is_sharded(function, traced, parts.leaves)
+            or sharded_calls.are_types_sharded(parts.leaves)
             else None
         )
         closed, donated = traced.closed, parts.donated
         if self._spmd is None:
-            device = function.device_for(traced, parts)
+            names = traced.closed.jaxpr.debug_info.arg_names
+            device = sharded_calls.device_of_types(parts.leaves, self.fun_name, names)
+            device = device or function.device_for(traced, parts)
         else:
             device = self._spmd.devices[0]
             closed, donated = self._spmd.local, self._spmd.local_donated
