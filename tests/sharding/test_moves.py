@@ -194,3 +194,28 @@ def test_a_spread_array_never_takes_memory_twice() -> None:
     assert 0.5 < made < 1.3  # the array, and the part that the callback has just made
     assert moved < 1.3  # old and new parts at the same time
     assert last == 7 * 1024
+
+
+def test_errors_name_the_leaf_that_does_not_fit() -> None:
+    mesh = Mesh(np.array(xpr.devices("cpu")[:4]), ("x",))
+    place = NamedSharding(mesh, P("x"))
+    params = {"w": np.ones((8, 8)), "b": [np.ones(8), np.ones(6)]}
+    cases = (
+        (lambda: xpr.device_put(params, place), r"for the leaf \['b'\]\[1\] that device_put"),
+        (
+            lambda: xpr.jit(lambda p: p["w"], in_shardings=place)(params),
+            r"for the argument p\['b'\]\[1\] of <lambda>",
+        ),
+        (
+            lambda: xpr.jit(lambda p: {"z": p["b"]}, out_shardings=place)(params),
+            r"for the result \['z'\]\[1\] of <lambda>",
+        ),
+    )
+    for call, which in cases:
+        with pytest.raises(IndivisibleError, match=which) as caught:
+            call()
+        assert "the dimension size is 6" in str(caught.value)
+    # A single leaf needs no name.
+    with pytest.raises(IndivisibleError, match="size is 6") as caught:
+        xpr.device_put(np.ones(6), place)
+    assert not hasattr(caught.value, "__notes__")

@@ -77,9 +77,16 @@ def device_put(
         places = [device] * len(leaves)
     else:
         places = tree_util.broadcast_prefix(device, x, is_leaf=_is_place)
-    return tree_util.tree_unflatten(
-        tree, [_put(v, p, donate) for v, p in zip(leaves, places, strict=True)]
-    )
+    found: list[Any] = []
+    for leaf, place in zip(leaves, places, strict=True):
+        try:
+            found.append(_put(leaf, place, donate))
+        except ValueError as error:
+            if len(leaves) > 1:
+                path = tree_util.tree_flatten_with_path(x)[0][len(found)][0]
+                error.add_note(f"for the leaf {tree_util.keystr(path)} that device_put was given")
+            raise
+    return tree_util.tree_unflatten(tree, found)
 
 
 def _put(x: Any, place: Any, donate: bool) -> Any:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from xpr import tree_util
 from xpr.core.config import state
 from xpr.dispatch.meshes import Places, needs_mesh, put_somewhere
 from xpr.dispatch.sharded_array import ShardedArrayImpl
@@ -82,8 +83,8 @@ def program_of(
     key = ("spmd", id(traced), mesh, shardings, tuple(given_out), parts.donated)
     found = function._cache.programs.get(key)
     if found is None:
-        _check_sizes(shardings, closed.in_avals)
-        _check_sizes(given_out, closed.out_avals)
+        _check_sizes(shardings, closed.in_avals, name, "argument", lambda: info.arg_names)
+        _check_sizes(given_out, closed.out_avals, name, "result", lambda: _names(traced.out_tree))
         from xpr.dispatch.spmd import SpmdProgram  # noqa: PLC0415  the partitioner is lazy
 
         program = SpmdProgram(
@@ -117,7 +118,27 @@ def _argument(function: str, leaf: Any, given: Sharding | None) -> Sharding | No
     return own
 
 
-def _check_sizes(shardings: Sequence[Sharding | None], avals: Sequence[Any]) -> None:
-    for sharding, aval in zip(shardings, avals, strict=True):
-        if sharding is not None:
+def _names(tree: Any) -> list[str]:
+    """What one writes after the name of a tree for each of its leaves."""
+    numbers = tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    return [tree_util.keystr(path) for path, _ in tree_util.tree_flatten_with_path(numbers)[0]]
+
+
+def _check_sizes(
+    shardings: Sequence[Sharding | None],
+    avals: Sequence[Any],
+    function: str,
+    kind: str,
+    names: Callable[[], Sequence[str]],
+) -> None:
+    """ValueError, with a note of which one, for a size that its sharding does not divide."""
+    for i, (sharding, aval) in enumerate(zip(shardings, avals, strict=True)):
+        if sharding is None:
+            continue
+        try:
             sharding.shard_shape(aval.shape)
+        except ValueError as error:
+            found = names()
+            which = found[i] if i < len(found) else ""
+            error.add_note(" ".join(filter(None, ("for the", kind, which, "of", function))))
+            raise
