@@ -110,7 +110,7 @@ def test_boxes(
     sharding: Any,
     options: dict[str, Any],
     picture: str,
-    capsys: pytest.CaptureFixture,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     debug.visualize_sharding(shape, sharding, use_color=False, **options)
     assert capsys.readouterr().out == textwrap.dedent(picture).lstrip("\n")
@@ -179,7 +179,7 @@ def test_a_terminal_gets_colours(monkeypatch: pytest.MonkeyPatch, capsys: Any) -
 
 
 def test_without_rich_there_are_lines(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "rich.console", None)
     debug.visualize_sharding((8,), NamedSharding(LINE, P("x")))
