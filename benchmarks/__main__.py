@@ -77,6 +77,7 @@ def _measure(
     case: Case, pythons: dict[str, str], options: argparse.Namespace, worker: WorkerSession | None
 ) -> Row:
     sessions: dict[str, Session] = {}
+    started: list[Session] = []
     remarks: list[str] = []
     expected = (
         case.reference(implementations.load("numpy"), options.quick)
@@ -87,7 +88,12 @@ def _measure(
         library = mode.split()[0]
         if library not in pythons:
             continue
-        session = worker if library == "jax" and worker is not None else LocalSession()
+        session: Session = LocalSession()
+        if case.devices:
+            session = WorkerSession(pythons[library], case.devices, case.cores)
+        elif library == "jax" and worker is not None:
+            session = worker
+        started.append(session)
         try:
             results = session.prepare(case.name, mode, options.quick)
         except Exception as error:
@@ -102,6 +108,9 @@ def _measure(
         sessions[mode] = session
     least = 0.005 if options.quick else 0.05
     measured = take_turns(sessions, options.rounds, least) if sessions else {}
+    for session in started:
+        if session is not worker:
+            session.close()
     return Row(case.name, case.group, measured, remarks=tuple(remarks))
 
 

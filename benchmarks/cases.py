@@ -26,13 +26,16 @@ class Case(ABC):
     """One row of the table.
 
     ``modes`` are the implementations that take part. ``wait_each`` tells whether each call is
-    waited for, as for kernels, or only the last of many calls in a row, as for overheads.
+    waited for, as for kernels, or only the last of many calls in a row, as for overheads. A case
+    with ``devices`` runs in new processes that have so many, on ``cores`` of the cores (0: all).
     """
 
     name: str
     group: str
     modes: tuple[str, ...] = ("numpy", "xpr eager", "xpr jit", "jax jit")
     wait_each: bool = True
+    devices: int = 0
+    cores: int = 0
 
     @abstractmethod
     def prepare(self, implementation: Implementation, quick: bool) -> Call:

@@ -19,6 +19,7 @@ TITLES = {
     "kernels": "Kernels",
     "arrays": "Sorting, factorisations, statistics",
     "derivatives": "Derivatives",
+    "sharding": "Several devices",
     "loops": "Loops, random numbers, training",
 }
 

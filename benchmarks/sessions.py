@@ -20,14 +20,19 @@ from benchmarks import implementations
 from benchmarks.arrays import ARRAYS
 from benchmarks.cases import Call, Case
 from benchmarks.derivatives import DERIVATIVES
+from benchmarks.devices import DEVICES
 from benchmarks.kernels import KERNELS
 from benchmarks.loops import LOOPS
 from benchmarks.overheads import OVERHEADS
 from benchmarks.training import TRAINING
 
 CASES: dict[str, Case] = {
-    case.name: case for case in (*OVERHEADS, *KERNELS, *ARRAYS, *DERIVATIVES, *LOOPS, *TRAINING)
+    case.name: case
+    for case in (*OVERHEADS, *KERNELS, *ARRAYS, *DERIVATIVES, *LOOPS, *TRAINING, *DEVICES)
 }
+
+# The environment variable that tells a worker on how many of the machine's cores to run; 0: all.
+CORES = "XPR_BENCH_CORES"
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -93,7 +98,11 @@ class LocalSession(Session):
 class WorkerSession(Session):
     """Runs in a process of another interpreter, one JSON object a line each way (see `worker`)."""
 
-    def __init__(self, python: str) -> None:
+    def __init__(self, python: str, devices: int = 0, cores: int = 0) -> None:
+        extra = {CORES: str(cores)}
+        if devices:
+            extra["XPR_NUM_CPU_DEVICES"] = str(devices)
+            extra["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
         self._folder = tempfile.TemporaryDirectory()
         self._process = subprocess.Popen(
             [python, "-m", "benchmarks.worker"],
@@ -101,7 +110,7 @@ class WorkerSession(Session):
             stdout=subprocess.PIPE,
             text=True,
             cwd=ROOT,
-            env=environment(),
+            env=environment(**extra),
         )
 
     def prepare(self, case: str, mode: str, quick: bool) -> list[numpy.ndarray]:

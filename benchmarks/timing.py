@@ -20,6 +20,10 @@ class Measurement:
         return statistics.median(self.samples)
 
     @property
+    def least(self) -> float:
+        return min(self.samples)
+
+    @property
     def spread(self) -> float:
         """Half the distance between the quartiles, in parts of the median."""
         if len(self.samples) < 2 or self.median == 0:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from benchmarks.sessions import LocalSession
+from benchmarks.sessions import CORES, LocalSession
 
 
 def _answer(session: LocalSession, request: dict[str, Any]) -> Any:
@@ -34,6 +34,9 @@ def main() -> None:
     # Whatever a library prints must not land between the answers.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
+    cores = int(os.environ.get(CORES, "0"))
+    if cores and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     session = LocalSession()
     for line in sys.stdin:
         try:

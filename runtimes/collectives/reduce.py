@@ -136,12 +136,15 @@ def _all_to_all(
     n = len(group)
     split, concat = collective.axis, collective.concat_axis
     found: list[Move] = []
+    step = xs[0].shape[split] // n
+    raw = [_raw(x) for x in xs]
     for d, out in enumerate(outs):
+        at = (slice(None),) * split + (slice(d * step, (d + 1) * step),)
+        if out.nbytes <= PIECE_BYTES:
+            found.append((_joined(concat), [x[at] for x in raw], [_raw(out)]))
+            continue
         to = np.split(_raw(out), n, concat)
-        for s, x in enumerate(xs):
-            step = x.shape[split] // n
-            at = (slice(None),) * split + (slice(d * step, (d + 1) * step),)
-            found.append((_copy, [_raw(x)[at]], [to[s]]))
+        found += [(_copy, [x[at]], [to[s]]) for s, x in enumerate(raw)]
     return found
 
 
@@ -189,6 +192,16 @@ def _raw(x: Array) -> Array:
 def _copy(sources: Sequence[Array], targets: Sequence[Array]) -> None:
     for target in targets:
         np.copyto(target, sources[0])
+
+
+@cache
+def _joined(axis: int) -> Combine:
+    """Writes the sources one after the other along `axis`: only for what is not cut into pieces."""
+
+    def join(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+        np.concatenate(sources, axis, out=targets[0])
+
+    return join
 
 
 def _zeros(sources: Sequence[Array], targets: Sequence[Array]) -> None:
