@@ -82,7 +82,7 @@ def _all_to_all(lax: Any, x: Any) -> Any:
 def _training(im: Implementation, quick: bool, count: int) -> Call:
     """A step of gradient descent of a network of three layers, the batch shared out."""
     d = _line(im, count)
-    params, x, labels = mlp_arrays(64, 64) if quick else mlp_arrays(2048, 1024)
+    params, x, labels = mlp_arrays(64, 64) if quick else mlp_arrays(512, 512)
     params = d.put_all(params, {})
     loss = mlp_loss(d)
 

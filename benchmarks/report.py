@@ -19,13 +19,18 @@ TITLES = {
     "kernels": "Kernels",
     "arrays": "Sorting, factorisations, statistics",
     "derivatives": "Derivatives",
-    "sharding": "Several devices",
+    "sharding": "Several devices: the least of many short samples",
     "loops": "Loops, random numbers, training",
 }
 
 # Rows of which the second is compared with the first, and what the second is, in words.
 _PAIRS = (
     ("MLP 256x784, forward", "MLP 256x784, gradient", "the gradient of the MLP"),
+    (
+        "training step, 1 device on 1 core",
+        "training step, 2 devices",
+        "a training step on 2 devices, not on one device and core,",
+    ),
     ("transformer block, forward", "transformer block, gradient", "that of the transformer block"),
     ("batch of 512, by hand", "batch of 512, by vmap", "a batch by vmap instead of by hand"),
     (
@@ -153,7 +158,8 @@ def _quantity(measurement: Measurement | None, unit: str) -> str:
     value = measurement.median
     scales = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
     scale, name = next((pair for pair in scales if value >= pair[0]), scales[-1])
-    return f"{value / scale:.3g} {name} ±{measurement.spread:.0%}"
+    spread = f" ±{measurement.spread:.0%}" if len(measurement.samples) > 1 else ""
+    return f"{value / scale:.3g} {name}{spread}"
 
 
 def _ratio(value: float | None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import implementations, numpy_lax
+from benchmarks import implementations, moved, numpy_lax
 from benchmarks.cases import ProgramCase, worst_error
 from benchmarks.kernels import KERNELS
 from benchmarks.processes import NAMES
@@ -17,6 +17,14 @@ from benchmarks.sessions import CASES, LocalSession, Session, WorkerSession
 from benchmarks.timing import Measurement, geometric_mean, loops_for, take_turns
 
 ROOT = Path(__file__).resolve().parent.parent
+# A case with collectives and one without, one on fewer cores, and one that is xpr's alone.
+ON_DEVICES = (
+    "jit(x * 2 + 1), 8 shards of 1 kB",
+    "all_to_all of 64 B, 8 devices",
+    "training step, 1 device on 1 core",
+    "training step, 2 devices",
+    "partition 250 equations",
+)
 PROGRAMS = [case.name for case in CASES.values() if isinstance(case, ProgramCase)]
 
 
@@ -128,7 +136,7 @@ def test_table_has_ratios_means_and_findings() -> None:
         Row("memory", "processes", {"xpr jit": Measurement((64e6,))}, "B", ("it leaks",)),
     ]
     text = render(rows, markdown=True)
-    assert "| trace and lower 1000 equations | 2 s ±0% | 1 s ±0% | 2.00 |" in text
+    assert "| trace and lower 1000 equations | 2 s | 1 s | 2.00 |" in text
     assert "| geometric mean |  |  | 1.00 |" in text
     assert "| memory | 64.0 MB |" in text
     assert findings(rows) == [
@@ -155,6 +163,52 @@ def test_a_worker_answers_like_a_session_of_this_process() -> None:
         assert worker.seconds(1) > 0
     finally:
         worker.close()
+
+
+@pytest.mark.parametrize("name", ON_DEVICES)
+def test_cases_run_on_several_devices(name: str) -> None:
+    case = CASES[name]
+    worker = WorkerSession(sys.executable, case.devices, case.cores)
+    try:
+        assert worker.prepare(name, case.modes[0], quick=True) == []
+        assert 0 < worker.seconds(1) < 60
+    finally:
+        worker.close()
+
+
+def test_sharded_programs_run_and_say_what_they_move() -> None:
+    command = [sys.executable, "-m", "benchmarks.moved", "--only", "product, contracted,softmax"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    # A sum of 64 x 32 float32 over 8 devices; a maximum and a sum of 64.
+    assert "| product, contracted | 8 d | 14,336 |" in done.stdout
+    assert "| softmax over a sharded axis | 8 d | 896 |" in done.stdout
+
+
+_COMPILED = """HloModule jit_f
+
+%body.1 (p: (f32[])) -> (f32[]) {
+  %r = (f32[4]{0}, f32[]) all-reduce(%a, %b), replica_groups={{0,1},{2,3}}, to_apply=%add
+  ROOT %p = f32[16]{0} collective-permute(%r), source_target_pairs={{0,1}}
+}
+
+ENTRY %main.2 (p: f32[]) -> f32[] {
+  %g = bf16[8,2]{1,0} all-gather(%p), replica_groups=[2,4]<=[8], dimensions={0}
+  %s = f32[4]{0} reduce-scatter(%g), replica_groups=mesh['a'=2,'b'=4] {'b'}, to_apply=%add
+  %e = f32[6]{0} all-to-all(%s), replica_groups=mesh['a'=2,'b'=4] {'a'}, dimensions={0}
+  %w = (f32[]) while(%e), condition=%c, body=%body.1, backend_config={"known_trip_count":{"n":"3"}}
+}
+"""
+
+
+def test_collectives_of_compiled_programs_are_counted() -> None:
+    assert list(moved.collectives(_COMPILED)) == [
+        ("all-gather", 32 * 3 / 4, 1),
+        ("reduce-scatter", 16 * 3.0, 1),
+        ("all-to-all", 24 / 2, 1),
+        ("all-reduce", 2 * 20 / 2, 3),
+        ("collective-permute", 64.0, 3),
+    ]
 
 
 def test_the_command_prints_its_tables() -> None:

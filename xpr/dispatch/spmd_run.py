@@ -22,7 +22,7 @@ from xpr.runtimes.collectives.workers import run_together
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding.stages import Stage, levels, stages
 
-_THREADS_COST = 4e6
+_THREADS_COST = 2e6
 """Operations plus bytes of all devices together from which several threads pay."""
 
 _MAX_STAGES = 8

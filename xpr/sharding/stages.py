@@ -8,7 +8,8 @@ one needs a thread for each device.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass, field, replace
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, sub_jaxprs
 
@@ -81,7 +82,7 @@ def stages(closed: ClosedJaxpr) -> list[Stage]:
     found: list[Stage] = []
     needed = set(final)
     for level in range(last, -1, -1):
-        following = collectives[level]
+        following = _together(collectives[level])
         given = {v for e in following for v in e.outvars}
         wanted = (needed - given) | _reads(following)
         own = _with_free(eqns[level], wanted, made_by)
@@ -93,6 +94,29 @@ def stages(closed: ClosedJaxpr) -> list[Stage]:
     found.reverse()
     _note_dead(found, final)
     return found
+
+
+def _together(eqns: list[JaxprEqn]) -> list[JaxprEqn]:
+    """The same collectives in fewer equations: those that differ in their arrays alone are one.
+
+    None of them reads what another one gives. Ten gradients are then summed in one go.
+    """
+    found: dict[Hashable, list[JaxprEqn]] = {}
+    for eqn in eqns:
+        own = eqn.params.get("collective") if eqn.primitive.name == "group_collective" else None
+        key = id(eqn) if own is None else replace(own, number=0, source="")
+        found.setdefault(key, []).append(eqn)
+    return [same[0] if len(same) == 1 else _one(same) for same in found.values()]
+
+
+def _one(eqns: list[JaxprEqn]) -> JaxprEqn:
+    first = eqns[0].params["collective"]
+    sources = dict.fromkeys(e.params["collective"].source for e in eqns)
+    return eqns[0].replace(
+        invars=[v for e in eqns for v in e.invars],
+        outvars=[v for e in eqns for v in e.outvars],
+        params={"collective": replace(first, source="; ".join(sources))},
+    )
 
 
 def _is_free(eqn: JaxprEqn) -> bool:
