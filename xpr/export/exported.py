@@ -15,10 +15,12 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
+from xpr.export.layout import Layout, layout_of
 from xpr.export.programs import Program, derived_program, trace_program
 from xpr.export.symbolic import SymbolicAval
 from xpr.interpreters.zeros import tangent_aval
 from xpr.runtimes import registry
+from xpr.sharding import Mesh, set_mesh
 from xpr.transforms.custom_vjp import custom_vjp
 from xpr.transforms.derivatives import vjp
 from xpr.transforms.jit import JittedFunction, jit
@@ -91,6 +93,7 @@ class Exported:
         platforms: tuple[str, ...],
         disabled_safety_checks: tuple[DisabledSafetyCheck, ...] = (),
         get_vjp: Callable[[Exported], Exported] | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.fun_name = fun_name
         self.in_tree = in_tree
@@ -99,7 +102,8 @@ class Exported:
         self.platforms = platforms
         self.disabled_safety_checks = disabled_safety_checks
         self.calling_convention_version = maximum_supported_calling_convention_version
-        self.nr_devices = 1
+        self.layout = layout
+        self.nr_devices = 1 if layout is None else layout.size
         self.ordered_effects: tuple[Any, ...] = ()
         self.unordered_effects: tuple[Any, ...] = ()
         self._get_vjp = get_vjp
@@ -131,7 +135,10 @@ class Exported:
         return f"Exported(fun_name={self.fun_name}, in_avals=({types}), platforms={self.platforms})"
 
     def mlir_module(self) -> str:
-        """The program as StableHLO text, with the arrays it closes over written into it."""
+        """The program as StableHLO text, with the arrays it closes over written into it.
+
+        For several devices it is that of whole arrays: it is partitioned when it is called.
+        """
         from xpr.export.modules import stablehlo_text  # noqa: PLC0415  lowering is loaded on use
 
         return stablehlo_text(self)
@@ -147,8 +154,11 @@ class Exported:
         """Calls the function, also from traced code: inside `jit`, `vmap`, and `grad` (reverse
         mode) where derivatives were exported.
 
+        A function that was exported for several devices is called on as many: those of the
+        arguments, or of the mesh in use. Arguments are moved to the shardings that they had.
+
         Raises ValueError for arguments of another structure, shape or dtype than it was exported
-        for, and for a device that it was not exported for.
+        for, and for a device, or another number of devices, that it was not exported for.
         """
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if tree != self.in_tree:
@@ -162,24 +172,35 @@ class Exported:
         """Calls the function with its flat inputs and gives its flat results."""
         avals = [get_aval(x) for x in leaves]
         sizes = self.program.sizes(self.input_names(), avals)
+        mesh = None
+        if self.layout is not None:
+            mesh = self.layout.mesh_for(self.fun_name, leaves, self.input_names())
+            leaves = tuple(self.layout.placed(mesh, leaves))
         self._check_platform(leaves)
-        known = self._callables.get(sizes)
+        known = self._callables.get((sizes, mesh))
         if known is None:
             if len(self._callables) >= _KEPT:
                 self._callables.clear()
-            known = self._callables[sizes] = self._functions(self.program.at(sizes))
+            known = self._functions(self.program.at(sizes), mesh)
+            self._callables[(sizes, mesh)] = known
         traced = context.trace is not eager_trace or any(isinstance(x, Tracer) for x in leaves)
-        return known[1 if traced else 0](*leaves)
+        if traced or mesh is None:
+            return known[1 if traced else 0](*leaves)
+        with set_mesh(mesh):
+            return known[0](*leaves)
 
-    def _functions(self, closed: ClosedJaxpr) -> tuple[JittedFunction, Any]:
+    def _functions(self, closed: ClosedJaxpr, mesh: Mesh | None) -> tuple[JittedFunction, Any]:
         """The program at fixed sizes as a jitted function, and as one with its own derivative."""
 
         def run(*flat: Any) -> Sequence[Any]:
-            return eval_closed(closed, flat)
+            return tuple(eval_closed(closed, flat))
 
         run.__name__ = self.fun_name
         run.__qualname__ = self.fun_name
-        jitted: JittedFunction = jit(run)
+        options: dict[str, Any] = {}
+        if self.layout is not None and mesh is not None:
+            options["out_shardings"] = self.layout.out_shardings(mesh)
+        jitted: JittedFunction = jit(run, **options)
         differentiable = custom_vjp(jitted)
         differentiable.defvjp(lambda *xs: (jitted(*xs), xs), self._pull_back)
         return jitted, differentiable
@@ -246,6 +267,11 @@ class Exported:
         """Writes a bundle for machines without the compiler: see `xpr.export.save`."""
         from xpr.export.writing import save  # noqa: PLC0415  the compile path is loaded on use
 
+        if self.layout is not None:
+            raise NotImplementedError(
+                f"{self.fun_name} was exported for {self.nr_devices} devices, and a bundle holds "
+                "programs of one: export it without shardings, or use serialize()"
+            )
         save(self, path, **options)
 
 
@@ -288,6 +314,7 @@ def export(
             chosen,
             tuple(disabled_checks),
             _derive,
+            layout_of(traced),
         )
 
     return do_export
@@ -315,6 +342,7 @@ def _derive(exported: Exported) -> Exported:
         exported.platforms,
         exported.disabled_safety_checks,
         _derive,
+        None if exported.layout is None else exported.layout.of_vjp(),
     )
 
 

@@ -32,6 +32,7 @@ from xpr.primitives.elementwise import RoundingMethod
 from xpr.primitives.fft import FftType
 from xpr.primitives.linalg import EighImplementation, SvdAlgorithm
 from xpr.primitives.linalg_general import EigImplementation
+from xpr.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
 
 Json = Any
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -163,6 +164,18 @@ class _Writer:
             return {"complex": [value.real.hex(), value.imag.hex()]}
         if kind is tuple or kind is list:
             return {kind.__name__: [self.param(what, v) for v in value]}
+        if kind is frozenset:
+            return {"frozenset": [self.param(what, v) for v in sorted(value, key=repr)]}
+        if isinstance(value, PartitionSpec):
+            if value.unreduced or value.reduced:
+                raise NotImplementedError(f"{what} has unreduced axes, got {value}")
+            return {"spec": [self.param(what, v) for v in value]}
+        if isinstance(value, (Mesh, AbstractMesh)):
+            # Without its devices: whoever calls the program says on which it runs.
+            types = [t.name for t in value.axis_types]
+            return {"mesh": [list(value.axis_sizes), list(value.axis_names), types]}
+        if isinstance(value, NamedSharding):
+            return {"sharding": [self.param(what, value.mesh), self.param(what, value.spec)]}
         if kind is dict:
             pairs = [[self.param(what, k), self.param(what, v)] for k, v in value.items()]
             return {"dict": pairs}
@@ -193,7 +206,8 @@ class _Writer:
 
 
 def _aval_data(aval: ShapedArray) -> Json:
-    return [list(aval.shape), dtype_text(aval.dtype), int(aval.weak_type)]
+    data = [list(aval.shape), dtype_text(aval.dtype), int(aval.weak_type)]
+    return [*data, sorted(aval.vma)] if aval.vma else data
 
 
 def program_data(closed: ClosedJaxpr) -> tuple[list[Json], Arrays]:
@@ -253,6 +267,10 @@ _PARAMS: dict[str, Callable[[_Reader, Any], Any]] = {
     "float": lambda _, c: float.fromhex(c),
     "complex": lambda _, c: complex(float.fromhex(c[0]), float.fromhex(c[1])),
     "tuple": lambda r, c: tuple(r.param(v) for v in c),
+    "frozenset": lambda r, c: frozenset(r.param(v) for v in c),
+    "spec": lambda r, c: PartitionSpec(*(r.param(v) for v in c)),
+    "mesh": lambda _, c: AbstractMesh(c[0], tuple(c[1]), tuple(AxisType[t] for t in c[2])),
+    "sharding": lambda r, c: NamedSharding(r.param(c[0]), r.param(c[1])),
     "list": lambda r, c: [r.param(v) for v in c],
     "dict": lambda r, c: {r.param(k): r.param(v) for k, v in c},
     "named": lambda r, c: _TUPLES[c[0]](*(r.param(v) for v in c[1])),
@@ -274,8 +292,9 @@ def _record(name: str, values: Sequence[Any]) -> Any:
 
 
 def _aval(data: Json) -> ShapedArray:
-    shape, dtype, weak = data
-    return ShapedArray(tuple(shape), dtype_of(dtype), bool(weak))
+    shape, dtype, weak, *vma = data
+    found = ShapedArray(tuple(shape), dtype_of(dtype), bool(weak))
+    return found.update(vma=frozenset(vma[0])) if vma else found
 
 
 def _primitive(name: str) -> Primitive:

@@ -18,6 +18,7 @@ from xpr.export.exported import (
     maximum_supported_calling_convention_version,
     minimum_supported_calling_convention_version,
 )
+from xpr.export.layout import layout_from_data
 from xpr.export.program_data import Arrays, dtype_of
 from xpr.export.programs import stored_program
 from xpr.export.tensors import write_tensors
@@ -53,6 +54,7 @@ def serialized(exported: Exported, vjp_order: int) -> bytearray:
                 "out_tree": trees.tree_data(current.out_tree),
                 "types": {n: [a.dtype.name, list(a.shape)] for n, a in found.items()},
                 "program": data,
+                "layout": None if current.layout is None else current.layout.data(),
             }
         )
     document = {
@@ -134,6 +136,7 @@ def _read_document(document: Any, tensors: Arrays) -> Exported:
             tuple(document["platforms"]),
             tuple(DisabledSafetyCheck(c) for c in document["disabled_checks"]),
             None if following is None else (lambda _, following=following: following),
+            layout_from_data(entry.get("layout")),
         )
     if later is None:
         raise CorruptExportError(f"{_NOT_ONE}: it has no program")

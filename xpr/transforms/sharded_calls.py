@@ -49,14 +49,26 @@ def device_of_types(leaves: Sequence[Any], function: str, names: Sequence[str]) 
     return places.devices[0] if len(places.devices) == 1 else None
 
 
-def program_of(
-    function: JittedFunction, traced: TracedProgram, parts: CallParts, *, compiled: bool = True
-) -> SpmdProgram | None:
-    """The program of a call, from the cache or made now; None if one device is to run it.
+def asked_shardings(
+    function: JittedFunction, traced: TracedProgram, parts: CallParts
+) -> tuple[Mesh | None, list[Sharding | None], list[Sharding | None]]:
+    """The mesh of a call, and the shardings that arguments have or get, and results shall have.
 
-    Without `compiled` it is partitioned only. Raises ValueError for arguments that belong on other
-    devices than the mesh, and for sizes that a sharding does not divide.
+    There is no mesh for a call that one device is to run.
     """
+    leaves = parts.leaves
+    if not is_sharded(function, traced, leaves) and not are_types_sharded(leaves):
+        return None, [None] * len(leaves), [None] * len(traced.closed.out_avals)
+    places, given_in, given_out = _asked(function, traced, parts)
+    name = name_of(function._fun)
+    wanted = [_argument(name, x, s) for x, s in zip(leaves, given_in, strict=True)]
+    return places.chosen(), wanted, given_out
+
+
+def _asked(
+    function: JittedFunction, traced: TracedProgram, parts: CallParts
+) -> tuple[Places, list[Sharding | None], list[Sharding | None]]:
+    """Where a call is to run, and what `in_shardings` and `out_shardings` say."""
     name = name_of(function._fun)
     info = debug_info(function._fun, parts.tree, parts.static_args, "jit")
     options = function._options.shardings
@@ -74,9 +86,23 @@ def program_of(
                 places.add_sharding(s, "explicit output sharding")
     places.add_arguments(parts.leaves, info.arg_names)
     places.add_program(closed)
+    return places, given_in, given_out
+
+
+def program_of(
+    function: JittedFunction, traced: TracedProgram, parts: CallParts, *, compiled: bool = True
+) -> SpmdProgram | None:
+    """The program of a call, from the cache or made now; None if one device is to run it.
+
+    Without `compiled` it is partitioned only. Raises ValueError for arguments that belong on other
+    devices than the mesh, and for sizes that a sharding does not divide.
+    """
+    name = name_of(function._fun)
+    places, given_in, given_out = _asked(function, traced, parts)
     mesh = places.chosen()
     if mesh is None:
         return None
+    closed = traced.closed
     shardings = tuple(
         _argument(name, leaf, given) for leaf, given in zip(parts.leaves, given_in, strict=True)
     )
