@@ -197,6 +197,10 @@ def _followers(specs: Specs, eqn: JaxprEqn, rule: FactorRule) -> list[_Follower]
             for v, dims in zip(eqn.invars, rule.operands, strict=True)
             if isinstance(v, Var) and v.aval.ndim == rank and not joined.intersection(dims[dim])
         ]
+        if sources and dim == eqn.params.get("dimension"):
+            # Short parts that are joined to a long one are not sharded themselves.
+            longest = max(v.aval.shape[dim] for v in sources)
+            sources = [v for v in sources if v.aval.shape[dim] == longest]
         if sources:
             found.append(_Follower(specs, sources, eqn.outvars, dim))
     return found
