@@ -33,6 +33,7 @@ from xpr.sharding.layout import (
 from xpr.sharding.moves import reshard
 from xpr.sharding.place import MeshPlace
 from xpr.sharding.propagate import Specs, propagate
+from xpr.sharding.rotations import Rotations
 from xpr.sharding.rule import Axes, FactorRule, LocalShapes, Spec, Structural, rule_of
 from xpr.sharding.shifts import SHIFTS, without_rest
 from xpr.sharding.sums import joined_sums
@@ -165,11 +166,18 @@ class Walk:
 
     def equations(self, jaxpr: Jaxpr) -> None:
         outer = context.source
+        rotations = Rotations(jaxpr)
         try:
             for eqn in jaxpr.eqns:
+                if id(eqn) in rotations.slices:
+                    continue
                 context.source = eqn.source_info
                 self.place.eqn = eqn
-                self.equation(eqn)
+                rotated = rotations.rotated(self, eqn)
+                if rotated is None:
+                    self.equation(eqn)
+                else:
+                    self.assign(eqn.outvars, [rotated])
         finally:
             context.source = outer
 

@@ -15,6 +15,7 @@ from typing import Any
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from xpr.sharding.choose import Choices
 from xpr.sharding.layout import Sizes, factor_axes, fitting_roughly, replicated
+from xpr.sharding.rotations import Rotations
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
 from xpr.sharding.user_propagation import Inferred, mesh_of
@@ -282,7 +283,10 @@ def propagate(specs: Specs, jaxpr: Jaxpr) -> None:
 
 def _collect(specs: Specs, jaxpr: Jaxpr, nodes: list[_Node]) -> None:
     _pin_typed(specs, (*jaxpr.constvars, *jaxpr.invars))
+    rotations = Rotations(jaxpr).of_join
     for eqn in jaxpr.eqns:
+        if id(eqn) in rotations:
+            nodes.append(_Link(specs, [(rotations[id(eqn)].source, 0), (eqn.outvars[0], 0)]))
         _pin_typed(specs, eqn.outvars)
         rule = rule_of(eqn.primitive)
         if isinstance(rule, Structural):
