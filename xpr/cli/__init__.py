@@ -158,12 +158,27 @@ def _add_program_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_inspect(commands: _Commands) -> None:
     parser = commands.add(
         "inspect",
-        "show what a bundle or a module holds",
-        "Signature, targets, sizes and\nthe dispatches, which are the parts that a device runs "
-        "as a whole. Nothing of it is run.",
-        "xpr inspect model.xpr",
+        "show what a bundle or a module holds, or what a function sends",
+        "Of a file: signature,\ntargets, sizes and the dispatches, which are the parts that a "
+        "device runs as a whole.\nOf a function: how its arguments and results are sharded over a "
+        "mesh, and what the\ndevices send each other, by the lines that need it. Nothing is run.",
+        "xpr inspect model.py:loss --args 'f32[8@x,64]' 'f32[64,8@y]' --mesh x=4,y=2",
     )
-    parser.add_argument("program", help="a bundle (.xpr) or a module (.vmfb)")
+    parser.add_argument(
+        "program", help="a bundle (.xpr), a module (.vmfb) or a function (module.py:function)"
+    )
+    parser.add_argument(
+        "--args",
+        nargs="*",
+        default=[],
+        metavar="TYPE",
+        help="the types of the function's arguments, as for `xpr compile`; f32[8@x,64] is sharded "
+        "over the axis x of the mesh, f32[8@(x,y),64] over two",
+    )
+    parser.add_argument("--mesh", metavar="AXES", help="the axes of the mesh, such as x=4,y=2")
+    parser.add_argument(
+        "--explicit", action="store_true", help="make the axes Explicit: types show shardings"
+    )
 
 
 def _add_bench(commands: _Commands) -> None:

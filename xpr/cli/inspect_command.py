@@ -1,12 +1,14 @@
-"""`xpr inspect`: what a bundle or a module holds."""
+"""`xpr inspect`: what a bundle or a module holds, or what a function does on several devices."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from xpr.cli.errors import UsageError
 from xpr.cli.modules import Function, Module, describe, open_type_text, type_text
 from xpr.cli.programs import is_bundle
 from xpr.runtimes.bundle import (
@@ -18,11 +20,19 @@ from xpr.runtimes.bundle import (
     open_bundle,
 )
 
+_FUNCTION = re.compile(r".+:[A-Za-z_][\w.]*")
 _WEIGHTS = "weights.safetensors"
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the description."""
+    if is_function(options.program):
+        from xpr.cli.inspect_function import function_lines  # noqa: PLC0415  it loads all of xpr
+
+        print("\n".join(function_lines(options)))
+        return 0
+    if options.args or options.mesh is not None or options.explicit:
+        raise UsageError("--args, --mesh and --explicit are for functions, named like model.py:f")
     path = Path(options.program)
     if is_bundle(path):
         with naming(path):
@@ -35,6 +45,15 @@ def run(options: argparse.Namespace) -> int:
         lines = list(_module_lines(describe(path.read_bytes(), str(path)), path.name))
     print("\n".join(lines))
     return 0
+
+
+def is_function(text: str) -> bool:
+    """Whether a command line names a function, as in `model.py:predict`, and no file.
+
+    >>> is_function("model.py:predict"), is_function("model.xpr")
+    (True, False)
+    """
+    return _FUNCTION.fullmatch(text) is not None and not Path(text).exists()
 
 
 def _line(kind: str, text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 import sys
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from xpr.core.config import state
 from xpr.core.dtypes import SHORT_NAMES, float0
 from xpr.core.symbolic import SymbolicDim
 from xpr.export.symbolic import SymbolicScope, symbolic_shape
+from xpr.runtimes import registry
+from xpr.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from xpr.sharding.device_meshes import make_mesh
 from xpr.transforms.jit import JittedFunction
 
 _TYPE = re.compile(r"(?:(?P<keyword>[A-Za-z_]\w*)=)?(?P<dtype>\w+)\[(?P<shape>[^\]]*)\]")
@@ -27,12 +31,13 @@ _DTYPES = {
 
 
 def parse_type(
-    text: str, scope: SymbolicScope | None = None
+    text: str, scope: SymbolicScope | None = None, mesh: Mesh | None = None
 ) -> tuple[str | None, xpr.ShapeDtypeStruct]:
     """The keyword, if one is given, and the type of an argument.
 
     Dtypes are short (`f32`, `i8`, `u16`, `bf16`, `bool`) or have NumPy's names; sizes that are
-    names are left open, and belong to `scope`. Raises UsageError.
+    names are left open, and belong to `scope`. A size may be followed by the axes of `mesh` that it
+    is sharded over: `f32[8@x,64]`, `f32[8@(x,y),64]`. Raises UsageError.
 
     >>> parse_type("f32[8,64]")
     (None, ShapeDtypeStruct(shape=(8, 64), dtype=float32))
@@ -49,17 +54,91 @@ def parse_type(
         raise UsageError(f"unknown dtype {match['dtype']!r} in {text!r}")
     if dtype.name in ("float64", "int64", "uint64", "complex128") and not state.enable_x64:
         raise UsageError(f"{text!r} has a 64-bit type: set XPR_ENABLE_X64=1 to keep these")
+    sizes, axes = _split_sizes(match["shape"])
     try:
-        shape = symbolic_shape(match["shape"], scope=scope or SymbolicScope())
+        shape = symbolic_shape(",".join(sizes), scope=scope or SymbolicScope())
     except ValueError as error:
         raise UsageError(f"the sizes of {text!r} cannot be read: {error}") from error
     if any(isinstance(size, int) and size < 0 for size in shape):
         raise UsageError(f"sizes cannot be negative, got {text!r}")
-    return match["keyword"], xpr.ShapeDtypeStruct(shape, dtype)
+    sharding = _sharding(text, shape, axes, mesh) if any(axes) else None
+    return match["keyword"], xpr.ShapeDtypeStruct(shape, dtype, sharding=sharding)
+
+
+def _split_sizes(text: str) -> tuple[list[str], list[tuple[str, ...]]]:
+    """The sizes of a shape, and the mesh axes that each is sharded over."""
+    sizes: list[str] = []
+    axes: list[tuple[str, ...]] = []
+    for entry in re.split(r",(?![^()]*\))", text):  # commas outside of parentheses
+        size, _, names = entry.partition("@")
+        sizes.append(size)
+        axes.append(tuple(n for n in names.strip("()").split(",") if n))
+    return sizes, axes
+
+
+def _sharding(
+    text: str, shape: Sequence[Any], axes: Sequence[tuple[str, ...]], mesh: Mesh | None
+) -> NamedSharding:
+    if mesh is None:
+        names = ", ".join(n for entry in axes for n in entry)
+        raise UsageError(
+            f"{text!r} is sharded over {names}, and there is no mesh: `xpr inspect` takes one, as "
+            "in --mesh x=4,y=2"
+        )
+    for place, (size, entry) in enumerate(zip(shape, axes, strict=True)):
+        for name in entry:
+            if name not in mesh.shape:
+                raise UsageError(
+                    f"{text!r} names the axis {name}, and the mesh has {mesh_text(mesh)}"
+                )
+        count = math.prod(mesh.shape[n] for n in entry)
+        if not isinstance(size, int) or size % count:
+            raise UsageError(
+                f"axis {place} of {text!r}, of size {size}, cannot be cut evenly over "
+                f"{', '.join(entry)}, of size {count}"
+            )
+    try:
+        return NamedSharding(mesh, PartitionSpec(*(entry or None for entry in axes)))
+    except ValueError as error:
+        raise UsageError(f"{text!r}: {error}") from error
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """The axes of a mesh with their sizes, as `parse_mesh` reads them."""
+    return ", ".join(f"{name}={size}" for name, size in mesh.shape.items())
+
+
+def parse_mesh(text: str, explicit: bool = False) -> Mesh:
+    """The mesh that `x=4,y=2` means, of CPU devices, of which there will be enough.
+
+    Call it before anything uses a device. Raises UsageError.
+
+    >>> parse_mesh("x=1").shape
+    OrderedDict({'x': 1})
+    """
+    sizes: dict[str, int] = {}
+    for entry in text.replace(" ", "").split(","):
+        name, _, size = entry.partition("=")
+        if not name.isidentifier() or not size.isdecimal() or not int(size) or name in sizes:
+            raise UsageError(f"a mesh is written like x=4,y=2, got {text!r}")
+        sizes[name] = int(size)
+    count = math.prod(sizes.values())
+    if registry.num_cpu_devices() < count:
+        try:
+            xpr.config.update("num_cpu_devices", count)
+        except RuntimeError as error:
+            raise UsageError(
+                f"the mesh {text!r} requires {count} devices, and this process has "
+                f"{registry.num_cpu_devices()}"
+            ) from error
+    types = (AxisType.Explicit if explicit else AxisType.Auto,) * len(sizes)
+    return make_mesh(
+        tuple(sizes.values()), tuple(sizes), types, devices=registry.devices("cpu")[:count]
+    )
 
 
 def parse_types(
-    texts: Sequence[str], constraints: Sequence[str] = ()
+    texts: Sequence[str], constraints: Sequence[str] = (), mesh: Mesh | None = None
 ) -> tuple[list[Any], dict[str, Any]]:
     """The types of positional arguments, and those of arguments by name."""
     try:
@@ -69,7 +148,7 @@ def parse_types(
     positional: list[Any] = []
     named: dict[str, Any] = {}
     for text in texts:
-        keyword, struct = parse_type(text, scope)
+        keyword, struct = parse_type(text, scope, mesh)
         if keyword is None:
             if named:
                 raise UsageError(f"{text!r} has no name and follows arguments that have one")

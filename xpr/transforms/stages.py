@@ -147,6 +147,23 @@ class Lowered(_Stage):
         """
         return Communication(()) if self._spmd is None else self._spmd.communication()
 
+    @property
+    def input_shardings(self) -> Any:
+        """Where the arguments go, as (args, kwargs)."""
+        return self._spread(self._traced.in_tree, "in_shardings")
+
+    @property
+    def output_shardings(self) -> Any:
+        """Where the results will be."""
+        return self._spread(self._traced.out_tree, "out_shardings")
+
+    def _spread(self, tree: Any, which: str) -> Any:
+        if self._spmd is not None:
+            return tree_util.tree_unflatten(tree, getattr(self._spmd, which))
+        return tree_util.tree_unflatten(
+            tree, [SingleDeviceSharding(self._device)] * tree.num_leaves
+        )
+
     def compile(self, compiler_options: Any = None) -> Compiled:
         """Compiles the program for its device.
 
