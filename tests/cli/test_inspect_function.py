@@ -46,7 +46,7 @@ def test_a_size_over_two_axes_and_arguments_by_name(call: Call, folder: Path) ->
     types = ("f32[8@(x,y),3]", "scale=f32[]")
     out = call("inspect", "model.py:affine", "--args", *types, "--mesh", "x=2,y=2").out
     assert "  input    args[0]: f32[8@(x,y),3]\n  input    kwargs['scale']: f32[]\n" in out
-    assert out.endswith("  result   result: f32[8@(x,y),3]\n" + out[out.index("computes") :])
+    assert "  result   result: f32[8@(x,y),3]\n" in out
     assert out.endswith("\n\nno communication\n")
 
 
@@ -55,7 +55,8 @@ def test_explicit_axes(call: Call, folder: Path) -> None:
     on_mesh = ("--mesh", "x=4", "--explicit")
     status, out, err = call("inspect", "model.py:mismatch", "--args", *types, *on_mesh)
     assert (status, out) == (1, "")
-    assert "axis" in err or "shard" in err
+    assert "dot_general operation with inputs: f32[16@x,8], f32[8,4@x]" in err
+    assert "names a mesh axis twice" in err
     out = call("inspect", "model.py:mismatch", "--args", "f32[16@x,8]", "f32[8,4]", *on_mesh).out
     assert "  result   result: f32[16@x,4]\n" in out
 
