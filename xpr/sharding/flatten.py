@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from xpr.sharding.padded_slices import without_padded
 
 # Primitives that compute what one program in their parameters computes, by the parameter's name.
 _CALLS = {
@@ -45,6 +46,7 @@ class _Copier:
         eqns: list[JaxprEqn] = []
         self.equations(jaxpr.eqns, env, eqns)
         outvars = [_read(v, env) for v in jaxpr.outvars]
+        eqns = without_padded(eqns, outvars)
         return jaxpr.replace(constvars=constvars, invars=invars, eqns=eqns, outvars=outvars)
 
     def equations(
