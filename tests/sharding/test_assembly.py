@@ -20,7 +20,7 @@ SPLIT = NamedSharding(MESH, P("x"))
 VALUES = np.arange(16.0, dtype=np.float32).reshape(8, 2)
 
 
-def _parts(sharding: NamedSharding) -> list:
+def _parts(sharding: NamedSharding) -> list[xpr.Array]:
     found = sharding.devices_indices_map(VALUES.shape)
     return [xpr.device_put(VALUES[index], device) for device, index in found.items()]
 
@@ -63,7 +63,7 @@ def test_parts_that_do_not_fit_are_refused() -> None:
 def test_from_a_callback_called_once_for_each_part(spec: P, calls: int) -> None:
     seen = []
 
-    def part(index: tuple) -> np.ndarray:
+    def part(index: tuple[slice, ...]) -> np.ndarray:
         seen.append(index)
         return VALUES[index]
 
@@ -98,7 +98,7 @@ def test_what_a_callback_may_return() -> None:
 def test_no_part_of_a_callback_outlives_its_copy() -> None:
     alive: list[weakref.ref] = []
 
-    def part(index: tuple) -> np.ndarray:
+    def part(index: tuple[slice, ...]) -> np.ndarray:
         gc.collect()
         assert all(r() is None for r in alive)
         found = VALUES[index].copy()
@@ -121,7 +121,7 @@ def test_from_the_data_of_the_only_process() -> None:
     with pytest.raises(ValueError, match="another rank"):
         make(SPLIT, VALUES, (8,))
     with pytest.raises(TypeError, match="takes a Sharding"):
-        make(3, VALUES)
+        make(3, VALUES)  # pyright: ignore[reportArgumentType]
 
 
 class _Remote(Device):

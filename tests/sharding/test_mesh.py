@@ -8,6 +8,7 @@ import pickle
 import threading
 import weakref
 from collections import OrderedDict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -241,7 +242,7 @@ def test_each_thread_has_a_mesh_of_its_own() -> None:
     mesh = Mesh(GRID, ("x", "y"))
     found = []
 
-    def look(settings: dict | None) -> None:
+    def look(settings: dict[str, Any] | None) -> None:
         with with_settings(settings or {}):
             found.append(get_mesh())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -54,7 +55,7 @@ def test_from_every_sharding_to_every_other(source: object, target: object) -> N
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool", "complex64", ml_dtypes.bfloat16, "float64"])
-def test_from_the_host(dtype: object) -> None:
+def test_from_the_host(dtype: Any) -> None:
     values = (VALUES > 0).astype(dtype)
     for layout in (values, np.asfortranarray(values), values[::-1, ::-1]):
         x = xpr.device_put(layout, NamedSharding(MESH, P("x", "y")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import xpr
 from xpr import NamedSharding, P
 from xpr.core.aval import ShapedArray
+from xpr.runtimes.base import Device
 from xpr.sharding import AbstractMesh, AxisType, IndivisibleError, Mesh, SingleDeviceSharding
 from xpr.sharding.base import number_of_parts, replica_ids
 from xpr.sharding.named import DuplicateSpecError, explicit_sharding
@@ -24,7 +26,7 @@ EXPLICIT = xpr.make_mesh((4, 2), ("x", "y"))
 ENTRIES = [None, "a", ("b",), ("c", "a"), ("a", "b", "c"), ("c", "b")]
 
 
-def _plain_map(mesh: Mesh, spec: P, shape: tuple[int, ...]) -> dict:
+def _plain_map(mesh: Mesh, spec: P, shape: tuple[int, ...]) -> dict[Device, tuple[slice, ...]]:
     """By a loop over all places of the mesh: the digits of an axis's part, major first."""
     found = {}
     for place in np.ndindex(mesh.devices.shape):
@@ -43,7 +45,7 @@ def _plain_map(mesh: Mesh, spec: P, shape: tuple[int, ...]) -> dict:
 
 
 @pytest.mark.parametrize("entries", list(itertools.product(ENTRIES, ENTRIES)), ids=str)
-def test_the_part_of_each_device(entries: tuple) -> None:
+def test_the_part_of_each_device(entries: tuple[Any, ...]) -> None:
     names = [n for e in entries for n in ((e,) if isinstance(e, str) else e or ())]
     if len(set(names)) < len(names):
         with pytest.raises(DuplicateSpecError, match="has duplicate entries for"):
