@@ -109,7 +109,13 @@ def program_of(
     key = ("spmd", id(traced), mesh, shardings, tuple(given_out), parts.donated)
     found = function._cache.programs.get(key)
     if found is None:
-        _check_sizes(shardings, closed.in_avals, name, "argument", lambda: info.arg_names)
+        _check_sizes(
+            shardings,
+            closed.in_avals,
+            name,
+            "argument",
+            lambda: debug_info(function._fun, parts.tree, parts.static_args, "jit").arg_names,
+        )
         _check_sizes(given_out, closed.out_avals, name, "result", lambda: _names(traced.out_tree))
         from xpr.dispatch.spmd import SpmdProgram  # noqa: PLC0415  the partitioner is lazy
 
