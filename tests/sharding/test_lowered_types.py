@@ -29,6 +29,7 @@ def test_types_are_lowered_as_arrays_there_would_be() -> None:
     compiled = found.compile()
     assert compiled.input_shardings == ((X.sharding, W.sharding), {})
     assert compiled.output_shardings == NamedSharding(MESH, P("x"))
+    assert compiled.out_info.sharding == NamedSharding(MESH, P("x"))
     out = compiled(*arrays)
     np.testing.assert_allclose(np.asarray(out), np.tanh(np.full((16, 4), 8.0)), rtol=1e-6)
 
@@ -45,6 +46,7 @@ def test_explicit_axes_of_types_are_in_the_types_of_the_program() -> None:
     w = ShapeDtypeStruct((8, 4), "float32", sharding=NamedSharding(mesh, P(None, "y")))
     traced = xpr.jit(layer).trace(x, w)
     assert str(traced.jaxpr.out_avals[0]) == "float32[16@x,4@y]"
+    assert traced.out_info.sharding == NamedSharding(mesh.abstract_mesh, P("x", "y"))
     assert traced.lower().compile().output_shardings.spec == P("x", "y")
 
 

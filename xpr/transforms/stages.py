@@ -69,7 +69,10 @@ class _Stage:
 
 
 def _structs(avals: Any) -> list[ShapeDtypeStruct]:
-    return [ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in avals]
+    return [
+        ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
+        for a in avals
+    ]
 
 
 class Traced(_Stage):
@@ -256,6 +259,17 @@ class Compiled(_Stage):
                     f"with type {found.str_short()}"
                 )
         return tree_util.tree_unflatten(self._traced.out_tree, program(parts.leaves))
+
+    @property
+    def out_info(self) -> Any:
+        """ShapeDtypeStructs of the result, with their shardings."""
+        if isinstance(self._program, bytes):
+            return super().out_info
+        return tree_util.tree_map(
+            lambda struct, sharding: struct.update(sharding=sharding),
+            super().out_info,
+            self.output_shardings,
+        )
 
     @property
     def input_shardings(self) -> Any:
