@@ -11,8 +11,8 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import NamedSharding, P, ShapeDtypeStruct, lax
-from xpr.export import deserialize, export
-from xpr.sharding import AxisType, Mesh
+from xpr.export import deserialize, export, symbolic_shape
+from xpr.sharding import AxisType, IndivisibleError, Mesh
 
 CPUS = np.array(xpr.devices("cpu"))
 MESH = Mesh(CPUS.reshape(4, 2), ("x", "y"))
@@ -152,6 +152,21 @@ def test_explicit_axes_are_exported() -> None:
         out = f.call(x)
         assert str(xpr.typeof(out)) == "float32[16,8@x]"
         np.testing.assert_array_equal(np.asarray(out), X * 2)
+
+
+def test_sizes_may_be_open_along_a_sharded_axis() -> None:
+    (rows,) = symbolic_shape("b")
+    open_x = ShapeDtypeStruct((rows, 8), "float32", sharding=NamedSharding(MESH, P("x")))
+    exported = export(xpr.jit(layer))(open_x, TYPES[1])
+    read = deserialize(exported.serialize())
+    for f in (exported, read):
+        assert f.nr_devices == 8
+        for n in (4, 16):
+            out = f.call(put(X[:n], "x"), W)
+            assert out.sharding == NamedSharding(MESH, P("x"))
+            np.testing.assert_allclose(np.asarray(out), np.tanh(X[:n] @ W), rtol=1e-5, atol=1e-6)
+        with pytest.raises(IndivisibleError, match=r"axis 0 is partitioned 4 times.* size is 6"):
+            f.call(put(X[:6]), W)
 
 
 def test_bundles_are_of_one_device(tmp_path: Path) -> None:

@@ -325,7 +325,8 @@ def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:
     if not any(isinstance(d, SymbolicDim) for d in shape):
         return leaf
     known = tuple(d.value(sizes) if isinstance(d, SymbolicDim) else d for d in shape)
-    return ShapeDtypeStruct(known, leaf.dtype, weak_type=getattr(leaf, "weak_type", False))
+    weak, sharding = getattr(leaf, "weak_type", False), getattr(leaf, "sharding", None)
+    return ShapeDtypeStruct(known, leaf.dtype, sharding=sharding, weak_type=weak)
 
 
 def _dynamic(
