@@ -13,6 +13,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.conftest import skip_unless_usable
 from xpr import lax
+from xpr.dispatch import spmd_eager
 from xpr.sharding import Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
@@ -53,6 +54,15 @@ def test_devices_of_two_runtimes() -> None:
 def test_devices_of_the_cpu_and_of_a_gpu() -> None:
     skip_unless_usable("vulkan")
     check_step(mesh_of(CPUS[0], xpr.devices("vulkan")[0]))
+
+
+def test_caches_are_cleared() -> None:
+    x = xpr.device_put(np.arange(8.0, dtype="f"), NamedSharding(mesh_of(*CPUS[:4]), P("x")))
+    np.testing.assert_array_equal(x * 3, np.arange(8) * 3)
+    assert spmd_eager._kept
+    xpr.clear_caches()
+    assert not spmd_eager._kept
+    np.testing.assert_array_equal(x * 3, np.arange(8) * 3)
 
 
 # ---- donation

@@ -617,10 +617,11 @@ def jit(
 
 def clear_caches() -> None:
     """Forgets every traced and compiled program of this process; the disk cache stays."""
-    import sys  # noqa: PLC0415  only to see whether the compile path was loaded
+    import sys  # noqa: PLC0415  only to see what was loaded
 
     for cache in list(_all_caches):
         cache.clear()
-    compiled = sys.modules.get("xpr.dispatch.compiled")
-    if compiled is not None:
-        compiled.clear()
+    for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.clear()
