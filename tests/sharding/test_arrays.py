@@ -17,7 +17,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.memory_profile import memory_profile
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes.base import Device
-from xpr.sharding import Mesh, SingleDeviceSharding
+from xpr.sharding import AxisType, Mesh, SingleDeviceSharding
 
 CPUS = xpr.devices("cpu")
 MESH = Mesh(np.array(CPUS).reshape(4, 2), ("x", "y"))
@@ -235,3 +235,13 @@ def test_arrays_like_another_are_spread_like_it() -> None:
     assert jnp.zeros_like(x, device=CPUS[1]).devices() == {CPUS[1]}
     spread = NamedSharding(MESH, P("x"))
     assert jnp.arange(8, device=spread).sharding == spread
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+def test_iteration_gives_rows(kind: AxisType) -> None:
+    mesh = Mesh(np.array(xpr.devices("cpu")[:4]), ("x",), axis_types=(kind,))
+    whole = np.arange(24.0, dtype="f").reshape(8, 3)
+    for spec in (P("x"), P()):
+        rows = list(xpr.device_put(whole, NamedSharding(mesh, spec)))
+        assert [r.shape for r in rows] == [(3,)] * 8
+        np.testing.assert_array_equal(np.stack([np.asarray(r) for r in rows]), whole)

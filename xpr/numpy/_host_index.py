@@ -18,6 +18,7 @@ from xpr.core.trace import context
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace, wrap
 from xpr.dispatch.placement import default_device
+from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.slicing import detached
 from xpr.runtimes.base import Device
 
@@ -122,8 +123,11 @@ def host_read(x: Any, index: Any) -> ArrayImpl | None:
 def host_rows(x: Any) -> Iterator[ArrayImpl] | None:
     """`x[0]`, `x[1]`, ..., each made when it is asked for; None where the general rules are needed.
 
-    `x` has an axis.
+    `x` has an axis. Rows of an array that is cut over several devices belong to none of them.
     """
+    if type(x) is ShardedArrayImpl and context.trace is eager_trace and not x.is_fully_replicated:
+        device = default_device()
+        return _rows_of(x._value, x.aval, device, False) if device.runtime.is_host else None
     if type(x) is not ArrayImpl or context.trace is not eager_trace:
         return None
     buffers = x._buffers
@@ -132,13 +136,13 @@ def host_rows(x: Any) -> Iterator[ArrayImpl] | None:
         return None
     if not x._committed and device is not default_device():
         return None
-    return _rows(x, device)
+    return _rows_of(buffers[0].host_view(), x.aval, device, x._committed)
 
 
-def _rows(x: ArrayImpl, device: Device) -> Iterator[ArrayImpl]:
-    host = x._buffers[0].host_view()
-    aval = ShapedArray(host.shape[1:], x.aval.dtype, x.aval.weak_type)
-    committed = x._committed
+def _rows_of(
+    host: np.ndarray[Any, Any], whole: ShapedArray, device: Device, committed: bool
+) -> Iterator[ArrayImpl]:
+    aval = ShapedArray(host.shape[1:], whole.dtype, whole.weak_type)
     for row in host:
         part = detached(row, host) if aval.shape else np.asarray(row)
         yield wrap(part, aval, device, committed)

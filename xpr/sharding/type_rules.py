@@ -53,7 +53,8 @@ def _divided(name: str, operands: Avals, result: ShapedArray, spec: Spec) -> Spe
             raise ShardingTypeError(
                 f"{name} on sharded dims where out dim ({n}) is not divisible by mesh axes "
                 f"({parts}) with spec ({', '.join(axes)}) is not implemented. Got input "
-                f"type={operands[0].str_short()} and output shape={result.shape}. {_RESHARD}"
+                f"type={operands[0].str_short()} and output shape={result.shape}. {_RESHARD} "
+                "For indexing, x.at[...].get(out_sharding=...) says how the result is sharded."
             )
     return spec
 
