@@ -24,6 +24,14 @@ def count(axes: Axes, sizes: Sizes) -> int:
     return total
 
 
+def common_start(a: Axes, b: Axes) -> Axes:
+    """The mesh axes with which both begin."""
+    length = 0
+    while length < min(len(a), len(b)) and a[length] == b[length]:
+        length += 1
+    return a[:length]
+
+
 def used_axes(spec: Spec) -> set[str]:
     """The mesh axes that `spec` shards over."""
     return {a for axes in spec for a in axes}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.core.aval import Shape
-from xpr.sharding.layout import Sizes, count, is_even
+from xpr.sharding.layout import Sizes, common_start, count, is_even
 from xpr.sharding.place import MeshPlace, first_elements
 from xpr.sharding.rule import Axes, Spec
 
@@ -27,19 +27,12 @@ def steps(old: Spec, new: Spec) -> list[Step]:
         _exchange(current, new, dim, found)
     _cuts(current, new, found)
     for dim, axes in enumerate(current):
-        kept = _common(axes, new[dim])
+        kept = common_start(axes, new[dim])
         if len(kept) < len(axes):
             found.append(("gather", axes[len(kept) :], dim, dim))
             current[dim] = kept
     _cuts(current, new, found)
     return found
-
-
-def _common(a: Axes, b: Axes) -> Axes:
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
 
 
 def _cuts(current: list[Axes], new: Spec, found: list[Step]) -> None:
@@ -59,7 +52,7 @@ def _cuts(current: list[Axes], new: Spec, found: list[Step]) -> None:
 
 def _exchange(current: list[Axes], new: Spec, dim: int, found: list[Step]) -> None:
     axes = current[dim]
-    kept = _common(axes, new[dim])
+    kept = common_start(axes, new[dim])
     moving = axes[len(kept) :]
     if not moving:
         return

@@ -14,7 +14,7 @@ from typing import Any
 
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from xpr.sharding.choose import Choices
-from xpr.sharding.layout import Sizes, factor_axes, fitting_roughly, replicated
+from xpr.sharding.layout import Sizes, common_start, count, factor_axes, fitting_roughly, replicated
 from xpr.sharding.rotations import Rotations
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
@@ -124,7 +124,7 @@ class _FactorNode:
                 length = min(len(axes), len(old))
                 if axes[:length] != old[:length]:
                     # Two ways to shard one factor: what they have in common goes on.
-                    best[f] = _common(axes, old)
+                    best[f] = common_start(axes, old)
                     torn.add(f)
                 elif len(axes) > len(old):
                     best[f] = axes
@@ -135,26 +135,11 @@ class _FactorNode:
             axes: Axes = ()
             for f in factors:
                 axes += best.get(f, ())
-                if specs_count(best.get(f, ()), specs.sizes) != rule.sizes[f]:
+                if count(best.get(f, ()), specs.sizes) != rule.sizes[f]:
                     break
             if axes:
                 changed = specs.extend(v, dim, axes) or changed
         return changed
-
-
-def _common(a: Axes, b: Axes) -> Axes:
-    length = 0
-    while length < min(len(a), len(b)) and a[length] == b[length]:
-        length += 1
-    return a[:length]
-
-
-def specs_count(axes: Axes, sizes: Sizes) -> int:
-    """The number of parts that `axes` make."""
-    total = 1
-    for a in axes:
-        total *= sizes[a]
-    return total
 
 
 _SAME_AXES = frozenset(
@@ -181,7 +166,7 @@ class _Follower:
         found = [known[v][self.dim] if v in known else () for v in self.sources]
         axes = found[0]
         for other in found[1:]:
-            axes = _common(axes, other)
+            axes = common_start(axes, other)
         changed = False
         for v in self.results:
             changed = self.specs.extend(v, self.dim, axes) or changed
