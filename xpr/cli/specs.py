@@ -113,8 +113,8 @@ def parse_mesh(text: str, explicit: bool = False) -> Mesh:
 
     Call it before anything uses a device. Raises UsageError.
 
-    >>> parse_mesh("x=1").shape
-    OrderedDict({'x': 1})
+    >>> parse_mesh("x=1").axis_names
+    ('x',)
     """
     sizes: dict[str, int] = {}
     for entry in text.replace(" ", "").split(","):
