@@ -83,6 +83,7 @@ class Device:
     def __init__(self, runtime: Runtime, id: int, device_kind: str, process_index: int = 0) -> None:
         self.runtime = runtime
         self.id = id
+        self._number = id
         self.platform = runtime.platform
         self.device_kind = device_kind
         self.process_index = process_index
@@ -95,7 +96,7 @@ class Device:
     @property
     def local_hardware_id(self) -> int:
         """The number of the device within its process."""
-        return self.id
+        return self._number
 
     @property
     def host_id(self) -> int:

@@ -14,8 +14,9 @@ import importlib
 import operator
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from xpr.runtimes import processes
 from xpr.runtimes.base import Device, Runtime
 from xpr.runtimes.cpu import CpuRuntime
 from xpr.runtimes.reference import ReferenceRuntime
@@ -35,6 +36,7 @@ _started: dict[str, Runtime] = {}
 _failed: dict[str, BaseException] = {}
 _factories: dict[str, Callable[[], Runtime]] | None = None
 _num_cpu_devices: int | None = None
+_all_devices: dict[str, list[Device]] = {}  # those of all processes, by the runtime's name
 
 
 def num_cpu_devices() -> int:
@@ -62,6 +64,11 @@ def set_num_cpu_devices(n: int) -> None:
             raise RuntimeError(
                 "num_cpu_devices must be set before the first use of a CPU device: the cpu "
                 f"runtime has started with {len(cpu.devices())}, got {n}"
+            )
+        if "cpu" in _all_devices and n != num_cpu_devices():
+            raise RuntimeError(
+                "num_cpu_devices must be set before xpr.distributed.initialize(), which tells the "
+                f"other processes that there are {num_cpu_devices()}, got {n}"
             )
         _num_cpu_devices = n
 
@@ -127,6 +134,8 @@ def _start(name: str) -> Runtime | None:
                 # Whatever a driver raises must not stop the others; the reason is kept.
                 _failed[name] = error
                 return None
+            if processes.current is not None:
+                _belong(runtime, processes.current.index)
             _started[name] = runtime
         return runtime
 
@@ -194,15 +203,30 @@ def default_backend() -> str:
 
 
 def devices(backend: str | Runtime | None = None) -> list[Device]:
-    """The devices of the backend of that name, or of the default one."""
-    if isinstance(backend, Runtime):
-        return list(backend.devices())
-    return list(get_runtime(default_backend() if backend is None else backend).devices())
+    """The devices of the backend of that name, or of the default one, in all processes."""
+    if not isinstance(backend, Runtime):
+        backend = get_runtime(default_backend() if backend is None else backend)
+    found = _all_devices.get(backend.name)
+    return list(backend.devices() if found is None else found)
+
+
+def first_device(backend: str | Runtime | None = None) -> Device:
+    """The first device that belongs to this process."""
+    if not _all_devices:
+        return devices(backend)[0]
+    return local_devices(backend=backend)[0]
 
 
 def this_process() -> int:
     """The number of this process among those that compute together."""
-    return 0
+    joined = processes.current
+    return 0 if joined is None else joined.index
+
+
+def process_count() -> int:
+    """The number of processes that compute together."""
+    joined = processes.current
+    return 1 if joined is None else joined.count
 
 
 def local_devices(
@@ -227,3 +251,38 @@ def device_count(backend: str | None = None) -> int:
 def local_device_count(backend: str | None = None) -> int:
     """The number of devices that belong to this process."""
     return len(local_devices(backend=backend))
+
+
+def join(
+    kinds: dict[str, list[list[str]]], own: dict[str, Sequence[Device]], with_: processes.Processes
+) -> None:
+    """Makes this process one of several.
+
+    `kinds[name][p]` are the kinds of the devices that process `p` has of runtime `name`, `own` are
+    this process's. Ids are counted on from process to process. Runtimes that are not named keep
+    devices of this process alone.
+    """
+    with _lock:
+        for name, of_each in kinds.items():
+            runtime = get_runtime(name)
+            first = [sum(map(len, of_each[:p])) for p in range(len(of_each))]
+            # Its devices are for programs that were joined, which few are.
+            from xpr.runtimes.remote import RemoteRuntime  # noqa: PLC0415
+
+            elsewhere = RemoteRuntime(
+                runtime,
+                {p: (first[p], of_each[p]) for p in range(len(of_each)) if p != with_.index},
+            )
+            for i, device in enumerate(own[name]):
+                device.id = first[with_.index] + i
+                device.process_index = with_.index
+            _all_devices[name] = sorted((*own[name], *elsewhere.devices()), key=lambda d: d.id)
+        for name, runtime in _started.items():
+            if name not in kinds:
+                _belong(runtime, with_.index)
+        processes.current = with_
+
+
+def _belong(runtime: Runtime, process: int) -> None:
+    for device in runtime.devices():
+        device.process_index = process

@@ -37,7 +37,7 @@ def print_devices(return_string: bool = False) -> str | None:
 
 def rows() -> list[tuple[str, str, str, str]]:
     """The lines of the table: device, kind, memory in use, and features or the reason."""
-    default = registry.devices()[0]
+    default = registry.first_device()
     working = registry.backends()
     reasons = registry.failures()
     found = []

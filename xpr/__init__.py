@@ -110,6 +110,7 @@ from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from xpr import debug as debug
+    from xpr import distributed as distributed
     from xpr import dlpack as dlpack
     from xpr import experimental as experimental
     from xpr import export as export
@@ -127,6 +128,7 @@ remat = checkpoint
 # Packages that are loaded when they are first used, since not every program needs them.
 _LAZY = (
     "debug",
+    "distributed",
     "dlpack",
     "experimental",
     "export",

@@ -32,7 +32,7 @@ def local_arrays(operands: Sequence[Any]) -> list[Any]:
     """
     device = default_device()
     if not device.runtime.is_host:
-        device = registry.devices("cpu")[0]
+        device = registry.first_device("cpu")
     out: list[Any] = []
     for x in operands:
         if isinstance(x, ArrayImpl):

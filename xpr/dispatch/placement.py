@@ -20,9 +20,9 @@ def default_device() -> Device:
     chosen = state.default_device
     if chosen is None:
         if _default is None:
-            _default = registry.devices()[0]
+            _default = registry.first_device()
         return _default
-    return registry.devices(chosen)[0] if isinstance(chosen, str) else chosen
+    return registry.first_device(chosen) if isinstance(chosen, str) else chosen
 
 
 def forget_default_device() -> None:

@@ -36,7 +36,7 @@ def _resolved(place: Any) -> Device | Sharding:
     if isinstance(place, Sharding):
         return place
     if isinstance(place, str):
-        return registry.devices(place)[0]
+        return registry.first_device(place)
     if isinstance(place, PartitionSpec):
         found = over_mesh_in_use(place)
         if found is None:

@@ -200,7 +200,7 @@ def _weaker(found: np.dtype[Any], want: np.dtype[Any]) -> bool:
 
 def _told(device: Device | None, runtime: str) -> str:
     """What the driver tells about a device, by default a runtime's first one."""
-    asked = registry.devices(runtime)[0] if device is None else device
+    asked = registry.first_device(runtime) if device is None else device
     return asked.told() if isinstance(asked, HalDevice) else ""
 
 
@@ -232,7 +232,7 @@ def load(
         members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
         program = Program(members, order, platform, check_machine, functools.partial(_told, device))
     if device is None:
-        device = registry.devices(program.runtime)[0]
+        device = registry.first_device(program.runtime)
     if device.runtime.name != program.runtime:
         raise ValueError(f"the module {program.platform!r} cannot run on {device!r}")
     return LoadedBundle(program, members.manifest, device)

@@ -609,7 +609,7 @@ def jit(
     if backend is not None:
         from xpr.runtimes import registry  # noqa: PLC0415  only when a backend is named
 
-        device = registry.devices(backend)[0]
+        device = registry.first_device(backend)
     roles = argument_roles(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     shardings = requested(in_shardings, out_shardings, device)
     return JittedFunction(fun, JitOptions(roles, keep_unused, inline, device, shardings))

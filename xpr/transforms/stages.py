@@ -188,7 +188,7 @@ class Lowered(_Stage):
             return Compiled(self, program)
         if self._elsewhere is not None:
             try:
-                device = registry.devices(self._elsewhere)[0]
+                device = registry.first_device(self._elsewhere)
             except RuntimeError as error:
                 return Compiled(self, compiled.compile_module(self._module, self._target), error)
         return Compiled(self, self._function.program_for(self._traced, device, self._parts.donated))

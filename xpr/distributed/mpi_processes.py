@@ -1,0 +1,210 @@
+"""The processes of an MPI job."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import socket
+import threading
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from xpr.distributed.mailbox import Mailbox
+from xpr.runtimes.collectives.base import Array, Collective, CollectiveError, PeerError
+from xpr.runtimes.processes import DEFAULT, Processes, Timeout
+
+
+@dataclass(frozen=True)
+class Peer:
+    """What is known of a process from the beginning."""
+
+    host: str
+    machine: str
+    """What tells machines apart: hosts of the same name may be two."""
+    pid: int
+    started: str
+    """When the process began, as its machine counts, so that its number is not taken for that of
+    another; "" where that cannot be known."""
+
+
+class MpiProcesses(Processes):
+    """The processes of an MPI communicator, `MPI` being the module `mpi4py.MPI`."""
+
+    engine = "MPI"
+
+    def __init__(self, MPI: Any, world: Any, timeout: float) -> None:
+        self.MPI = MPI
+        self.world = world
+        """A communicator of all processes for whoever performs collectives."""
+        self.index = world.Get_rank()
+        self.count = world.Get_size()
+        self.hosts = (0,) * self.count
+        multiple = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
+        self.mpi_lock: Any = nullcontext() if multiple else threading.RLock()
+        """Held during every call of MPI, where MPI does not take calls of several threads."""
+        self.mailbox = Mailbox(MPI, world.Dup(), self.mpi_lock)
+        self._lock = threading.Lock()
+        self._numbers: defaultdict[str, int] = defaultdict(int)
+        self._last: dict[int, tuple[str, float]] = {}
+        self.has_failed = False
+        self.peers: list[Peer] = []
+        me = Peer(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()))
+        found = self.gather(
+            json.dumps(asdict(me)).encode(), what="xpr.distributed.initialize()", timeout=timeout
+        )
+        self.peers = [Peer(**json.loads(text)) for text in found]
+        machines = [p.machine for p in self.peers]
+        order = list(dict.fromkeys(machines))
+        self.hosts = tuple(order.index(m) for m in machines)
+        self._visible = [
+            p.machine == me.machine and bool(p.started) and _started(p.pid) == p.started
+            for p in self.peers
+        ]
+
+    # ---- meeting
+
+    def gather(
+        self,
+        payload: bytes,
+        *,
+        what: str,
+        members: Sequence[int] | None = None,
+        timeout: Timeout = DEFAULT,
+    ) -> list[bytes]:
+        if self.has_failed:
+            raise CollectiveError(f"{what}: this process has told the others that it failed")
+        everybody = tuple(range(self.count)) if members is None else tuple(members)
+        if self.index not in everybody or len(set(everybody)) < len(everybody):
+            raise ValueError(
+                f"{what} needs different processes, {self.index} among them, got {everybody}"
+            )
+        name = "all" if len(everybody) == self.count else _digest(everybody)
+        with self._lock:
+            number = self._numbers[name]
+            self._numbers[name] += 1
+        key = ["gather", name, number]
+        for process in everybody:
+            if process != self.index:
+                self.mailbox.send(process, key, what, payload)
+        here = self.mailbox.found[tuple(key)]
+        here[self.index] = (what, payload)
+
+        def done() -> bool:
+            self.mailbox.poll()
+            return len(here) == len(everybody) or any(t != what for t, _ in list(here.values()))
+
+        self.wait_until(
+            done,
+            missing=lambda: [p for p in everybody if p not in here],
+            what=what,
+            timeout=timeout,
+        )
+        for process, (text, _) in sorted(here.items()):
+            if text != what:
+                raise CollectiveError(
+                    f"{self.describe(self.index)} is at {what}, {self.describe(process)} at "
+                    f"{text}: processes must do the same, in the same order"
+                )
+        del self.mailbox.found[tuple(key)]
+        now = time.monotonic()
+        for process in everybody:
+            self._last[process] = (what, now)
+        return [here[process][1] for process in everybody]
+
+    def perform(
+        self,
+        collective: Collective,
+        operands: Sequence[Sequence[Array]],
+        ranks: Sequence[int],
+        owners: Sequence[int],
+    ) -> list[list[Array]]:
+        engine = importlib.import_module("xpr.runtimes.collectives.mpi")
+        return engine.perform(self, collective, operands, ranks, owners)
+
+    # ---- failures
+
+    def fail(self, error: BaseException) -> None:
+        with self._lock:
+            if self.has_failed:
+                return
+            self.has_failed = True
+        text = "".join(traceback.format_exception_only(error)).strip()
+        trace = "".join(traceback.format_exception(error))
+        for process in range(self.count):
+            if process != self.index:
+                self.mailbox.send(process, ["failed"], text, trace.encode())
+
+    def poll(self) -> None:
+        self.mailbox.poll()
+
+    def failure_of(self, process: int) -> Exception | None:
+        failed = self.mailbox.found[("failed",)].get(process)
+        if failed is not None:
+            text, trace = failed
+            error = PeerError(f"{self.describe(process)} failed: {text}")
+            error.add_note(f"What {self.describe(process)} raised:\n{trace.decode()}")
+            return error
+        if process in self.mailbox.found[("ended",)]:
+            return PeerError(f"{self.describe(process)} has ended")
+        if self.peers and self._visible[process]:
+            peer = self.peers[process]
+            if _started(peer.pid) != peer.started:
+                return PeerError(f"{self.describe(process)} is gone: it was killed or has crashed")
+        return None
+
+    # ---- messages
+
+    def describe(self, process: int) -> str:
+        if not self.peers:
+            return f"process {process}"
+        peer = self.peers[process]
+        return f"process {process} (host {peer.host}, pid {peer.pid})"
+
+    def whereabouts(self, process: int) -> str:
+        found = []
+        if self.peers and self._visible[process] and _state(self.peers[process].pid) == "T":
+            found.append("which is stopped")
+        last = self._last.get(process)
+        if last is not None:
+            found.append(f"last met {time.monotonic() - last[1]:.0f} s ago at {last[0]}")
+        return ", ".join(found)
+
+
+def _digest(members: tuple[int, ...]) -> str:
+    return hashlib.sha256(repr(members).encode()).hexdigest()[:16]
+
+
+def _machine() -> str:
+    """A text that is the same for processes of one machine only."""
+    name = socket.gethostname()
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return f"{name} {file.read().strip()}"
+    except OSError:
+        return name
+
+
+def _stat(pid: int) -> list[str]:
+    """What Linux tells of a process, from its state on; nothing elsewhere, or of one that ended."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _started(pid: int) -> str:
+    fields = _stat(pid)
+    return "" if not fields or fields[0] in "ZX" else fields[19]
+
+
+def _state(pid: int) -> str:
+    fields = _stat(pid)
+    return fields[0] if fields else ""
