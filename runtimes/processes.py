@@ -60,12 +60,14 @@ class Processes(ABC):
         what: str,
         members: Sequence[int] | None = None,
         timeout: Timeout = DEFAULT,
+        channel: str = "",
     ) -> list[bytes]:
         """Everybody's bytes, in the order of `members`, of which there are all by default.
 
         Each of them must call it, with the same `members` and the same `what`, which messages
-        name. Raises TimeoutError for a process that does not come, PeerError for one that failed or
-        ended, CollectiveError for one that is elsewhere in its program.
+        name, and in the same order; what meets in the background has a `channel` of its own, with
+        an order of its own. Raises TimeoutError for a process that does not come, PeerError for one
+        that failed or ended, CollectiveError for one that is elsewhere in its program.
         """
 
     def barrier(
@@ -74,9 +76,10 @@ class Processes(ABC):
         what: str,
         members: Sequence[int] | None = None,
         timeout: Timeout = DEFAULT,
+        channel: str = "",
     ) -> None:
         """Waits until all `members` have come. Raises as `gather` does."""
-        self.gather(b"", what=what, members=members, timeout=timeout)
+        self.gather(b"", what=what, members=members, timeout=timeout, channel=channel)
 
     @abstractmethod
     def perform(

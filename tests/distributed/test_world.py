@@ -61,3 +61,31 @@ def test_gather(run_processes):
     found = run_processes(3, program).out
     sizes = str([(p, 10**6) for p in range(3)])
     assert found == [f"{sizes}\n[b'2', b'0']\n", f"{sizes}\n", f"{sizes}\n[b'2', b'0']\n"]
+
+
+def test_what_meets_in_the_background_has_an_order_of_its_own(run_processes):
+    def program():
+        import threading
+
+        from xpr.runtimes import processes
+
+        here = processes.current
+        found = []
+        start = threading.Event()
+
+        def behind():
+            start.wait()
+            found.append(here.gather(b"%d" % here.index, what="saving", channel="behind"))
+
+        thread = threading.Thread(target=behind)
+        thread.start()
+        if here.index == 0:  # the background comes first here, last there
+            start.set()
+        print(here.gather(b"%d" % here.index, what="first"))
+        print(here.gather(b"%d" % (here.index + 2), what="second"))
+        start.set()
+        thread.join()
+        print(found)
+
+    expected = "[b'0', b'1']\n[b'2', b'3']\n[[b'0', b'1']]\n"
+    assert run_processes(2, program).out == [expected] * 2

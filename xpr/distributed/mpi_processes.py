@@ -77,6 +77,7 @@ class MpiProcesses(Processes):
         what: str,
         members: Sequence[int] | None = None,
         timeout: Timeout = DEFAULT,
+        channel: str = "",
     ) -> list[bytes]:
         if self.has_failed:
             raise CollectiveError(f"{what}: this process has told the others that it failed")
@@ -86,6 +87,8 @@ class MpiProcesses(Processes):
                 f"{what} needs different processes, {self.index} among them, got {everybody}"
             )
         name = "all" if len(everybody) == self.count else _digest(everybody)
+        if channel:
+            name = f"{channel} {name}"
         with self._lock:
             number = self._numbers[name]
             self._numbers[name] += 1
