@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
-from xpr.lowering import iree_api
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
-from xpr.lowering.iree_api import Diagnostic
-from xpr.lowering.shader_barriers import UnorderedShaderError, with_barriers
+from xpr.lowering.iree import c_api
+from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.patch_vm_bytecode import with_copies
+from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.targets.base import Target
-from xpr.lowering.vm_code import with_copies
 from xpr.runtimes import ending
 
 # The compiler recurses over nested and chained operations; other threads than the main one have
@@ -33,11 +33,12 @@ _TEXT_NAME = "stablehlo"
 # IREE ends the process when it cannot write its intermediate files, so we look first.
 _TEMPORARY_BYTES = 4 << 20
 
-# Operations that become branches in the code of a module, which is changed then (`vm_code.py`).
+# Operations that become branches in the code of a module, which is changed then
+# (`iree/patch_vm_bytecode.py`).
 # The number is the revision of that change: it tells the modules in the cache apart.
 _WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
 _BRANCHES_REVISION = "branches copy 3"
-# The same for the barriers in shaders (`shader_barriers.py`).
+# The same for the barriers in shaders (`iree/shader_barriers.py`).
 _BARRIERS_REVISION = "barriers 1"
 _FREES_REVISION = "frees nothing 1"
 
@@ -123,7 +124,7 @@ def compile_stablehlo(
 def _cache_key(job: _Job) -> bytes:
     digest = hashlib.sha256()
     target = job.target
-    parts = [iree_api.version(), target.name, target.machine_key(), str(job.verify)]
+    parts = [c_api.version(), target.name, target.machine_key(), str(job.verify)]
     parts += ["\n".join(flags) for flags in job.flag_sets]
     if _has_branches(job.text):
         parts.append(_BRANCHES_REVISION)
@@ -218,7 +219,7 @@ def _compile(job: _Job) -> _Outcome:
 def _attempt(
     job: _Job, text: str, flags: FlagSet, verify: bool
 ) -> tuple[bytes | None, list[Diagnostic]]:
-    return iree_api.compile_module(
+    return c_api.compile_module(
         text, flags, name=_TEXT_NAME, verify=verify, parallel=job.parallel, frees=_frees(job)
     )
 

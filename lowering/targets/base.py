@@ -68,7 +68,8 @@ class Target:
     choices between padded ones."""
 
     shaders: bool = False
-    """Whether modules hold SPIR-V, which is given the barriers it lacks (`shader_barriers.py`)."""
+    """Whether modules hold SPIR-V, which is given the barriers it lacks
+    (`iree/shader_barriers.py`)."""
 
     repeats_conversions: bool = False
     """Whether each dispatch that reads a conversion to a wider type computes it again, and leaves

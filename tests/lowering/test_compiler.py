@@ -22,11 +22,12 @@ from tests.lowering.iree_util import Call, run
 from tests.lowering.test_iree_hazards import BATCHED, DATA_TILING, FAST
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
-from xpr.lowering import compiler, iree_api
+from xpr.lowering import compiler
 from xpr.lowering.cache import CompileCache, default_cache
 from xpr.lowering.compiler import compile_stablehlo
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
-from xpr.lowering.iree_api import Diagnostic
+from xpr.lowering.iree import c_api
+from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.targets import get_target, register_target
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.cpu import cpu_target
@@ -81,7 +82,7 @@ class Compiles(list[tuple[str, tuple[str, ...], bool]]):
 @pytest.fixture
 def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
     made = Compiles()
-    original = iree_api.compile_module
+    original = c_api.compile_module
 
     def counted(
         text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool, frees: bool
@@ -90,7 +91,7 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
         options = {"verify": verify, "parallel": parallel, "frees": frees}
         return original(text, flags, name=name, **options)
 
-    monkeypatch.setattr(iree_api, "compile_module", counted)
+    monkeypatch.setattr(c_api, "compile_module", counted)
     return made
 
 
@@ -113,7 +114,7 @@ def entries(cache: CompileCache) -> list[Path]:
 def child(script: str, **environment: str) -> subprocess.Popen[str]:
     """A Python process in which ``compile_cpu`` and ``add_text`` are to hand."""
     prelude = (
-        "from tests.lowering.test_compiler import add_text, compile_cpu, compiler, iree_api\n"
+        "from tests.lowering.test_compiler import add_text, compile_cpu, compiler, c_api\n"
         "import os, sys, time\n"
     )
     return subprocess.Popen(
@@ -147,13 +148,13 @@ def test_a_compile_on_one_core_gives_the_same_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     used: list[bool] = []
-    original = iree_api.compile_module
+    original = c_api.compile_module
 
     def noted(*args: Any, parallel: bool, **kwargs: Any) -> Any:
         used.append(parallel)
         return original(*args, parallel=parallel, **kwargs)
 
-    monkeypatch.setattr(iree_api, "compile_module", noted)
+    monkeypatch.setattr(c_api, "compile_module", noted)
     monkeypatch.setenv("XPR_CACHE", "0")
     modules = []
     for parallel in (True, False):
@@ -166,7 +167,7 @@ def test_a_compile_on_one_core_gives_the_same_module(
 
 def test_the_first_compile_for_a_target_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at a time may end the process, where LLVM's code generators are not yet registered."""
-    monkeypatch.setattr(iree_api, "_prepared", set())
+    monkeypatch.setattr(c_api, "_prepared", set())
     started, first_may_end = threading.Semaphore(0), threading.Event()
     running: list[int] = []
     together: list[int] = []
@@ -180,11 +181,11 @@ def test_the_first_compile_for_a_target_runs_alone(monkeypatch: pytest.MonkeyPat
             together.append(len(running))
         return b"", []
 
-    monkeypatch.setattr(iree_api, "_compile", compile_)
+    monkeypatch.setattr(c_api, "_compile", compile_)
     flags = ["--iree-hal-target-device=local"]
 
     def work() -> None:
-        iree_api.compile_module("", flags, name="x", verify=False)
+        c_api.compile_module("", flags, name="x", verify=False)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -406,9 +407,9 @@ def test_nothing_is_loaded_until_a_compile_is_needed(cache: CompileCache) -> Non
     def loaded():
         return sorted(m for m in sys.modules if m == "iree" or m.startswith(("iree.", "jaxlib")))
     compile_cpu(add_text())
-    print(iree_api.is_loaded(), [m for m in loaded() if m != "iree"])
+    print(c_api.is_loaded(), [m for m in loaded() if m != "iree"])
     compile_cpu(add_text("another"))
-    print(iree_api.is_loaded(), "iree.compiler" in sys.modules)
+    print(c_api.is_loaded(), "iree.compiler" in sys.modules)
     """
     assert output(child(script)).splitlines() == ["False []", "True False"]
 
@@ -457,7 +458,7 @@ def test_a_failure_with_an_outside_cause_is_got_over(
     cache: CompileCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every compile fails until the places are asked for, as if the linker had been killed."""
-    original = iree_api.compile_module
+    original = c_api.compile_module
     failures = len(CPU.flag_sets(HINTS))
 
     def unlucky(text: str, *arguments: Any, **options: Any) -> Any:
@@ -467,7 +468,7 @@ def test_a_failure_with_an_outside_cause_is_got_over(
             return None, [Diagnostic("error", "the linker was killed")]
         return original(text, *arguments, **options)
 
-    monkeypatch.setattr(iree_api, "compile_module", unlucky)
+    monkeypatch.setattr(c_api, "compile_module", unlucky)
     doubles(compile_stablehlo(add_text(), CPU, hints=HINTS, debug_text=add_text))
 
 

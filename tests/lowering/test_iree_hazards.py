@@ -34,8 +34,8 @@ from tests.lowering.iree_util import (
     status_of_compile,
 )
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.targets import get_target
-from xpr.lowering.vm_code import with_copies
 
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 PLAIN = llvm_cpu_flag_sets(ProgramHints())[-1]

@@ -24,7 +24,7 @@ from xpr.export.symbolic import dim_data
 from xpr.export.targets import ExportTarget, export_target
 from xpr.export.tensors import has_name, write_tensors
 from xpr.export.trees import tree_data
-from xpr.lowering import iree_api
+from xpr.lowering.iree import c_api
 from xpr.runtimes.bundle import FORMAT, FORMAT_VERSION, MANIFEST, SIGNATURE
 from xpr.version import __version__
 
@@ -199,7 +199,7 @@ def _output_names(exported: Exported) -> list[str]:
 
 
 def _compiler_version() -> str:
-    found = re.search(r"\d+\.\d+\.\d+\w*", iree_api.version())
+    found = re.search(r"\d+\.\d+\.\d+\w*", c_api.version())
     return found[0] if found else "unknown"
 
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from xpr.lowering.kept_memory import PHASE, TIDY, free_nothing
-from xpr.lowering.mlir_api import Declarations, Functions, Mlir
-from xpr.lowering.wide_arguments import widen_arguments
+from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
+from xpr.lowering.iree.remove_deallocations import PHASE, TIDY, free_nothing
+from xpr.lowering.iree.widen_block_arguments import widen_arguments
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -141,7 +141,7 @@ def compile_module(
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    Without ``frees`` the program frees only what nobody refers to (`kept_memory.py`). Safe
+    Without ``frees`` the program frees only what nobody refers to (`remove_deallocations.py`). Safe
     to call from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.

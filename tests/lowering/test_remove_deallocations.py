@@ -11,8 +11,8 @@ import xpr
 import xpr.numpy as xnp
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax
-from xpr.lowering import iree_api
 from xpr.lowering.flags import ProgramHints
+from xpr.lowering.iree import c_api
 from xpr.lowering.targets import get_target
 from xpr.runtimes.base import Device
 
@@ -71,7 +71,7 @@ def expected(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
 def test_what_a_barrier_gives_is_freed_too(
     name: str, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When this fails, IREE knows what lies behind a barrier, and `kept_memory.py` can go."""
+    """When this fails, IREE knows what a barrier is, and `remove_deallocations.py` can go."""
     monkeypatch.setattr("xpr.lowering.compiler._frees", lambda job: True)
     monkeypatch.setenv("XPR_CACHE", "0")
     with pytest.raises((RuntimeError, ValueError), match=REFUSALS[name]):
@@ -102,7 +102,7 @@ module @m attributes {{{get_target(target).module_attributes}}} {{
 }}"""
     found = {}
     for frees in (True, False):
-        module, said = iree_api.compile_module(text, flags, name="t", verify=True, frees=frees)
+        module, said = c_api.compile_module(text, flags, name="t", verify=True, frees=frees)
         assert module is not None, said
         found[frees] = FREE in module
     assert found == {True: True, False: False}

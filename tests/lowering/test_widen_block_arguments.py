@@ -11,8 +11,8 @@ import pytest
 
 from tests.lowering.vulkan_util import vulkan_device
 from xpr.dispatch.compiled import target_of
-from xpr.lowering import iree_api
 from xpr.lowering.flags import ProgramHints
+from xpr.lowering.iree import c_api
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, Device, ExecutableSignature
 
@@ -44,7 +44,7 @@ def rows(device: Device, start: int) -> list[float]:
     text = NESTED
     if target.module_attributes:
         text = text.replace("@nested {", f"@nested attributes {{{target.module_attributes}}} {{")
-    module, said = iree_api.compile_module(text, flags, name="nested", verify=True, frees=False)
+    module, said = c_api.compile_module(text, flags, name="nested", verify=True, frees=False)
     assert module is not None, said
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{", text)
     assert head is not None
@@ -63,7 +63,7 @@ def rows(device: Device, start: int) -> list[float]:
 def test_an_offset_overwrites_a_counter(monkeypatch: pytest.MonkeyPatch) -> None:
     """When this fails, IREE moves registers in the right order, and the guard can go."""
     device = vulkan_device()
-    monkeypatch.setattr(iree_api, "widen_arguments", lambda mlir, module: None)
+    monkeypatch.setattr(c_api, "widen_arguments", lambda mlir, module: None)
     assert rows(device, 0) == [1, 4, 4]
 
 
@@ -80,7 +80,7 @@ def test_loops_without_rounds_leave_what_they_start_with() -> None:
 
 
 def test_functions_that_are_not_declared() -> None:
-    library = iree_api._load()
+    library = c_api._load()
     with pytest.raises(AttributeError, match="mlirFrobnicate is not declared"):
         library.mlir.Frobnicate()
     with pytest.raises(AttributeError, match="ireeCompilerFrobnicate is not declared"):

@@ -15,8 +15,8 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 
-from xpr.lowering import shader_code as code
-from xpr.lowering.shader_code import Construct, Instruction, Lack, Shader, UnknownShaderError
+from xpr.lowering.iree import shader_code as code
+from xpr.lowering.iree.shader_code import Construct, Instruction, Lack, Shader, UnknownShaderError
 
 _MAGIC = struct.pack("<I", 0x07230203)
 _BOUND = 3

@@ -11,7 +11,7 @@ chosen.
 
 from __future__ import annotations
 
-from xpr.lowering.mlir_api import Mlir
+from xpr.lowering.iree.mlir import Mlir
 
 _BRANCHES = frozenset({"vm.br", "vm.cond_br", "vm.br_table"})
 _WIDEN, _NARROW = "vm.ext.i32.i64.s", "vm.trunc.i64.i32"

@@ -10,7 +10,7 @@ program half way through the compile: memory goes when the last reference goes.
 
 from __future__ import annotations
 
-from xpr.lowering.mlir_api import Mlir
+from xpr.lowering.iree.mlir import Mlir
 
 PHASE = "stream"
 """The phase of IREE's compiler behind which it is known what is freed where."""

@@ -1,4 +1,4 @@
-"""Copies for the moves of compiled modules that lose a reference (`lowering/vm_code.py`).
+"""Copies for the moves of compiled modules that lose a reference (`iree/patch_vm_bytecode.py`).
 
 That they mend what is wrong is tested in `test_iree_hazards.py`.
 """
@@ -16,8 +16,8 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import compile_with
 from tests.lowering.test_iree_hazards import FAST, LOSING_LOOP
 from xpr import lax
-from xpr.lowering import vm_code
-from xpr.lowering.vm_code import with_copies
+from xpr.lowering.iree import patch_vm_bytecode
+from xpr.lowering.iree.patch_vm_bytecode import with_copies
 
 
 def _texts() -> list[str]:
@@ -47,7 +47,7 @@ def test_all_instructions_of_modules_are_known(modules: list[bytes]) -> None:
     assert len(modules) == 4
     for module in modules:
         # Only what is lost is copied: what nobody reads any more would stay for ever.
-        assert bool(list(vm_code._losing_moves(module))) == (module is modules[-1])
+        assert bool(list(patch_vm_bytecode._losing_moves(module))) == (module is modules[-1])
 
 
 def test_a_changed_module_is_whole(modules: list[bytes]) -> None:
@@ -62,9 +62,9 @@ def test_what_is_not_known_stays(modules: list[bytes]) -> None:
     module = next(m for m in modules if with_copies(m) != m)
     data = struct.unpack_from("<HH", module, 26)
     tables = 30 + sum(data) + 4
-    version = module.index(struct.pack("<I", vm_code._VERSION << 16), tables)
+    version = module.index(struct.pack("<I", patch_vm_bytecode._VERSION << 16), tables)
     other = bytearray(module)
-    struct.pack_into("<I", other, version, (vm_code._VERSION + 1) << 16)
+    struct.pack_into("<I", other, version, (patch_vm_bytecode._VERSION + 1) << 16)
     assert with_copies(bytes(other)) == bytes(other)
     for wrong in (b"", b"not a module", module[:40], module[: tables + 100], bytes(200)):
         assert with_copies(wrong) == wrong
