@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 if TYPE_CHECKING:
-    from xpr.runtimes.collectives.base import Array, Collective
+    from xpr.runtimes.collectives.places import Meetings
 
 DEFAULT_LIMIT = 60.0
 """Seconds that a process waits for others where `collective_timeout` is not set."""
@@ -81,18 +81,10 @@ class Processes(ABC):
         """Waits until all `members` have come. Raises as `gather` does."""
         self.gather(b"", what=what, members=members, timeout=timeout, channel=channel)
 
+    @property
     @abstractmethod
-    def perform(
-        self,
-        collective: Collective,
-        operands: Sequence[Sequence[Array]],
-        ranks: Sequence[int],
-        owners: Sequence[int],
-    ) -> list[list[Array]]:
-        """The results of this process's ranks: `operands[i]` are those of rank `ranks[i]`.
-
-        `owners` tells the process of every rank of the program. Raises as `gather` does.
-        """
+    def meetings(self) -> Meetings:
+        """How processes perform the collectives of programs; `RankPlaces` leads there."""
 
     @abstractmethod
     def fail(self, error: BaseException) -> None:

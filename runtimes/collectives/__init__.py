@@ -14,6 +14,7 @@ from xpr.runtimes.collectives.base import (
     PeerError,
 )
 from xpr.runtimes.collectives.current import current_participant, perform, taking_part
+from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.together import perform_for_all
 from xpr.runtimes.collectives.workers import run_on_each, run_together
 
@@ -22,6 +23,7 @@ __all__ = [
     "CollectiveError",
     "Participant",
     "PeerError",
+    "RankPlaces",
     "current_participant",
     "perform",
     "perform_for_all",

@@ -32,6 +32,7 @@ from xpr.runtimes.collectives.base import (
     PeerError,
     described,
 )
+from xpr.runtimes.collectives.places import RankPlaces
 
 _HELP_BYTES = 1 << 20
 """Bytes to be read and written from which it pays to wake another thread."""
@@ -78,12 +79,23 @@ class Rendezvous:
 
     `timeout` is the number of seconds that a rank waits for others to come, None for ever; `name`
     says in messages which program it is.
+
+    With `places` the program runs in several processes, and the ranks that meet here are this
+    one's: the last of a group to come meets the other processes for all of them.
     """
 
-    def __init__(self, size: int, *, timeout: float | None = None, name: str = "program") -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        timeout: float | None = None,
+        name: str = "program",
+        places: RankPlaces | None = None,
+    ) -> None:
         self.size = size
         self.timeout = timeout
         self.name = name
+        self.places = places
         self._lock = threading.Lock()
         self._open: dict[Group, _Meeting] = {}
         self._at: list[_Meeting | None] = [None] * size  # the meeting that a rank is in
@@ -176,15 +188,15 @@ class Rendezvous:
                     raise ValueError(
                         f"{collective} has the group {group}, of {self.size} ranks in all"
                     )
-                meeting = self._open[group] = _Meeting(collective, kinds, group)
+                meeting = self._open[group] = _Meeting(collective, kinds, self._here(group))
             elif meeting.kinds != kinds or meeting.collective != collective:
                 other = next(r for r in group if self._at[r] is meeting)
                 raise self._mismatch(rank, described(collective, kinds), other, meeting)
-            place = group.index(rank)
+            place = meeting.group.index(rank)
             meeting.arrays[place] = arrays
             meeting.out[place] = results
             meeting.come += 1
-            last = meeting.come == len(group)
+            last = meeting.come == len(meeting.group)
             if last:
                 meeting.workers = 1
                 del self._open[group]
@@ -248,6 +260,9 @@ class Rendezvous:
 
     def _start(self, rank: int, meeting: _Meeting) -> None:
         arrays = [x for x in meeting.arrays if x is not None]
+        if self.places is not None and self.places.crosses(meeting.collective.group_of(rank)):
+            self._meet_processes(rank, meeting, arrays)
+            return
         found = reduce.moves(meeting.collective, meeting.group, arrays, meeting.out)
         if reduce.cost(found) < _HELP_BYTES:
             meeting.works = iter(found)
@@ -256,6 +271,29 @@ class Rendezvous:
             with self._lock:
                 for other in [r for r in meeting.group if r != rank][: _CORES - 1]:
                     self._wake(other)
+        self._work(rank, meeting)
+
+    def _here(self, group: Group) -> Group:
+        """The ranks of the group that are in this process."""
+        if self.places is None or not self.places.crosses(group):
+            return group
+        return tuple(r for r in group if r in self.places.ranks)
+
+    def _meet_processes(
+        self, rank: int, meeting: _Meeting, arrays: Sequence[Sequence[Array]]
+    ) -> None:
+        places = self.places
+        assert places is not None
+        places.processes.meetings.perform(
+            places,
+            meeting.collective,
+            [meeting.collective.group_of(rank)],
+            dict(zip(meeting.group, arrays, strict=True)),
+            dict(zip(meeting.group, meeting.out, strict=True)),
+            apart=True,
+            timeout=self.timeout,
+        )
+        meeting.works = iter(())
         self._work(rank, meeting)
 
     def _help(self, rank: int, meeting: _Meeting) -> None:

@@ -7,7 +7,7 @@ Nobody has to meet, and what all ranks of a group get is made once: the results 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from xpr.runtimes.collectives.base import (
     Array,
     Collective,
     CollectiveError,
+    Group,
     Kinds,
     described,
 )
+from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.workers import run_on_each
 from xpr.runtimes.host import aligned_empty
 
@@ -29,12 +31,18 @@ _SHARED = ("all_reduce", "all_gather")
 
 
 def perform_for_all(
-    collective: Collective, operands: Sequence[Sequence[Array]]
+    collective: Collective,
+    operands: Sequence[Sequence[Array]],
+    places: RankPlaces | None = None,
 ) -> list[list[Array]]:
     """The results of every rank, `operands[rank]` being those of each.
 
+    With `places`, only this process's ranks: `operands[i]` and result `i` are those of
+    `places.ranks[i]`, and the other processes must perform the same collective, each for its own.
+
     Results are read-only, and ranks may share them. Raises CollectiveError when the ranks of a
-    group come with arrays of different types, ValueError for a rank in no group.
+    group come with arrays of different types, ValueError for a rank in no group; between processes
+    also TimeoutError and PeerError.
 
     >>> from xpr.runtimes.collectives import Collective, perform_for_all
     >>> total = Collective("all_reduce", groups=((0, 1),), op="sum")
@@ -42,33 +50,50 @@ def perform_for_all(
     [[array([4, 7])], [array([4, 7])]]
     """
     held = [[x if x.flags.c_contiguous else x.copy(order="C") for x in xs] for xs in operands]
-    kinds = [tuple([(x.shape, x.dtype) for x in xs]) for xs in held]
-    _check(collective, kinds)
-    found: list[list[Array]] = [[] for _ in held]
+    ranks = range(len(held)) if places is None else places.ranks
+    if len(ranks) != len(held):
+        raise ValueError(f"{collective} needs operands of the ranks {ranks}, got {len(held)}")
+    at = dict(zip(ranks, held, strict=True))
+    kinds = {r: tuple([(x.shape, x.dtype) for x in xs]) for r, xs in at.items()}
+    _check(collective, kinds, places)
+    found: dict[int, list[Array]] = {}
     moves: list[reduce.Move] = []
+    across: list[Group] = []
     for group in collective.groups:
-        out_kinds = collective.out_types_of(kinds[group[0]])
-        count = 1 if collective.kind in _SHARED else len(group)
+        crosses = places is not None and places.crosses(group)
+        here = [r for r in group if r in at] if crosses else group
+        if not here or here[0] not in at:  # a group of other processes
+            continue
+        out_kinds = collective.out_types_of(kinds[here[0]])
+        count = 1 if collective.kind in _SHARED else len(here)
         results = [[aligned_empty(s, d) for s, d in out_kinds] for _ in range(count)]
-        moves += reduce.moves(collective, group, [held[r] for r in group], results)
-        for i, rank in enumerate(group):
+        for i, rank in enumerate(here):
             found[rank] = results[0 if count == 1 else i]
+        if crosses:
+            across.append(group)
+        else:
+            moves += reduce.moves(collective, group, [at[r] for r in group], results)
     with np.errstate(all="ignore"):
         _do(moves)
-    for results in found:
+        if across and places is not None:
+            places.processes.meetings.perform(places, collective, across, at, found, apart=False)
+    out = [found[r] for r in ranks]
+    for results in out:
         for x in results:
             x.setflags(write=False)
-    return found
+    return out
 
 
-def _check(collective: Collective, kinds: Sequence[Kinds]) -> None:
-    for rank, kind in enumerate(kinds):
+def _check(collective: Collective, kinds: Mapping[int, Kinds], places: RankPlaces | None) -> None:
+    size = len(kinds) if places is None else len(places.owners)
+    for rank, kind in kinds.items():
         group = collective.group_of(rank)
-        if max(group) >= len(kinds):
-            raise ValueError(f"{collective} has the group {group}, of {len(kinds)} ranks in all")
-        if kind != kinds[group[0]]:
+        if max(group) >= size:
+            raise ValueError(f"{collective} has the group {group}, of {size} ranks in all")
+        first = next(r for r in group if r in kinds)
+        if kind != kinds[first]:
             raise CollectiveError(
-                f"rank {group[0]} is at {described(collective, kinds[group[0]])}, rank {rank} at "
+                f"rank {first} is at {described(collective, kinds[first])}, rank {rank} at "
                 f"{described(collective, kind)}: the ranks of a group must perform the same "
                 "collectives, on arrays of the same types, in the same order"
             )

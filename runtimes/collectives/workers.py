@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from xpr.runtimes import ending
 from xpr.runtimes.collectives.base import PeerError
 from xpr.runtimes.collectives.current import taking_part
+from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.threads import Rendezvous
 
 T = TypeVar("T")
@@ -164,13 +165,23 @@ def _first(errors: Sequence[BaseException | None]) -> BaseException | None:
 
 
 def run_together(
-    functions: Sequence[Callable[[], T]], *, timeout: float | None = None, name: str = "program"
+    functions: Sequence[Callable[[], T]],
+    *,
+    timeout: float | None = None,
+    name: str = "program",
+    places: RankPlaces | None = None,
 ) -> list[T]:
     """`run_on_each` for functions that perform collectives: function `i` is rank `i`.
 
+    With `places`, of a program that several processes run, it is rank `places.ranks[i]`.
+
     A rank that fails, or ends before a collective that others perform, makes them fail, too.
     """
-    meeting = Rendezvous(len(functions), timeout=timeout, name=name)
+    ranks = range(len(functions)) if places is None else places.ranks
+    size = len(functions) if places is None else len(places.owners)
+    if len(ranks) != len(functions):
+        raise ValueError(f"{name} needs functions for the ranks {ranks}, got {len(functions)}")
+    meeting = Rendezvous(size, timeout=timeout, name=name, places=places)
 
     def part(rank: int, function: Callable[[], T]) -> T:
         with taking_part(meeting.participant(rank)):
@@ -181,7 +192,11 @@ def run_together(
     def whole(rank: int, function: Callable[[], T]) -> Callable[[], T]:
         return lambda: part(rank, function)
 
-    return run_on_each([whole(i, f) for i, f in enumerate(functions)], failed=meeting.abort)
+    def failed(i: int, error: BaseException) -> None:
+        meeting.abort(ranks[i], error)
+
+    parts = [whole(r, f) for r, f in zip(ranks, functions, strict=True)]
+    return run_on_each(parts, failed=failed)
 
 
 def _after_fork() -> None:

@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from xpr.distributed.mailbox import Mailbox
-from xpr.runtimes.collectives.base import Array, Collective, CollectiveError, PeerError
+from xpr.runtimes.collectives.base import CollectiveError, PeerError
+from xpr.runtimes.collectives.places import Meetings
 from xpr.runtimes.processes import DEFAULT, Processes, Timeout
 
 
@@ -54,6 +55,7 @@ class MpiProcesses(Processes):
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._last: dict[int, tuple[str, float]] = {}
         self.has_failed = False
+        self._meetings: Meetings | None = None
         self.peers: list[Peer] = []
         me = Peer(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()))
         found = self.gather(
@@ -121,15 +123,15 @@ class MpiProcesses(Processes):
             self._last[process] = (what, now)
         return [here[process][1] for process in everybody]
 
-    def perform(
-        self,
-        collective: Collective,
-        operands: Sequence[Sequence[Array]],
-        ranks: Sequence[int],
-        owners: Sequence[int],
-    ) -> list[list[Array]]:
-        engine = importlib.import_module("xpr.runtimes.collectives.mpi")
-        return engine.perform(self, collective, operands, ranks, owners)
+    @property
+    def meetings(self) -> Meetings:
+        found = self._meetings
+        if found is None:
+            # Loaded by programs that have collectives between processes.
+            engine = importlib.import_module("xpr.runtimes.collectives.mpi")
+            with self._lock:
+                found = self._meetings = self._meetings or engine.MpiMeetings(self)
+        return found
 
     # ---- failures
 
