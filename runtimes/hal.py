@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
@@ -19,6 +22,21 @@ from xpr.runtimes import ending
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+# By these IREE tells that MPI's launcher started the process. It then wants MPI's library for
+# collectives of its own, which no program of ours has, and makes no device without it.
+_LAUNCHER = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+@contextmanager
+def without_launcher() -> Iterator[None]:
+    """A context in which IREE makes devices without looking for MPI's library."""
+    hidden = {name: os.environ.pop(name) for name in _LAUNCHER if name in os.environ}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+
 
 # Types for which NumPy and IREE have a name in common: the fields of HalElementType.
 _NAMED: dict[Any, str] = {
@@ -130,7 +148,8 @@ class Hal:
         return made
 
     def _create(self, driver: str) -> DevicePair:
-        device = self.create_driver(driver).create_default_device()
+        with without_launcher():
+            device = self.create_driver(driver).create_default_device()
         return device, self.rt.create_hal_module(self.instance, device)
 
     def sync_device(self, index: int) -> DevicePair:

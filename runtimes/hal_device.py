@@ -283,7 +283,8 @@ class HalRuntime(Runtime):
 
     def open(self, info: dict[str, Any]) -> Any:
         """IREE's device for what `query_available_devices` described."""
-        return self._driver.create_device(info["device_id"])
+        with hal.without_launcher():
+            return self._driver.create_device(info["device_id"])
 
     def devices(self) -> tuple[HalDevice, ...]:
         return self._devices

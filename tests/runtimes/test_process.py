@@ -278,3 +278,21 @@ except RuntimeError as error:
     assert run("tpu,cpu").startswith(
         "Unknown backend tpu in XPR_PLATFORMS. Available backends are ['cpu', 'reference', "
     )
+
+
+def test_mpis_launcher_is_none_of_irees_business(folder: Path) -> None:
+    """IREE wants MPI's library where it sees the launcher's variables, and makes no device."""
+    body = """
+import xpr.runtimes.hal as hal
+print(os.environ["OMPI_COMM_WORLD_SIZE"], os.environ["PMI_SIZE"])
+shared = hal.start()
+try:
+    shared.create_driver("local-sync").create_default_device()
+except RuntimeError as error:
+    print("the hazard:", "MPI runtime library not available" in str(error))
+program = load("basic", "add", [V, V], [V])
+print(program([put(ones), put(ones)])[0].host_view()[0])
+print(os.environ["OMPI_COMM_WORLD_SIZE"], os.environ["PMI_SIZE"])
+"""
+    found = script(folder, body, OMPI_COMM_WORLD_SIZE="2", PMI_SIZE="2", LD_LIBRARY_PATH="")
+    assert found.splitlines() == ["2 2", "the hazard: True", "2.0", "2 2"]
