@@ -163,6 +163,13 @@ class Buffer(ABC):
         """
         return self.device.runtime.buffer_from_host(self.host_view(), self.device, copy=False)
 
+    def seen_from(self, device: Device) -> Buffer:
+        """The same values for another device; on host devices in the same memory.
+
+        To delete one of them leaves the other as it is.
+        """
+        return device.runtime.buffer_from_host(self.host_view(), device, copy=False)
+
     def retained(self) -> Buffer:
         """A buffer for one program that will run later, which reads it and shows it to nobody."""
         return self.alias()

@@ -175,6 +175,13 @@ class HostBuffer(Buffer):
     def alias(self) -> HostBuffer:
         return HostBuffer(self.host_view(), self.device)
 
+    def seen_from(self, device: Device) -> HostBuffer:
+        other = HostBuffer(self.host_view(), device)
+        if self._memory is not None:  # whose references tell each of the two about the other
+            other.view, other._type = self.view, self._type
+            other._memory, other._frozen = self._memory, True
+        return other
+
     def retained(self) -> HostBuffer:
         return HostBuffer(None, self.device, self.hal_view(), self.kind)
 

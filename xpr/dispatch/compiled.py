@@ -97,8 +97,9 @@ class CompiledProgram:
         donate: Sequence[int] = (),
         *,
         keep_unused: bool = False,
-        beside: int = 1,
+        beside: int = 0,
     ) -> None:
+        """`beside` devices run it at once, each in its own thread; 0 is one that may queue it."""
         self.name = name
         self._beside = beside
         self.device = device
@@ -185,7 +186,7 @@ class CompiledProgram:
         vmfb = compile_module(module, target)
         self._signature = _signature(closed, module)
         self.lowered, self.vmfb = module, vmfb
-        if self._beside > 1:
+        if self._beside:
             self.executable = runtime.load_beside(vmfb, self._signature, device, self._beside)
         else:
             self.executable = deferred(runtime.load(vmfb, self._signature, device))

@@ -23,6 +23,7 @@ from xpr.dispatch.spmd_run import Runner
 from xpr.dispatch.transfer import device_put
 from xpr.runtimes.base import Buffer
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.sharding.alike import Alike, by_spec, differ
 from xpr.sharding.communication import Communication, communication
 from xpr.sharding.layout import replicated
 from xpr.sharding.partition import Partitioned, partition
@@ -161,8 +162,25 @@ class SpmdProgram:
             *(device_put(c, s)._buffers for c, s in self._constants),
         ]
         return Runner(
-            self.local, self.name, self.devices, self.local_donated, interpreted=self._interpreted
+            self.local,
+            self.name,
+            self.devices,
+            self.local_donated,
+            interpreted=self._interpreted,
+            same=self._same(),
         )
+
+    def _same(self) -> list[Alike]:
+        """Which devices get the same of each input of the local program."""
+        sizes = self.mesh.shape
+        own = differ(len(self.devices))
+        specs = self.partitioned.in_specs
+        found = [by_spec(spec, sizes) for spec in specs]
+        n_const = len(specs) - len(self.in_shardings)
+        for i, sharding in enumerate(self.in_shardings, n_const):
+            if sharding.spec.unreduced:  # each device has a term of its own
+                found[i] = own
+        return [*(by_spec((), sizes) for _ in self._made), own, *found]
 
     def check_places(self, leaves: Sequence[Any]) -> None:
         """ValueError for an argument that was put elsewhere than the program wants it."""

@@ -20,6 +20,8 @@ from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.collectives.together import perform_for_all, run_in_chunks
 from xpr.runtimes.collectives.workers import run_together
 from xpr.runtimes.host import HostBuffer
+from xpr.sharding.alike import Alike, alike, differ, of_variables
+from xpr.sharding.shared import Sharing
 from xpr.sharding.stages import Stage, levels, stages
 
 _THREADS_COST = 2e6
@@ -47,14 +49,17 @@ class Runner:
         donate: Sequence[int],
         *,
         interpreted: bool,
+        same: Sequence[Alike] = (),
     ) -> None:
+        """`same` says, if it is known, which ranks get equal values for each of the inputs."""
         self.name = name
         self.devices = devices
         self.invars = closed.jaxpr.invars
         self.outvars = closed.jaxpr.outvars
         donated = {self.invars[i] for i in donate}
         self.stages = [
-            _LoadedStage(s, name, devices, donated, interpreted=interpreted) for s in _cut(closed)
+            _LoadedStage(s, name, devices, donated, interpreted=interpreted)
+            for s in _cut(closed, devices, same)
         ]
         self.programs = [p for s in self.stages for p in s.programs.values()]
 
@@ -79,15 +84,27 @@ class Runner:
         return [_buffer(value, d) for d in self.devices]
 
 
-def _cut(closed: ClosedJaxpr) -> list[Stage]:
+def _cut(closed: ClosedJaxpr, devices: Sequence[Device], same: Sequence[Alike]) -> list[Stage]:
     of_var, _ = levels(closed.jaxpr)
     if max(of_var.values(), default=0) < _MAX_STAGES:
-        return stages(closed)
+        return stages(closed, _sharing(closed, devices, same))
     jaxpr = closed.jaxpr
     outputs = list(dict.fromkeys(v for v in jaxpr.outvars if isinstance(v, Var)))
     made = [v for v in outputs if v not in set(jaxpr.invars)]
     whole = ClosedJaxpr(jaxpr.replace(outvars=list(made)), [])
     return [Stage(whole, list(jaxpr.invars), made, True)]
+
+
+def _sharing(
+    closed: ClosedJaxpr, devices: Sequence[Device], same: Sequence[Alike]
+) -> Sharing | None:
+    """What ranks have in common; None if that is nothing."""
+    # Only in the host's memory can devices share a result, and others may round otherwise.
+    places = alike([d.runtime if d.runtime.is_host else i for i, d in enumerate(devices)])
+    size = len(devices)
+    if not same or len(set(places)) == size:
+        return None
+    return Sharing(size, of_variables(closed.jaxpr, same, places))
 
 
 class _LoadedStage:
@@ -102,6 +119,12 @@ class _LoadedStage:
     ) -> None:
         self.stage = stage
         self.devices = devices
+        self.source = differ(len(devices)) if stage.alike is None else stage.alike
+        """For each rank the one whose results it gets."""
+
+        self.ranks = sorted(set(self.source))
+        """Those that run the program."""
+
         self.programs: dict[str, Any] = {}
         """The compiled program by the target of its devices."""
 
@@ -111,22 +134,27 @@ class _LoadedStage:
         for eqn in stage.collectives:
             dead.difference_update(v for v in eqn.invars if isinstance(v, Var))
         donate = [i for i, v in enumerate(stage.inputs) if v in donated and v in dead]
+        self.given_up = () if stage.alike is None else tuple(donate)
+        running = [devices[r] for r in self.ranks]
         if not stage.outputs and not stage.closed.eqns:
             self.parts = []
         elif interpreted:
-            self.parts = [_interpreted(stage.closed, d) for d in devices]
+            self.parts = [_interpreted(stage.closed, d) for d in running]
         else:
-            self.parts, cost = self._compiled(name, donate)
-        self.in_threads = len(devices) > 1 and cost > _THREADS_COST
+            self.parts, cost = self._compiled(name, running, donate)
+        self.in_threads = len(self.parts) > 1 and cost > _THREADS_COST
 
-    def _compiled(self, name: str, donate: Sequence[int]) -> tuple[list[Part], float]:
+    def _compiled(
+        self, name: str, devices: Sequence[Device], donate: Sequence[int]
+    ) -> tuple[list[Part], float]:
         """The program of each device, compiled once for each kind of device, and its cost."""
         from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
 
-        count = len(self.devices)
+        # A device alone may queue its programs; one that runs them for others is waited for.
+        count = 0 if len(self.devices) == 1 else len(devices)
         parts: list[Part] = []
         cost = 0.0
-        for device in self.devices:
+        for device in devices:
             target = device.runtime.target
             first = self.programs.get(target)
             if first is None:
@@ -145,8 +173,12 @@ class _LoadedStage:
         stage = self.stage
         if self.parts:
             inputs = [env[v] for v in stage.inputs]
+            operands: list[Any]
             operands = list(zip(*inputs, strict=True)) if inputs else [()] * len(self.devices)
-            found = self._run(operands, name)
+            if stage.alike is None:
+                found = self._run(operands, name)
+            else:
+                found = self._run_once(operands, [b for v in stage.summed for b in env[v]], name)
             env.update(zip(stage.outputs, zip(*found, strict=True), strict=True))
         for eqn in stage.collectives:
             if eqn.primitive.name == "call_once":
@@ -155,6 +187,28 @@ class _LoadedStage:
                 self._meet(eqn, env)
         for v in stage.dead:
             env.pop(v, None)
+
+    def _run_once(
+        self, operands: Sequence[Sequence[Any]], summed: Sequence[Any], name: str
+    ) -> list[list[Any]]:
+        """What each device gets of a program that some run for the others."""
+        for rank, source in enumerate(self.source):
+            if rank != source:
+                for i in self.given_up:
+                    # Also for the programs that still read the memory, should it be the same.
+                    device, buffer = self.devices[rank], operands[rank][i]
+                    if device.queue is not None:
+                        device.queue.drain()
+                    if buffer is not operands[source][i]:
+                        buffer.delete()
+        found = self._run([(*operands[r], *summed) for r in self.ranks], name)
+        results = dict(zip(self.ranks, found, strict=True))
+        return [
+            results[source]
+            if rank == source
+            else [None if b is None else b.seen_from(device) for b in results[source]]
+            for rank, (source, device) in enumerate(zip(self.source, self.devices, strict=True))
+        ]
 
     def _run(self, operands: Sequence[Sequence[Any]], name: str) -> list[list[Any]]:
         if self.stage.meets:

@@ -3,15 +3,19 @@
 Between two cuts the devices have nothing to do with each other, so that a few threads can run the
 stage for any number of devices, one after the other, and one thread that has everybody's arrays in
 hand does the collective. Collectives inside loops and branches stay where they are: a stage with
-one needs a thread for each device.
+one needs a thread for each device. What gives several devices the same is a stage of its own,
+which is run once for them (`shared.py`).
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, sub_jaxprs
+from xpr.sharding.alike import Alike
+from xpr.sharding.shared import Sharing, apart, is_used_by_elements, summed_inside, sunk, with_sums
 
 CUTS = frozenset({"group_collective", "call_once"})
 """Primitives that concern all devices together."""
@@ -32,6 +36,13 @@ class Stage:
 
     dead: list[Var] = field(default_factory=list)
     """Variables that nothing reads after the collectives."""
+
+    alike: Alike | None = None
+    """Which ranks get the same results; None where each computes its own."""
+
+    summed: list[Var] = field(default_factory=list)
+    """Operands that the program gets from all ranks, each for the sum over them that it needs.
+    They come after `inputs`."""
 
 
 def has_collectives(jaxpr: Jaxpr) -> bool:
@@ -60,14 +71,17 @@ def levels(jaxpr: Jaxpr) -> tuple[dict[Var, int], list[int]]:
     return of_var, of_eqn
 
 
-def stages(closed: ClosedJaxpr) -> list[Stage]:
+def stages(closed: ClosedJaxpr, sharing: Sharing | None = None) -> list[Stage]:
     """The stages of a partitioned program without constants, in order.
 
-    Results of the program are results of stages or of collectives, its inputs, or literals.
+    Results of the program are results of stages or of collectives, its inputs, or literals. With
+    `sharing` what is the same for several ranks is a stage of its own.
     """
     jaxpr = closed.jaxpr
     of_var, of_eqn = levels(jaxpr)
     last = max([0, *of_var.values(), *of_eqn])
+    if sharing is not None:
+        of_eqn = sunk(jaxpr, of_eqn, last, sharing)
     eqns: list[list[JaxprEqn]] = [[] for _ in range(last + 1)]
     collectives: list[list[JaxprEqn]] = [[] for _ in range(last + 1)]
     made_by: dict[Var, JaxprEqn] = {}
@@ -88,10 +102,19 @@ def stages(closed: ClosedJaxpr) -> list[Stage]:
         own = _with_free(eqns[level], wanted, made_by)
         made = {v for e in own for v in e.outvars}
         outputs = [v for e in own for v in e.outvars if v in wanted]
-        inputs = list(dict.fromkeys(v for v in _reads_in_order(own) if v not in made))
-        found.append(_stage(closed, own, inputs, outputs, following))
-        needed = (wanted - made) | set(inputs)
+        split = None if sharing is None else apart(own, outputs, sharing)
+        if split is None:
+            found.append(_stage(closed, own, outputs, following))
+        else:
+            each, shared, once, alike = split
+            found.append(_stage(closed, shared, [v for v in outputs if v in once], following))
+            found[-1].alike = alike
+            if each:
+                found.append(_stage(closed, each, [v for v in outputs if v not in once], []))
+        needed = (wanted - made) | {v for v in _reads_in_order(own) if v not in made}
     found.reverse()
+    if sharing is not None:
+        _sum_inside(found, final, sharing)
     _note_dead(found, final)
     return found
 
@@ -147,21 +170,58 @@ def _with_free(
 def _stage(
     closed: ClosedJaxpr,
     eqns: list[JaxprEqn],
-    inputs: list[Var],
     outputs: list[Var],
     collectives: list[JaxprEqn],
 ) -> Stage:
+    made = {v for e in eqns for v in e.outvars}
+    inputs = list(dict.fromkeys(v for v in _reads_in_order(eqns) if v not in made))
     outvars: list[Atom] = list(outputs)
     jaxpr = closed.jaxpr.replace(constvars=[], invars=inputs, outvars=outvars, eqns=eqns)
     meets = any(_meets(e) for e in eqns)
     return Stage(ClosedJaxpr(jaxpr, []), inputs, outputs, meets, collectives)
 
 
+def _sum_inside(found: list[Stage], final: set[Var], sharing: Sharing) -> None:
+    """Makes sums over all ranks that only one shared stage reads a part of that stage."""
+    readers = Counter(v for s in found for v in {*s.inputs, *_reads(s.collectives)})
+    sums: dict[Var, Var] = {}
+    for stage in found:
+        for eqn in stage.collectives:
+            sums |= summed_inside(eqn, sharing)
+    moved: set[Var] = set()
+    for stage in found:
+        if stage.alike is None or any(stage.alike):
+            continue
+        jaxpr = stage.closed.jaxpr
+        own = {
+            v: sums[v]
+            for v in stage.inputs
+            if v in sums and v not in final and readers[v] == 1 and is_used_by_elements(jaxpr, v)
+        }
+        if own:
+            stage.closed = with_sums(stage.closed, own, sharing.size)
+            stage.inputs = [v for v in stage.inputs if v not in own]
+            stage.summed = list(own.values())
+            moved.update(own)
+    for stage in found:
+        stage.collectives = [e for e in (_without(e, moved) for e in stage.collectives) if e]
+
+
+def _without(eqn: JaxprEqn, moved: set[Var]) -> JaxprEqn | None:
+    """A collective without some of its results."""
+    if moved.isdisjoint(eqn.outvars):
+        return eqn
+    kept = [(x, v) for x, v in zip(eqn.invars, eqn.outvars, strict=True) if v not in moved]
+    if not kept:
+        return None
+    return eqn.replace(invars=[x for x, _ in kept], outvars=[v for _, v in kept])
+
+
 def _note_dead(found: list[Stage], final: set[Var]) -> None:
     """Notes after which stage each variable is no longer read."""
     alive = set(final)
     for stage in reversed(found):
-        read = set(stage.inputs) | _reads(stage.collectives)
+        read = {*stage.inputs, *stage.summed} | _reads(stage.collectives)
         here = read | set(stage.outputs) | {v for e in stage.collectives for v in e.outvars}
         stage.dead = [v for v in here if v not in alive]
         alive |= here
