@@ -84,14 +84,9 @@ def partition(
     for v, spec in zip(jaxpr.invars, in_specs, strict=True):
         if spec is not None:
             specs.pin(v, spec)
-    wanted: list[Var | None] = []
     for v, spec in zip(jaxpr.outvars, out_specs, strict=True):
-        if spec is not None and isinstance(v, Var):
-            if v not in specs.pinned:
-                specs.pin(v, spec)
-            wanted.append(v)
-        else:
-            wanted.append(None)
+        if spec is not None and isinstance(v, Var) and v not in specs.pinned:
+            specs.pin(v, spec)
     propagate(specs, jaxpr)
     inputs = [*jaxpr.constvars, *jaxpr.invars]
     local_in = [_local(v.aval, specs.of(v), sizes) for v in inputs]

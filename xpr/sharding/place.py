@@ -158,14 +158,15 @@ class MeshPlace:
         )
 
 
-def padded(x: Any, dim: int, low: int, high: int) -> Any:
-    """`x` with zeros before and after its elements along the axis `dim`."""
+def padded(x: Any, dim: int, low: int, high: int, value: Any = 0) -> Any:
+    """`x` with so many elements `value` before and after it along the axis `dim`."""
     if not low and not high:
         return x
     aval = get_aval(x)
     config = [(0, 0, 0)] * aval.ndim
     config[dim] = (low, high, 0)
-    return ops.bind("pad", x, np.zeros((), aval.dtype)[()], padding_config=tuple(config))
+    fill = np.asarray(value).astype(aval.dtype)[()]
+    return ops.bind("pad", x, fill, padding_config=tuple(config))
 
 
 def first_elements(x: Any, dim: int, size: int) -> Any:

@@ -262,39 +262,29 @@ class JittedFunction:
 
     def _bind(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
         closed, extra = traced.hoisted
+        leaves: Sequence[Any] = parts.leaves
+        outputs: Sequence[Any] | None = None
         shardings = self._options.shardings
         if shardings is not None and shardings.mesh is not None:
-            return self._bind_constrained(traced, parts, shardings)
-        operands = [*extra, *parts.leaves]
+            # Inside another program the shardings of arguments and results are constraints.
+            inputs, outputs = shardings.of_call(parts, traced.out_tree, name_of(self._fun))
+            leaves = [constrained_as(x, s) for x, s in zip(leaves, inputs, strict=True)]
+        operands = [*extra, *leaves]
         if self._options.inline:
-            return eval_jaxpr(closed.jaxpr, closed.consts, *operands)
-        donated = set(parts.donated)
-        return jit_p.bind(
-            *operands,
-            jaxpr=closed,
-            name=name_of(self._fun),
-            donated_invars=(False,) * len(extra)
-            + tuple(i in donated for i in range(len(parts.leaves))),
-            inline=False,
-            keep_unused=self._options.keep_unused,
-        )
-
-    def _bind_constrained(
-        self, traced: TracedProgram, parts: CallParts, shardings: Shardings
-    ) -> Sequence[Any]:
-        """Inside another program the shardings of arguments and results are constraints."""
-        inputs, outputs = shardings.of_call(parts, traced.out_tree, name_of(self._fun))
-        closed, extra = traced.hoisted
-        leaves = [constrained_as(x, s) for x, s in zip(parts.leaves, inputs, strict=True)]
-        found = jit_p.bind(
-            *extra,
-            *leaves,
-            jaxpr=closed,
-            name=name_of(self._fun),
-            donated_invars=(False,) * (len(extra) + len(leaves)),
-            inline=False,
-            keep_unused=self._options.keep_unused,
-        )
+            found = eval_jaxpr(closed.jaxpr, closed.consts, *operands)
+        else:
+            donated = set(parts.donated)
+            found = jit_p.bind(
+                *operands,
+                jaxpr=closed,
+                name=name_of(self._fun),
+                donated_invars=(False,) * len(extra)
+                + tuple(i in donated for i in range(len(leaves))),
+                inline=False,
+                keep_unused=self._options.keep_unused,
+            )
+        if outputs is None:
+            return found
         return [constrained_as(x, s) for x, s in zip(found, outputs, strict=True)]
 
     def _run(

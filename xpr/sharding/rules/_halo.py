@@ -12,9 +12,10 @@ from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._window_dims import dilated
+from xpr.sharding.place import elements
 from xpr.sharding.rule import Axes, Place
 from xpr.sharding.rules._forms import NONE, AxisFactors, Builder
-from xpr.sharding.rules._local import part, spread
+from xpr.sharding.rules._local import spread
 
 
 @dataclass(frozen=True)
@@ -109,10 +110,10 @@ def with_neighbours(
     after: list[Any] = []
     for hop in range(1, -(-left // size) + 1):
         few = min(size, left - (hop - 1) * size)
-        before.append(_moved(place, axes, part(x, axis, size - few, size), hop, outside))
+        before.append(_moved(place, axes, elements(x, axis, size - few, size), hop, outside))
     for hop in range(1, -(-right // size) + 1):
         few = min(size, right - (hop - 1) * size)
-        after.append(_moved(place, axes, part(x, axis, 0, few), -hop, outside))
+        after.append(_moved(place, axes, elements(x, axis, 0, few), -hop, outside))
     pieces = [*reversed(before), x, *after]
     return get_primitive("concatenate").bind(*pieces, dimension=axis) if pieces[1:] else x
 
@@ -124,9 +125,9 @@ def shifted(place: Place, axes: Axes, x: Any, axis: int, by: int, outside: Any) 
     """
     size = get_aval(x).shape[axis]
     hops, rest = divmod(by, size)
-    pieces = [_moved(place, axes, part(x, axis, 0, size - rest), hops, outside)]
+    pieces = [_moved(place, axes, elements(x, axis, 0, size - rest), hops, outside)]
     if rest:
-        last = part(x, axis, size - rest, size)
+        last = elements(x, axis, size - rest, size)
         pieces.insert(0, _moved(place, axes, last, hops + 1, outside))
     return get_primitive("concatenate").bind(*pieces, dimension=axis) if rest else pieces[0]
 

@@ -39,16 +39,6 @@ def filled(shape: Sequence[int], value: Any, dtype: np.dtype[Any]) -> Any:
     return spread(np.asarray(value).astype(dtype)[()], shape)
 
 
-def part(x: Any, axis: int, start: int, stop: int) -> Any:
-    """The elements of `x` from `start` up to `stop` along `axis`."""
-    shape = get_aval(x).shape
-    starts, limits = [0] * len(shape), list(shape)
-    starts[axis], limits[axis] = start, stop
-    return get_primitive("slice").bind(
-        x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=None
-    )
-
-
 def neutral(dtype: np.dtype[Any]) -> tuple[str, Any]:
     """A reduction, and the value that changes nothing in it: not even the sign of a zero."""
     kind = dtypes.kind(dtype)
@@ -88,15 +78,6 @@ def clamped(index: Any, greatest: int) -> Any:
     high = min(greatest, int(np.iinfo(dtype).max))
     inside = get_primitive("clamp").bind(dtype.type(0), index, dtype.type(high))
     return inside if dtype == INT32 else ops.convert(inside, INT32)
-
-
-def padded(x: Any, axis: int, low: int, high: int, value: Any) -> Any:
-    """`x` with so many elements `value` before and after it along `axis`."""
-    aval = get_aval(x)
-    config = [(0, 0, 0)] * aval.ndim
-    config[axis] = (low, high, 0)
-    fill = np.asarray(value).astype(aval.dtype)[()]
-    return get_primitive("pad").bind(x, fill, padding_config=tuple(config))
 
 
 def window_at(x: Any, starts: Mapping[int, Any], sizes: Mapping[int, int]) -> Any:

@@ -12,9 +12,10 @@ from xpr.core import dtypes
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.sharding.place import elements
 from xpr.sharding.rule import FactorRule, LocalShapes, Place, RuleFunction, register
 from xpr.sharding.rules._forms import Avals, Builder, Params, axes_over
-from xpr.sharding.rules._local import counted, filled, part, spread
+from xpr.sharding.rules._local import counted, filled, spread
 
 
 def _least(dtype: np.dtype[Any]) -> Any:
@@ -42,7 +43,7 @@ def _cumulative(
         axis = get_aval(own).ndim
         pair = get_primitive("stack").bind(before, own, axis=axis)
         both = get_primitive(name).bind(pair, axis=axis, reverse=False)
-        return ops.reshape(part(both, axis, 1, 2), get_aval(own).shape)
+        return ops.reshape(elements(both, axis, 1, 2), get_aval(own).shape)
 
     def rule(operands: Avals, results: Avals, params: Params) -> FactorRule:
         del results
@@ -59,7 +60,7 @@ def _cumulative(
             if not over or not shape[axis]:
                 return [own]
             last = 0 if reverse else shape[axis] - 1
-            totals = place.gather(part(own, axis, last, last + 1), over, axis)
+            totals = place.gather(elements(own, axis, last, last + 1), over, axis)
             number = get_aval(totals).shape
             me = spread(place.index(over), number)
             order = ops.gt if reverse else ops.lt
@@ -68,7 +69,7 @@ def _cumulative(
             running = get_primitive(name).bind(
                 ops.select(mine, totals, nothing), axis=axis, reverse=False
             )
-            before = part(running, axis, number[axis] - 1, number[axis])
+            before = elements(running, axis, number[axis] - 1, number[axis])
             rest = [n for i, n in enumerate(shape) if i != axis]
             dims = [i for i in range(len(shape)) if i != axis]
             before = ops.broadcast_in_dim(ops.reshape(before, rest), shape, dims)

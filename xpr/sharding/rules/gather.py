@@ -17,9 +17,10 @@ from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._index_dims import GatherDimensionNumbers, GatherScatterMode
 from xpr.primitives.gather import gather_fill
+from xpr.sharding.place import elements
 from xpr.sharding.rule import Axes, FactorRule, LocalShapes, Place, register
 from xpr.sharding.rules._forms import NONE, Avals, AxisFactors, Builder, Params, axes_over
-from xpr.sharding.rules._local import clamped, filled, offset, only_mine, part, spread
+from xpr.sharding.rules._local import clamped, filled, offset, only_mine, spread
 
 _INT32_MAX = np.iinfo(np.int32).max
 
@@ -46,7 +47,7 @@ class LocalIndices:
         self.inside, self.mine = true, true
         self.columns: list[Any] = []
         for k, (axis, limit) in enumerate(zip(axes, limits, strict=True)):
-            column = ops.reshape(part(indices, last, k, k + 1), batch)
+            column = ops.reshape(elements(indices, last, k, k + 1), batch)
             start = clamped(column, limit)
             same = ops.eq(_kept(column, limit), column)
             self.inside = get_primitive("and").bind(self.inside, same)

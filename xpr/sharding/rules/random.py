@@ -14,6 +14,7 @@ import numpy as np
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.sharding.place import elements
 from xpr.sharding.rule import FactorRule, LocalShapes, Place, register
 from xpr.sharding.rules._forms import (
     NONE,
@@ -24,7 +25,7 @@ from xpr.sharding.rules._forms import (
     axes_over,
     elementwise,
 )
-from xpr.sharding.rules._local import counted, filled, offset, part, spread
+from xpr.sharding.rules._local import counted, filled, offset, spread
 
 _UINT32 = np.dtype(np.uint32)
 _MANY = 1 << 32
@@ -59,7 +60,7 @@ def _blocks(key: Any, counters: Any) -> Sequence[Any]:
     whole = (*keys, *shape)
 
     def half(i: int) -> Any:
-        one = ops.reshape(part(key, len(keys), i, i + 1), keys)
+        one = ops.reshape(elements(key, len(keys), i, i + 1), keys)
         return ops.broadcast_in_dim(one, whole, range(len(keys)))
 
     places = ops.broadcast_in_dim(counters, whole, range(len(keys), len(whole)))

@@ -10,6 +10,7 @@ import numpy as np
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.sharding.place import padded
 from xpr.sharding.rule import FactorRule, LocalShapes, Place, register
 from xpr.sharding.rules._forms import NONE, Avals, AxisFactors, Builder, Params, axes_over
 from xpr.sharding.rules._local import (
@@ -17,7 +18,6 @@ from xpr.sharding.rules._local import (
     counted,
     neutral,
     offset,
-    padded,
     spread,
     window_at,
 )
