@@ -1,0 +1,177 @@
+"""The structure of a tree as readable JSON: which containers there are, and where its leaves go."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xpr import tree_util
+from xpr.experimental.checkpoint.plain import decode, encode
+from xpr.random.keys import KeyArray
+
+_DICTS = {"dict", "OrderedDict", "defaultdict"}
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node: its kind, the names of its children (keys, fields or numbers), and the children.
+
+    A leaf has kind "leaf" and its number. `cls` names the class of what the user has defined.
+    """
+
+    kind: str
+    names: tuple[Any, ...] = ()
+    children: tuple[Node, ...] = ()
+    number: int = -1
+    cls: str = ""
+
+    def path_to(self, name: Any) -> str:
+        """The step to a child as a program would write it."""
+        return f".{name}" if self.kind in ("namedtuple", "node", "key") else f"[{name!r}]"
+
+    def __str__(self) -> str:
+        if self.kind == "leaf":
+            return "a leaf"
+        if self.kind == "none":
+            return "None"
+        what = f"{self.kind} {self.cls}" if self.cls else self.kind
+        if self.kind in ("list", "tuple"):
+            return f"a {what} of {len(self.children)}"
+        return f"a {what} of {', '.join(map(str, self.names)) or 'nothing'}"
+
+
+def describe(tree: Any) -> tuple[Node, list[tuple[str, Any]]]:
+    """The structure of a tree, and its leaves with their paths in the order of their numbers."""
+    leaves: list[tuple[str, Any]] = []
+    return _describe(tree, "", leaves), leaves
+
+
+def _describe(value: Any, path: str, leaves: list[tuple[str, Any]]) -> Node:
+    kind = type(value)
+    if not tree_util.is_tree_node(kind):
+        leaves.append((path, value))
+        return Node("leaf", number=len(leaves) - 1)
+    keyed, _ = tree_util.flatten_one_level_with_keys(value)
+    keys = [key for key, _ in keyed]
+    if value is None:
+        node = Node("none")
+    elif kind is list or kind is tuple:
+        node = Node(kind.__name__, tuple(range(len(keys))))
+    elif kind.__name__ in _DICTS and issubclass(kind, dict):
+        node = Node(kind.__name__, tuple(key.key for key in keys))
+    elif kind is KeyArray:
+        node = Node("key", ("_data",))
+    else:
+        names = tuple(tree_util.keystr((key,), simple=True) for key in keys)
+        if len(set(names)) < len(names):
+            names = tuple(map(str, range(len(keys))))
+        is_named = issubclass(kind, tuple)
+        node = Node("namedtuple" if is_named else "node", names, cls=kind.__qualname__)
+    children = tuple(_describe(child, path + str(key), leaves) for key, child in keyed)
+    return Node(node.kind, node.names, children, cls=node.cls)
+
+
+# ---- as JSON
+
+
+def to_json(node: Node) -> Any:
+    """The node as JSON; TypeError for a dictionary key of a type that JSON cannot keep."""
+    if node.kind == "leaf":
+        return {"leaf": node.number}
+    if node.kind == "none":
+        return None
+    children = [to_json(child) for child in node.children]
+    if node.kind in ("list", "tuple"):
+        return {node.kind: children}
+    if node.kind in _DICTS and not all(type(name) is str for name in node.names):
+        keys = [encode("a dictionary's key", name) for name in node.names]
+        return {node.kind: [list(pair) for pair in zip(keys, children, strict=True)]}
+    out: dict[str, Any] = {node.kind: dict(zip(node.names, children, strict=True))}
+    if node.cls:
+        out["class"] = node.cls
+    return out
+
+
+def from_json(found: Any) -> Node:
+    """The node that `to_json` has written."""
+    if found is None:
+        return Node("none")
+    if "leaf" in found:
+        return Node("leaf", number=found["leaf"])
+    cls = found.get("class", "")
+    ((kind, content),) = ((k, v) for k, v in found.items() if k != "class")
+    if kind in ("list", "tuple"):
+        return Node(kind, tuple(range(len(content))), tuple(map(from_json, content)))
+    pairs = content.items() if isinstance(content, dict) else [(decode(k), v) for k, v in content]
+    names = tuple(name for name, _ in pairs)
+    return Node(kind, names, tuple(from_json(child) for _, child in pairs), cls=cls)
+
+
+# ---- back to trees
+
+
+def rebuild(node: Node, leaves: Sequence[Any]) -> Any:
+    """The tree with these leaves. Classes of the user come back as dictionaries of their fields."""
+    if node.kind == "leaf":
+        return leaves[node.number]
+    if node.kind == "none":
+        return None
+    children = [rebuild(child, leaves) for child in node.children]
+    if node.kind == "list":
+        return children
+    if node.kind == "tuple":
+        return tuple(children)
+    if node.kind == "key":
+        return KeyArray(children[0])
+    pairs = zip(node.names, children, strict=True)
+    return OrderedDict(pairs) if node.kind == "OrderedDict" else dict(pairs)
+
+
+def matched(saved: Node, like: Any) -> list[tuple[Any, int | None]]:
+    """The leaves of `like`, each with the number of the saved leaf in the same place.
+
+    It is None for `...`, which stands for whatever is not to be read. Raises TypeError, with the
+    path, where the trees differ.
+    """
+    node, leaves = describe(like)
+    numbers: list[int | None] = [None] * len(leaves)
+    _match(saved, node, "", [leaf for _, leaf in leaves], numbers)
+    return [(leaf, number) for (_, leaf), number in zip(leaves, numbers, strict=True)]
+
+
+def _match(
+    saved: Node, node: Node, path: str, leaves: list[Any], numbers: list[int | None]
+) -> None:
+    if node.kind == "leaf":
+        if leaves[node.number] is Ellipsis:
+            return
+        if saved.kind == "leaf":
+            numbers[node.number] = saved.number
+            return
+    if _family(saved) != _family(node):
+        raise TypeError(
+            f"the checkpoint has another tree: {path or 'the whole tree'} is {saved} in the "
+            f"checkpoint and {node} in `like`"
+        )
+    own = dict(zip(saved.names, saved.children, strict=True))
+    missing = [name for name in node.names if name not in own]
+    extra = [name for name in saved.names if name not in set(node.names)]
+    for names, there, not_there in (
+        (missing, "`like`", "the checkpoint"),
+        (extra, "the checkpoint", "`like`"),
+    ):
+        if names:
+            listed = ", ".join(path + saved.path_to(name) for name in names[:8])
+            more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+            raise TypeError(
+                f"the checkpoint has another tree: {listed}{more} is in {there} and not in "
+                f"{not_there}"
+            )
+    for name, child in zip(node.names, node.children, strict=True):
+        _match(own[name], child, path + saved.path_to(name), leaves, numbers)
+
+
+def _family(node: Node) -> str:
+    return "dict" if node.kind in _DICTS else node.kind
