@@ -138,7 +138,7 @@ class Processes(ABC):
                 break
             now = time.monotonic()
             if now < start + _EAGER:
-                _yield()
+                give_way()
                 continue
             if now >= look:
                 look = now + _LOOK
@@ -193,7 +193,8 @@ _LONGEST_NAP = 0.001
 _LOOK = 0.1
 """Seconds between two looks at failures and the time."""
 
-_yield: Callable[[], Any] = getattr(os, "sched_yield", lambda: time.sleep(0))
+give_way: Callable[[], Any] = getattr(os, "sched_yield", lambda: time.sleep(0))
+"""Lets others have the core."""
 
 
 def _say(text: str) -> None:

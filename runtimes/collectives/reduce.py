@@ -84,18 +84,21 @@ def pieces(found: Sequence[Move]) -> Iterator[Move]:
         if targets[0].ndim > 1 and all(x.flags.c_contiguous for x in (*sources, *targets)):
             sources = [x.reshape(-1) for x in sources]
             targets = [x.reshape(-1) for x in targets]
-        for at in _cuts(targets[0].shape, targets[0].itemsize):
+        for at in cuts(targets[0].shape, targets[0].itemsize):
             yield combine, [s[at] for s in sources], [t[at] for t in targets]
 
 
-def _cuts(shape: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice | int, ...]]:
+def cuts(
+    shape: tuple[int, ...], itemsize: int, limit: int = PIECE_BYTES
+) -> Iterator[tuple[slice | int, ...]]:
+    """Indices that cut an array of this shape, which has elements, into pieces of some bytes."""
     row = math.prod(shape[1:]) * itemsize
-    if row > PIECE_BYTES:
+    if row > limit:
         for i in range(shape[0]):
-            for rest in _cuts(shape[1:], itemsize):
+            for rest in cuts(shape[1:], itemsize, limit):
                 yield i, *rest
         return
-    step = max(1, PIECE_BYTES // row)
+    step = max(1, limit // row)
     for start in range(0, shape[0], step):
         yield (slice(start, start + step),)
 
@@ -106,14 +109,14 @@ def _cuts(shape: tuple[int, ...], itemsize: int) -> Iterator[tuple[slice | int, 
 def _all_reduce(
     collective: Collective, group: Group, xs: list[Array], outs: list[Array], dtype: np.dtype[Any]
 ) -> list[Move]:
-    return [(_combine(collective.op, dtype), xs, outs)]
+    return [(combiner(collective.op, dtype), xs, outs)]
 
 
 def _reduce_scatter(
     collective: Collective, group: Group, xs: list[Array], outs: list[Array], dtype: np.dtype[Any]
 ) -> list[Move]:
-    combine = _combine(collective.op, dtype)
-    parts = [_parts(x, collective.axis, len(group)) for x in xs]
+    combine = combiner(collective.op, dtype)
+    parts = [in_parts(x, collective.axis, len(group)) for x in xs]
     return [
         (combine, [p[:, d] for p in parts], [out.reshape(parts[0][:, d].shape)])
         for d, out in enumerate(outs)
@@ -123,9 +126,9 @@ def _reduce_scatter(
 def _all_gather(
     collective: Collective, group: Group, xs: list[Array], outs: list[Array], dtype: np.dtype[Any]
 ) -> list[Move]:
-    parts = [_parts(_raw(x), collective.axis, len(group)) for x in outs]
+    parts = [in_parts(as_raw(x), collective.axis, len(group)) for x in outs]
     return [
-        (_copy, [_raw(x).reshape(parts[0][:, s].shape)], [p[:, s] for p in parts])
+        (copy, [as_raw(x).reshape(parts[0][:, s].shape)], [p[:, s] for p in parts])
         for s, x in enumerate(xs)
     ]
 
@@ -137,14 +140,14 @@ def _all_to_all(
     split, concat = collective.axis, collective.concat_axis
     found: list[Move] = []
     step = xs[0].shape[split] // n
-    raw = [_raw(x) for x in xs]
+    raw = [as_raw(x) for x in xs]
     for d, out in enumerate(outs):
         at = (slice(None),) * split + (slice(d * step, (d + 1) * step),)
         if out.nbytes <= PIECE_BYTES:
-            found.append((_joined(concat), [x[at] for x in raw], [_raw(out)]))
+            found.append((_joined(concat), [x[at] for x in raw], [as_raw(out)]))
             continue
-        to = np.split(_raw(out), n, concat)
-        found += [(_copy, [x[at]], [to[s]]) for s, x in enumerate(raw)]
+        to = np.split(as_raw(out), n, concat)
+        found += [(copy, [x[at]], [to[s]]) for s, x in enumerate(raw)]
     return found
 
 
@@ -155,11 +158,11 @@ def _permute(
     place = {rank: i for i, rank in enumerate(group)}
     found: list[Move] = []
     for rank, out in zip(group, outs, strict=True):
-        to = [_raw(out)]
+        to = [as_raw(out)]
         if rank in sender:
-            found.append((_copy, [_raw(xs[place[sender[rank]]])], to))
+            found.append((copy, [as_raw(xs[place[sender[rank]]])], to))
         else:
-            found.append((_zeros, [], to))
+            found.append((zeros, [], to))
     return found
 
 
@@ -172,7 +175,7 @@ _MOVES = {
 }
 
 
-def _parts(x: Array, axis: int, count: int) -> Array:
+def in_parts(x: Array, axis: int, count: int) -> Array:
     """`x[outer, count * inner]`, split along `axis`, as `[outer, count, inner]`."""
     outer = math.prod(x.shape[:axis])
     return x.reshape(outer, count, x.size // (outer * count))
@@ -181,7 +184,7 @@ def _parts(x: Array, axis: int, count: int) -> Array:
 _RAW = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16)}
 
 
-def _raw(x: Array) -> Array:
+def as_raw(x: Array) -> Array:
     """The same memory as integers where NumPy would copy the elements one by one."""
     return x if x.dtype.isbuiltin == 1 else x.view(_RAW[x.dtype.itemsize])
 
@@ -189,7 +192,8 @@ def _raw(x: Array) -> Array:
 # ---- how arrays are combined
 
 
-def _copy(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+def copy(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    """Writes the one source to all targets."""
     for target in targets:
         np.copyto(target, sources[0])
 
@@ -204,16 +208,27 @@ def _joined(axis: int) -> Combine:
     return join
 
 
-def _zeros(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+def zeros(sources: Sequence[Array], targets: Sequence[Array]) -> None:
+    """Writes zeros to all targets."""
     for target in targets:
         target.fill(0)
 
 
+def is_short_float(dtype: np.dtype[Any]) -> bool:
+    """Whether elements are combined as float32."""
+    return (dtype in _WIDE or dtype.isbuiltin != 1) and _wide(dtype) is np.float32
+
+
+def _wide(dtype: np.dtype[Any]) -> Any:
+    return _WIDE.get(dtype, np.float32)
+
+
 @cache
-def _combine(op: str, dtype: np.dtype[Any]) -> Combine:
+def combiner(op: str, dtype: np.dtype[Any]) -> Combine:
+    """Combines arrays of `dtype`; where that is short, sources and targets may be wider, too."""
     ufunc = _UFUNCS[op]
     if dtype in _WIDE or dtype.isbuiltin != 1:
-        return _combine_widened(ufunc, _WIDE.get(dtype, np.float32))
+        return _combine_widened(ufunc, _wide(dtype))
 
     def combine(sources: Sequence[Array], targets: Sequence[Array]) -> None:
         total = targets[0]
@@ -223,7 +238,7 @@ def _combine(op: str, dtype: np.dtype[Any]) -> Combine:
             ufunc(sources[0], sources[1], out=total)
             for source in sources[2:]:
                 ufunc(total, source, out=total)
-        _copy([total], targets[1:])
+        copy([total], targets[1:])
 
     return combine
 
@@ -235,6 +250,6 @@ def _combine_widened(ufunc: Any, wide: Any) -> Combine:
             ufunc(total, source.astype(wide), out=total)
         # Rounds floats; of integers that are too large it takes the lower bits.
         narrow = total.astype(targets[0].dtype)
-        _copy([_raw(narrow)], [_raw(t) for t in targets])
+        copy([as_raw(narrow)], [as_raw(t) for t in targets])
 
     return combine

@@ -1,0 +1,261 @@
+"""Collectives between processes, with MPI: `Meetings` for `MpiProcesses`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.runtimes.collectives import between, reduce
+from xpr.runtimes.collectives.base import (
+    Array,
+    Collective,
+    CollectiveError,
+    Group,
+    Kinds,
+    described,
+)
+from xpr.runtimes.collectives.between import Exchange, Incoming, Part
+from xpr.runtimes.collectives.places import Meetings, RankPlaces, Run
+from xpr.runtimes.collectives.streams import Flow
+from xpr.runtimes.collectives.switchboard import (
+    INLINE_BYTES,
+    Circle,
+    Switchboard,
+    Where,
+    digest,
+)
+from xpr.runtimes.collectives.wire import Wire
+from xpr.runtimes.processes import DEFAULT
+
+_PACK_BYTES = 1 << 16
+"""Blocks of fewer bytes are sent together."""
+
+_GRACE = 5.0
+"""Seconds that a failed collective waits for transfers that MPI is in the middle of."""
+
+
+class _Plan:
+    """What is known of a collective before its operands are."""
+
+    def __init__(
+        self,
+        circle: Circle,
+        places: RankPlaces,
+        collective: Collective,
+        groups: Sequence[Group],
+        kinds: Mapping[int, Kinds],
+        apart: bool,
+    ) -> None:
+        self.collective = collective  # lives as long as its number is looked up
+        index = places.processes.index
+        self.parts = [Part(g, places.owners, index) for g in groups]
+        self.peers = sorted({p for part in self.parts for p in part.others})
+        self.wheres: dict[int, Where] = {}
+        most = 0
+        key = digest("group", groups[0] if apart else None)
+        what = (
+            collective.kind,
+            collective.groups,
+            collective.op,
+            collective.axis,
+            collective.concat_axis,
+            collective.pairs,
+            collective.number,
+        )
+        for peer in self.peers:
+            shared = [p for p in self.parts if peer in p.of]
+            types = {kinds[p.mine[0]]: None for p in shared}
+            text = " and ".join(described(collective, k) for k in types)
+            told = digest(what, [[(s, d.name) for s, d in k] for k in types])
+            self.wheres[peer] = Where(circle, places.name, key, told, f"{text} in {places.name}")
+            size = sum(between.bytes_between(collective, p, kinds[p.mine[0]]) for p in shared)
+            most = max(most, size)
+        self.is_inline = most <= INLINE_BYTES
+        self.where = self.wheres[self.peers[0]]
+
+
+class MpiMeetings(Meetings):
+    """`Meetings` of an `MpiProcesses`."""
+
+    def __init__(self, processes: Any) -> None:
+        self.processes = processes
+        self.wire = Wire(processes.MPI, processes.world)
+        self.board = Switchboard(processes, self.wire)
+        self.broken = ""
+        """Why no more collectives are possible, if they are not."""
+
+    def fail(self, places: RankPlaces, error: BaseException) -> None:
+        if not self.broken:
+            self.board.fail(places, error)
+
+    def perform(
+        self,
+        places: RankPlaces,
+        collective: Collective,
+        groups: Sequence[Group],
+        operands: Mapping[int, Sequence[Array]],
+        results: Mapping[int, Sequence[Array]],
+        *,
+        apart: bool,
+        timeout: float | None = None,
+    ) -> None:
+        circle = self.board.circle(places.members)
+        plan = self._plan(circle, places, collective, groups, operands, apart)
+        if self.broken:
+            raise CollectiveError(f"{plan.where.text} is not possible any more: {self.broken}")
+        alone = places.run is None
+        run = places.run or Run()
+        number = self.board.number(circle, run)
+        limit = DEFAULT if timeout is None else timeout
+        try:
+            with np.errstate(all="ignore"):
+                self._perform(circle, number, plan, operands, results, limit)
+        except BaseException as error:
+            if alone:
+                self.board.fail_run(circle, number, places.name, error)
+            raise
+
+    def _plan(
+        self,
+        circle: Circle,
+        places: RankPlaces,
+        collective: Collective,
+        groups: Sequence[Group],
+        operands: Mapping[int, Sequence[Array]],
+        apart: bool,
+    ) -> _Plan:
+        kinds = {
+            g: tuple([(x.shape, x.dtype) for x in operands[r]])
+            for g in groups
+            for r in g
+            if r in operands
+        }
+        key = (id(collective), apart, tuple(kinds.items()))
+        plan = places.plans.get(key)
+        if plan is None:
+            of_rank = {r: kinds[g] for g in groups for r in g if r in operands}
+            plan = _Plan(circle, places, collective, groups, of_rank, apart)
+            places.plans[key] = plan
+        return plan
+
+    def _perform(
+        self,
+        circle: Circle,
+        run: int,
+        plan: _Plan,
+        operands: Mapping[int, Sequence[Array]],
+        results: Mapping[int, Sequence[Array]],
+        timeout: Any,
+    ) -> None:
+        board = self.board
+        found = between.exchange(
+            plan.collective, plan.parts, plan.peers, operands, results, small=plan.is_inline
+        )
+        tag = 0
+        with board.lock:
+            if not plan.is_inline:
+                tag = self.wire.tag()
+            for peer in plan.peers:
+                payload = b""
+                if plan.is_inline:
+                    payload = b"".join([x.tobytes() for x in found.outgoing[peer]])
+                board.announce(peer, plan.wheres[peer], run, tag, payload)
+        _do(found.moves)
+        meets = board.wait_for(circle, run, plan.wheres, timeout)
+        if plan.is_inline:
+            for peer, blocks in found.incoming.items():
+                rest = meets[peer].payload
+                for block in blocks:
+                    rest = block.take(rest)
+                    block.finish()
+        else:
+            tags = {p: m.tag for p, m in meets.items()}
+            tags[self.processes.index] = tag
+            self._move(circle, run, plan, found, tags, timeout)
+        for then in found.after:
+            then()
+        self._let_go(plan, timeout)
+
+    def _let_go(self, plan: _Plan, timeout: Any) -> None:
+        """Waits until all messages of this process have left: nobody looks at them afterwards."""
+        board = self.board
+
+        def done() -> bool:
+            with board.lock:
+                return self.wire.flush()
+
+        if not done():
+            board.wait_until(done, lambda: plan.peers, plan.where.text, timeout)
+
+    # ---- arrays
+
+    def _move(
+        self,
+        circle: Circle,
+        run: int,
+        plan: _Plan,
+        found: Exchange,
+        tags: Mapping[int, int],
+        timeout: Any,
+    ) -> None:
+        board = self.board
+        flow = Flow(self.wire, board.lock, self.processes.index, tags)
+        try:
+            for peer in plan.peers:
+                _begin(flow, peer, found.outgoing[peer], found.incoming[peer])
+            flow.reduce(found.items)
+            while not flow.is_done:
+                board.wait_for_flow(circle, run, plan.where, flow, timeout)
+        except BaseException:
+            self._clean_up(flow, plan)
+            raise
+
+    def _clean_up(self, flow: Flow, plan: _Plan) -> None:
+        """Leaves no transfer that could write to memory that is somebody else's by then."""
+        end = time.monotonic() + _GRACE
+        with self.board.lock:
+            busy = self.wire.give_up(flow.transfers())
+        while any(t.is_receive for t in busy) and time.monotonic() < end:
+            time.sleep(0.001)
+            with self.board.lock:
+                busy = [t for t in busy if not self.wire.is_done(t)]
+        if any(t.is_receive for t in busy):
+            names = self.processes.names(sorted({t.process for t in busy if t.is_receive}))
+            self.broken = f"{plan.where.text} failed while memory of {names} was arriving"
+        with self.board.lock:
+            self.wire.keep(busy)
+
+
+def _do(moves: Sequence[reduce.Move]) -> None:
+    for combine, sources, targets in moves:
+        combine(sources, targets)
+
+
+def _begin(flow: Flow, peer: int, outgoing: Sequence[Array], incoming: Sequence[Incoming]) -> None:
+    """Begins all transfers between this process and another; small blocks go together."""
+    blocks = [np.ascontiguousarray(b) for b in outgoing]
+    small = [b for b in blocks if b.nbytes < _PACK_BYTES]
+    if small:
+        flow.send(peer, [np.concatenate([_bytes(b) for b in small])])
+    flow.send(peer, [b for b in blocks if b.nbytes >= _PACK_BYTES])
+    packed = [b for b in incoming if b.nbytes < _PACK_BYTES]
+    if packed:
+        memory = np.empty(sum(b.nbytes for b in packed), np.uint8)
+
+        def unpack() -> None:
+            rest = memory.data
+            for block in packed:
+                rest = block.take(rest)
+                block.finish()
+
+        flow.receive(peer, memory, unpack)
+    for block in incoming:
+        if block.nbytes >= _PACK_BYTES:
+            flow.receive(peer, block.memory(), block.finish)
+
+
+def _bytes(x: Array) -> Array:
+    return x.reshape(-1).view(np.uint8)

@@ -1,0 +1,349 @@
+"""Who is at which collective: what the processes of a program tell each other, and what follows.
+
+Before anything moves, each process of a group tells the others which collective of which program
+and run it is at, and small operands go with that. Only what agrees goes on; so processes that
+differ raise before they have touched each other's memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import threading
+import time
+import traceback
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from xpr.runtimes.collectives.base import CollectiveError, PeerError
+from xpr.runtimes.collectives.places import RankPlaces, Run
+from xpr.runtimes.collectives.streams import Flow
+from xpr.runtimes.collectives.wire import MESSAGE_BYTES, Wire
+from xpr.runtimes.processes import give_way
+
+_MEET, _FAILED, _ASK, _STATE = range(4)
+_HEAD = struct.Struct("<BxHIi")
+"""What a message is, the length of its text, the run, and the tag for arrays."""
+
+_DIGESTS = 32
+"""Bytes that name the circle, the program, the group and the collective, 8 each."""
+
+_TEXT_BYTES = 1000
+INLINE_BYTES = 2048
+"""Operands up to this size go with the message that tells where a process is."""
+
+_SPINS = 100
+_SPINS_ALONE = 10
+"""Looks before other processes get the core between them."""
+
+_ASK_AFTER = 5.0
+"""Seconds after which others are asked where they are, and again."""
+
+
+def digest(*parts: object) -> bytes:
+    """8 bytes that differ where the parts do."""
+    return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
+
+
+class Meet(NamedTuple):
+    """Where another process is, as it told."""
+
+    run: int
+    tag: int
+    where: bytes
+    """The digests."""
+    message: bytes
+    text: int
+    """Where the text begins and how long it is."""
+
+    @property
+    def payload(self) -> memoryview:
+        return memoryview(self.message)[_HEAD.size + _DIGESTS + self.text :]
+
+    def __str__(self) -> str:
+        start = _HEAD.size + _DIGESTS
+        return self.message[start : start + self.text].decode(errors="replace")
+
+
+class Failure(NamedTuple):
+    """A run that failed in another process."""
+
+    process: int
+    disagrees: bool
+    """Whether processes were at different collectives."""
+    text: str
+
+
+class Circle:
+    """Processes that run programs together, and their runs, which each of them counts."""
+
+    def __init__(self, members: tuple[int, ...]) -> None:
+        self.members = members
+        self.name = digest("circle", members)
+        self.runs = 0
+        """The number of the last run that has begun to meet."""
+        self.failures: dict[int, Failure] = {}
+        self.told: set[int] = set()
+        """Runs whose failure the others know of."""
+
+
+class Where:
+    """What this process tells the others at a collective: the digests, and a text for messages."""
+
+    __slots__ = ("constant", "digests", "inbox", "place", "text")
+
+    def __init__(self, circle: Circle, program: str, group: bytes, what: bytes, text: str) -> None:
+        said = text.encode()
+        if len(said) > _TEXT_BYTES:
+            said = said[: _TEXT_BYTES - 3] + b"..."
+        self.digests = circle.name + digest("program", program) + group + what
+        self.constant = self.digests + said
+        self.inbox = circle.name + group
+        self.place = circle.name
+        self.text = text
+
+
+class Switchboard:
+    """Sends and takes in what processes tell each other. `lock` guards everything of it."""
+
+    def __init__(self, processes: Any, wire: Wire) -> None:
+        self.processes = processes
+        self.wire = wire
+        self.lock = threading.Lock()
+        self._circles: dict[tuple[int, ...], Circle] = {}
+        self._named: dict[bytes, Circle] = {}
+        self._early: defaultdict[bytes, list[tuple[int, Failure]]] = defaultdict(list)
+        self._inbox: defaultdict[tuple[int, bytes], deque[Meet]] = defaultdict(deque)
+        self._latest: dict[tuple[int, bytes], Meet] = {}
+        self._states: dict[int, tuple[str, float]] = {}
+        self._waits: dict[int, str] = {}
+        """Where the threads of this process wait for others."""
+
+    # ---- circles and runs
+
+    def circle(self, members: tuple[int, ...]) -> Circle:
+        """The circle of these processes."""
+        found = self._circles.get(members)
+        if found is None:
+            with self.lock:
+                found = self._circles.setdefault(members, Circle(members))
+                self._named[found.name] = found
+                for run, failure in self._early.pop(found.name, []):
+                    found.failures.setdefault(run, failure)
+        return found
+
+    def number(self, circle: Circle, run: Run | None) -> int:
+        """The number of a run, which is given when it meets others for the first time."""
+        if run is not None and run.number is not None:
+            return run.number
+        with self.lock:
+            if run is not None and run.number is not None:
+                return run.number
+            circle.runs += 1
+            if circle.failures:
+                circle.failures = {n: f for n, f in circle.failures.items() if n >= circle.runs}
+            if run is not None:
+                run.number = circle.runs
+            return circle.runs
+
+    # ---- messages
+
+    def pump(self) -> None:
+        """Takes in what has come. Returns at once where another thread does it."""
+        if not self.lock.acquire(blocking=False):
+            return
+        try:
+            self._take_in()
+        finally:
+            self.lock.release()
+
+    def _take_in(self) -> None:
+        for source, message in self.wire.arrived():
+            kind, text, run, tag = _HEAD.unpack_from(message)
+            if kind == _MEET:
+                where = message[_HEAD.size : _HEAD.size + _DIGESTS]
+                meet = Meet(run, tag, where, message, text)
+                self._inbox[source, where[:8] + where[16:24]].append(meet)
+                self._latest[source, where[:8]] = meet
+            elif kind == _FAILED:
+                start = _HEAD.size + _DIGESTS
+                said = message[start : start + text].decode(errors="replace")
+                self._failed(message[_HEAD.size :][:8], run, Failure(source, bool(tag), said))
+            elif kind == _ASK:
+                said = "; ".join(self._waits.values())
+                if said:
+                    self._say(source, _STATE, said)
+            else:
+                said = message[_HEAD.size + _DIGESTS :].decode(errors="replace")
+                self._states[source] = (said, time.monotonic())
+
+    def _failed(self, name: bytes, run: int, failure: Failure) -> None:
+        circle = self._named.get(name)
+        if circle is None:
+            self._early[name].append((run, failure))
+        elif run >= circle.runs:
+            circle.failures.setdefault(run, failure)
+
+    def _say(
+        self, process: int, kind: int, text: str, run: int = 0, tag: int = 0, where: bytes = b""
+    ) -> None:
+        said = text.encode()[: MESSAGE_BYTES - _HEAD.size - _DIGESTS]
+        head = _HEAD.pack(kind, len(said), run, tag)
+        self.wire.post(process, head + where.ljust(_DIGESTS, b"\0") + said)
+
+    def announce(self, process: int, where: Where, run: int, tag: int, payload: bytes) -> None:
+        """Tells another process where this one is."""
+        text = len(where.constant) - _DIGESTS
+        self.wire.post(process, _HEAD.pack(_MEET, text, run, tag) + where.constant + payload)
+
+    # ---- failures
+
+    def fail(self, places: RankPlaces, error: BaseException) -> None:
+        """Tells the processes of a run that it has failed here, unless they know."""
+        circle = self.circle(places.members)
+        self.fail_run(circle, self.number(circle, places.run), places.name, error)
+
+    def fail_run(self, circle: Circle, run: int, program: str, error: BaseException) -> None:
+        """`fail`, of the run of a circle."""
+        if run in circle.told or run in circle.failures:
+            return
+        circle.told = {n for n in circle.told if n >= circle.runs} | {run}
+        text = "".join(traceback.format_exception_only(error)).strip()
+        disagrees = type(error) is CollectiveError
+        with self.lock:
+            for process in circle.members:
+                if process != self.processes.index:
+                    said = f"{program} failed there with {text}"
+                    self._say(process, _FAILED, said, run, disagrees, circle.name)
+
+    def _check(self, circle: Circle, run: int, where: Where, missing: Sequence[int]) -> None:
+        """Raises where it is known that the missing processes will not come."""
+        failure = circle.failures.get(run)
+        describe = self.processes.describe
+        if failure is not None:
+            found = CollectiveError if failure.disagrees else PeerError
+            raise found(
+                f"{describe(self.processes.index)} cannot perform {where.text}: "
+                f"{describe(failure.process)}: {failure.text}"
+            )
+        for process in missing:
+            latest = self._latest.get((process, circle.name))
+            if latest is None or latest.run < run:
+                continue
+            if latest.run > run or latest.where[8:16] != where.digests[8:16]:
+                raise self.mismatch(where, process, latest)
+
+    def mismatch(self, where: Where, process: int, other: Meet) -> CollectiveError:
+        """The error of processes at different collectives."""
+        describe = self.processes.describe
+        return CollectiveError(
+            f"{describe(self.processes.index)} is at {where.text}, {describe(process)} at {other}: "
+            "the processes of a program must perform the same collectives, on arrays of the same "
+            "types, in the same order"
+        )
+
+    # ---- waiting
+
+    def wait_for(
+        self, circle: Circle, run: int, wheres: Mapping[int, Where], timeout: Any
+    ) -> dict[int, Meet]:
+        """What each other process tells, once all are at the same collective as this one.
+
+        `wheres` has what this process told each of them.
+        """
+        found: dict[int, Meet] = {}
+        missing = list(wheres)
+        inbox = self._inbox
+        boxes = {p: inbox[p, w.inbox] for p, w in wheres.items()}
+        here = wheres[missing[0]]
+        asked = [time.monotonic() + _ASK_AFTER]
+
+        def look() -> bool:
+            self.pump()
+            for process in tuple(missing):
+                box = boxes[process]
+                while box and box[0].run < run:  # of a run that has failed
+                    box.popleft()
+                if not box:
+                    continue
+                meet = box[0]
+                if meet.run > run or meet.where != wheres[process].digests:
+                    self._check(circle, run, here, ())
+                    raise self.mismatch(wheres[process], process, meet)
+                found[process] = box.popleft()
+                missing.remove(process)
+            if missing:
+                self._check(circle, run, here, missing)
+            return not missing
+
+        if self._spun(look):
+            return found
+
+        def done() -> bool:
+            if look():
+                return True
+            if time.monotonic() > asked[0]:
+                asked[0] += _ASK_AFTER
+                self.ask(missing)
+            return False
+
+        self.wait_until(done, lambda: missing, here.text, timeout)
+        return found
+
+    def wait_for_flow(
+        self,
+        circle: Circle,
+        run: int,
+        where: Where,
+        flow: Flow,
+        timeout: Any,
+    ) -> None:
+        """Waits until the transfers of a collective get on, or are done."""
+
+        def look() -> bool:
+            return flow.advance() or flow.is_done
+
+        if self._spun(look):
+            return
+
+        def done() -> bool:
+            if look():
+                return True
+            self.pump()
+            self._check(circle, run, where, ())
+            return False
+
+        what = f"the transfers of {where.text}"
+        self.wait_until(done, flow.missing, what, timeout)
+
+    @staticmethod
+    def _spun(look: Callable[[], bool]) -> bool:
+        """Whether it came true in the first few microseconds."""
+        for i in range(_SPINS):
+            if look():
+                return True
+            if i > _SPINS_ALONE:
+                give_way()
+        return False
+
+    def wait_until(self, done: Any, missing: Any, what: str, timeout: Any) -> None:
+        """`Processes.wait_until`, while others who ask are told where this process waits."""
+        me = threading.get_ident()
+        names = ", ".join(f"process {p}" for p in missing()[:8])
+        self._waits[me] = f"waits at {what} for {names}"
+        try:
+            self.processes.wait_until(done, missing=missing, what=what, timeout=timeout)
+        finally:
+            self._waits.pop(me, None)
+
+    def ask(self, processes: Sequence[int]) -> None:
+        """Asks where others are. They answer if they wait for somebody."""
+        with self.lock:
+            for process in processes:
+                self._states.pop(process, None)
+                self._say(process, _ASK, "")
+
+    def state_of(self, process: int) -> str:
+        """What a process answered when it was last asked."""
+        return self._states.get(process, ("", 0.0))[0]
