@@ -18,6 +18,7 @@ from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.changes import Change, changes_for
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.targets.base import Target
@@ -40,7 +41,6 @@ _WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
 _BRANCHES_REVISION = "branches copy 3"
 # The same for the barriers in shaders (`iree/shader_barriers.py`).
 _BARRIERS_REVISION = "barriers 1"
-_FREES_REVISION = "frees nothing 1"
 
 _UNORDERED = (
     "a dispatch would read from shared memory what other invocations have yet to write, and no "
@@ -130,8 +130,7 @@ def _cache_key(job: _Job) -> bytes:
         parts.append(_BRANCHES_REVISION)
     if target.shaders:
         parts.append(_BARRIERS_REVISION)
-    if not _frees(job):
-        parts.append(_FREES_REVISION)
+    parts += [change.key for change in _changes(job)]
     for part in (*parts, job.text):
         data = part.encode()
         # The length before each part keeps different splits of the same bytes apart.
@@ -220,8 +219,12 @@ def _attempt(
     job: _Job, text: str, flags: FlagSet, verify: bool
 ) -> tuple[bytes | None, list[Diagnostic]]:
     return c_api.compile_module(
-        text, flags, name=_TEXT_NAME, verify=verify, parallel=job.parallel, frees=_frees(job)
+        text, flags, name=_TEXT_NAME, verify=verify, parallel=job.parallel, changes=_changes(job)
     )
+
+
+def _changes(job: _Job) -> tuple[Change, ...]:
+    return changes_for(has_branches=_has_branches(job.text), frees=_frees(job))
 
 
 def _frees(job: _Job) -> bool:

@@ -12,13 +12,12 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from xpr.lowering.iree.changes import END, Change
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
-from xpr.lowering.iree.remove_deallocations import PHASE, TIDY, free_nothing
-from xpr.lowering.iree.widen_block_arguments import widen_arguments
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -135,14 +134,13 @@ def compile_module(
     name: str,
     verify: bool,
     parallel: bool = True,
-    frees: bool = True,
+    changes: Sequence[Change] = (),
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    Without ``frees`` the program frees only what nobody refers to (`remove_deallocations.py`). Safe
-    to call from several threads.
+    ``changes`` are made on the way, in their order. Safe to call from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
@@ -153,10 +151,10 @@ def compile_module(
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(library, text, flags, name, verify, parallel, frees)
+                result = _compile(library, text, flags, name, verify, parallel, changes)
                 _prepared.add(described)
                 return result
-    return _compile(library, text, flags, name, verify, parallel, frees)
+    return _compile(library, text, flags, name, verify, parallel, changes)
 
 
 def _compile(
@@ -166,7 +164,7 @@ def _compile(
     name: str,
     verify: bool,
     parallel: bool,
-    frees: bool,
+    changes: Sequence[Change],
 ) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
 
@@ -196,12 +194,7 @@ def _compile(
             )
         )
         module = None
-        run = _run if frees else _run_without_frees
-        if (
-            library.InvocationParseSource(invocation, source)
-            and run(library, invocation)
-            and _change(library, invocation, widen_arguments)
-        ):
+        if library.InvocationParseSource(invocation, source) and _run(library, invocation, changes):
             module = _output(library, invocation)
         return module, diagnostics
     finally:
@@ -212,31 +205,32 @@ def _compile(
         library.SessionDestroy(session)
 
 
-def _run(library: _Library, invocation: int) -> bool:
-    return library.InvocationPipeline(invocation, _STANDARD_PIPELINE)
+def _run(library: _Library, invocation: int, changes: Sequence[Change]) -> bool:
+    """Runs the compile, with stops for the changes; whether it came to its end."""
+    reached = None
+    for change in (*changes, None):
+        phase = END if change is None else change.phase
+        if phase != reached:
+            if reached is not None:
+                library.InvocationSetCompileFromPhase(invocation, reached.encode())
+            library.InvocationSetCompileToPhase(invocation, phase.encode())
+            if not library.InvocationPipeline(invocation, _STANDARD_PIPELINE):
+                return False
+            reached = phase
+        if change is not None and not _change(library, invocation, change):
+            return False
+    return True
 
 
-def _change(library: _Library, invocation: int, change: Callable[[Mlir, int], None]) -> bool:
-    """Changes the program in place, where the compile has come to; whether it is still one."""
+def _change(library: _Library, invocation: int, change: Change) -> bool:
+    """Changes the program where the compile has come to; whether it is still one."""
     module = library.InvocationExportStealModule(invocation)
-    change(library.mlir, module)
-    return library.InvocationImportStealModule(invocation, module)
-
-
-def _run_without_frees(library: _Library, invocation: int) -> bool:
-    """As `_run`, in two steps; between them the program is changed."""
-    library.InvocationSetCompileToPhase(invocation, PHASE.encode())
-    if not _run(library, invocation):
+    change.apply(library.mlir, module)
+    if not library.InvocationImportStealModule(invocation, module):
         return False
-    if not _change(library, invocation, free_nothing):
-        return False
-    # What made only arrays that were freed unread is of no use now; the rest of the compile refuses
-    # dispatches that nobody makes.
-    if not library.InvocationRunPassPipeline(invocation, TIDY.encode()):
-        return False
-    library.InvocationSetCompileFromPhase(invocation, PHASE.encode())
-    library.InvocationSetCompileToPhase(invocation, b"end")
-    return _run(library, invocation)
+    return change.tidy is None or library.InvocationRunPassPipeline(
+        invocation, change.tidy.encode()
+    )
 
 
 def _output(library: _Library, invocation: int) -> bytes:

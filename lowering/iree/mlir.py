@@ -7,7 +7,7 @@ library. Its handles are structures of one pointer, which are passed as pointers
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 _POINTER = ctypes.c_void_p
@@ -50,9 +50,12 @@ _FUNCTIONS: Declarations = {
     "OperationGetName": (_POINTER, [_POINTER]),
     "OperationGetNumRegions": (_INDEX, [_POINTER]),
     "OperationGetFirstRegion": (_POINTER, [_POINTER]),
+    "OperationGetRegion": (_POINTER, [_POINTER, _INDEX]),
     "OperationGetNumOperands": (_INDEX, [_POINTER]),
+    "OperationGetNumResults": (_INDEX, [_POINTER]),
     "OperationGetOperand": (_POINTER, [_POINTER, _INDEX]),
     "OperationSetOperand": (None, [_POINTER, _INDEX, _POINTER]),
+    "OperationSetOperands": (None, [_POINTER, _INDEX, ctypes.POINTER(_POINTER)]),
     "OperationGetResult": (_POINTER, [_POINTER, _INDEX]),
     "OperationGetNumSuccessors": (_INDEX, [_POINTER]),
     "OperationGetSuccessor": (_POINTER, [_POINTER, _INDEX]),
@@ -68,7 +71,13 @@ _FUNCTIONS: Declarations = {
         None,
         [ctypes.POINTER(_State), _INDEX, ctypes.POINTER(_POINTER)],
     ),
+    "OperationStateAddOwnedRegions": (
+        None,
+        [ctypes.POINTER(_State), _INDEX, ctypes.POINTER(_POINTER)],
+    ),
     "OperationDestroy": (None, [_POINTER]),
+    "RegionCreate": (_POINTER, []),
+    "RegionTakeBody": (None, [_POINTER, _POINTER]),
     "RegionGetNextInOperation": (_POINTER, [_POINTER]),
     "RegionGetFirstBlock": (_POINTER, [_POINTER]),
     "BlockGetNextInRegion": (_POINTER, [_POINTER]),
@@ -76,12 +85,14 @@ _FUNCTIONS: Declarations = {
     "BlockGetTerminator": (_POINTER, [_POINTER]),
     "BlockGetNumArguments": (_INDEX, [_POINTER]),
     "BlockGetArgument": (_POINTER, [_POINTER, _INDEX]),
+    "BlockAddArgument": (_POINTER, [_POINTER, _POINTER, _POINTER]),
     "BlockInsertArgument": (_POINTER, [_POINTER, _INDEX, _POINTER, _POINTER]),
     "BlockEraseArgument": (None, [_POINTER, ctypes.c_uint]),
     "BlockInsertOwnedOperation": (None, [_POINTER, _INDEX, _POINTER]),
     "BlockInsertOwnedOperationBefore": (None, [_POINTER, _POINTER, _POINTER]),
     "IdentifierStr": (_Text, [_POINTER]),
     "IntegerTypeGet": (_POINTER, [_POINTER, ctypes.c_uint]),
+    "TypeIsATensor": (ctypes.c_bool, [_POINTER]),
     "TypeEqual": (ctypes.c_bool, [_POINTER, _POINTER]),
     "ValueGetType": (_POINTER, [_POINTER]),
     "ValueReplaceAllUsesOfWith": (None, [_POINTER, _POINTER]),
@@ -146,11 +157,52 @@ class Mlir(Functions):
             raise RuntimeError(f"the compiler does not know {text}")
         return made
 
+    def operands(self, operation: int) -> list[int]:
+        """The values that an operation takes."""
+        count = self.OperationGetNumOperands(operation)
+        return [self.OperationGetOperand(operation, i) for i in range(count)]
+
+    def set_operands(self, operation: int, operands: Sequence[int]) -> None:
+        """Gives an operation other values to take, in any number."""
+        self.OperationSetOperands(operation, len(operands), _list(operands))
+
+    def arguments(self, block: int) -> list[int]:
+        """The values that a block begins with."""
+        return [self.BlockGetArgument(block, i) for i in range(self.BlockGetNumArguments(block))]
+
     def unary(self, name: str, operand: int, result_type: int, near: int) -> int:
         """A new operation of one operand and one result, at the location of another one."""
+        return self._created(name, [operand], [result_type], self.OperationGetLocation(near), [])
+
+    def created(
+        self, name: str, operands: Sequence[int], result_types: Sequence[int], *, regions_of: int
+    ) -> int:
+        """A new operation that takes the regions of another one, which is left without."""
+        regions = []
+        for i in range(self.OperationGetNumRegions(regions_of)):
+            regions.append(self.RegionCreate())
+            self.RegionTakeBody(regions[-1], self.OperationGetRegion(regions_of, i))
+        location = self.OperationGetLocation(regions_of)
+        return self._created(name, operands, result_types, location, regions)
+
+    def _created(
+        self,
+        name: str,
+        operands: Sequence[int],
+        result_types: Sequence[int],
+        location: int,
+        regions: Sequence[int],
+    ) -> int:
         data = name.encode()
-        state = _State(name=_Text(data, len(data)), location=self.OperationGetLocation(near))
+        state = _State(name=_Text(data, len(data)), location=location)
         # MLIR gives back the memory of these lists, so it has to be MLIR's own.
-        self.OperationStateAddResults(ctypes.byref(state), 1, (_POINTER * 1)(result_type))
-        self.OperationStateAddOperands(ctypes.byref(state), 1, (_POINTER * 1)(operand))
-        return self.OperationCreate(ctypes.byref(state))
+        here = ctypes.byref(state)
+        self.OperationStateAddResults(here, len(result_types), _list(result_types))
+        self.OperationStateAddOperands(here, len(operands), _list(operands))
+        if regions:
+            self.OperationStateAddOwnedRegions(here, len(regions), _list(regions))
+        return self.OperationCreate(here)
+
+
+def _list(pointers: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
+    return (_POINTER * len(pointers))(*pointers)

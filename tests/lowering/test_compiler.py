@@ -85,11 +85,10 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
     original = c_api.compile_module
 
     def counted(
-        text: str, flags: Sequence[str], *, name: str, verify: bool, parallel: bool, frees: bool
+        text: str, flags: Sequence[str], *, verify: bool, **options: Any
     ) -> tuple[bytes | None, list[Diagnostic]]:
         made.append((text, tuple(flags), verify))
-        options = {"verify": verify, "parallel": parallel, "frees": frees}
-        return original(text, flags, name=name, **options)
+        return original(text, flags, verify=verify, **options)
 
     monkeypatch.setattr(c_api, "compile_module", counted)
     return made

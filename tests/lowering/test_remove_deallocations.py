@@ -13,6 +13,7 @@ from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.iree import c_api
+from xpr.lowering.iree.changes import changes_for
 from xpr.lowering.targets import get_target
 from xpr.runtimes.base import Device
 
@@ -102,7 +103,8 @@ module @m attributes {{{get_target(target).module_attributes}}} {{
 }}"""
     found = {}
     for frees in (True, False):
-        module, said = c_api.compile_module(text, flags, name="t", verify=True, frees=frees)
+        changes = changes_for(has_branches=False, frees=frees)
+        module, said = c_api.compile_module(text, flags, name="t", verify=True, changes=changes)
         assert module is not None, said
         found[frees] = FREE in module
     assert found == {True: True, False: False}

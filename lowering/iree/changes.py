@@ -1,0 +1,61 @@
+"""What is changed in programs while IREE compiles them: one list, in the order of the compile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xpr.lowering.iree import balance_loops, remove_deallocations, widen_block_arguments
+from xpr.lowering.iree.mlir import Mlir
+
+END = "end"
+"""The last phase of the compile; what is changed behind it is the program as it is written out."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a program half way through its compile.
+
+    The revision is a part of the key of the disk cache: it tells apart what an older change made.
+    """
+
+    name: str
+    revision: int
+    phase: str
+    """The phase of IREE's compiler (of ``--compile-to``) behind which the change is made."""
+
+    apply: Callable[[Mlir, int], None]
+    """Changes a module in place."""
+
+    tidy: str | None = None
+    """A pipeline of passes that take out what the change has made useless."""
+
+    @property
+    def key(self) -> str:
+        return f"{self.name} {self.revision}"
+
+
+BALANCE_LOOPS = Change("loops are balanced", 1, balance_loops.PHASE, balance_loops.balance_loops)
+REMOVE_DEALLOCATIONS = Change(
+    "frees nothing",
+    1,
+    remove_deallocations.PHASE,
+    remove_deallocations.free_nothing,
+    remove_deallocations.TIDY,
+)
+WIDEN_BLOCK_ARGUMENTS = Change(
+    "block arguments are widened", 1, END, widen_block_arguments.widen_arguments
+)
+
+
+def changes_for(*, has_branches: bool, frees: bool) -> tuple[Change, ...]:
+    """The changes that a program needs, in the order they are made in.
+
+    `has_branches` says that it has loops or branches, `frees` that it may free arrays on its way.
+    """
+    changes: list[Change] = []
+    if has_branches:
+        changes.append(BALANCE_LOOPS)
+    if not frees:
+        changes.append(REMOVE_DEALLOCATIONS)
+    return (*changes, WIDEN_BLOCK_ARGUMENTS)
