@@ -80,6 +80,9 @@ class Device:
     queue: DeviceQueue | None = None
     """The programs that wait for the device; None as long as there were none."""
 
+    slice_index: int
+    """The group of devices it belongs to; only where `xpr.distributed.initialize` was told one."""
+
     def __init__(self, runtime: Runtime, id: int, device_kind: str, process_index: int = 0) -> None:
         self.runtime = runtime
         self.id = id

@@ -117,13 +117,15 @@ class Processes(ABC):
         missing: Callable[[], Sequence[int]],
         what: str,
         timeout: Timeout = DEFAULT,
+        limit_name: str = "the setting collective_timeout, or XPR_COLLECTIVE_TIMEOUT",
+        heeds_failures: bool = True,
     ) -> None:
         """Waits until `done`, which is asked again and again, and must look at the engine itself.
 
         `missing` tells the processes that are waited for: they are named on stderr when the wait
-        gets long. Raises TimeoutError when `timeout` seconds are over, PeerError when one of them
-        failed or ended. Between looks other processes get the core: there may be more processes
-        than cores.
+        gets long. Raises TimeoutError when `timeout` seconds are over, and says by `limit_name` who
+        sets them; PeerError when one of them failed or ended, if it `heeds_failures`. Between looks
+        other processes get the core: there may be more processes than cores.
         """
         if done():
             return
@@ -145,17 +147,14 @@ class Processes(ABC):
                 self.poll()
                 if done():
                     break
-                for process in missing():
+                for process in missing() if heeds_failures else ():
                     error = self.failure_of(process)
                     if error is not None:
-                        # Collectives are loaded by programs that have some.
-                        from xpr.runtimes.collectives.base import PeerError  # noqa: PLC0415
-
-                        raise PeerError(f"{what}: {error}") from error
+                        raise _of_peer(what, error)
                 if now >= start + limit:
                     raise TimeoutError(
                         f"{what}: {self.names(missing())} did not come within {limit:g} s "
-                        "(the setting collective_timeout, or XPR_COLLECTIVE_TIMEOUT)"
+                        f"({limit_name})"
                     )
                 if not named and now >= late and limit > LATE:
                     named = True
@@ -176,10 +175,20 @@ class Processes(ABC):
         shown = []
         for process in members[:_SHOWN]:
             about = self.whereabouts(process)
-            shown.append(self.describe(process) + (f", {about}" if about else ""))
+            shown.append(self.describe(process) + (f" [{about}]" if about else ""))
         if len(members) > _SHOWN:
             shown.append(f"{len(members) - _SHOWN} more")
         return "; ".join(shown) or "nobody"
+
+
+def _of_peer(what: str, error: Exception) -> Exception:
+    # Collectives are loaded by programs that have some.
+    from xpr.runtimes.collectives.base import PeerError  # noqa: PLC0415
+
+    found = PeerError(f"{what}: {error}")
+    for note in getattr(error, "__notes__", ()):
+        found.add_note(note)
+    return found
 
 
 _SHOWN = 8

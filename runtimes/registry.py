@@ -36,6 +36,7 @@ _started: dict[str, Runtime] = {}
 _failed: dict[str, BaseException] = {}
 _factories: dict[str, Callable[[], Runtime]] | None = None
 _num_cpu_devices: int | None = None
+_index = 0
 _all_devices: dict[str, list[Device]] = {}  # those of all processes, by the runtime's name
 
 
@@ -134,8 +135,8 @@ def _start(name: str) -> Runtime | None:
                 # Whatever a driver raises must not stop the others; the reason is kept.
                 _failed[name] = error
                 return None
-            if processes.current is not None:
-                _belong(runtime, processes.current.index)
+            if _index:
+                _belong(runtime)
             _started[name] = runtime
         return runtime
 
@@ -219,8 +220,7 @@ def first_device(backend: str | Runtime | None = None) -> Device:
 
 def this_process() -> int:
     """The number of this process among those that compute together."""
-    joined = processes.current
-    return 0 if joined is None else joined.index
+    return _index
 
 
 def process_count() -> int:
@@ -253,36 +253,32 @@ def local_device_count(backend: str | None = None) -> int:
     return len(local_devices(backend=backend))
 
 
-def join(
-    kinds: dict[str, list[list[str]]], own: dict[str, Sequence[Device]], with_: processes.Processes
-) -> None:
-    """Makes this process one of several.
+def join(kinds: dict[str, list[list[str]]], own: dict[str, Sequence[Device]], index: int) -> None:
+    """Makes this process number `index` of several.
 
     `kinds[name][p]` are the kinds of the devices that process `p` has of runtime `name`, `own` are
     this process's. Ids are counted on from process to process. Runtimes that are not named keep
     devices of this process alone.
     """
-    with _lock:
-        for name, of_each in kinds.items():
-            runtime = get_runtime(name)
-            first = [sum(map(len, of_each[:p])) for p in range(len(of_each))]
-            # Its devices are for programs that were joined, which few are.
-            from xpr.runtimes.remote import RemoteRuntime  # noqa: PLC0415
+    global _index
+    # Loaded by programs that are joined, which few are.
+    from xpr.runtimes.remote import RemoteRuntime  # noqa: PLC0415
 
+    with _lock:
+        _index = index
+        for runtime in _started.values():
+            _belong(runtime)
+        for name, of_each in kinds.items():
+            first = [sum(map(len, of_each[:p])) for p in range(len(of_each))]
             elsewhere = RemoteRuntime(
-                runtime,
-                {p: (first[p], of_each[p]) for p in range(len(of_each)) if p != with_.index},
+                get_runtime(name),
+                {p: (first[p], of_each[p]) for p in range(len(of_each)) if p != index},
             )
             for i, device in enumerate(own[name]):
-                device.id = first[with_.index] + i
-                device.process_index = with_.index
+                device.id = first[index] + i
             _all_devices[name] = sorted((*own[name], *elsewhere.devices()), key=lambda d: d.id)
-        for name, runtime in _started.items():
-            if name not in kinds:
-                _belong(runtime, with_.index)
-        processes.current = with_
 
 
-def _belong(runtime: Runtime, process: int) -> None:
+def _belong(runtime: Runtime) -> None:
     for device in runtime.devices():
-        device.process_index = process
+        device.process_index = _index

@@ -40,9 +40,9 @@ class MpiProcesses(Processes):
 
     engine = "MPI"
 
-    def __init__(self, MPI: Any, world: Any, timeout: float) -> None:
+    def __init__(self, MPI: Any) -> None:
         self.MPI = MPI
-        self.world = world
+        self.world = world = MPI.COMM_WORLD.Dup()
         """A communicator of all processes for whoever performs collectives."""
         self.index = world.Get_rank()
         self.count = world.Get_size()
@@ -55,12 +55,18 @@ class MpiProcesses(Processes):
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._last: dict[int, tuple[str, float]] = {}
         self.has_failed = False
+        """Whether this process has told the others that it failed."""
+        self.failed_for_others = False
+        """Whether it failed because another one did."""
+        self._has_left = False
         self._meetings: Meetings | None = None
         self.peers: list[Peer] = []
+        self._visible = [False] * self.count
+
+    def meet(self, what: str, timeout: float) -> None:
+        """Learns where the others are. All processes must come here before anything else."""
         me = Peer(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()))
-        found = self.gather(
-            json.dumps(asdict(me)).encode(), what="xpr.distributed.initialize()", timeout=timeout
-        )
+        found = self.gather(json.dumps(asdict(me)).encode(), what=what, timeout=timeout)
         self.peers = [Peer(**json.loads(text)) for text in found]
         machines = [p.machine for p in self.peers]
         order = list(dict.fromkeys(machines))
@@ -83,6 +89,8 @@ class MpiProcesses(Processes):
     ) -> list[bytes]:
         if self.has_failed:
             raise CollectiveError(f"{what}: this process has told the others that it failed")
+        if self._has_left:
+            raise RuntimeError(f"{what}: this process has left the others by shutdown()")
         everybody = tuple(range(self.count)) if members is None else tuple(members)
         if self.index not in everybody or len(set(everybody)) < len(everybody):
             raise ValueError(
@@ -140,11 +148,25 @@ class MpiProcesses(Processes):
             if self.has_failed:
                 return
             self.has_failed = True
+        self.failed_for_others = isinstance(error, PeerError)
         text = "".join(traceback.format_exception_only(error)).strip()
-        trace = "".join(traceback.format_exception(error))
+        # Short messages are sent at once; long ones need the other process's help.
+        trace = "".join(traceback.format_exception(error)).encode()[-_TRACE:]
+        self._tell_all("failed", text[:_TRACE], trace)
+
+    def end(self) -> None:
+        """Tells the others that the program of this process has ended."""
+        self._has_left = True
+        self._tell_all("ended", "")
+
+    def has_ended(self, process: int) -> bool:
+        """Whether `process` has said that its program has ended."""
+        return process in self.mailbox.found[("ended",)]
+
+    def _tell_all(self, kind: str, text: str, payload: bytes = b"") -> None:
         for process in range(self.count):
             if process != self.index:
-                self.mailbox.send(process, ["failed"], text, trace.encode())
+                self.mailbox.send(process, [kind], text, payload)
 
     def poll(self) -> None:
         self.mailbox.poll()
@@ -154,9 +176,11 @@ class MpiProcesses(Processes):
         if failed is not None:
             text, trace = failed
             error = PeerError(f"{self.describe(process)} failed: {text}")
-            error.add_note(f"What {self.describe(process)} raised:\n{trace.decode()}")
+            error.add_note(
+                f"What {self.describe(process)} raised:\n{trace.decode(errors='replace').rstrip()}"
+            )
             return error
-        if process in self.mailbox.found[("ended",)]:
+        if self.has_ended(process):
             return PeerError(f"{self.describe(process)} has ended")
         if self.peers and self._visible[process]:
             peer = self.peers[process]
@@ -175,11 +199,15 @@ class MpiProcesses(Processes):
     def whereabouts(self, process: int) -> str:
         found = []
         if self.peers and self._visible[process] and _state(self.peers[process].pid) == "T":
-            found.append("which is stopped")
+            found.append("stopped")
         last = self._last.get(process)
         if last is not None:
             found.append(f"last met {time.monotonic() - last[1]:.0f} s ago at {last[0]}")
         return ", ".join(found)
+
+
+_TRACE = 1500
+"""Bytes of a traceback that others are told."""
 
 
 def _digest(members: tuple[int, ...]) -> str:
