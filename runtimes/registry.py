@@ -253,12 +253,14 @@ def local_device_count(backend: str | None = None) -> int:
     return len(local_devices(backend=backend))
 
 
-def join(kinds: dict[str, list[list[str]]], own: dict[str, Sequence[Device]], index: int) -> None:
+def join(
+    found: dict[str, list[list[tuple[int, str]]]], own: dict[str, Sequence[Device]], index: int
+) -> None:
     """Makes this process number `index` of several.
 
-    `kinds[name][p]` are the kinds of the devices that process `p` has of runtime `name`, `own` are
-    this process's. Ids are counted on from process to process. Runtimes that are not named keep
-    devices of this process alone.
+    `found[name][p]` are the devices that process `p` has of runtime `name`, by their numbers there
+    and their kinds, and `own` those of this process. Ids are counted on from process to process.
+    Runtimes that are not named keep devices of this process alone.
     """
     global _index
     # Loaded by programs that are joined, which few are.
@@ -268,7 +270,7 @@ def join(kinds: dict[str, list[list[str]]], own: dict[str, Sequence[Device]], in
         _index = index
         for runtime in _started.values():
             _belong(runtime)
-        for name, of_each in kinds.items():
+        for name, of_each in found.items():
             first = [sum(map(len, of_each[:p])) for p in range(len(of_each))]
             elsewhere = RemoteRuntime(
                 get_runtime(name),

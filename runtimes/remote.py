@@ -12,8 +12,10 @@ from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature, R
 class RemoteRuntime(Runtime):
     """The part of a runtime that is in other processes."""
 
-    def __init__(self, local: Runtime, kinds: dict[int, tuple[int, list[str]]]) -> None:
-        """`kinds`: for each other process, its first device's id and all its devices' kinds."""
+    def __init__(
+        self, local: Runtime, others: dict[int, tuple[int, list[tuple[int, str]]]]
+    ) -> None:
+        """`others`: of each other process its first id, and its devices' numbers and kinds."""
         # What the class of every other runtime says is known of one that stands for it.
         self.name = local.name  # pyright: ignore[reportAttributeAccessIssue]
         self.platform = local.platform  # pyright: ignore[reportAttributeAccessIssue]
@@ -21,9 +23,9 @@ class RemoteRuntime(Runtime):
         self.is_host = local.is_host  # pyright: ignore[reportAttributeAccessIssue]
         self.priority = local.priority
         self._devices = tuple(
-            RemoteDevice(self, first + i, kind, process, i)
-            for process, (first, found) in kinds.items()
-            for i, kind in enumerate(found)
+            RemoteDevice(self, first + i, kind, process, number)
+            for process, (first, found) in others.items()
+            for i, (number, kind) in enumerate(found)
         )
 
     def devices(self) -> tuple[Device, ...]:

@@ -249,15 +249,17 @@ def _join_devices(
             own[name] = _share(here, found)
     mine = {
         "default": default,
-        "kinds": {name: [d.device_kind for d in ds] for name, ds in own.items()},
+        "devices": {
+            name: [(d.local_hardware_id, d.device_kind) for d in ds] for name, ds in own.items()
+        },
         "partition": partition,
         "error": error,
     }
     texts = found.gather(json.dumps(mine).encode(), what=_WHAT, timeout=patience)
     all_of_them = [json.loads(text) for text in texts]
     _check_agreement(found, all_of_them)
-    kinds = {name: [one["kinds"][name] for one in all_of_them] for name in names}
-    registry.join(kinds, own, found.index)
+    devices = {name: [one["devices"][name] for one in all_of_them] for name in names}
+    registry.join(devices, own, found.index)
     if partition is not None:
         for name in names:
             for device in registry.devices(name):

@@ -87,6 +87,7 @@ class Leaving:
         here = self.processes
         failures: dict[int, Exception] = {}
         since: float | None = None
+        start = time.monotonic()
 
         def missing() -> list[int]:
             return [p for p in range(here.count) if p != here.index and not here.has_ended(p)]
@@ -97,6 +98,8 @@ class Leaving:
             left = missing()
             for p in left:
                 error = here.failure_of(p)
+                if error is None and here.is_stopped(p) and time.monotonic() > start + here.limit:
+                    error = PeerError(f"{here.describe(p)} is stopped")
                 if error is not None:
                     failures.setdefault(p, error)
             if failures and since is None:

@@ -188,6 +188,12 @@ class MpiProcesses(Processes):
                 return PeerError(f"{self.describe(process)} is gone: it was killed or has crashed")
         return None
 
+    def is_stopped(self, process: int) -> bool:
+        """Whether somebody stopped `process` by a signal, as far as can be seen from here."""
+        return bool(
+            self.peers and self._visible[process] and _state(self.peers[process].pid) in ("T", "t")
+        )
+
     # ---- messages
 
     def describe(self, process: int) -> str:
@@ -198,7 +204,7 @@ class MpiProcesses(Processes):
 
     def whereabouts(self, process: int) -> str:
         found = []
-        if self.peers and self._visible[process] and _state(self.peers[process].pid) == "T":
+        if self.is_stopped(process):
             found.append("stopped")
         last = self._last.get(process)
         if last is not None:

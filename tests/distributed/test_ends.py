@@ -1,0 +1,168 @@
+"""How programs of several processes end: well, by a failure, and with a process that is gone.
+
+Every program ends in bounded time, and the processes that are left say which one was missing.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+# With it processes that are left go on after one has failed: without, Open MPI ends them.
+GOING_ON = ("--enable-recovery",)
+SHORT = {"XPR_COLLECTIVE_TIMEOUT": "2"}
+
+MEETING = """
+import os, signal, sys, time
+from xpr.runtimes import processes
+here = processes.current
+here.barrier(what="the warm-up")
+if here.index == 1:
+    {failure}
+try:
+    here.barrier(what="the meeting")
+except Exception as error:
+    print(type(error).__name__, error)
+    raise
+"""
+
+
+@pytest.mark.parametrize(
+    ("failure", "flags", "status", "message"),
+    [
+        (
+            "raise KeyError('a loss')",
+            (),
+            1,
+            r"PeerError the meeting: process 1 \(host \S+, pid \d+\) failed: KeyError: 'a loss'",
+        ),
+        (
+            "sys.exit(7)",
+            (),
+            7,
+            r"PeerError the meeting: process 1 \(host \S+, pid \d+\) has ended",
+        ),
+        (
+            "os.kill(os.getpid(), signal.SIGKILL)",
+            GOING_ON,
+            1,
+            r"PeerError the meeting: process 1 \(host \S+, pid \d+\) is gone: it was killed",
+        ),
+        (
+            "os.kill(os.getpid(), signal.SIGSTOP)",
+            (),
+            1,
+            r"TimeoutError the meeting: process 1 \(host \S+, pid \d+\) \[stopped, last met \d s "
+            r"ago at the warm-up\] did not come within 2 s \(the setting collective_timeout, or",
+        ),
+        (
+            "time.sleep(60)",
+            (),
+            1,
+            r"TimeoutError the meeting: process 1 \(host \S+, pid \d+\) \[last met \d s ago at the "
+            r"warm-up\] did not come within 2 s",
+        ),
+        (
+            "here.barrier(what='something else')",
+            (),
+            1,
+            r"CollectiveError process . \(host \S+, pid \d+\) is at the meeting, process 1 \(host "
+            r"\S+, pid \d+\) at something else: processes must do the same, in the same order",
+        ),
+    ],
+    ids=["raises", "exits", "is killed", "is stopped", "sleeps", "is elsewhere"],
+)
+def test_a_process_that_does_not_come(run_processes, failure, flags, status, message):
+    processes = 3 if "raise" in failure else 2
+    outcome = run_processes(
+        processes,
+        MEETING.format(failure=failure),
+        env=SHORT,
+        timeout=50,
+        may_fail=True,
+        flags=flags,
+    )
+    for p in range(0, processes, 2):
+        assert re.match(message, outcome.out[p]), str(outcome)
+    assert outcome.code == status, str(outcome)
+    if "raise" in failure:
+        # Others show where it came from.
+        assert 'program.py", line' in outcome.err[0]
+        assert "KeyError: 'a loss'" in outcome.err[0].partition("What process 1")[2]
+
+
+def test_a_killed_process_under_plain_mpirun(run_processes):
+    outcome = run_processes(
+        2,
+        MEETING.format(failure="os.kill(os.getpid(), signal.SIGKILL)"),
+        env=SHORT,
+        timeout=50,
+        may_fail=True,
+    )
+    assert outcome.code == 128 + 9
+    assert re.search(r"rank 1 .* signal\s+9", outcome.launcher.replace("\n", " "))
+
+
+def test_a_late_process_is_named(run_processes):
+    program = """
+        import time
+        from xpr.runtimes import processes
+        processes.LATE = 1.0
+        here = processes.current
+        if here.index == 0:
+            time.sleep(3)
+        here.barrier(what="the meeting")
+        print("met")
+    """
+    outcome = run_processes(2, program)
+    assert outcome.out == ["met\n", "met\n"]
+    assert outcome.err[0] == ""
+    waits, goes_on = outcome.err[1].splitlines()
+    assert re.match(
+        r"xpr: process 1 \(.*\) has waited 1 s at the meeting for process 0 \(host \S+, pid \d+\) "
+        r"\[last met \d s ago at xpr.distributed.initialize\(\)\]; it will wait 30 s",
+        waits,
+    )
+    assert re.match(r"xpr: process 1 \(.*\) goes on after [23] s at the meeting", goes_on)
+
+
+def test_the_end_waits_for_the_others(run_processes):
+    program = """
+        import os, time, xpr
+        if xpr.process_index() == 1:
+            time.sleep(1.5)
+        print(time.time())
+        xpr.distributed.shutdown()
+        print(time.time())
+        try:
+            from xpr.runtimes import processes
+            processes.current.barrier(what="the meeting")
+        except RuntimeError as error:
+            print(error)
+    """
+    found = [text.splitlines() for text in run_processes(2, program).out]
+    arrived, left = ([float(text[i]) for text in found] for i in (0, 1))
+    assert min(left) >= max(arrived)
+    message = "the meeting: this process has left the others by shutdown()"
+    assert [text[2] for text in found] == [message] * 2
+
+
+@pytest.mark.parametrize(
+    ("end", "env", "message"),
+    [
+        ("time.sleep(60)", {}, r"did not come within 2 s \(shutdown_timeout_seconds\)"),
+        ("os.kill(os.getpid(), signal.SIGSTOP)", SHORT, r"process 1 \(.*\) is stopped"),
+    ],
+    ids=["sleeps", "is stopped"],
+)
+def test_a_process_that_does_not_end(run_processes, end, env, message):
+    program = f"""
+        import os, signal, time, xpr
+        xpr.distributed.initialize(shutdown_timeout_seconds={2 if not env else 300})
+        if xpr.process_index() == 1:
+            {end}
+    """
+    outcome = run_processes(2, program, env=env, timeout=50, may_fail=True, initialize=False)
+    assert re.search(r"xpr: process 0 \(.*\) at its end: .*" + message, outcome.err[0])
+    assert outcome.code != 0
