@@ -149,9 +149,15 @@ def test_from_the_data_of_one_process_of_two() -> None:
     assert z.shape == (8, 4)
     np.testing.assert_array_equal(np.asarray(z.addressable_data(3)), VALUES)
     mixed = Mesh([[CPUS[0], remote[0]], [CPUS[1], remote[1]]], ("x", "p"))
-    with pytest.raises(ValueError, match=r"parts \[0, 2\]"):
-        make(NamedSharding(mixed, P(("x", "p"))), VALUES)
+    w = make(NamedSharding(mixed, P(("x", "p"))), VALUES)  # parts 0 and 2 of 4, one after the other
+    assert w.shape == (16, 2)
+    assert [s.index[0] for s in w.addressable_shards] == [slice(0, 4), slice(8, 12)]
+    for i, shard in enumerate(w.addressable_shards):
+        np.testing.assert_array_equal(np.asarray(shard.data), VALUES[4 * i : 4 * i + 4])
     nothing = NamedSharding(Mesh(remote, "x"), P("x"))
+    with pytest.raises(ValueError, match="global_shape must be given to a process without"):
+        make(nothing, VALUES)
+    assert make(nothing, VALUES, (8, 2)).shape == (8, 2)
     with pytest.raises(ValueError, match="dtype must be given"):
         xpr.make_array_from_callback((8, 2), nothing, lambda i: VALUES[i])
     made = xpr.make_array_from_callback((8, 2), nothing, lambda i: VALUES[i], dtype="f4")

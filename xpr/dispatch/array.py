@@ -152,7 +152,7 @@ class ArrayImpl(Array):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         if state.transfer_guard_device_to_host != "allow":
-            if not self._buffers[0].device.runtime.is_host:
+            if not all(b.device.runtime.is_host for b in self._buffers):
                 check_transfer("device_to_host", False, f"{self.aval} from {self.device!r}")
         value = self._value
         if dtype is not None and np.dtype(dtype) != value.dtype:

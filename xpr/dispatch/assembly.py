@@ -11,7 +11,7 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
-from xpr.core.trace import is_valid_value
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
 from xpr.dispatch.parts import Box, box_of, check_sharding, local_boxes
@@ -219,6 +219,10 @@ def _from_local(sharding: Sharding, data: Any, global_shape: Any) -> ArrayImpl:
     local = np.shape(data)
     counts, numbers = _local_parts(sharding, len(local))
     if global_shape is None:
+        if not all(numbers):
+            raise ValueError(
+                f"{name}: global_shape must be given to a process without a device of {sharding}"
+            )
         for axis, (size, held) in enumerate(zip(local, numbers, strict=True)):
             if size % len(held):
                 raise ValueError(
@@ -234,12 +238,13 @@ def _from_local(sharding: Sharding, data: Any, global_shape: Any) -> ArrayImpl:
     if len(shape) != len(local):
         raise ValueError(f"{name}: global_shape {shape} has another rank than the data, {local}")
     part = sharding.shard_shape(shape)
-    starts = []
+    # Where each part of each axis begins in the data.
+    starts: list[dict[int, int]] = []
     for axis, (size, held) in enumerate(zip(local, numbers, strict=True)):
         if size == shape[axis]:
-            starts.append(0)
-        elif size == part[axis] * len(held) and held == list(range(held[0], held[-1] + 1)):
-            starts.append(held[0] * part[axis])
+            starts.append({i * part[axis]: i * part[axis] for i in held})
+        elif size == part[axis] * len(held):
+            starts.append({i * part[axis]: k * part[axis] for k, i in enumerate(held)})
         else:
             raise ValueError(
                 f"{name}: along axis {axis} the data must be the whole, {shape[axis]}, or what "
@@ -249,9 +254,10 @@ def _from_local(sharding: Sharding, data: Any, global_shape: Any) -> ArrayImpl:
 
     def of(index: tuple[slice, ...]) -> Any:
         box = box_of(index, shape)
-        return data[tuple(slice(a - s, b - s) for (a, b), s in zip(box, starts, strict=True))]
+        return data[tuple(slice(s[a], s[a] + b - a) for (a, b), s in zip(box, starts, strict=True))]
 
-    return make_array_from_callback(shape, sharding, of if shape else lambda _: data)
+    kind = get_aval(data).dtype
+    return make_array_from_callback(shape, sharding, of if shape else lambda _: data, kind)
 
 
 def _local_parts(sharding: Sharding, ndim: int) -> tuple[tuple[int, ...], list[list[int]]]:

@@ -31,7 +31,9 @@ def live_arrays(platform: str | None = None) -> list[ArrayImpl]:
     return [
         a
         for a in gc.get_objects()
-        if type(a) in _KINDS and a._buffers[0].device.runtime is runtime and not a.is_deleted()
+        if type(a) in _KINDS
+        and any(b.device.runtime is runtime for b in a._buffers)
+        and not a.is_deleted()
     ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.core.trace import Tracer
@@ -12,6 +14,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes.base import Device
+from xpr.runtimes.registry import this_process
 from xpr.sharding import Mesh, NamedSharding, Sharding
 from xpr.sharding.context import concrete_mesh
 
@@ -130,11 +133,22 @@ class Places:
         if self.mesh is not None:
             return self.mesh
         context_mesh = concrete_mesh()
+        if len(self.devices) == 1 and self.devices[0].process_index != this_process():
+            return lone_mesh(self.devices[0])
         if context_mesh.empty:
             return None
         if self.devices and set(self.devices) != set(context_mesh.flat_devices):
             return None
         return context_mesh
+
+
+LONE = "_device"
+"""The axis of a mesh that stands for one device of another process, and is never seen."""
+
+
+def lone_mesh(device: Device) -> Mesh:
+    """A mesh for what is computed on one device of another process: here only types are known."""
+    return Mesh(np.array([device]), (LONE,))
 
 
 def _is_better(new: Mesh, old: Mesh) -> bool:

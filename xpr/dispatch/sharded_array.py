@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any, NoReturn
 
@@ -13,19 +14,20 @@ from xpr.dispatch.array import ArrayImpl, freeze
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.host import aligned_empty
 from xpr.sharding import Shard, Sharding
-from xpr.sharding.base import replica_ids
+from xpr.sharding.base import Index, replica_ids
 from xpr.sharding.named import explicit_sharding
 
 
 class ShardedArrayImpl(ArrayImpl):
-    """A concrete array on several devices.
+    """A concrete array on several devices, or on devices of other processes.
 
-    `_buffers` are in the order of `sharding.local_assignment`. What reads the whole array on the
-    host gathers the parts. The gathered values are kept for as long as somebody else holds them
-    and no longer, so that an array never takes twice its memory because it was once printed.
+    `_buffers` are in the order of `sharding.local_assignment`; a process that has none of the
+    devices has none of the buffers either. What reads the whole array on the host gathers the
+    parts. The gathered values are kept for as long as somebody else holds them and no longer, so
+    that an array never takes twice its memory because it was once printed.
     """
 
-    __slots__ = ("_gathered",)
+    __slots__ = ("_deleted", "_gathered")
 
     _sharding: Sharding
 
@@ -40,17 +42,23 @@ class ShardedArrayImpl(ArrayImpl):
             raise TypeError("an array on several devices needs a sharding, got None")
         super().__init__(aval, buffers, committed, sharding)
         self._gathered: weakref.ref[np.ndarray[Any, Any]] | None = None
+        self._deleted = False  # what buffers know themselves, where there are any
 
     # ---- place
 
     @property
     def device(self) -> Any:
-        """The sharding, since there are several devices."""
-        return self._sharding
+        """The sharding, since there are several devices; a single one of another process."""
+        sharding = self._sharding
+        return sharding._device_assignment[0] if sharding.num_devices == 1 else sharding
 
     def devices(self) -> set[Device]:
         """All devices that hold a part, also those of other processes."""
         return self._sharding.device_set
+
+    def platform(self) -> str:
+        """The platform of the array's devices."""
+        return self._sharding._device_assignment[0].platform
 
     @property
     def addressable_shards(self) -> list[Shard]:
@@ -73,6 +81,16 @@ class ShardedArrayImpl(ArrayImpl):
             for copy, (device, index) in zip(copies, found.items(), strict=True)
         ]
 
+    # ---- life time
+
+    def delete(self) -> None:
+        """Frees the memory at once, that of this process; the array cannot be used afterwards."""
+        self._deleted = True
+        super().delete()
+
+    def is_deleted(self) -> bool:
+        return self._deleted or super().is_deleted()
+
     # ---- values
 
     @property
@@ -83,7 +101,7 @@ class ShardedArrayImpl(ArrayImpl):
         """
         self._check_alive()
         sharding = self._sharding
-        if sharding.is_fully_replicated:
+        if sharding.is_fully_replicated and self._buffers:
             return self._buffers[0].host_view()
         found = None if self._gathered is None else self._gathered()
         if found is None:
@@ -92,23 +110,10 @@ class ShardedArrayImpl(ArrayImpl):
         return found
 
     def _gather(self) -> np.ndarray[Any, Any]:
-        sharding = self._sharding
-        if not sharding.is_fully_addressable:
-            raise RuntimeError(
-                "Fetching value for `xpr.Array` that spans non-addressable (non process local) "
-                f"devices is not possible: {self.aval} with {sharding}. Read the parts of this "
-                "process with `addressable_shards`, or gather the array first with "
-                "`xpr.experimental.multihost_utils.process_allgather`."
-            )
-        indices = sharding.devices_indices_map(self.shape).values()
+        parts = self._distinct_parts()
+        if parts is None:
+            raise _elsewhere("Fetching value for", self)
         whole = aligned_empty(self.shape, self.dtype)
-        parts = [
-            (buffer, index)
-            for buffer, index, copy in zip(
-                self._buffers, indices, replica_ids(sharding, self.ndim), strict=True
-            )
-            if copy == 0
-        ]
         for buffer, _ in parts:
             buffer.copy_to_host_async()
         for buffer, index in parts:
@@ -116,9 +121,25 @@ class ShardedArrayImpl(ArrayImpl):
         freeze(whole)
         return whole
 
+    def _distinct_parts(self) -> list[tuple[Buffer, Index]] | None:
+        """Each different part once, with its place; None if only other processes hold some."""
+        sharding = self._sharding
+        positions = sharding.shard_positions(self.ndim)
+        indices = sharding.shard_indices(self.shape)
+        mine = dict(zip(sharding.local_assignment, self._buffers, strict=True))
+        found: dict[tuple[int, ...], tuple[Buffer, Index]] = {}
+        for device, position, index in zip(
+            sharding._device_assignment, positions, indices, strict=True
+        ):
+            buffer = mine.get(device)
+            if buffer is not None:
+                found.setdefault(position, (buffer, index))
+        return list(found.values()) if len(found) == len(set(positions)) else None
+
     def on_device_size_in_bytes(self) -> int:
         """Bytes that the array takes on all its devices."""
-        return self._buffers[0].nbytes * self._sharding.num_devices
+        part = math.prod(self._sharding.shard_shape(self.shape))
+        return part * self.dtype.itemsize * self._sharding.num_devices
 
     def unsafe_buffer_pointer(self) -> int:
         """Raises RuntimeError: there are several addresses."""
@@ -140,15 +161,28 @@ class ShardedArrayImpl(ArrayImpl):
             f"{self._sharding.num_devices} devices: use x.addressable_shards[i].data"
         )
 
+    def _is_shown(self) -> bool:
+        """Whether this process has the values that a text would show."""
+        sharding = self._sharding
+        return sharding.is_fully_addressable or (
+            sharding.is_fully_replicated and bool(self._buffers)
+        )
+
     def __repr__(self) -> str:
-        if self._sharding.is_fully_addressable or self._sharding.is_fully_replicated:
+        if self._is_shown() or self.is_deleted():
             return super().__repr__()
         return f"Array(shape={self.shape}, dtype={self.dtype.name})"
 
     def __str__(self) -> str:
-        if self._sharding.is_fully_addressable or self._sharding.is_fully_replicated:
-            return super().__str__()
-        return repr(self)
+        return super().__str__() if self._is_shown() else repr(self)
+
+    def __format__(self, spec: str) -> str:
+        return super().__format__(spec) if self._is_shown() else format(repr(self), spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._sharding.is_fully_addressable or self._distinct_parts() is not None:
+            return super().__reduce__()
+        raise _elsewhere("Pickling", self)
 
     def __deepcopy__(self, memo: Any) -> ShardedArrayImpl:
         # The values cannot change, yet a copy must survive the deletion of the original.
@@ -162,6 +196,17 @@ class ShardedArrayImpl(ArrayImpl):
 register_aval(ShardedArrayImpl, lambda x: x.aval)
 
 
+def _elsewhere(what: str, x: ShardedArrayImpl) -> RuntimeError:
+    sharding = x._sharding
+    others = sorted({d.process_index for d in sharding._device_assignment})
+    return RuntimeError(
+        f"{what} `xpr.Array` that spans non-addressable (non process local) devices is not "
+        f"possible: {x.aval} with {sharding} is on devices of the processes {others}. Read the "
+        "parts of this process with `addressable_shards`, or gather the array first with "
+        "`xpr.experimental.multihost_utils.process_allgather`."
+    )
+
+
 def _part(buffer: Buffer | None, weak_type: bool) -> ArrayImpl | None:
     """What one device holds, as an array of its own."""
     if buffer is None:
@@ -173,10 +218,11 @@ def from_buffers(aval: ShapedArray, buffers: tuple[Buffer, ...], sharding: Shard
     """The array of type `aval` spread as `sharding` says, with those parts.
 
     `buffers` has the part of each device of this process, in order; nothing is checked or copied.
-    The type shows the sharding along Explicit mesh axes. On one device it is an ordinary array.
+    The type shows the sharding along Explicit mesh axes. On one device it is an ordinary array,
+    unless it is a device of another process.
     """
     shown = explicit_sharding(sharding, len(aval.shape))
     if aval.sharding is not shown:
         aval = aval.update(sharding=shown)
-    kind = ArrayImpl if sharding.num_devices == 1 else ShardedArrayImpl
+    kind = ArrayImpl if sharding.num_devices == 1 and buffers else ShardedArrayImpl
     return kind(aval, buffers, True, sharding)

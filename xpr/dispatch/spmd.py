@@ -1,6 +1,8 @@
 """Programs on several devices: partitioned, compiled once, loaded on each device, run together.
 
-Each device runs the same program on its own parts. `spmd_run.py` says how.
+Each device runs the same program on its own parts. `spmd_run.py` says how. Of a mesh that spans
+processes each process holds and runs the parts of its own devices; `agreement.py` sees to it that
+all of them run the same program.
 """
 
 from __future__ import annotations
@@ -18,11 +20,13 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import hoist_consts
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import check_finite
+from xpr.dispatch.meshes import LONE
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.dispatch.spmd_run import Runner
-from xpr.dispatch.transfer import device_put
+from xpr.dispatch.transfer import placed
 from xpr.runtimes.base import Buffer
-from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+from xpr.runtimes.collectives.places import RankPlaces
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.sharding.alike import Alike, by_spec, differ
 from xpr.sharding.communication import Communication, communication
 from xpr.sharding.layout import replicated
@@ -51,13 +55,15 @@ class MeshAxes:
             return replicated(ndim)
         return None
 
-    def named(self, spec: Spec) -> NamedSharding:
+    def named(self, spec: Spec) -> Sharding:
         """The sharding that `spec` means."""
+        if self.mesh.axis_names == (LONE,):
+            return SingleDeviceSharding(self.mesh.flat_devices[0])
         if self.refinement is not None:
             return self.refinement.back(spec)
         return NamedSharding(self.mesh, as_partition_spec(spec))
 
-    def kept(self, given: Sharding | None, spec: Spec) -> NamedSharding:
+    def kept(self, given: Sharding | None, spec: Spec) -> Sharding:
         """The sharding that was given, if it is one of the mesh; else that of the spec."""
         if isinstance(given, NamedSharding) and isinstance(given.mesh, Mesh):
             known = (self.mesh,) if self.refinement is None else self.refinement.meshes
@@ -124,6 +130,7 @@ class SpmdProgram:
             for s, spec in zip(out_shardings, self.partitioned.out_specs, strict=True)
         )
         self.devices = mesh.flat_devices
+        self.local_devices = tuple(mesh.local_devices)
         self.local, self._made = hoist_consts(self.partitioned.closed)
         front = len(self._made) + 1 + n_const
         self.local_donated = tuple(front + i for i in self.donate)
@@ -135,9 +142,15 @@ class SpmdProgram:
             )
         ]
         self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
-        self._interpreted = interpreted
+        self.closed = closed
+        self.interpreted = interpreted
         self._lock = threading.Lock()
         self._runner: Runner | None = None
+
+    @property
+    def constants(self) -> list[Any]:
+        """The values that the program closes over, those of the partitioner among them."""
+        return [*self._made, *(c for c, _ in self._constants)]
 
     def communication(self) -> Communication:
         """What the devices send each other in one run."""
@@ -154,20 +167,31 @@ class SpmdProgram:
         for callback, spec in self.partitioned.inspected:
             callback(self._axes.named(spec))
         # What each device gets before its parts of the arguments: constants, and its number.
-        numbers = tuple(device_put(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices))
+        mine = set(self.local_devices)
+        numbers = tuple(
+            placed(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices) if d in mine
+        )
         whole = NamedSharding(self.mesh, PartitionSpec())
         self._front = [
-            *(device_put(c, whole)._buffers for c in self._made),
+            *(placed(c, whole)._buffers for c in self._made),
             numbers,
-            *(device_put(c, s)._buffers for c, s in self._constants),
+            *(placed(c, s)._buffers for c, s in self._constants),
         ]
+        if self.local_devices == self.devices or not self.local_devices:
+            return self._run_by(None)
+        from xpr.dispatch import agreement  # noqa: PLC0415  few programs span processes
+
+        return agreement.load(self, self._run_by)
+
+    def _run_by(self, places: RankPlaces | None) -> Runner:
         return Runner(
             self.local,
             self.name,
-            self.devices,
+            self.devices if self.local_devices else (),
             self.local_donated,
-            interpreted=self._interpreted,
+            interpreted=self.interpreted,
             same=self._same(),
+            places=places,
         )
 
     def _same(self) -> list[Alike]:
@@ -178,7 +202,9 @@ class SpmdProgram:
         found = [by_spec(spec, sizes) for spec in specs]
         n_const = len(specs) - len(self.in_shardings)
         for i, sharding in enumerate(self.in_shardings, n_const):
-            if sharding.spec.unreduced:  # each device has a term of its own
+            if (
+                isinstance(sharding, NamedSharding) and sharding.spec.unreduced
+            ):  # each device has a term of its own
                 found[i] = own
         return [*(by_spec((), sizes) for _ in self._made), own, *found]
 
@@ -223,7 +249,8 @@ class SpmdProgram:
         if state.debug_nans or state.debug_infs:
             for a in out:
                 if isinstance(a, ArrayImpl):
-                    check_finite(a._value)
+                    for b in a._buffers:
+                        check_finite(b.host_view())
         return out
 
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:
@@ -231,11 +258,11 @@ class SpmdProgram:
             leaf._check_alive()
             if leaf.sharding.is_equivalent_to(sharding, leaf.ndim) and _same_order(leaf, sharding):
                 return leaf._buffers
-        return device_put(leaf, sharding)._buffers
+        return placed(leaf, sharding)._buffers
 
 
 def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
-    return tuple(b.device for b in x._buffers) == sharding._device_assignment
+    return tuple(b.device for b in x._buffers) == sharding.local_assignment
 
 
 def _by_type(mesh: Mesh, given: Sharding | None, aval: ShapedArray) -> Sharding | None:

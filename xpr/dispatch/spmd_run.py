@@ -4,6 +4,9 @@ The program is cut into stages where its devices meet (`xpr/sharding/stages.py`)
 there are cores run a stage for all devices; small ones run in the calling thread. Between stages
 the collectives are done with everybody's arrays in hand. A stage that has collectives inside of a
 loop or a branch gets a thread for each device, and the threads meet there.
+
+Of a mesh that spans processes each process runs the parts of its own devices; `RankPlaces` tell the
+collectives whose the others are.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 from xpr.primitives.group_collective import call_for_all
 from xpr.runtimes.base import Buffer, Device
+from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.together import perform_for_all, run_in_chunks
 from xpr.runtimes.collectives.workers import run_together
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding.alike import Alike, alike, differ, of_variables
 from xpr.sharding.shared import Sharing
-from xpr.sharding.stages import Stage, levels, stages
+from xpr.sharding.stages import Stage, has_collectives, levels, stages
 
 _THREADS_COST = 2e6
 """Operations plus bytes of all devices together from which several threads pay."""
@@ -39,7 +43,10 @@ Column = Sequence[Any]
 
 
 class Runner:
-    """A partitioned program loaded on its devices."""
+    """A partitioned program loaded on the devices of this process.
+
+    `places` tell which ranks of the program they are, where other processes have ranks of it, too.
+    """
 
     def __init__(
         self,
@@ -50,24 +57,33 @@ class Runner:
         *,
         interpreted: bool,
         same: Sequence[Alike] = (),
+        places: RankPlaces | None = None,
     ) -> None:
         """`same` says, if it is known, which ranks get equal values for each of the inputs."""
         self.name = name
-        self.devices = devices
+        self.places = places
+        self.devices = devices if places is None else [devices[r] for r in places.ranks]
+        self.meets_others = places is not None and has_collectives(closed.jaxpr)
         self.invars = closed.jaxpr.invars
         self.outvars = closed.jaxpr.outvars
         donated = {self.invars[i] for i in donate}
         self.stages = [
-            _LoadedStage(s, name, devices, donated, interpreted=interpreted)
-            for s in _cut(closed, devices, same)
+            _LoadedStage(s, name, self.devices, donated, self._source(s), interpreted=interpreted)
+            for s in (_cut(closed, devices, same) if devices else ())
         ]
         self.programs = [p for s in self.stages for p in s.programs.values()]
 
     def run(self, columns: Sequence[Column]) -> list[Column]:
         """The results, from the operands: one buffer for each device each."""
+        if self.places is not None and self.meets_others:
+            with self.places.running() as places:
+                return self._run(columns, places)
+        return self._run(columns, None) if self.devices else [()] * len(self.outvars)
+
+    def _run(self, columns: Sequence[Column], places: RankPlaces | None) -> list[Column]:
         env: dict[Var, Column] = dict(zip(self.invars, columns, strict=True))
         for stage in self.stages:
-            stage.run(env, self.name)
+            stage.run(env, self.name, places)
         out: list[Column] = []
         taken: set[int] = {id(c) for c in columns}
         for v in self.outvars:
@@ -77,6 +93,15 @@ class Runner:
             taken.add(id(column))
             out.append(column)
         return out
+
+    def _source(self, stage: Stage) -> Alike:
+        """For each device here the one, by its place among them, whose results it gets."""
+        if stage.alike is None:
+            return differ(len(self.devices))
+        if self.places is None:
+            return stage.alike
+        here = {rank: i for i, rank in enumerate(self.places.ranks)}
+        return tuple(here[stage.alike[rank]] for rank in self.places.ranks)
 
     def _literal(self, literal: Literal) -> Column:
         value = np.array(literal.val, literal.aval.dtype)
@@ -100,7 +125,8 @@ def _sharing(
 ) -> Sharing | None:
     """What ranks have in common; None if that is nothing."""
     # Only in the host's memory can devices share a result, and others may round otherwise.
-    places = alike([d.runtime if d.runtime.is_host else i for i, d in enumerate(devices)])
+    runtimes = [d.runtime if d.runtime.is_host else i for i, d in enumerate(devices)]
+    places = alike(runtimes, [d.process_index for d in devices])
     size = len(devices)
     if not same or len(set(places)) == size:
         return None
@@ -114,13 +140,14 @@ class _LoadedStage:
         name: str,
         devices: Sequence[Device],
         donated: set[Var],
+        source: Alike,
         *,
         interpreted: bool,
     ) -> None:
         self.stage = stage
         self.devices = devices
-        self.source = differ(len(devices)) if stage.alike is None else stage.alike
-        """For each rank the one whose results it gets."""
+        self.source = source
+        """For each device the one whose results it gets."""
 
         self.ranks = sorted(set(self.source))
         """Those that run the program."""
@@ -168,7 +195,7 @@ class _LoadedStage:
                 cost += first.executable.signature.cost
         return parts, cost
 
-    def run(self, env: dict[Var, Column], name: str) -> None:
+    def run(self, env: dict[Var, Column], name: str, places: RankPlaces | None) -> None:
         """Runs the stage and what follows it, from and to the columns of `env`."""
         stage = self.stage
         if self.parts:
@@ -176,15 +203,15 @@ class _LoadedStage:
             operands: list[Any]
             operands = list(zip(*inputs, strict=True)) if inputs else [()] * len(self.devices)
             if stage.alike is None:
-                found = self._run(operands, name)
+                found = self._run(operands, name, places)
             else:
                 found = self._run_once(operands, [b for v in stage.summed for b in env[v]], name)
             env.update(zip(stage.outputs, zip(*found, strict=True), strict=True))
         for eqn in stage.collectives:
             if eqn.primitive.name == "call_once":
-                self._call(eqn, env)
+                self._call(eqn, env, places)
             else:
-                self._meet(eqn, env)
+                self._meet(eqn, env, places)
         for v in stage.dead:
             env.pop(v, None)
 
@@ -201,7 +228,7 @@ class _LoadedStage:
                         device.queue.drain()
                     if buffer is not operands[source][i]:
                         buffer.delete()
-        found = self._run([(*operands[r], *summed) for r in self.ranks], name)
+        found = self._run([(*operands[r], *summed) for r in self.ranks], name, None)
         results = dict(zip(self.ranks, found, strict=True))
         return [
             results[source]
@@ -210,7 +237,9 @@ class _LoadedStage:
             for rank, (source, device) in enumerate(zip(self.source, self.devices, strict=True))
         ]
 
-    def _run(self, operands: Sequence[Sequence[Any]], name: str) -> list[list[Any]]:
+    def _run(
+        self, operands: Sequence[Sequence[Any]], name: str, places: RankPlaces | None
+    ) -> list[list[Any]]:
         if self.stage.meets:
             return run_together(
                 [
@@ -219,6 +248,7 @@ class _LoadedStage:
                 ],
                 timeout=state.collective_timeout,
                 name=name,
+                places=places,
             )
         if not self.in_threads:
             return [part(given) for part, given in zip(self.parts, operands, strict=True)]
@@ -230,24 +260,33 @@ class _LoadedStage:
         run_in_chunks([lambda i=i: run(i) for i in range(len(operands))])
         return found
 
-    def _call(self, eqn: JaxprEqn, env: dict[Var, Column]) -> None:
+    def _call(self, eqn: JaxprEqn, env: dict[Var, Column], places: RankPlaces | None) -> None:
         """Calls a function of this process on what the first device has, for all."""
-        found = call_for_all(*_host_operands(eqn, env, 0), **eqn.params)
+        found: Sequence[Any]
+        if places is None or places.ranks[0] == 0:
+            found = call_for_all(*_host_operands(eqn, env, 0), **eqn.params)
+        else:
+            found = [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars]
+        if places is not None and found:
+            # The process of the first device tells the others.
+            mine = [[np.asarray(x)[None] for x in found]] * len(self.devices)
+            collective = eqn.params["collective"]
+            found = [x[0] for x in perform_for_all(collective, mine, places)[0]]
         for v, x in zip(eqn.outvars, found, strict=True):
             value = np.array(x, v.aval.dtype)
             value.setflags(write=False)
             env[v] = [_buffer(value, d) for d in self.devices]
 
-    def _meet(self, eqn: JaxprEqn, env: dict[Var, Column]) -> None:
-        operands = [_host_operands(eqn, env, rank) for rank in range(len(self.devices))]
-        found = perform_for_all(eqn.params["collective"], operands)
+    def _meet(self, eqn: JaxprEqn, env: dict[Var, Column], places: RankPlaces | None) -> None:
+        operands = [_host_operands(eqn, env, i) for i in range(len(self.devices))]
+        found = perform_for_all(eqn.params["collective"], operands, places)
         for i, v in enumerate(eqn.outvars):
             env[v] = [_buffer(found[r][i], d) for r, d in enumerate(self.devices)]
 
 
-def _host_operands(eqn: JaxprEqn, env: dict[Var, Column], rank: int) -> list[Any]:
+def _host_operands(eqn: JaxprEqn, env: dict[Var, Column], place: int) -> list[Any]:
     return [
-        np.asarray(v.val, v.aval.dtype) if isinstance(v, Literal) else env[v][rank].host_view()
+        np.asarray(v.val, v.aval.dtype) if isinstance(v, Literal) else env[v][place].host_view()
         for v in eqn.invars
     ]
 

@@ -14,8 +14,9 @@ from xpr.dispatch import placement
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
 from xpr.dispatch.parts import check_fits, put_array, put_host
+from xpr.dispatch.sharded_array import from_buffers
 from xpr.primitives.sharding import reshard_p, sharding_constraint_p
-from xpr.runtimes import registry
+from xpr.runtimes import processes, registry
 from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
@@ -97,6 +98,18 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
     target = None if place is None else _resolved(place)
     if isinstance(target, Sharding):
         check_fits("device_put", target, np.shape(x))
+    if processes.current is not None and target is not None:
+        from xpr.dispatch import across  # noqa: PLC0415  few programs have several processes
+
+        across.check(x, target)
+    return placed(x, target, donate)
+
+
+def placed(x: Any, target: Device | Sharding | None, donate: bool = False) -> Any:
+    """An array or a number where it belongs, or on the default device.
+
+    In a program of several processes each of them has to call this with the same values.
+    """
     if isinstance(x, ArrayImpl):
         return x if target is None else _moved(x, target, donate)
     # NumPy arrays belong to the caller, who may write to them later.
@@ -108,8 +121,10 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
     aval, host = host_value(x)
     check_transfer("host_to_device", True, str(aval))
     device = placement.default_device() if target is None else target
+    if device.process_index != registry.this_process():
+        return from_buffers(aval, (), SingleDeviceSharding(device))
     buffer = device.runtime.buffer_from_host(host, device, copy=foreign)
-    return ArrayImpl(aval, (buffer,), place is not None)
+    return ArrayImpl(aval, (buffer,), target is not None)
 
 
 def _put_traced(x: Tracer, place: Any) -> Any:
@@ -135,7 +150,13 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
     if isinstance(target, Sharding):
         if x._committed and x.sharding == target:
             return x
+        if processes.current is not None and not x.is_fully_addressable:
+            from xpr.dispatch import across  # noqa: PLC0415  few programs have several processes
+
+            return across.moved(x, target, donate)
         out = put_array(x, target, donate)
+    elif target.process_index != registry.this_process():
+        return from_buffers(x.aval.update(sharding=None), (), SingleDeviceSharding(target))
     elif type(x) is ArrayImpl:
         out = placement.to_device(x, target, True)
         if out._buffers[0] is x._buffers[0]:
@@ -160,7 +181,7 @@ def device_get(x: Any) -> Any:
 
 def _get(x: Any) -> Any:
     if isinstance(x, ArrayImpl):
-        if not x._buffers[0].device.runtime.is_host:
+        if not all(b.device.runtime.is_host for b in x._buffers):
             check_transfer("device_to_host", True, f"{x.aval} from {x.device!r}")
         return x._value
     return np.asarray(x) if isinstance(x, Tracer) else x

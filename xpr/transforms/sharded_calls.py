@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xpr import tree_util
 from xpr.core.config import state
 from xpr.dispatch.meshes import Places, needs_mesh, put_somewhere
 from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.runtimes import processes
 from xpr.runtimes.base import Device
 from xpr.sharding import Mesh, NamedSharding, Sharding
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify, debug_info
 
 if TYPE_CHECKING:
+    from xpr.core.jaxpr import ClosedJaxpr
     from xpr.dispatch.spmd import SpmdProgram
     from xpr.transforms.jit import CallParts, JittedFunction
 
@@ -109,6 +113,7 @@ def program_of(
     key = ("spmd", id(traced), mesh, shardings, tuple(given_out), parts.donated)
     found = function._cache.programs.get(key)
     if found is None:
+        _check_constants(name, closed)
         _check_sizes(
             shardings,
             closed.in_avals,
@@ -139,8 +144,12 @@ def program_of(
 def _argument(function: str, leaf: Any, given: Sharding | None) -> Sharding | None:
     """How an argument is wanted: as `in_shardings` says, or as it is if it was put there."""
     own = put_somewhere(leaf)
-    if given is None or own is None:
-        return own if given is None else given
+    if given is None:
+        return own
+    if own is None:
+        if processes.current is not None and isinstance(leaf, np.ndarray):
+            _check_host(function, leaf, given)
+        return given
     if not own.is_equivalent_to(given, len(leaf.shape)):
         raise ValueError(
             f"Sharding passed to jit does not match the sharding on the respective arg of "
@@ -148,6 +157,30 @@ def _argument(function: str, leaf: Any, given: Sharding | None) -> Sharding | No
             f"{abstractify(leaf)}"
         )
     return own
+
+
+def _check_host(function: str, leaf: np.ndarray[Any, Any], given: Sharding) -> None:
+    """ValueError for a NumPy array that would be cut over processes: it may differ between them."""
+    if not given.is_fully_addressable and not given.is_fully_replicated:
+        raise ValueError(
+            f"Passing non-trivial shardings for numpy inputs is not allowed: {function} got "
+            f"{abstractify(leaf).str_short()} for {given}. To fix this error, either specify a "
+            "replicated sharding explicitly or use `xpr.make_array_from_process_local_data(...)` "
+            "to convert your host local numpy inputs to an xpr.Array which you can pass to jit. If "
+            "the numpy input is the same on each process, then you can use "
+            "`xpr.make_array_from_callback(...)` or `xpr.device_put(...)`."
+        )
+
+
+def _check_constants(function: str, closed: ClosedJaxpr) -> None:
+    """RuntimeError for an array of several processes that a function closes over."""
+    for c in closed.consts:
+        if type(c) is ShardedArrayImpl and not c.is_fully_addressable:
+            raise RuntimeError(
+                "Closing over xpr.Array that spans non-addressable (non process local) devices is "
+                f"not allowed. Please pass such arrays as arguments to {function}. Got xpr.Array: "
+                f"{c.aval.str_short()}"
+            )
 
 
 def _names(tree: Any) -> list[str]:

@@ -114,7 +114,7 @@ class Lowered(_Stage):
             device = sharded_calls.device_of_types(parts.leaves, self.fun_name, names)
             device = device or function.device_for(traced, parts)
         else:
-            device = self._spmd.devices[0]
+            device = (*self._spmd.local_devices, *self._spmd.devices)[0]
             closed, donated = self._spmd.local, self._spmd.local_donated
         self._device: Device = device
         here = device.runtime.target
