@@ -105,7 +105,7 @@ def test_as_many_devices_as_the_mesh_needs(folder: Path) -> None:
         (("--explicit",), "--explicit is about the axes of a mesh: give one by --mesh"),
         (
             ("--mesh", "x=16"),
-            "the mesh 'x=16' requires 16 devices, and this process has 8",
+            "a mesh of x=16 requires 16 devices, and this process has 8",
         ),
     ],
 )

@@ -167,6 +167,61 @@ def _add_inspect(commands: _Commands) -> None:
     parser.add_argument(
         "program", help="a bundle (.xpr), a module (.vmfb) or a function (module.py:function)"
     )
+    _add_sharded_arguments(parser)
+    parser.add_argument(
+        "--explicit", action="store_true", help="make the axes Explicit: types show shardings"
+    )
+
+
+def _add_bench(commands: _Commands) -> None:
+    parser = commands.add(
+        "bench",
+        "measure a bundle or a module, or foretell a function on many processes",
+        "The time to load it, of the first call\nand of later ones, from inputs in the host's "
+        "memory to results there. The inputs\nare those that are given, else random ones.\n\n"
+        "With --scale it takes a function (module.py:function) instead, and the numbers of\n"
+        "processes to foretell the time of a call for: what one device computes is measured\n"
+        "here, and what the devices send each other is counted and costed by a model.",
+        "xpr bench model.xpr --seconds 2\n"
+        "  xpr bench model.py:step --args 'f32[64,10]' 'f32[512@data,64]' --mesh data=8 "
+        "--scale 8,64,4096",
+    )
+    _add_program_arguments(parser)
+    parser.add_argument(
+        "--input", nargs="+", action="extend", default=[], metavar="FILE", help="a .npy file each"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=1.0, help="how long to go on (default: %(default)s)"
+    )
+    scale = parser.add_argument_group("many processes")
+    scale.add_argument("--scale", metavar="COUNTS", help="numbers of processes, such as 8,64,512")
+    _add_sharded_arguments(scale)
+    scale.add_argument(
+        "--axis", metavar="NAME", help="the mesh axis that grows with the processes (the first)"
+    )
+    scale.add_argument(
+        "--strong",
+        action="store_true",
+        help="keep all sizes; else those that are sharded over the axis grow with it",
+    )
+    scale.add_argument(
+        "--devices-per-process", type=int, default=1, metavar="N", help="(default: %(default)s)"
+    )
+    for name, default, text in (
+        ("latency", 2.0, "microseconds of the shortest message"),
+        ("bandwidth", 12.5, "GB/s between two processes, each way"),
+        ("reduction", 5.0, "GB/s at which a process adds what it received"),
+    ):
+        scale.add_argument(
+            f"--{name}", type=float, default=default, help=f"{text} (default: %(default)s)"
+        )
+    scale.add_argument(
+        "--compute", type=float, metavar="MS", help="milliseconds that a device computes in a call"
+    )
+
+
+def _add_sharded_arguments(parser: argparse._ActionsContainer) -> None:
+    """The types of a function's arguments, sharded over a mesh."""
     parser.add_argument(
         "--args",
         nargs="*",
@@ -176,26 +231,6 @@ def _add_inspect(commands: _Commands) -> None:
         "over the axis x of the mesh, f32[8@(x,y),64] over two",
     )
     parser.add_argument("--mesh", metavar="AXES", help="the axes of the mesh, such as x=4,y=2")
-    parser.add_argument(
-        "--explicit", action="store_true", help="make the axes Explicit: types show shardings"
-    )
-
-
-def _add_bench(commands: _Commands) -> None:
-    parser = commands.add(
-        "bench",
-        "measure a bundle or a module",
-        "The time to load it, of the first call\nand of later ones, from inputs in the host's "
-        "memory to results there. The inputs\nare those that are given, else random ones.",
-        "xpr bench model.xpr --seconds 2",
-    )
-    _add_program_arguments(parser)
-    parser.add_argument(
-        "--input", nargs="+", action="extend", default=[], metavar="FILE", help="a .npy file each"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=1.0, help="how long to go on (default: %(default)s)"
-    )
 
 
 def _add_cache(commands: _Commands) -> None:

@@ -1,4 +1,4 @@
-"""`xpr bench`: how long a bundle or a module takes."""
+"""`xpr bench`: how long a bundle or a module takes, or a function on many processes would."""
 
 from __future__ import annotations
 
@@ -10,12 +10,20 @@ from pathlib import Path
 
 from xpr.cli.errors import UsageError
 from xpr.cli.programs import open_program, random_inputs, read_inputs
+from xpr.cli.scale_function import scale_lines
+from xpr.cli.times import time_text
 
 _MOST_CALLS = 100_000
 
 
 def run(options: argparse.Namespace) -> int:
     """Loads the program and calls it for the time that is given; prints the figures."""
+    if options.scale is not None:
+        for line in scale_lines(options):
+            print(line, flush=True)
+        return 0
+    if options.args or options.mesh is not None:
+        raise UsageError("--args and --mesh are about a function on many processes: add --scale")
     if not (math.isfinite(options.seconds) and options.seconds > 0):
         raise UsageError(f"--seconds must be positive, got {options.seconds}")
     start = time.perf_counter()
@@ -32,20 +40,8 @@ def run(options: argparse.Namespace) -> int:
         program(inputs)
         times.append(time.perf_counter() - begin)
     print(f"runtime     {program.runtime}")
-    print(f"load        {_time_text(loaded - start)}")
-    print(f"first call  {_time_text(first)}")
-    print(f"later calls {_time_text(statistics.median(times))} (median of {len(times)})")
-    print(f"fastest     {_time_text(min(times))}")
+    print(f"load        {time_text(loaded - start)}")
+    print(f"first call  {time_text(first)}")
+    print(f"later calls {time_text(statistics.median(times))} (median of {len(times)})")
+    print(f"fastest     {time_text(min(times))}")
     return 0
-
-
-def _time_text(seconds: float) -> str:
-    """A time in the unit that suits it.
-
-    >>> _time_text(0.0123), _time_text(2.0), _time_text(4.2e-6)
-    ('12.3 ms', '2 s', '4.2 us')
-    """
-    for unit, scale in (("s", 1.0), ("ms", 1e3), ("us", 1e6)):
-        if seconds * scale >= 1 or unit == "us":
-            return f"{seconds * scale:.3g} {unit}"
-    raise AssertionError("the last unit holds every time")

@@ -6,7 +6,7 @@ import importlib.util
 import math
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +105,27 @@ def _sharding(
 
 def mesh_text(mesh: Mesh) -> str:
     """The axes of a mesh with their sizes, as `parse_mesh` reads them."""
-    return ", ".join(f"{name}={size}" for name, size in mesh.shape.items())
+    return axes_text(mesh.shape)
+
+
+def axes_text(sizes: Mapping[str, int]) -> str:
+    """Axes with their sizes, as `parse_axes` reads them."""
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
+
+
+def parse_axes(text: str) -> dict[str, int]:
+    """The axes of a mesh that `x=4,y=2` means, with their sizes.
+
+    >>> parse_axes("x=4, y=2")
+    {'x': 4, 'y': 2}
+    """
+    sizes: dict[str, int] = {}
+    for entry in text.replace(" ", "").split(","):
+        name, _, size = entry.partition("=")
+        if not name.isidentifier() or not size.isdecimal() or not int(size) or name in sizes:
+            raise UsageError(f"a mesh is written like x=4,y=2, got {text!r}")
+        sizes[name] = int(size)
+    return sizes
 
 
 def parse_mesh(text: str, explicit: bool = False) -> Mesh:
@@ -116,19 +136,22 @@ def parse_mesh(text: str, explicit: bool = False) -> Mesh:
     >>> parse_mesh("x=1").axis_names
     ('x',)
     """
-    sizes: dict[str, int] = {}
-    for entry in text.replace(" ", "").split(","):
-        name, _, size = entry.partition("=")
-        if not name.isidentifier() or not size.isdecimal() or not int(size) or name in sizes:
-            raise UsageError(f"a mesh is written like x=4,y=2, got {text!r}")
-        sizes[name] = int(size)
+    return cpu_mesh(parse_axes(text), explicit)
+
+
+def cpu_mesh(sizes: Mapping[str, int], explicit: bool = False) -> Mesh:
+    """A mesh of the first CPU devices, of which there will be enough.
+
+    The first call sets their number: call it for the largest mesh first, and before anything uses
+    a device. Raises UsageError.
+    """
     count = math.prod(sizes.values())
     if registry.num_cpu_devices() < count:
         try:
             xpr.config.update("num_cpu_devices", count)
         except RuntimeError as error:
             raise UsageError(
-                f"the mesh {text!r} requires {count} devices, and this process has "
+                f"a mesh of {axes_text(sizes)} requires {count} devices, and this process has "
                 f"{registry.num_cpu_devices()}"
             ) from error
     types = (AxisType.Explicit if explicit else AxisType.Auto,) * len(sizes)

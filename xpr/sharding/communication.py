@@ -30,6 +30,9 @@ class Transfer:
     source: str
     """The operation that needs it, and the user's line."""
 
+    ranks: tuple[int, ...]
+    """The first of the groups that meet, as places of devices in the mesh."""
+
 
 @dataclass(frozen=True)
 class Communication:
@@ -99,7 +102,8 @@ def _transfers(jaxpr: Jaxpr, times: int, in_while: bool) -> Iterator[Transfer]:
 
 def _transfer(eqn: JaxprEqn, times: int, in_while: bool) -> Transfer:
     collective = eqn.params["collective"]
-    size = max((len(g) for g in collective.groups), default=1)
+    ranks = max(collective.groups, key=len, default=(0,))
+    size = len(ranks)
     given = sum(v.aval.nbytes for v in eqn.invars)
     made = sum(v.aval.nbytes for v in eqn.outvars)
     share = (size - 1) / size
@@ -110,4 +114,4 @@ def _transfer(eqn: JaxprEqn, times: int, in_while: bool) -> Transfer:
         "all_to_all": share * given,
         "permute": float(given) if collective.pairs else 0.0,
     }[collective.kind]
-    return Transfer(collective.kind, size, moved, times, in_while, collective.source)
+    return Transfer(collective.kind, size, moved, times, in_while, collective.source, ranks)

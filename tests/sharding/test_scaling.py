@@ -1,0 +1,124 @@
+"""The model of time on many processes, against simulations of its algorithms round by round."""
+
+import math
+
+import pytest
+
+from xpr.sharding.communication import Communication, Transfer
+from xpr.sharding.scaling import Network, communication_seconds, transfer_seconds
+
+SLOW = Network(latency=1e-3, bandwidth=1e12, reduction=1e12)
+"""Latency is all that counts."""
+THIN = Network(latency=1e-12, bandwidth=1e6, reduction=1e9)
+"""Bytes are all that counts."""
+EVEN = Network(latency=2e-6, bandwidth=1e10, reduction=4e9)
+
+
+def received(kind: str, n: int, operand: float) -> float:
+    """Bytes that each device receives on a ring, as `communication()` counts them."""
+    return {
+        "all_reduce": 2 * (n - 1) / n * operand,
+        "all_gather": (n - 1) * operand,
+        "reduce_scatter": (n - 1) / n * operand,
+        "all_to_all": (n - 1) / n * operand,
+        "permute": operand,
+    }[kind]
+
+
+def transfer(kind: str, n: int, operand: float, times: int = 1) -> Transfer:
+    return Transfer(kind, n, received(kind, n, operand), times, False, "test", tuple(range(n)))
+
+
+def halving(n: int, size: float, net: Network, reduces: bool) -> float:
+    """Rounds in which what is exchanged halves, from `size` / 2 on."""
+    seconds, part = 0.0, size
+    while n > 1:
+        part /= 2
+        seconds += net.latency + part / net.bandwidth + (part / net.reduction if reduces else 0)
+        n //= 2
+    return seconds
+
+
+def simulated(kind: str, n: int, size: float, net: Network) -> float:
+    """One collective of a power of two of processes, round by round."""
+    doubling = 0.0
+    for _ in range(int(math.log2(n))):
+        doubling += net.latency + size / net.bandwidth + size / net.reduction
+    if kind == "all_reduce":
+        scatter = halving(n, size, net, True)
+        return min(doubling, scatter + halving(n, size, net, False))
+    if kind == "reduce_scatter":
+        return halving(n, size, net, True)
+    if kind == "all_gather":
+        seconds, have = 0.0, size
+        while have < n * size:
+            seconds += net.latency + have / net.bandwidth
+            have *= 2
+        return seconds
+    if kind == "all_to_all":
+        bruck = sum(net.latency + size / 2 / net.bandwidth for _ in range(int(math.log2(n))))
+        pairs = sum(net.latency + size / n / net.bandwidth for _ in range(n - 1))
+        return min(bruck, pairs)
+    return net.latency + size / net.bandwidth
+
+
+@pytest.mark.parametrize("net", [SLOW, THIN, EVEN], ids=["slow", "thin", "even"])
+@pytest.mark.parametrize(
+    "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"]
+)
+def test_a_collective_takes_what_its_algorithm_takes(kind: str, net: Network) -> None:
+    for n in (2, 4, 64, 4096):
+        for size in (8.0, 1e4, 64e6):
+            found = transfer_seconds(transfer(kind, n, size), net)
+            assert found == pytest.approx(simulated(kind, n, size, net), rel=1e-9), (n, size)
+
+
+def test_processes_that_are_no_power_of_two_need_another_round() -> None:
+    four, five = (transfer_seconds(transfer("all_reduce", n, 8), SLOW) for n in (4, 5))
+    assert five == pytest.approx(four * 3 / 2)
+
+
+def test_devices_of_one_process_meet_in_its_memory() -> None:
+    inside = transfer_seconds(transfer("all_reduce", 4, 1e6), THIN, devices_per_process=4)
+    assert inside == pytest.approx(4e6 / THIN.reduction)
+    across = transfer_seconds(transfer("all_reduce", 8, 1e6), THIN, devices_per_process=4)
+    assert across == pytest.approx(
+        4e6 / THIN.reduction + simulated("all_reduce", 2, 1e6, THIN), rel=1e-9
+    )
+    gathered = transfer_seconds(transfer("all_gather", 8, 1e6), THIN, devices_per_process=4)
+    assert gathered == pytest.approx(
+        4e6 / THIN.reduction + simulated("all_gather", 2, 4e6, THIN), rel=1e-9
+    )
+
+
+def test_a_group_across_processes_has_few_devices_in_each() -> None:
+    apart = Transfer("all_reduce", 4, received("all_reduce", 4, 1e6), 1, False, "", (0, 2, 4, 6))
+    assert transfer_seconds(apart, THIN, devices_per_process=4) == pytest.approx(
+        2e6 / THIN.reduction + simulated("all_reduce", 2, 1e6, THIN), rel=1e-9
+    )
+
+
+def test_what_nobody_sends_takes_no_time() -> None:
+    assert transfer_seconds(transfer("all_reduce", 1, 1e6), THIN) == 0
+    assert communication_seconds(Communication(()), THIN) == 0
+
+
+def test_a_collective_in_a_loop_counts_as_often_as_it_happens() -> None:
+    once, thrice = transfer("permute", 2, 1e6), transfer("permute", 2, 1e6, times=3)
+    assert communication_seconds(Communication((once, thrice)), EVEN) == pytest.approx(
+        4 * simulated("permute", 2, 1e6, EVEN)
+    )
+
+
+@pytest.mark.parametrize("name", ["latency", "bandwidth", "reduction"])
+@pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
+def test_a_network_has_possible_figures(name: str, value: float) -> None:
+    figures = {"latency": 1e-6, "bandwidth": 1e9, "reduction": 1e9, name: value}
+    with pytest.raises(ValueError, match=f"a network's {name} must be positive and finite"):
+        Network(**figures)
+
+
+def test_no_latency_is_possible_and_no_bandwidth_is_not() -> None:
+    assert Network(0.0, 1.0, 1.0).message(3.0) == 3.0
+    with pytest.raises(ValueError, match="bandwidth must be positive"):
+        Network(0.0, 0.0, 1.0)
