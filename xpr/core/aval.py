@@ -145,8 +145,12 @@ class ShapedArray:
 
     @property
     def mat(self) -> ManualAxisType:
-        """Along which manual axes the value varies, under JAX's name."""
-        return ManualAxisType(varying=self.vma)
+        """How the value behaves along manual axes, under JAX's name."""
+        sharding = self.sharding
+        if sharding is None or not sharding.mesh.are_all_axes_manual:
+            return ManualAxisType(varying=self.vma)
+        spec = sharding.spec
+        return ManualAxisType(varying=self.vma, unreduced=spec.unreduced, reduced=spec.reduced)
 
     @property
     def nbytes(self) -> int:
@@ -225,13 +229,17 @@ def with_dim(aval: ShapedArray, dim: int, size: int, axes: tuple[Any, ...] = ())
 
 
 def same_sharding(a: ShapedArray, b: ShapedArray) -> bool:
-    """Whether types of one shape agree about shardings; a type without one agrees with any."""
-    return (
-        a.sharding is b.sharding
-        or a.sharding is None
-        or b.sharding is None
-        or a.sharding.is_equivalent_to(b.sharding, a.ndim)
-    )
+    """Whether types of one shape agree about shardings; a type without one agrees with any.
+
+    One whose values are parts of sums agrees only with one whose values are, too.
+    """
+    if a.sharding is b.sharding:
+        return True
+    if unreduced_axes(a) != unreduced_axes(b):
+        return False
+    if a.sharding is None or b.sharding is None:
+        return True
+    return reduced_axes(a) == reduced_axes(b) and a.sharding.is_equivalent_to(b.sharding, a.ndim)
 
 
 def _sharded_size(size: int, axes: Any) -> str:
@@ -248,6 +256,16 @@ def _axes_text(axes: Any) -> str:
 def scalar_aval(kind: str) -> ShapedArray:
     """The weakly typed aval of a Python scalar of that kind (bool has no weak type)."""
     return ShapedArray((), dtypes.default_dtype(kind), kind != "b")
+
+
+def unreduced_axes(aval: ShapedArray) -> frozenset[str]:
+    """The mesh axes along which values of this type are parts of sums."""
+    return _NOWHERE if aval.sharding is None else aval.sharding.spec.unreduced
+
+
+def reduced_axes(aval: ShapedArray) -> frozenset[str]:
+    """The mesh axes along which cotangents of values of this type are parts of sums."""
+    return _NOWHERE if aval.sharding is None else aval.sharding.spec.reduced
 
 
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:

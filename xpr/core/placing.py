@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from xpr.core.config import loose_types
-from xpr.core.primitive import get_primitive
+from xpr.core.context import context
+from xpr.core.primitive import Primitive, get_primitive
 from xpr.core.trace import is_eager
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -28,8 +29,7 @@ def given_sharding(name: str, sharding: Any) -> Any:
     """The `NamedSharding` that the argument `out_sharding` of the function `name` means; or None.
 
     Raises TypeError for what is neither a sharding nor a partition spec, ValueError for a spec
-    without a mesh in use and for mesh axes that are not Explicit, NotImplementedError for unreduced
-    axes.
+    without a mesh in use and for mesh axes that are not Explicit.
     """
     if sharding is None:
         return None
@@ -39,8 +39,27 @@ def given_sharding(name: str, sharding: Any) -> Any:
 
 
 def places_now(sharding: Any) -> bool:
-    """Whether a result must be put where `sharding` says after it was computed: outside traces."""
-    return sharding is not None and is_eager()
+    """Whether a result must be put where `sharding` says after it was computed: outside traces.
+
+    What is unreduced afterwards is computed there: see `bound_there`.
+    """
+    return sharding is not None and is_eager() and not _unreduced(sharding)
+
+
+def _unreduced(sharding: Any) -> bool:
+    return bool(getattr(getattr(sharding, "spec", sharding), "unreduced", None))
+
+
+def bound_there(primitive: Primitive, *args: Any, **params: Any) -> Any:
+    """The result of a primitive with a parameter `sharding` or `out_sharding`.
+
+    Outside traces it is computed by the devices that the sharding means: each of them keeps its
+    part of a sum.
+    """
+    sharding = params.get("out_sharding") or params.get("sharding")
+    if sharding is not None and is_eager() and _unreduced(sharding):
+        return context.trace.process_on_several(primitive, args, params)
+    return primitive.bind(*args, **params)
 
 
 def resharded(name: str, sharding: Any, compute: Callable[[], Any]) -> Any:

@@ -41,6 +41,12 @@ class Trace:
     ) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must say what binding a primitive does")
 
+    def process_on_several(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        """Binds a primitive that several devices compute, wherever its operands are."""
+        return self.process_primitive(primitive, args, params)
+
     def process_custom_jvp_call(
         self,
         primitive: Any,

@@ -100,6 +100,11 @@ class EagerTrace(Trace):
             result = own(result, args)
         return wrap(result, found, device, committed)
 
+    def process_on_several(
+        self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
+    ) -> Any:
+        return _on_several(primitive, args, params)
+
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
     ) -> Sequence[Any]:

@@ -15,7 +15,7 @@ from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.host import aligned_empty
 from xpr.sharding import Shard, Sharding
 from xpr.sharding.base import Index, replica_ids
-from xpr.sharding.named import explicit_sharding
+from xpr.sharding.named import explicit_sharding, is_unreduced
 
 
 class ShardedArrayImpl(ArrayImpl):
@@ -74,6 +74,11 @@ class ShardedArrayImpl(ArrayImpl):
         self._check_alive()
         sharding = self._sharding
         mine = dict(zip(sharding.local_assignment, self._buffers, strict=True))
+        if is_unreduced(sharding):
+            return [
+                PartOfSum(device, sharding, _part(mine.get(device), self.weak_type))
+                for device in sharding._device_assignment
+            ]
         copies = replica_ids(sharding, self.ndim)
         found = sharding.devices_indices_map(self.shape)
         return [
@@ -97,10 +102,17 @@ class ShardedArrayImpl(ArrayImpl):
     def _value(self) -> np.ndarray[Any, Any]:
         """The whole on the host, read-only; a view of one part where each device has it all.
 
-        Raises RuntimeError when other processes hold a part that this one lacks.
+        Raises RuntimeError when other processes hold a part that this one lacks, and
+        NotImplementedError for an array that is unreduced: nobody has its values.
         """
         self._check_alive()
         sharding = self._sharding
+        if is_unreduced(sharding):
+            raise NotImplementedError(
+                f"the values of an unreduced array are on no device, only parts of sums: {self!r}. "
+                "Complete the sums with xpr.sharding.reshard, or read the parts with "
+                "x.addressable_shards[i].data"
+            )
         if sharding.is_fully_replicated and self._buffers:
             return self._buffers[0].host_view()
         found = None if self._gathered is None else self._gathered()
@@ -164,11 +176,19 @@ class ShardedArrayImpl(ArrayImpl):
     def _is_shown(self) -> bool:
         """Whether this process has the values that a text would show."""
         sharding = self._sharding
+        if is_unreduced(sharding):
+            return False
         return sharding.is_fully_addressable or (
             sharding.is_fully_replicated and bool(self._buffers)
         )
 
     def __repr__(self) -> str:
+        if is_unreduced(self._sharding):
+            weak = ", weak_type=True" if self.weak_type else ""
+            return (
+                f"Array(shape={self.shape}, dtype={self.dtype.name}{weak}, "
+                f"sharding={self._sharding})"
+            )
         if self._is_shown() or self.is_deleted():
             return super().__repr__()
         return f"Array(shape={self.shape}, dtype={self.dtype.name})"
@@ -191,6 +211,25 @@ class ShardedArrayImpl(ArrayImpl):
             for b in self._buffers
         )
         return ShardedArrayImpl(self.aval, copies, self._committed, self._sharding)
+
+
+class PartOfSum(Shard):
+    """What one device holds of an array that is unreduced.
+
+    `device` and `data` are there; it is no part of the whole, and so has no place in it.
+    """
+
+    def __init__(self, device: Device, sharding: Sharding, data: Any) -> None:
+        for name, value in (("device", device), ("data", data), ("_sharding", sharding)):
+            object.__setattr__(self, name, value)
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("index", "replica_id"):
+            raise NotImplementedError(
+                f"{name}: no part of an unreduced array is a part of the whole: "
+                f"{object.__getattribute__(self, '_sharding')}"
+            )
+        return object.__getattribute__(self, name)
 
 
 register_aval(ShardedArrayImpl, lambda x: x.aval)

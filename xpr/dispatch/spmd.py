@@ -32,7 +32,7 @@ from xpr.sharding.communication import Communication, communication
 from xpr.sharding.layout import replicated
 from xpr.sharding.partition import Partitioned, partition
 from xpr.sharding.refine import Refinement, as_partition_spec
-from xpr.sharding.rule import Spec
+from xpr.sharding.rule import Axes, Spec
 from xpr.sharding.rules import load_all
 from xpr.sharding.stages import has_collectives
 
@@ -119,6 +119,7 @@ class SpmdProgram:
             [axes.spec(s, a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
             [axes.spec(s, a.ndim) for s, a in zip(out_shardings, closed.out_avals, strict=True)],
             mesh,
+            [_unreduced(s) for s in out_shardings],
         )
         specs = self.partitioned.in_specs
         n_const = len(specs) - len(closed.in_avals)
@@ -136,7 +137,7 @@ class SpmdProgram:
         self.local_donated = tuple(front + i for i in self.donate)
         self.meets = has_collectives(self.local.jaxpr)
         self._constants = [
-            (c, axes.named(spec))
+            (c, axes.kept(c.sharding if isinstance(c, ArrayImpl) else None, spec))
             for c, spec in zip(
                 [*closed.consts, *self.partitioned.more_consts], specs[:n_const], strict=True
             )
@@ -263,6 +264,13 @@ class SpmdProgram:
 
 def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
     return tuple(b.device for b in x._buffers) == sharding.local_assignment
+
+
+def _unreduced(sharding: Sharding | None) -> Axes | None:
+    """The mesh axes along which a result is a part of a sum; None if nobody says."""
+    if not isinstance(sharding, NamedSharding):
+        return None
+    return tuple(a for a in sharding.mesh.axis_names if a in sharding.spec.unreduced)
 
 
 def _by_type(mesh: Mesh, given: Sharding | None, aval: ShapedArray) -> Sharding | None:

@@ -74,7 +74,7 @@ def _program(
     places.add_arguments(args, [chr(ord("x") + i) if i < 3 else str(i) for i in range(len(args))])
     places.add_program(closed)
     mesh = places.chosen()
-    given = params.get("sharding")
+    given = params.get("sharding") or params.get("out_sharding")
     if mesh is None and isinstance(given, NamedSharding):
         # The type of an array that a derivative is taken at names its mesh without the devices.
         mesh = latest_of(given.mesh.abstract_mesh)

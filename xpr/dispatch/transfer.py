@@ -21,7 +21,7 @@ from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.sharding.context import over_mesh_in_use
-from xpr.sharding.named import explicit_sharding
+from xpr.sharding.named import explicit_sharding, is_unreduced
 
 
 def _is_place(place: Any) -> bool:
@@ -150,6 +150,8 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
     if isinstance(target, Sharding):
         if x._committed and x.sharding == target:
             return x
+        if is_unreduced(target):  # the first device along the axes has all, the others nothing
+            return reshard_p.bind(x, sharding=target)
         if processes.current is not None and not x.is_fully_addressable:
             from xpr.dispatch import across  # noqa: PLC0415  few programs have several processes
 

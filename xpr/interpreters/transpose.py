@@ -18,7 +18,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Absent, get_primitive
 from xpr.core.trace import get_aval
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.zeros import Zero, add_tangents, tangent_aval
+from xpr.interpreters.zeros import Zero, add_tangents, cotangent_aval
 
 
 class Linear:
@@ -76,7 +76,9 @@ def backward_pass(
             _transpose_eqn(eqn, values, linear, sums)
     finally:
         context.source = outer_source
-    return [sums.get(v, Zero(tangent_aval(v.aval))) if v in linear else None for v in jaxpr.invars]
+    return [
+        sums.get(v, Zero(cotangent_aval(v.aval))) if v in linear else None for v in jaxpr.invars
+    ]
 
 
 def _accumulate(sums: dict[Var, Any], linear: set[Var], atom: Atom, ct: Any) -> None:
@@ -93,7 +95,7 @@ def _transpose_eqn(
     if all(ct is None for ct in cts):
         return
     cts = [
-        Zero(tangent_aval(v.aval)) if ct is None else ct
+        Zero(cotangent_aval(v.aval)) if ct is None else ct
         for v, ct in zip(eqn.outvars, cts, strict=True)
     ]
     operands = [
@@ -125,14 +127,23 @@ def _transpose_eqn(
 
 def _sharded_like(aval: ShapedArray, ct: Any) -> Any:
     """The cotangent of an operand of type `aval`, sharded as that is."""
-    if ct is None or type(ct) is Zero:
+    if ct is None or type(ct) is Zero or context.manual_axes:
         return ct
-    found = get_aval(ct).sharding
-    if found == aval.sharding or (found is None and not aval.ndim):
+    found, wanted = get_aval(ct).sharding, cotangent_aval(aval).sharding
+    if found == wanted:
         return ct
-    if aval.sharding is None:
+    if wanted is None:
+        if found.spec.unreduced:
+            ct = get_primitive("reshard").bind(ct, sharding=_summed(found))
         return get_primitive("mesh_cast").bind(ct, sharding=None)
-    return get_primitive("reshard").bind(ct, sharding=aval.sharding)
+    if found is None and not (aval.ndim or wanted.spec.unreduced or wanted.spec.reduced):
+        return ct
+    return get_primitive("reshard").bind(ct, sharding=wanted)
+
+
+def _summed(sharding: Any) -> Any:
+    """The sharding of what has `sharding`, when its sums are complete."""
+    return sharding.with_spec(sharding.spec.update(unreduced=frozenset()))
 
 
 @weak_jaxpr_cache
@@ -144,7 +155,9 @@ def transpose_jaxpr(
     Returns the program and which of the linear inputs get a cotangent that is not zero.
     """
     known_avals = [a for a, lin in zip(closed.in_avals, linear, strict=True) if not lin]
-    ct_avals = [tangent_aval(a) for a, nz in zip(closed.out_avals, nonzero_cts, strict=True) if nz]
+    ct_avals = [
+        cotangent_aval(a) for a, nz in zip(closed.out_avals, nonzero_cts, strict=True) if nz
+    ]
     nonzero: list[bool] = []
 
     def flat(*args: Any) -> Sequence[Any]:
@@ -154,7 +167,7 @@ def transpose_jaxpr(
             for a, lin in zip(closed.in_avals, linear, strict=True)
         ]
         cts = [
-            next(given) if nz else Zero(tangent_aval(a))
+            next(given) if nz else Zero(cotangent_aval(a))
             for a, nz in zip(closed.out_avals, nonzero_cts, strict=True)
         ]
         found = backward_pass(closed.jaxpr, closed.consts, operands, cts)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
 from xpr.core.context import context
 from xpr.core.manual import in_order
 from xpr.core.primitive import get_primitive
@@ -38,6 +38,19 @@ def tangent_aval(aval: ShapedArray) -> ShapedArray:
     if dtypes.kind(aval.dtype) in "fc":
         return aval
     return ShapedArray(aval.shape, FLOAT0, False, aval.sharding)
+
+
+def cotangent_aval(aval: ShapedArray) -> ShapedArray:
+    """The type of cotangents of values of type `aval`.
+
+    It is that of tangents, but for mesh axes that it names unreduced and reduced: cotangents of a
+    value that is a part of a sum are the same for all parts, and the other way round.
+    """
+    found = tangent_aval(aval)
+    sharding = found.sharding
+    if sharding is None or not (sharding.spec.unreduced or sharding.spec.reduced):
+        return found
+    return found.update(sharding=sharding.with_spec(sharding.spec.to_ct_spec()))
 
 
 def zero_tangent(x: Any) -> Zero:
@@ -73,9 +86,16 @@ def full(aval: ShapedArray, value: float) -> Any:
     # A Python number is weakly typed, but its dtype is the default one of its kind.
     if aval.weak_type and get_aval(scalar.item()).dtype == aval.dtype:
         scalar = scalar.item()
-    if aval.shape:
+    sharding = aval.sharding
+    if value and unreduced_axes(aval):
+        # Spread, each device would have `value` as its part of the sum.
+        whole = sharding.with_spec(sharding.spec.update(unreduced=frozenset()))
+        return get_primitive("reshard").bind(
+            full(aval.update(sharding=whole), value), sharding=sharding
+        )
+    if aval.shape or unreduced_axes(aval) or reduced_axes(aval):
         scalar = get_primitive("broadcast_in_dim").bind(
-            scalar, shape=aval.shape, broadcast_dimensions=(), sharding=aval.sharding
+            scalar, shape=aval.shape, broadcast_dimensions=(), sharding=sharding
         )
     if aval.vma and context.manual_axes:
         return get_primitive("pvary").bind(scalar, axes=in_order(aval.vma))

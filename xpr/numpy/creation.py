@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.placing import given_sharding, places_now, resharded
+from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
@@ -254,12 +254,14 @@ def _filled(shape: Shape, value: Any, dtype: DType, sharding: Any = None) -> Arr
     """An array of one host value, recorded as a broadcast when a function is traced."""
     if places_now(sharding):
         return resharded("full", sharding, lambda: _filled(shape, value, dtype))
-    if is_eager():
+    if is_eager() and sharding is None:
         # Zeros come from the system untouched, which costs nothing until they are read.
         host = np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
         return from_host(host, ShapedArray(shape, dtype))
     scalar = dtype.type(value)
-    return broadcast_in_dim_p.bind(scalar, shape=shape, broadcast_dimensions=(), sharding=sharding)
+    return bound_there(
+        broadcast_in_dim_p, scalar, shape=shape, broadcast_dimensions=(), sharding=sharding
+    )
 
 
 def zeros(
@@ -325,8 +327,8 @@ def _spread(
     if get_aval(value).shape == shape and shape and sharding is None:
         return as_array(value)
     if not get_aval(value).shape and not places_now(sharding):
-        return broadcast_in_dim_p.bind(
-            value, shape=shape, broadcast_dimensions=(), sharding=sharding
+        return bound_there(
+            broadcast_in_dim_p, value, shape=shape, broadcast_dimensions=(), sharding=sharding
         )
     if sharding is not None:
         return resharded("full", sharding, lambda: broadcast_to(value, shape))

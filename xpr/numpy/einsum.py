@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core import dtypes
-from xpr.core.placing import resharded
+from xpr.core.placing import given_sharding, resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._einsum_plan import Diagonal, Preparation, from_interleaved, parse, plan
+from xpr.numpy._einsum_plan import Diagonal, Preparation, Step, from_interleaved, parse, plan
 from xpr.numpy._promote import as_operand
 from xpr.numpy._typing import Array, DType, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
@@ -68,16 +68,17 @@ def einsum(
     """
     if out is not None:
         raise NotImplementedError("The 'out' argument to jnp.einsum is not supported.")
-    if out_sharding is not None:
+    text, xs = _arguments("einsum", subscripts, operands)
+    steps = plan(text, tuple(get_aval(x).shape for x in xs), _hashable(optimize))
+    given = given_sharding("einsum", out_sharding)
+    if given is not None and not (given.spec.unreduced and _is_contraction(steps)):
         options: dict[str, Any] = {
             "optimize": optimize,
             "precision": precision,
             "preferred_element_type": preferred_element_type,
             "_dot_general": _dot_general,
         }
-        return resharded("einsum", out_sharding, lambda: einsum(subscripts, *operands, **options))
-    text, xs = _arguments("einsum", subscripts, operands)
-    steps = plan(text, tuple(get_aval(x).shape for x in xs), _hashable(optimize))
+        return resharded("einsum", given, lambda: einsum(subscripts, *operands, **options))
     avals = [get_aval(x) for x in xs]
     dtype, weak = dtypes.promote_avals(*((a.dtype, a.weak_type) for a in avals))
     if preferred_element_type is not None:
@@ -97,11 +98,28 @@ def einsum(
                 step.dimension_numbers,
                 precision=precision,
                 preferred_element_type=dtype,
+                **({} if given is None else {"out_sharding": _unturned(given, step.permutation)}),
             )
         if step.permutation is not None:
             value = sh.transpose(value, step.permutation)
         xs.append(value)
     return as_array(convert_type(xs[0], dtype, weak))
+
+
+def _is_contraction(steps: Sequence[Step]) -> bool:
+    """Whether one product of two operands is all there is to do."""
+    return len(steps) == 1 and steps[0].dimension_numbers is not None
+
+
+def _unturned(sharding: Any, permutation: Sequence[int] | None) -> Any:
+    """The sharding of what, its axes permuted, is sharded as given."""
+    if permutation is None:
+        return sharding
+    parts: list[Any] = [None] * len(permutation)
+    spec = sharding.normalized_spec(len(permutation))
+    for axis, axes in zip(permutation, spec, strict=True):
+        parts[axis] = axes
+    return sharding.with_spec(sharding.spec.update(partitions=parts))
 
 
 def _prepared(x: Any, how: Preparation, dtype: DType) -> Any:

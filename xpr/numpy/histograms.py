@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.placing import takes_out_sharding
+from xpr.core.errors import ShardingTypeError
+from xpr.core.placing import given_sharding, resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, check_arraylike, convert, promote_dtypes_inexact
@@ -43,7 +44,6 @@ def _add_into_bins(length: int, places: Any, weights: Any, dtype: DType) -> Arra
     )
 
 
-@takes_out_sharding
 def bincount(
     x: ArrayLike,
     weights: ArrayLike | None = None,
@@ -63,6 +63,16 @@ def bincount(
     >>> jnp.bincount(jnp.array([1, 1, 3]))
     Array([0, 2, 0, 1], dtype=int32)
     """
+    if out_sharding is not None:
+        given = given_sharding("bincount", out_sharding)
+        spec, every = given.spec, frozenset(given.mesh.axis_names)
+        if spec.partitions or spec.reduced or spec.unreduced not in (frozenset(), every):
+            raise ShardingTypeError(
+                "out_sharding passed to `jnp.bincount` can only be fully replicated or fully "
+                f"unreduced along all mesh axes, got {spec} over {every}"
+            )
+        rest = {"weights": weights, "minlength": minlength, "length": length}
+        return resharded("bincount", given, lambda: bincount(x, **rest))
     x = as_array(as_operand("bincount", x))
     if not dtypes.is_integer(x.dtype):
         raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")

@@ -14,7 +14,7 @@ from xpr.core.trace import set_current_trace
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from xpr.interpreters.transpose import is_linear, transpose_jaxpr
-from xpr.interpreters.zeros import Zero, tangent_aval, zero_tangent
+from xpr.interpreters.zeros import Zero, cotangent_aval, zero_tangent
 
 Call = Callable[[ClosedJaxpr, Sequence[Any]], Sequence[Any]]
 
@@ -49,7 +49,7 @@ def call_transpose(
     ]
     found, kinds = iter(call(program, operands)), iter(marks)
     return [
-        (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
+        (next(found) if next(kinds) else Zero(cotangent_aval(x.aval))) if lin else None
         for x, lin in zip(args, linear, strict=True)
     ]
 

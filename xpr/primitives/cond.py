@@ -19,7 +19,7 @@ from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
 from xpr.interpreters.transpose import Linear, backward_pass, is_linear
-from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_tangent, zeros
+from xpr.interpreters.zeros import Zero, cotangent_aval, instantiate, zero_tangent, zeros
 from xpr.primitives import _ops as ops
 from xpr.primitives.rules import broadcast_to, expand_dims
 
@@ -223,7 +223,7 @@ def _transpose(cts: Sequence[Any], index: Any, *args: Any, branches: Branches) -
     return [
         None,
         *(
-            (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
+            (next(found) if next(kinds) else Zero(cotangent_aval(x.aval))) if lin else None
             for x, lin in zip(args, linear, strict=True)
         ),
     ]

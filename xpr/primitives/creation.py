@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.placing import given_sharding, places_now, resharded
+from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import DerivedRule, NotLinear, Primitive, Rule, define, get_primitive
 from xpr.core.trace import Tracer, check_python_int, get_aval
 from xpr.primitives._index_dims import Shape, canonicalize_shape, is_array
@@ -96,7 +96,8 @@ def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: An
         return resharded(
             "broadcasted_iota", out_sharding, lambda: broadcasted_iota(dtype, shape, dimension)
         )
-    return iota_p.bind(
+    return bound_there(
+        iota_p,
         dtype=dtypes.canonicalize(dtype),
         shape=canonicalize_shape("iota", shape),
         dimension=int(dimension),
@@ -136,7 +137,7 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
         return resharded("empty", out_sharding, lambda: empty(shape, dtype))
     given = given_sharding("empty", out_sharding)
     sizes = canonicalize_shape("empty", shape)
-    return empty_p.bind(shape=sizes, dtype=dtypes.canonicalize(dtype), out_sharding=given)
+    return bound_there(empty_p, shape=sizes, dtype=dtypes.canonicalize(dtype), out_sharding=given)
 
 
 # ---- full

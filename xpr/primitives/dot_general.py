@@ -14,9 +14,10 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.placing import given_sharding, places_now, resharded
+from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
+from xpr.interpreters.zeros import cotangent_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._precision import (
     DotAlgorithm,
@@ -314,18 +315,47 @@ def _dot_general_transpose(
     product = dtypes.promote_types(get_aval(ct).dtype, get_aval(other).dtype)
     # One product may both sum in the wide type and round to the operand's.
     narrow = product != wanted and dtypes.is_float(product) and dtypes.is_float(wanted)
+    operands = (other, ct) if swap else (ct, other)
     found = dot_general_p.bind(
-        *((other, ct) if swap else (ct, other)),
+        *operands,
         dimension_numbers=dims.numbers,
         precision=precision,
         preferred_element_type=wanted if narrow or preferred_element_type == wanted else None,
-        out_sharding=None,
+        out_sharding=_parts_of_sum(mine.aval, operands, dims.numbers, order),
     )
     if order != tuple(range(len(order))):
         found = ops.transpose(found, order)
     if product != wanted and not narrow:
         found = ops.convert(found, wanted)
     return [found, None] if side == 0 else [None, found]
+
+
+def _parts_of_sum(
+    aval: ShapedArray,
+    operands: Sequence[Any],
+    dimension_numbers: DotDimensionNumbers,
+    order: Sequence[int],
+) -> Any:
+    """How the product is sharded that becomes, its axes in `order`, the cotangent of an operand.
+
+    Of an operand that is reduced along the mesh axes that are summed over, it is each device's part
+    of the sum; None where that is not so, and the cotangent is put where it belongs afterwards.
+    """
+    sharding = cotangent_aval(aval).sharding
+    if sharding is None or not sharding.spec.unreduced or sharding.mesh.are_all_axes_manual:
+        return None
+    contracting, _ = dimension_numbers
+    for x, dims in zip(operands, contracting, strict=True):
+        found = get_aval(x).sharding
+        if found is None:
+            return None
+        spec = found.normalized_spec(get_aval(x).ndim)
+        if {a for d in dims for a in spec[d]} != sharding.spec.unreduced:
+            return None
+    parts: list[Any] = [None] * aval.ndim
+    for axis, axes in zip(order, sharding.normalized_spec(aval.ndim), strict=True):
+        parts[axis] = axes
+    return sharding.with_spec(sharding.spec.update(partitions=parts))
 
 
 def _batch_first(
@@ -427,7 +457,8 @@ def dot_general(
     preferred = (
         None if preferred_element_type is None else dtypes.canonicalize(preferred_element_type)
     )
-    return dot_general_p.bind(
+    return bound_there(
+        dot_general_p,
         lhs,
         rhs,
         dimension_numbers=numbers,

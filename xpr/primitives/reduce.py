@@ -17,6 +17,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.core.trace import Tracer, get_aval
 from xpr.primitives._reduce_rules import (
@@ -223,7 +224,10 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     >>> reduce_sum(np.ones((2, 3), np.float32), (1,))
     Array([3., 3.], dtype=float32)
     """
-    return reduce_sum_p.bind(operand, axes=_axes(axes), out_sharding=out_sharding)
+    given = given_sharding("reduce_sum", out_sharding)
+    if places_now(given):
+        return resharded("reduce_sum", given, lambda: reduce_sum(operand, axes))
+    return bound_there(reduce_sum_p, operand, axes=_axes(axes), out_sharding=given)
 
 
 def reduce_prod(operand: Any, axes: Sequence[int]) -> Array:

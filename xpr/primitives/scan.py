@@ -31,8 +31,8 @@ from xpr.interpreters.transpose import Linear, backward_pass, is_linear
 from xpr.interpreters.zeros import (
     Zero,
     add_tangents,
+    cotangent_aval,
     instantiate,
-    tangent_aval,
     zero_tangent,
     zeros,
 )
@@ -246,7 +246,7 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     held = [x for x in consts if not is_linear(x)]
     sequences = [x for x in xs if not is_linear(x)]
     # Cotangents of constants are summed up in values carried along.
-    sums = [tangent_aval(x.aval) for x in consts if is_linear(x)]
+    sums = [cotangent_aval(x.aval) for x in consts if is_linear(x)]
     ct_carry = [instantiate(ct) for ct in cts[:n_carry]]
     ct_ys = cts[n_carry:]
     given = [ct for ct in ct_ys if type(ct) is not Zero]

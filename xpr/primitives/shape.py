@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
-from xpr.core.placing import given_sharding, places_now, resharded
+from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
+from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
@@ -161,7 +161,9 @@ def broadcast_in_dim(
     same = given is None and is_array(operand) and operand.shape == sizes
     if same and dims == tuple(range(len(sizes))):
         return operand
-    return broadcast_in_dim_p.bind(operand, shape=sizes, broadcast_dimensions=dims, sharding=given)
+    return bound_there(
+        broadcast_in_dim_p, operand, shape=sizes, broadcast_dimensions=dims, sharding=given
+    )
 
 
 def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
@@ -287,17 +289,17 @@ def reshape(
     Array([[0, 1, 2],
            [3, 4, 5]], dtype=int32)
     """
-    if places_now(out_sharding):
+    aval = get_aval(operand)
+    if places_now(out_sharding) and not (unreduced_axes(aval) or reduced_axes(aval)):
         return resharded("reshape", out_sharding, lambda: reshape(operand, new_sizes, dimensions))
     given = given_sharding("reshape", out_sharding)
     sizes = canonicalize_shape("reshape", new_sizes)
-    aval = get_aval(operand)
     order = None if dimensions is None else as_ints("reshape", "dimensions", dimensions)
     if order == tuple(range(aval.ndim)):
         order = None
     if given is None and order is None and aval.shape == sizes and is_array(operand):
         return operand
-    return reshape_p.bind(operand, new_sizes=sizes, dimensions=order, sharding=given)
+    return bound_there(reshape_p, operand, new_sizes=sizes, dimensions=order, sharding=given)
 
 
 def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:

@@ -30,7 +30,7 @@ from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
 from xpr.interpreters.transpose import is_linear, transpose_jaxpr
-from xpr.interpreters.zeros import Zero, tangent_aval
+from xpr.interpreters.zeros import Zero, cotangent_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._call_rules import call_dce, with_tangents
 from xpr.primitives._shard_bodies import inside, manual_mesh, on_one_device
@@ -313,7 +313,7 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     found = iter(shard_map_p.bind(*values, *given, **changed))
     kinds = iter(marks)
     return [
-        (next(found) if next(kinds) else Zero(tangent_aval(x.aval))) if lin else None
+        (next(found) if next(kinds) else Zero(cotangent_aval(x.aval))) if lin else None
         for x, lin in zip(args, linear, strict=True)
     ]
 

@@ -28,8 +28,12 @@ def chosen_axes(
     wanted: Sequence[Spec],
     sizes: Sizes,
     choices: Choices,
+    open_sums: Axes = (),
 ) -> tuple[Axes, ...]:
-    """The mesh axes of each factor, from the specs that operands have and results should have."""
+    """The mesh axes of each factor, from the specs that operands have and results should have.
+
+    Sums over the axes `open_sums` are not completed, and so cost nothing.
+    """
     if not any(map(any, current)) and not any(map(any, wanted)):
         return ((),) * len(rule.sizes)
     key = (
@@ -45,10 +49,11 @@ def chosen_axes(
         tuple(wanted),
         tuple([(v.aval.shape, v.aval.dtype) for v in (*eqn.invars, *eqn.outvars)]),
         tuple(sizes.items()),
+        open_sums,
     )
     found = choices.get(key)
     if found is None:
-        found = choices[key] = _choose(eqn, rule, current, wanted, sizes)
+        found = choices[key] = _choose(eqn, rule, current, wanted, sizes, open_sums)
     return found
 
 
@@ -58,6 +63,7 @@ def _choose(
     current: Sequence[Spec],
     wanted: Sequence[Spec],
     sizes: Sizes,
+    open_sums: Axes,
 ) -> tuple[Axes, ...]:
     candidates = _candidates(eqn, rule, current, wanted, sizes)
     if not candidates:
@@ -71,10 +77,10 @@ def _choose(
     # What no other factor asks for is kept: who disagrees about one axis of the mesh says nothing
     # about the others.
     kept = [_is_settled(i, options) for i in range(len(options))]
-    best = _cheapest(eqn, rule, factors, options, kept, current, wanted, sizes)
+    best = _cheapest(eqn, rule, factors, options, kept, current, wanted, sizes, open_sums)
     if best is None and any(kept):
         nothing = [False] * len(options)
-        best = _cheapest(eqn, rule, factors, options, nothing, current, wanted, sizes)
+        best = _cheapest(eqn, rule, factors, options, nothing, current, wanted, sizes, open_sums)
     return ((),) * len(rule.sizes) if best is None else best
 
 
@@ -95,6 +101,7 @@ def _cheapest(
     current: Sequence[Spec],
     wanted: Sequence[Spec],
     sizes: Sizes,
+    open_sums: Axes,
 ) -> tuple[Axes, ...] | None:
     """The choice that moves least; factors that are not `kept` may stay whole."""
     total = 1
@@ -109,7 +116,7 @@ def _cheapest(
         choice = _assignment(rule, factors, combination)
         if not _is_valid(rule, choice, sizes):
             continue
-        cost = _cost(eqn, rule, choice, current, wanted, sizes)
+        cost = _cost(eqn, rule, choice, current, wanted, sizes, open_sums)
         if cost < least:
             best, least = choice, cost
     return best
@@ -194,6 +201,7 @@ def _cost(
     current: Sequence[Spec],
     wanted: Sequence[Spec],
     sizes: Sizes,
+    open_sums: Axes,
 ) -> float:
     """Bytes that each device receives, and a little for the elements that it computes."""
     moved = 0.0
@@ -201,7 +209,7 @@ def _cost(
         spec = spec_of_factors(dims, choice, rule.sizes, sizes)
         if spec is not None and spec != have:
             moved += reshard_bytes(v.aval.shape, v.aval.dtype.itemsize, have, spec, sizes)
-    over = tuple(a for f in rule.reduced for a in choice[f])
+    over = tuple(a for f in rule.reduced for a in choice[f] if a not in open_sums)
     # The results of such factors come together, as if they were reduced.
     ended = count(tuple(a for f in rule.ended for a in choice[f]), sizes)
     parts = 1

@@ -33,11 +33,13 @@ def resolved(name: str, sharding: Any) -> NamedSharding:
             f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
             f"`PartitionSpec`. Got {shown(sharding)} of type: {type(sharding)}"
         )
-    if found.spec.unreduced or found.spec.reduced:
-        raise NotImplementedError(
-            f"{name}: unreduced and reduced axes are not offered, got {found.spec}: leave them "
-            "out, and the sum is complete"
-        )
+    for kind, axes in (("Unreduced", found.spec.unreduced), ("Reduced", found.spec.reduced)):
+        for axis in axes:
+            if found.mesh.axis_type(axis) is not AxisType.Explicit:
+                raise ValueError(
+                    f"{kind} axes can only refer to mesh axes that is of type `Explicit`. Got "
+                    f"{kind.lower()} axes: {axes} and mesh: {found.mesh} for {name}"
+                )
     for entry in found.spec.partitions:
         for axis in axes_of(entry):
             if found.mesh.axis_type(axis) is not AxisType.Explicit:

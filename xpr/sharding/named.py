@@ -46,7 +46,7 @@ def _check(mesh: Mesh | AbstractMesh, spec: PartitionSpec) -> None:
                     f"{name} axes {axis} is not found in mesh.axis_names={mesh.axis_names}. Got "
                     f"pspec={spec}"
                 )
-            if mesh.axis_type(axis) is not AxisType.Explicit:
+            if mesh.axis_type(axis) is AxisType.Auto:
                 raise ValueError(
                     f"{name} axes can only refer to mesh axes that is of type `Explicit`. Got "
                     f"{name.lower()} axes: {axes} and mesh: {mesh}"
@@ -273,12 +273,21 @@ def _same_axes(a: NamedSharding, b: NamedSharding, axes_a: Any, axes_b: Any) -> 
     return a.mesh.shape_tuple == b.mesh.shape_tuple and axes_a == axes_b
 
 
+def is_unreduced(sharding: Any) -> bool:
+    """Whether arrays with that sharding are parts of sums on their devices."""
+    return type(sharding) is NamedSharding and bool(sharding.spec.unreduced)
+
+
 def explicit_sharding(sharding: Any, ndim: int) -> NamedSharding | None:
     """The sharding that the type of an array shows: what it has along Explicit mesh axes.
 
-    None when the mesh has no such axis, and for shardings without a mesh.
+    In the body of a `shard_map` it shows along which Manual axes a value is unreduced or reduced.
+    None when there is nothing to show, and for shardings without a mesh.
     """
-    if type(sharding) is not NamedSharding or not sharding.mesh.explicit_axes:
+    if type(sharding) is not NamedSharding:
+        return None
+    spec = sharding.spec
+    if not (sharding.mesh.explicit_axes or spec.unreduced or spec.reduced):
         return None
     return _explicit(sharding, ndim)
 

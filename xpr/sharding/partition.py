@@ -31,6 +31,17 @@ from xpr.sharding.layout import (
     spec_of_factors,
 )
 from xpr.sharding.moves import reshard
+from xpr.sharding.parts_of_sums import (
+    MAKES,
+    mark,
+    parts_as,
+    settle,
+    unreduced_of,
+    unreduced_operands,
+    whole,
+    whole_as,
+    wishes_of,
+)
 from xpr.sharding.place import MeshPlace
 from xpr.sharding.propagate import Specs, propagate
 from xpr.sharding.rotations import Rotations
@@ -68,11 +79,13 @@ def partition(
     in_specs: Sequence[Spec | None],
     out_specs: Sequence[Spec | None],
     mesh: Any = None,
+    unreduced: Sequence[Axes | None] | None = None,
 ) -> Partitioned:
     """Partitions a program for a mesh of these axes.
 
     Specs that are None are free: propagation decides about them. `mesh` is what functions of users
-    are shown of it.
+    are shown of it. Results are unreduced along the mesh axes `unreduced`, where that is None as
+    their types say.
     """
     flat = flattened(closed)
     jaxpr = flat.jaxpr
@@ -87,7 +100,12 @@ def partition(
     for v, spec in zip(jaxpr.outvars, out_specs, strict=True):
         if spec is not None and isinstance(v, Var) and v not in specs.pinned:
             specs.pin(v, spec)
+    along = [
+        unreduced_of(v.aval) if axes is None else axes
+        for v, axes in zip(jaxpr.outvars, unreduced or [None] * len(out_specs), strict=True)
+    ]
     propagate(specs, jaxpr)
+    specs.has_sums |= any(along)
     inputs = [*jaxpr.constvars, *jaxpr.invars]
     local_in = [_local(v.aval, specs.of(v), sizes) for v in inputs]
     finals = tuple(
@@ -98,8 +116,13 @@ def partition(
     def program(number: Any, *args: Any) -> list[Any]:
         walk = Walk(specs, MeshPlace(sizes, number))
         walk.assign(inputs, [(x, specs.of(v)) for x, v in zip(args, inputs, strict=True)])
+        if specs.has_sums:
+            mark(walk, inputs)
         walk.equations(jaxpr)
-        return [walk.read_as(v, spec) for v, spec in zip(jaxpr.outvars, finals, strict=True)]
+        return [
+            parts_as(walk, v, spec, axes)
+            for v, spec, axes in zip(jaxpr.outvars, finals, along, strict=True)
+        ]
 
     local = trace_to_jaxpr(program, [NUMBER, *local_in], jaxpr.debug_info)
     return Partitioned(
@@ -134,6 +157,12 @@ class Walk:
         self.manual: frozenset[str] = frozenset()  # mesh axes along which the user sees parts
         self.env: dict[Var, Held] = {}
         self.resharded: dict[tuple[Var, Spec], Any] = {}
+        self.unreduced: dict[Var, Axes] = {}
+        """Variables whose values are parts of sums over devices along these axes."""
+        self.completed: dict[Var, Held] = {}
+        """The whole values of some of these."""
+        self.wishes: dict[Atom, Axes] = {}
+        self.along: dict[Var, Axes] = {}
 
     # ---- values
 
@@ -144,10 +173,12 @@ class Walk:
     def read(self, atom: Atom) -> Held:
         if isinstance(atom, Literal):
             return literal_operand(atom), replicated(atom.aval.ndim)
-        return self.env[atom]
+        return whole(self, atom) if atom in self.unreduced else self.env[atom]
 
     def read_as(self, atom: Atom, spec: Spec) -> Any:
         """The device's part of `atom` when it is sharded as `spec` says."""
+        if atom in self.unreduced:
+            return whole_as(self, atom, spec)
         value, old = self.read(atom)
         if old == spec or isinstance(atom, Literal):
             return value
@@ -162,6 +193,8 @@ class Walk:
     def equations(self, jaxpr: Jaxpr) -> None:
         outer = context.source
         rotations = Rotations(jaxpr)
+        if self.specs.has_sums:
+            self.wishes = wishes_of(jaxpr)
         try:
             for eqn in jaxpr.eqns:
                 if id(eqn) in rotations.slices:
@@ -172,7 +205,7 @@ class Walk:
                 if rotated is None:
                     self.equation(eqn)
                 else:
-                    self.assign(eqn.outvars, [rotated])
+                    settle(self, eqn.outvars[0], rotated, ())
         finally:
             context.source = outer
 
@@ -185,10 +218,17 @@ class Walk:
             from xpr.sharding.structure import RULES  # noqa: PLC0415  it walks programs, too
 
             held = RULES[eqn.primitive.name](self, eqn)
+            if self.specs.has_sums:
+                mark(self, eqn.outvars)
         else:
-            shifted = SHIFTS.get(eqn.primitive.name)
+            over = unreduced_operands(self, eqn) if self.specs.has_sums else ()
+            shifted = None if over else SHIFTS.get(eqn.primitive.name)
             moved = None if shifted is None else shifted(self, eqn)
-            held = self.by_factors(eqn, rule) if moved is None else [moved]
+            held = self.by_factors(eqn, rule, over) if moved is None else [moved]
+            if self.specs.has_sums:
+                for v, h in zip(eqn.outvars, held, strict=True):
+                    settle(self, v, h, self.along.pop(v, ()))
+                return
         self.assign(eqn.outvars, held)
 
     def once(self, eqn: JaxprEqn) -> list[Held]:
@@ -204,19 +244,27 @@ class Walk:
         )
         return [(x, replicated(a.ndim)) for x, a in zip(found, avals, strict=True)]
 
-    def by_factors(self, eqn: JaxprEqn, rule: FactorRule) -> list[Held]:
-        """An equation whose axes correspond by factors."""
-        current = [self.read(v)[1] for v in eqn.invars]
+    def by_factors(self, eqn: JaxprEqn, rule: FactorRule, over: Axes = ()) -> list[Held]:
+        """An equation whose axes correspond by factors.
+
+        With `over` it is computed on parts of sums over these mesh axes.
+        """
+        current = [self._raw(v)[1] if over else self.read(v)[1] for v in eqn.invars]
         wanted = [self.specs.of(v) for v in eqn.outvars]
-        axes = chosen_axes(eqn, rule, current, wanted, self.specs.sizes, self.specs.choices)
+        kept = self._kept_open(eqn)
+        axes = chosen_axes(eqn, rule, current, wanted, self.specs.sizes, self.specs.choices, kept)
+        if any(a in over for names in axes for a in names):
+            return self.by_factors(eqn, rule)  # what is cut over an axis is no sum over it
+        read = self._raw_as if over else self.read_as
         params = {k: None if k in _PLACED else p for k, p in eqn.params.items()}
         if not any(axes):
-            operands = [self.read_as(v, replicated(v.aval.ndim)) for v in eqn.invars]
+            operands = [read(v, replicated(v.aval.ndim)) for v in eqn.invars]
             results = _bind(eqn, operands, params)
+            self._note(eqn, over)
             return [(x, replicated(v.aval.ndim)) for x, v in zip(results, eqn.outvars, strict=True)]
         operand_specs = [_spec(d, axes, rule, self.sizes) for d in rule.operands]
         result_specs = [_spec(d, axes, rule, self.sizes) for d in rule.results]
-        operands = [self.read_as(v, s) for v, s in zip(eqn.invars, operand_specs, strict=True)]
+        operands = [read(v, s) for v, s in zip(eqn.invars, operand_specs, strict=True)]
         shapes = LocalShapes(
             tuple(
                 local_shape(v.aval.shape, s, self.sizes)
@@ -236,7 +284,32 @@ class Walk:
             if rule.reduced:
                 operands = self._masked(eqn, rule, axes, operands)
             results = _bind(eqn, operands, params)
-        return self._finished(rule, axes, results, result_specs, wanted)
+        sums = tuple(a for f, op in rule.reduced.items() if op == "sum" for a in axes[f])
+        self._note(eqn, over + tuple(a for a in sums if a in kept))
+        return self._finished(rule, axes, results, result_specs, wanted, kept)
+
+    def _raw(self, atom: Atom) -> Held:
+        """As `read`, but parts of a sum as they are."""
+        return self.read(atom) if isinstance(atom, Literal) else self.env[atom]
+
+    def _raw_as(self, atom: Atom, spec: Spec) -> Any:
+        value, old = self._raw(atom)
+        return reshard(self.place, value, old, spec, atom.aval.shape)
+
+    def _kept_open(self, eqn: JaxprEqn) -> Axes:
+        """Along which axes the result of an equation may be left a sum that is not complete."""
+        if not self.specs.has_sums or len(eqn.outvars) != 1:
+            return ()
+        (v,) = eqn.outvars
+        return unreduced_of(v.aval) or self.wishes.get(v, ())
+
+    def _note(self, eqn: JaxprEqn, along: Axes) -> None:
+        """Notes along which axes the results are parts of sums, for `settle`."""
+        if not self.specs.has_sums:
+            return
+        for v in eqn.outvars:
+            made = not along and eqn.primitive.name in MAKES
+            self.along[v] = unreduced_of(v.aval) if made else along
 
     def _masked(
         self, eqn: JaxprEqn, rule: FactorRule, axes: Sequence[Axes], operands: Sequence[Any]
@@ -260,12 +333,14 @@ class Walk:
         results: Sequence[Any],
         specs: Sequence[Spec],
         wanted: Sequence[Spec],
+        kept: Axes,
     ) -> list[Held]:
-        """The results with the reduced factors reduced over all devices."""
+        """The results with reduced factors reduced over all devices, but for sums over `kept`."""
         over: dict[str, Axes] = {}
         for f, op in rule.reduced.items():
-            if axes[f]:
-                over[op] = over.get(op, ()) + axes[f]
+            names = tuple(a for a in axes[f] if op != "sum" or a not in kept)
+            if names:
+                over[op] = over.get(op, ()) + names
         held: list[Held] = []
         for x, spec, wish in zip(results, specs, wanted, strict=True):
             for op, names in over.items():
@@ -288,6 +363,10 @@ class Walk:
                     spec = (*spec[:dim], want, *spec[dim + 1 :])
                     axes = tuple(a for a in axes if a not in more)
         return (self.place.reduce(x, axes, op) if axes else x), spec
+
+    def in_order(self, axes: frozenset[str]) -> Axes:
+        """Those of the mesh axes, in the mesh's order."""
+        return tuple(a for a in self.sizes if a in axes)
 
     # ---- programs inside
 

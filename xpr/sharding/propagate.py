@@ -50,6 +50,9 @@ class Specs:
     inspected: list[tuple[Any, Spec]] = field(default_factory=list)
     """Functions that want to be told of a sharding, each with what was decided."""
 
+    has_sums: bool = False
+    """Whether a type of the program says that values are parts of sums."""
+
     def of(self, v: Atom) -> Spec:
         """The spec of a variable; literals are replicated."""
         if isinstance(v, Literal):
@@ -289,7 +292,11 @@ def _collect(specs: Specs, jaxpr: Jaxpr, nodes: list[_Node]) -> None:
 def _pin_typed(specs: Specs, variables: Iterable[Var]) -> None:
     """Types that carry a sharding decide about the axes of the mesh that are explicit."""
     for v in variables:
-        if v.aval.sharding is not None and v not in specs.pinned:
+        if v.aval.sharding is None:
+            continue
+        if v.aval.sharding.spec.unreduced:
+            specs.has_sums = True
+        if v not in specs.pinned:
             spec = v.aval.sharding.normalized_spec(v.aval.ndim)
             kept = tuple(tuple(a for a in axes if a in specs.sizes) for axes in spec)
             specs.known[v] = list(kept)

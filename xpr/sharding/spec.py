@@ -134,6 +134,16 @@ class PartitionSpec:
             reduced=self.reduced if reduced is None else reduced,
         )
 
+    def to_ct_spec(self) -> PartitionSpec:
+        """The spec of cotangents: along reduced axes they are unreduced, and the other way.
+
+        >>> PartitionSpec("x", reduced={"y"}).to_ct_spec()
+        P('x', unreduced={'y'})
+        """
+        if not self.unreduced and not self.reduced:
+            return self
+        return self.update(unreduced=self.reduced, reduced=self.unreduced)
+
     def check_rank(self, ndim: int, what: str) -> None:
         """Raises ValueError when an array of `ndim` axes has fewer than there are entries."""
         if ndim < len(self.partitions):

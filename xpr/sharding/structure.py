@@ -9,6 +9,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.sharding.layout import replicated, used_axes
 from xpr.sharding.named_collectives import RESOLVERS
+from xpr.sharding.parts_of_sums import mark, parts_as, unreduced_of
 from xpr.sharding.propagate import normalized
 from xpr.sharding.rule import Spec
 from xpr.sharding.user_partition import custom_partitioning
@@ -25,23 +26,36 @@ def _specs(walk: Walk, variables: Sequence[Atom]) -> list[Spec]:
 
 def _operands(walk: Walk, atoms: Sequence[Atom], inner: Sequence[Var]) -> list[Any]:
     """Operands, sharded as the program inside wants its inputs."""
-    return [walk.read_as(a, walk.specs.of(v)) for a, v in zip(atoms, inner, strict=True)]
+    return [
+        parts_as(walk, a, walk.specs.of(v), unreduced_of(v.aval))
+        for a, v in zip(atoms, inner, strict=True)
+    ]
 
 
 def _avals(walk: Walk, variables: Sequence[Var]) -> list[ShapedArray]:
     return [walk.local_aval(v).strip_weak_type() for v in variables]
 
 
-def _traced(walk: Walk, jaxpr: Jaxpr, out_specs: Sequence[Spec]) -> tuple[ClosedJaxpr, list[Any]]:
-    """A program inside on local parts, its results sharded as `out_specs` say."""
+def _traced(
+    walk: Walk, jaxpr: Jaxpr, out_specs: Sequence[Spec], out: Sequence[Atom] | None = None
+) -> tuple[ClosedJaxpr, list[Any]]:
+    """A program inside on local parts, its results sharded as `out_specs` say.
+
+    They are parts of sums where the types of the variables `out` (its own results) say so.
+    """
+    along = [unreduced_of(v.aval) for v in (jaxpr.outvars if out is None else out)]
 
     def run(inner: Walk, args: Sequence[Any]) -> list[Any]:
         inner.assign(
             jaxpr.invars,
             [(x, walk.specs.of(v)) for x, v in zip(args, jaxpr.invars, strict=True)],
         )
+        mark(inner, jaxpr.invars)
         inner.equations(jaxpr)
-        return [inner.read_as(v, s) for v, s in zip(jaxpr.outvars, out_specs, strict=True)]
+        return [
+            parts_as(inner, v, s, axes)
+            for v, s, axes in zip(jaxpr.outvars, out_specs, along, strict=True)
+        ]
 
     return walk.inner(jaxpr, _avals(walk, jaxpr.invars), run)
 
@@ -53,12 +67,12 @@ def _scan(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     held = n_consts + n_carry
     stacked_specs = _specs(walk, body.outvars[n_carry:])
     out_specs = [*_specs(walk, body.invars[n_consts:held]), *stacked_specs]
-    closed, extra = _traced(walk, body, out_specs)
+    closed, extra = _traced(walk, body, out_specs, eqn.outvars)
     operands = [
         *extra,
         *_operands(walk, eqn.invars[:held], body.invars[:held]),
         *(
-            walk.read_as(a, ((), *walk.specs.of(v)))
+            parts_as(walk, a, ((), *walk.specs.of(v)), unreduced_of(v.aval))
             for a, v in zip(eqn.invars[held:], body.invars[held:], strict=True)
         ),
     ]
@@ -77,7 +91,7 @@ def _while(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     for v, spec in zip(test.invars[a:], carried, strict=True):
         walk.specs.known[v] = list(spec)
     tested, test_extra = _traced(walk, test, [()])
-    stepped, body_extra = _traced(walk, body, carried)
+    stepped, body_extra = _traced(walk, body, carried, eqn.outvars)
     operands = [
         *test_extra,
         *_operands(walk, eqn.invars[:a], test.invars[:a]),
@@ -102,7 +116,7 @@ def _cond(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     for branch in branches[1:]:
         for v, spec in zip(branch.jaxpr.invars, in_specs, strict=True):
             walk.specs.known[v] = list(spec)
-    traced = [_traced(walk, b.jaxpr, out_specs) for b in branches]
+    traced = [_traced(walk, b.jaxpr, out_specs, eqn.outvars) for b in branches]
     extras: list[Any] = [x for _, extra in traced for x in extra]
     programs: list[ClosedJaxpr] = []
     start = 0
@@ -131,7 +145,7 @@ def _with_unused(closed: ClosedJaxpr, start: int, count: int, extras: Sequence[A
 def _remat(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     body: Jaxpr = eqn.params["jaxpr"].jaxpr
     out_specs = _specs(walk, eqn.outvars)
-    closed, extra = _traced(walk, body, out_specs)
+    closed, extra = _traced(walk, body, out_specs, eqn.outvars)
     operands = [*extra, *_operands(walk, eqn.invars, body.invars)]
     found = eqn.primitive.bind(*operands, **eqn.params | {"jaxpr": closed})
     return list(zip(found, out_specs, strict=True))
@@ -147,7 +161,10 @@ def _shard_map(walk: Walk, eqn: JaxprEqn) -> list[Held]:
         tuple(c + g for c, g in zip(normalized(s, len(spec)), spec, strict=True))
         for s, spec in zip(params["in_specs"], given, strict=True)
     ]
-    operands = [walk.read_as(v, s) for v, s in zip(eqn.invars, wanted, strict=True)]
+    operands = [
+        parts_as(walk, v, s, walk.in_order(spec.unreduced))
+        for v, s, spec in zip(eqn.invars, wanted, params["in_specs"], strict=True)
+    ]
     inner = walk.nested()
     inner.manual = walk.manual | manual
     inner.assign(body.invars, list(zip(operands, given, strict=True)))
@@ -169,7 +186,7 @@ def _shard_map(walk: Walk, eqn: JaxprEqn) -> list[Held]:
 
 def _constraint(walk: Walk, eqn: JaxprEqn) -> list[Held]:
     return [
-        (walk.read_as(a, walk.specs.of(v)), walk.specs.of(v))
+        (parts_as(walk, a, walk.specs.of(v), unreduced_of(v.aval)), walk.specs.of(v))
         for a, v in zip(eqn.invars, eqn.outvars, strict=True)
     ]
 

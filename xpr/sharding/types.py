@@ -20,11 +20,24 @@ from xpr.sharding.mesh import AbstractMesh
 from xpr.sharding.named import NamedSharding, explicit_sharding
 from xpr.sharding.rule import Spec, Structural, rule_of
 from xpr.sharding.rules import load_all
+from xpr.sharding.sum_types import shows_sets, with_sets
 from xpr.sharding.type_rules import TYPE_RULES
-from xpr.sharding.type_specs import Avals, Params, Specs, entries, forward, mesh_of, named_spec
+from xpr.sharding.type_specs import (
+    Avals,
+    Params,
+    Specs,
+    TypeRule,
+    entries,
+    forward,
+    mesh_of,
+    named_spec,
+)
 
 KEEP = frozenset({"sharding_constraint", "shard_alike", "shard_map"})
 """Primitives whose abstract rule gives the shardings of the results."""
+
+MOVES = frozenset({"reshard", "mesh_cast"})
+"""Primitives whose result is sharded, unreduced and reduced as the parameter says."""
 
 _load_rules = functools.cache(load_all)
 
@@ -52,16 +65,27 @@ def typed_results(
     rule = TYPE_RULES.get(primitive.name)
     if rule is None and isinstance(rule_of(primitive), Structural):
         return list(found)
+    has_sets = any(map(shows_sets, operands))
     bare = [a if a.sharding is None else a.update(sharding=None) for a in found]
     if given is not None:
         found = [_typed(bare[0], given), *bare[1:]]
         if rule is not None:  # says which operands are wrong with any sharding of the result
             rule(operands, params, found)
+        if primitive.name not in MOVES and (has_sets or any(map(shows_sets, found))):
+            return with_sets(primitive, operands, params, found, given)
         return found
+    typed = _specs(primitive, operands, params, bare, rule)
+    return with_sets(primitive, operands, params, typed, None) if has_sets else typed
+
+
+def _specs(
+    primitive: Primitive, operands: Avals, params: Params, bare: Avals, rule: TypeRule | None
+) -> list[ShapedArray]:
+    """The types of results with the mesh axes over which each of their axes is sharded."""
     try:
         mesh = mesh_of(operands)
         if mesh is None:
-            return bare
+            return list(bare)
         if rule is not None:
             specs: Specs = rule(operands, params, bare)
         else:
@@ -72,7 +96,7 @@ def typed_results(
         ]
     except ShardingTypeError:
         if state.loose_types:
-            return bare
+            return list(bare)
         raise
 
 

@@ -7,16 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, unreduced_axes
 from xpr.core.context import context
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.interpreters.zeros import (
     Zero,
+    cotangent_aval,
     instantiate,
     is_float0,
-    tangent_aval,
     zero_tangent,
 )
 from xpr.primitives import _ops as ops
@@ -279,18 +279,21 @@ class _FlatRules:
         ]
 
     def _cotangent(self, index: int, ct: Any, aval: ShapedArray) -> Any:
-        expected = tangent_aval(aval)
+        expected = cotangent_aval(aval)
         if ct is None or isinstance(ct, SymbolicZero) or is_float0(expected):
             return Zero(expected)
         found = get_aval(ct)
         more = (found.vma - expected.vma).intersection(context.manual_axes)
-        if found.shape != expected.shape or found.dtype != expected.dtype or more:
+        sums = unreduced_axes(found) != unreduced_axes(expected)
+        if found.shape != expected.shape or found.dtype != expected.dtype or more or sums:
             what = (
                 "shapes"
                 if found.shape != expected.shape
                 else "dtypes"
                 if found.dtype != expected.dtype
                 else "manual axis types"
+                if more
+                else "unreduced axes"
             )
             raise ValueError(
                 "Custom VJP bwd rule must produce an output with the same type as the args tuple "

@@ -16,7 +16,15 @@ from xpr.core.trace import get_aval
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
 from xpr.interpreters.transpose import Linear, backward_pass
-from xpr.interpreters.zeros import Zero, instantiate, is_float0, ones, tangent_aval, zeros
+from xpr.interpreters.zeros import (
+    Zero,
+    cotangent_aval,
+    instantiate,
+    is_float0,
+    ones,
+    tangent_aval,
+    zeros,
+)
 from xpr.transforms.arguments import (
     Argnums,
     FlatFunction,
@@ -289,7 +297,7 @@ class _Pullback(_Linearized):
         linear = [Linear(v.aval) for v in jaxpr.invars]
         found = iter(backward_pass(jaxpr, self.residuals, linear, given))
         return [
-            _as_array(instantiate(next(found))) if w else zeros(tangent_aval(a))
+            _as_array(instantiate(next(found))) if w else zeros(cotangent_aval(a))
             for a, w in zip(program.in_avals, program.wanted, strict=True)
         ]
 
@@ -309,7 +317,7 @@ def _flatten_cotangent(
         )
     for ct, a in zip(cts, out_avals, strict=True):
         check_leaf(ct, what)
-        found, expected = get_aval(ct), tangent_aval(a)
+        found, expected = get_aval(ct), cotangent_aval(a)
         same = found.shape == expected.shape and found.dtype == expected.dtype
         if not same or not same_sharding(found, expected):
             raise ValueError(
@@ -432,7 +440,7 @@ def _value_and_grad(
             value, pull, aux = _vjp(selected, selected.dynamic, has_aux)
             _check_scalar(value)
             check_real_output(value, "grad", holomorphic)
-            gradient = pull(ones(get_aval(value)))
+            gradient = pull(ones(cotangent_aval(get_aval(value))))
         gradient = gradient[0] if selected.alone else gradient
         return ((value, aux) if has_aux else value), gradient
 
