@@ -208,7 +208,8 @@ def _add_bench(commands: _Commands) -> None:
         "--devices-per-process", type=int, default=1, metavar="N", help="(default: %(default)s)"
     )
     for name, default, text in (
-        ("latency", 2.0, "microseconds of the shortest message"),
+        ("latency", 2.0, "microseconds that the shortest message is on its way"),
+        ("overhead", 10.0, "microseconds of the processor for each message"),
         ("bandwidth", 12.5, "GB/s between two processes, each way"),
         ("reduction", 5.0, "GB/s at which a process adds what it received"),
     ):
