@@ -107,10 +107,9 @@ def write(folder: Path, parts: Sequence[tuple[ArrayLeaf, Box, np.ndarray[Any, An
     try:
         for leaf, box, values in parts:
             # What the folder says is known: the process that makes it may not have done so yet.
-            store = ts.open(
-                {**_spec(folder, leaf), "assume_metadata": True}, open=True, context=_context()
-            )
-            store = store.result()
+            spec = {**_spec(folder, leaf), "open": True, "assume_metadata": True}
+            with _named("write", leaf):
+                store = ts.open(spec, context=_context()).result()
             for piece in _pieces(box, leaf.chunks):
                 inside = tuple(
                     slice(lo - a, hi - a) for (lo, hi), (a, _) in zip(piece, box, strict=True)
