@@ -144,10 +144,12 @@ def read(folder: Path, parts: Sequence[tuple[ArrayLeaf, Box, np.ndarray[Any, Any
     Raises DamagedCheckpointError, naming the leaf, for files that are missing or damaged.
     """
     ts = require_tensorstore()
+    # Files that several parts need are kept for a while, and nothing from one call to the next.
+    context = ts.Context({"cache_pool": {"total_bytes_limit": IN_FLIGHT}})
     stores: dict[str | None, Any] = {}
     for leaf, _, _ in parts:
         if leaf.store not in stores:
-            stores[leaf.store] = ts.open(_spec(folder, leaf), open=True, context=_context())
+            stores[leaf.store] = ts.open(_spec(folder, leaf), open=True, context=context)
     window = _Window("read")
     try:
         for leaf, box, values in parts:
