@@ -82,8 +82,6 @@ def _spec(folder: Path, leaf: ArrayLeaf) -> dict[str, Any]:
         "metadata": _metadata(leaf),
         "store_data_equal_to_fill_value": True,
         "fill_missing_data_reads": False,
-        "recheck_cached_data": False,
-        "recheck_cached_metadata": False,
     }
 
 
