@@ -1,19 +1,16 @@
-"""StableHLO text to an IREE module, through the disk cache or the compiler."""
+"""StableHLO text to an IREE module, through the disk cache or the in-process compiler."""
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import os
 import re
 import sys
 import tempfile
 import threading
-import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Any
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
@@ -76,8 +73,6 @@ class _Job:
     fifth of the time of a compile. Of 1233 programs it turned one down that compiled without it, to
     wrong code."""
     parallel: bool
-    where: str
-    """Where the compiler runs, as the setting ``compiler`` says."""
 
 
 # The compiles under way by cache key: threads that ask for the same program share one compile.
@@ -111,7 +106,6 @@ def compile_stablehlo(
         target.flag_sets(hints),
         state.enable_checks,
         state.parallel_compiles,
-        state.compiler,
     )
     key = _cache_key(job)
     cache = default_cache()
@@ -224,31 +218,8 @@ def _compile(job: _Job) -> _Outcome:
 def _attempt(
     job: _Job, text: str, flags: FlagSet, verify: bool
 ) -> tuple[bytes | None, list[Diagnostic]]:
-    options: dict[str, Any] = {
-        "name": _TEXT_NAME,
-        "verify": verify,
-        "parallel": job.parallel,
-        "changes": _changes(job),
-    }
-    if job.where == "process" or (job.where == "auto" and sys.platform == "linux"):
-        from xpr.lowering.iree.process import client  # noqa: PLC0415 - not on all systems
-
-        try:
-            return client.compile_module(text, flags, **options)
-        except client.CompilerDiedError as error:
-            return None, [Diagnostic("error", f"{error}")]
-        except client.UnavailableError as error:
-            if job.where == "process":
-                _warn_unavailable(f"{error}")
-    return c_api.compile_module(text, flags, **options)
-
-
-@functools.cache
-def _warn_unavailable(reason: str) -> None:
-    warnings.warn(
-        f"programs are compiled in this process, though XPR_COMPILER=process: {reason}",
-        RuntimeWarning,
-        stacklevel=2,
+    return c_api.compile_module(
+        text, flags, name=_TEXT_NAME, verify=verify, parallel=job.parallel, changes=_changes(job)
     )
 
 

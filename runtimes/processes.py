@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -129,6 +130,23 @@ class Processes(ABC):
         """
         if done():
             return
+        me = threading.get_ident()
+        names = ", ".join(f"process {p}" for p in list(missing())[:_SHOWN])
+        _waits[me] = f"waits at {what} for {names}"
+        try:
+            self._wait_until(done, missing, what, timeout, limit_name, heeds_failures)
+        finally:
+            _waits.pop(me, None)
+
+    def _wait_until(
+        self,
+        done: Callable[[], bool],
+        missing: Callable[[], Sequence[int]],
+        what: str,
+        timeout: Timeout,
+        limit_name: str,
+        heeds_failures: bool,
+    ) -> None:
         limit = self.limit if isinstance(timeout, _Default) else timeout
         start = time.monotonic()
         nap = _NAP
@@ -208,6 +226,14 @@ give_way: Callable[[], Any] = getattr(os, "sched_yield", lambda: time.sleep(0))
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
+
+
+_waits: dict[int, str] = {}
+
+
+def waiting() -> str:
+    """Where threads of this process wait for other processes, for messages; "" if none does."""
+    return "; ".join(list(_waits.values()))
 
 
 current: Processes | None = None

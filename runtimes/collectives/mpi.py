@@ -18,7 +18,7 @@ from xpr.runtimes.collectives.base import (
     described,
 )
 from xpr.runtimes.collectives.between import Exchange, Incoming, Part
-from xpr.runtimes.collectives.places import Meetings, RankPlaces, Run
+from xpr.runtimes.collectives.places import Meetings, RankPlaces
 from xpr.runtimes.collectives.streams import Flow
 from xpr.runtimes.collectives.switchboard import (
     INLINE_BYTES,
@@ -46,9 +46,11 @@ class _Plan:
         places: RankPlaces,
         collective: Collective,
         groups: Sequence[Group],
-        kinds: Mapping[int, Kinds],
+        kinds: Mapping[Group, Kinds],
         apart: bool,
     ) -> None:
+        self.kinds = kinds
+        self.is_uniform = len(groups) == 1
         self.collective = collective  # lives as long as its number is looked up
         index = places.processes.index
         self.parts = [Part(g, places.owners, index) for g in groups]
@@ -67,14 +69,21 @@ class _Plan:
         )
         for peer in self.peers:
             shared = [p for p in self.parts if peer in p.of]
-            types = {kinds[p.mine[0]]: None for p in shared}
+            types = {kinds[p.group]: None for p in shared}
             text = " and ".join(described(collective, k) for k in types)
             told = digest(what, [[(s, d.name) for s, d in k] for k in types])
             self.wheres[peer] = Where(circle, places.name, key, told, f"{text} in {places.name}")
-            size = sum(between.bytes_between(collective, p, kinds[p.mine[0]]) for p in shared)
+            size = sum(between.bytes_between(collective, p, kinds[p.group]) for p in shared)
             most = max(most, size)
         self.is_inline = most <= INLINE_BYTES
         self.where = self.wheres[self.peers[0]]
+        self.quick: Part | None = None
+        """The group, if all there is to do is a small reduction of one."""
+        if self.is_inline and collective.kind == "all_reduce" and len(self.parts) == 1:
+            self.quick = self.parts[0]
+            types = kinds[self.quick.group]
+            self.combines = [reduce.combiner(collective.op, dtype) for _, dtype in types]
+            self.targets = self.quick.mine if apart else self.quick.mine[:1]
 
 
 class MpiMeetings(Meetings):
@@ -87,9 +96,23 @@ class MpiMeetings(Meetings):
         self.broken = ""
         """Why no more collectives are possible, if they are not."""
 
+    def begin(self, places: RankPlaces) -> int:
+        return self.board.begin(self.board.circle(places.members))
+
     def fail(self, places: RankPlaces, error: BaseException) -> None:
         if not self.broken:
             self.board.fail(places, error)
+
+    def poll(self) -> None:
+        if not self.broken:
+            self.board.pump()
+
+    def state_of(self, process: int) -> str:
+        return self.board.state_of(process)
+
+    def close(self) -> None:
+        with self.board.lock:
+            self.wire.close()
 
     def perform(
         self,
@@ -102,21 +125,19 @@ class MpiMeetings(Meetings):
         apart: bool,
         timeout: float | None = None,
     ) -> None:
-        circle = self.board.circle(places.members)
+        board = self.board
+        circle = board.circle(places.members)
         plan = self._plan(circle, places, collective, groups, operands, apart)
         if self.broken:
             raise CollectiveError(f"{plan.where.text} is not possible any more: {self.broken}")
-        alone = places.run is None
-        run = places.run or Run()
-        number = self.board.number(circle, run)
+        run = places.run
+        if run is None:
+            raise ValueError(f"{plan.where.text} belongs to no run: see RankPlaces.running")
         limit = DEFAULT if timeout is None else timeout
-        try:
-            with np.errstate(all="ignore"):
-                self._perform(circle, number, plan, operands, results, limit)
-        except BaseException as error:
-            if alone:
-                self.board.fail_run(circle, number, places.name, error)
-            raise
+        if plan.quick is None:
+            self._perform(circle, run, plan, operands, results, limit)
+        else:
+            self._perform_quick(circle, run, plan, plan.quick, operands, results, limit)
 
     def _plan(
         self,
@@ -127,19 +148,52 @@ class MpiMeetings(Meetings):
         operands: Mapping[int, Sequence[Array]],
         apart: bool,
     ) -> _Plan:
-        kinds = {
-            g: tuple([(x.shape, x.dtype) for x in operands[r]])
-            for g in groups
-            for r in g
-            if r in operands
-        }
-        key = (id(collective), apart, tuple(kinds.items()))
+        rank = next(r for r in groups[0] if r in operands)
+        first = tuple([(x.shape, x.dtype) for x in operands[rank]])
+        key = (id(collective), first, groups[0] if apart else None)
         plan = places.plans.get(key)
-        if plan is None:
-            of_rank = {r: kinds[g] for g in groups for r in g if r in operands}
-            plan = _Plan(circle, places, collective, groups, of_rank, apart)
-            places.plans[key] = plan
+        if plan is not None and (plan.is_uniform or plan.kinds == _kinds(groups, operands)):
+            return plan
+        kinds = _kinds(groups, operands)
+        plan = places.plans[key] = _Plan(circle, places, collective, groups, kinds, apart)
         return plan
+
+    def _perform_quick(
+        self,
+        circle: Circle,
+        run: int,
+        plan: _Plan,
+        part: Part,
+        operands: Mapping[int, Sequence[Array]],
+        results: Mapping[int, Sequence[Array]],
+        timeout: Any,
+    ) -> None:
+        """`_perform` for the sum of a few numbers, which is all about latency."""
+        board = self.board
+        index = self.processes.index
+        ours = operands[part.mine[0]]
+        if not part.is_single:
+            ours = [
+                between.partial(c, [operands[r][i] for r in part.mine], part.wire_type(x.dtype))
+                for i, (x, c) in enumerate(zip(ours, plan.combines, strict=True))
+            ]
+        payload = ours[0].tobytes() if len(ours) == 1 else b"".join([x.tobytes() for x in ours])
+        board.announce_all(plan.wheres, run, payload)
+        meets = board.wait_for(circle, run, plan.wheres, timeout)
+        at = 0
+        for i, mine in enumerate(ours):
+            sources: list[Array] = []
+            for process in part.of:
+                if process == index:
+                    sources.append(mine)
+                    continue
+                told = meets[process]
+                got = np.frombuffer(told.message, mine.dtype, mine.size, told.payload_at + at)
+                sources.append(got.reshape(mine.shape))
+            plan.combines[i](sources, [results[r][i] for r in plan.targets])
+            at += mine.nbytes
+        if self.wire.is_sending:
+            self._let_go(plan, timeout)
 
     def _perform(
         self,
@@ -187,8 +241,10 @@ class MpiMeetings(Meetings):
             with board.lock:
                 return self.wire.flush()
 
-        if not done():
-            board.wait_until(done, lambda: plan.peers, plan.where.text, timeout)
+        if self.wire.is_sending:
+            self.processes.wait_until(
+                done, missing=lambda: plan.peers, what=plan.where.text, timeout=timeout
+            )
 
     # ---- arrays
 
@@ -225,8 +281,17 @@ class MpiMeetings(Meetings):
         if any(t.is_receive for t in busy):
             names = self.processes.names(sorted({t.process for t in busy if t.is_receive}))
             self.broken = f"{plan.where.text} failed while memory of {names} was arriving"
+            self.processes.fail(CollectiveError(self.broken))
         with self.board.lock:
             self.wire.keep(busy)
+
+
+def _kinds(groups: Sequence[Group], operands: Mapping[int, Sequence[Array]]) -> dict[Group, Kinds]:
+    """The types of the operands of each group."""
+    return {
+        g: tuple([(x.shape, x.dtype) for x in operands[next(r for r in g if r in operands)]])
+        for g in groups
+    }
 
 
 def _do(moves: Sequence[reduce.Move]) -> None:

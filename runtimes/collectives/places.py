@@ -8,7 +8,6 @@ which one it belongs to.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,16 +17,6 @@ from xpr.runtimes.collectives.base import Array, Collective, Group
 
 if TYPE_CHECKING:
     from xpr.runtimes.processes import Processes
-
-
-class Run:
-    """One run of a program; `number` is given when its processes meet for the first time."""
-
-    __slots__ = ("lock", "number")
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.number: int | None = None
 
 
 class RankPlaces:
@@ -58,8 +47,8 @@ class RankPlaces:
         self.members = tuple(sorted(set(self.owners)))
         """The processes that run the program."""
 
-        self.run: Run | None = None
-        """The run that collectives belong to; None makes each a run of its own."""
+        self.run: int | None = None
+        """The number of the run that collectives belong to; None makes each a run of its own."""
 
         self.plans: dict[Any, Any] = {}
         """What the engine worked out for the collectives of the program."""
@@ -84,13 +73,13 @@ class RankPlaces:
         """A context for one run of the program, to whose value all its collectives are given.
 
         An exception that leaves the context makes the run fail in the other processes, too: they
-        raise PeerError at their next collective of this run. Use it for programs that have
-        collectives between processes; all processes must have the same runs, in the same order.
+        raise PeerError at their next collective of this run. All processes of the program must
+        have the same runs of its kind, in the same order.
         """
         found = object.__new__(RankPlaces)
         for slot in RankPlaces.__slots__:
             setattr(found, slot, getattr(self, slot))
-        found.run = Run()
+        found.run = self.processes.meetings.begin(self)
         try:
             yield found
         except BaseException as error:
@@ -105,6 +94,10 @@ class Meetings(ABC):
     """How the processes of a program meet at its collectives. Calls may come from any thread."""
 
     @abstractmethod
+    def begin(self, places: RankPlaces) -> int:
+        """The number of a new run of the program."""
+
+    @abstractmethod
     def perform(
         self,
         places: RankPlaces,
@@ -116,7 +109,7 @@ class Meetings(ABC):
         apart: bool,
         timeout: float | None = None,
     ) -> None:
-        """Performs the collective for some of its groups, all of which cross processes.
+        """Performs the collective for some of its groups, all of which cross processes, in a run.
 
         `operands` and `results` hold C-contiguous arrays by rank, those of this process; results
         may be the same arrays for several ranks of a group. `apart` tells that the one group meets
@@ -130,3 +123,15 @@ class Meetings(ABC):
     @abstractmethod
     def fail(self, places: RankPlaces, error: BaseException) -> None:
         """Tells the other processes of the program that this run of it has failed."""
+
+    @abstractmethod
+    def poll(self) -> None:
+        """Takes in what others have sent, and answers those who ask. It never waits."""
+
+    @abstractmethod
+    def state_of(self, process: int) -> str:
+        """Where a process waits, as it told when it was last asked; "" if it has not answered."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the meetings: there are no more collectives."""

@@ -17,10 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xpr.runtimes.collectives.base import CollectiveError, PeerError
-from xpr.runtimes.collectives.places import RankPlaces, Run
+from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.streams import Flow
 from xpr.runtimes.collectives.wire import MESSAGE_BYTES, Wire
-from xpr.runtimes.processes import give_way
+from xpr.runtimes.processes import give_way, waiting
 
 _MEET, _FAILED, _ASK, _STATE = range(4)
 _HEAD = struct.Struct("<BxHIi")
@@ -58,8 +58,13 @@ class Meet(NamedTuple):
     """Where the text begins and how long it is."""
 
     @property
+    def payload_at(self) -> int:
+        """Where the operands begin in the message."""
+        return _HEAD.size + _DIGESTS + self.text
+
+    @property
     def payload(self) -> memoryview:
-        return memoryview(self.message)[_HEAD.size + _DIGESTS + self.text :]
+        return memoryview(self.message)[self.payload_at :]
 
     def __str__(self) -> str:
         start = _HEAD.size + _DIGESTS
@@ -82,7 +87,7 @@ class Circle:
         self.members = members
         self.name = digest("circle", members)
         self.runs = 0
-        """The number of the last run that has begun to meet."""
+        """The number of the last run that has begun."""
         self.failures: dict[int, Failure] = {}
         self.told: set[int] = set()
         """Runs whose failure the others know of."""
@@ -117,8 +122,6 @@ class Switchboard:
         self._inbox: defaultdict[tuple[int, bytes], deque[Meet]] = defaultdict(deque)
         self._latest: dict[tuple[int, bytes], Meet] = {}
         self._states: dict[int, tuple[str, float]] = {}
-        self._waits: dict[int, str] = {}
-        """Where the threads of this process wait for others."""
 
     # ---- circles and runs
 
@@ -133,18 +136,12 @@ class Switchboard:
                     found.failures.setdefault(run, failure)
         return found
 
-    def number(self, circle: Circle, run: Run | None) -> int:
-        """The number of a run, which is given when it meets others for the first time."""
-        if run is not None and run.number is not None:
-            return run.number
+    def begin(self, circle: Circle) -> int:
+        """The number of a new run."""
         with self.lock:
-            if run is not None and run.number is not None:
-                return run.number
             circle.runs += 1
             if circle.failures:
                 circle.failures = {n: f for n, f in circle.failures.items() if n >= circle.runs}
-            if run is not None:
-                run.number = circle.runs
             return circle.runs
 
     # ---- messages
@@ -171,7 +168,7 @@ class Switchboard:
                 said = message[start : start + text].decode(errors="replace")
                 self._failed(message[_HEAD.size :][:8], run, Failure(source, bool(tag), said))
             elif kind == _ASK:
-                said = "; ".join(self._waits.values())
+                said = waiting()
                 if said:
                     self._say(source, _STATE, said)
             else:
@@ -197,16 +194,21 @@ class Switchboard:
         text = len(where.constant) - _DIGESTS
         self.wire.post(process, _HEAD.pack(_MEET, text, run, tag) + where.constant + payload)
 
+    def announce_all(self, wheres: Mapping[int, Where], run: int, payload: bytes) -> None:
+        """Tells all of them where this process is, with the same operands."""
+        with self.lock:
+            for process, where in wheres.items():
+                text = len(where.constant) - _DIGESTS
+                head = _HEAD.pack(_MEET, text, run, 0)
+                self.wire.post(process, head + where.constant + payload)
+
     # ---- failures
 
     def fail(self, places: RankPlaces, error: BaseException) -> None:
         """Tells the processes of a run that it has failed here, unless they know."""
         circle = self.circle(places.members)
-        self.fail_run(circle, self.number(circle, places.run), places.name, error)
-
-    def fail_run(self, circle: Circle, run: int, program: str, error: BaseException) -> None:
-        """`fail`, of the run of a circle."""
-        if run in circle.told or run in circle.failures:
+        run = places.run
+        if run is None or run in circle.told or run in circle.failures:
             return
         circle.told = {n for n in circle.told if n >= circle.runs} | {run}
         text = "".join(traceback.format_exception_only(error)).strip()
@@ -214,7 +216,7 @@ class Switchboard:
         with self.lock:
             for process in circle.members:
                 if process != self.processes.index:
-                    said = f"{program} failed there with {text}"
+                    said = f"{places.name} failed there with {text}"
                     self._say(process, _FAILED, said, run, disagrees, circle.name)
 
     def _check(self, circle: Circle, run: int, where: Where, missing: Sequence[int]) -> None:
@@ -273,8 +275,8 @@ class Switchboard:
                     raise self.mismatch(wheres[process], process, meet)
                 found[process] = box.popleft()
                 missing.remove(process)
-            if missing:
-                self._check(circle, run, here, missing)
+            if circle.failures:  # of this run, by one that was here, perhaps
+                self._check(circle, run, here, ())
             return not missing
 
         if self._spun(look):
@@ -283,12 +285,13 @@ class Switchboard:
         def done() -> bool:
             if look():
                 return True
+            self._check(circle, run, here, missing)
             if time.monotonic() > asked[0]:
                 asked[0] += _ASK_AFTER
                 self.ask(missing)
             return False
 
-        self.wait_until(done, lambda: missing, here.text, timeout)
+        self.processes.wait_until(done, missing=lambda: missing, what=here.text, timeout=timeout)
         return found
 
     def wait_for_flow(
@@ -315,7 +318,7 @@ class Switchboard:
             return False
 
         what = f"the transfers of {where.text}"
-        self.wait_until(done, flow.missing, what, timeout)
+        self.processes.wait_until(done, missing=flow.missing, what=what, timeout=timeout)
 
     @staticmethod
     def _spun(look: Callable[[], bool]) -> bool:
@@ -326,16 +329,6 @@ class Switchboard:
             if i > _SPINS_ALONE:
                 give_way()
         return False
-
-    def wait_until(self, done: Any, missing: Any, what: str, timeout: Any) -> None:
-        """`Processes.wait_until`, while others who ask are told where this process waits."""
-        me = threading.get_ident()
-        names = ", ".join(f"process {p}" for p in missing()[:8])
-        self._waits[me] = f"waits at {what} for {names}"
-        try:
-            self.processes.wait_until(done, missing=missing, what=what, timeout=timeout)
-        finally:
-            self._waits.pop(me, None)
 
     def ask(self, processes: Sequence[int]) -> None:
         """Asks where others are. They answer if they wait for somebody."""

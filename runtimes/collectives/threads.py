@@ -284,15 +284,16 @@ class Rendezvous:
     ) -> None:
         places = self.places
         assert places is not None
-        places.processes.meetings.perform(
-            places,
-            meeting.collective,
-            [meeting.collective.group_of(rank)],
-            dict(zip(meeting.group, arrays, strict=True)),
-            dict(zip(meeting.group, meeting.out, strict=True)),
-            apart=True,
-            timeout=self.timeout,
-        )
+        with np.errstate(all="ignore"):
+            places.processes.meetings.perform(
+                places,
+                meeting.collective,
+                [meeting.collective.group_of(rank)],
+                dict(zip(meeting.group, arrays, strict=True)),
+                dict(zip(meeting.group, meeting.out, strict=True)),
+                apart=True,
+                timeout=self.timeout,
+            )
         meeting.works = iter(())
         self._work(rank, meeting)
 

@@ -49,6 +49,9 @@ def perform_for_all(
     >>> perform_for_all(total, [[np.array([1, 2])], [np.array([3, 5])]])
     [[array([4, 7])], [array([4, 7])]]
     """
+    if places is not None and places.run is None:
+        with places.running() as run:
+            return perform_for_all(collective, operands, run)
     held = [[x if x.flags.c_contiguous else x.copy(order="C") for x in xs] for xs in operands]
     ranks = range(len(held)) if places is None else places.ranks
     if len(ranks) != len(held):

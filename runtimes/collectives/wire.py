@@ -55,6 +55,7 @@ class Wire:
         self._outgoing: list[tuple[Any, bytes]] = []
         self._left_over: list[Transfer] = []
         self._ring = [bytearray(MESSAGE_BYTES) for _ in range(_RING)]
+        self._views = [memoryview(b) for b in self._ring]
         self._posted = [
             communicator.Recv_init([b, MESSAGE_BYTES, MPI.BYTE], MPI.ANY_SOURCE, _CONTROL)
             for b in self._ring
@@ -64,6 +65,11 @@ class Wire:
         self._at = 0
 
     # ---- short messages
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether a message may not have left yet."""
+        return bool(self._outgoing)
 
     def post(self, process: int, message: bytes) -> None:
         """Begins to send a short message."""
@@ -79,7 +85,7 @@ class Wire:
         while posted[self._at].Test(status):
             at = self._at
             size = status.Get_count(self._byte)
-            found.append((status.Get_source(), bytes(memoryview(self._ring[at])[:size])))
+            found.append((status.Get_source(), bytes(self._views[at][:size])))
             posted[at].Start()
             self._at = (at + 1) % _RING
         return found

@@ -177,6 +177,9 @@ def run_together(
 
     A rank that fails, or ends before a collective that others perform, makes them fail, too.
     """
+    if places is not None and places.run is None:
+        with places.running() as run:
+            return run_together(functions, timeout=timeout, name=name, places=run)
     ranks = range(len(functions)) if places is None else places.ranks
     size = len(functions) if places is None else len(places.owners)
     if len(ranks) != len(functions):

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,19 +73,6 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompileCache:
     found = default_cache()
     assert found is not None
     return found
-
-
-@pytest.fixture(autouse=True)
-def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Compiles in this process and in those that are started here, where they can be watched.
-
-    `test_compiler_process.py` is about compiles elsewhere.
-    """
-    monkeypatch.setenv("XPR_COMPILER", "inline")
-    before = config.read("compiler")
-    config.update("compiler", "inline")
-    yield
-    config.update("compiler", before)
 
 
 class Compiles(list[tuple[str, tuple[str, ...], bool]]):
@@ -218,9 +205,7 @@ def test_the_key_holds_all_that_shapes_the_module() -> None:
     def key(
         text: str = "a", target: Target = CPU, sets: list[Any] = flags, verify: bool = False
     ) -> bytes:
-        return compiler._cache_key(
-            compiler._Job(text, None, target, list(sets), verify, True, "inline")
-        )
+        return compiler._cache_key(compiler._Job(text, None, target, list(sets), verify, True))
 
     keys = [
         key(),
@@ -610,10 +595,7 @@ def long_text(steps: int) -> str:
 
 @posix_only
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("where", ["auto", "inline"])
-def test_an_interrupt_takes_effect_at_once_and_does_no_harm(
-    cache: CompileCache, where: str
-) -> None:
+def test_an_interrupt_takes_effect_at_once_and_does_no_harm(cache: CompileCache) -> None:
     script = """
     import signal, threading
     from tests.lowering.test_compiler import long_text
@@ -626,15 +608,14 @@ def test_an_interrupt_takes_effect_at_once_and_does_no_harm(
         print([t.name for t in threading.enumerate() if t.name == "xpr-compile"])
         compile_cpu(add_text("second"))
     """
-    assert output(child(script, XPR_COMPILER=where)) == "['xpr-compile']\n"
+    assert output(child(script)) == "['xpr-compile']\n"
     # The process has waited for the compile in the background, and ended in good order.
     assert len(entries(cache)) == 2
 
 
 @posix_only
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize("where", ["auto", "inline"])
-def test_an_interrupt_by_signal_from_outside(cache: CompileCache, where: str) -> None:
+def test_an_interrupt_by_signal_from_outside(cache: CompileCache) -> None:
     script = """
     from tests.lowering.test_compiler import long_text
     print("ready", flush=True)
@@ -644,7 +625,7 @@ def test_an_interrupt_by_signal_from_outside(cache: CompileCache, where: str) ->
         compile_cpu(add_text("second"))
         print("interrupted")
     """
-    process = child(script, XPR_COMPILER=where)
+    process = child(script)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     threading.Event().wait(0.4)

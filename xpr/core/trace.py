@@ -17,7 +17,6 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray, scalar_aval
-from xpr.core.config import set_meshes, state
 from xpr.core.context import Context, context
 from xpr.core.errors import (
     ConcretizationTypeError,
@@ -105,18 +104,12 @@ class set_current_trace:
 
 
 class outside_programs:
-    """Makes operations inside a `with` block compute at once, whatever is traced around it.
+    """Makes operations inside a `with` block compute at once, whatever is traced around it."""
 
-    There is no mesh in use, either: a function that a program calls is that of one device.
-    """
-
-    __slots__ = ("_meshes", "_old")
+    __slots__ = ("_old",)
 
     def __enter__(self) -> None:
         c = context
-        self._meshes = state.meshes
-        if self._meshes is not None:
-            set_meshes(None)
         self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes
         c.trace, c.source = c.eager, None
         c.axis_env, c.name_stack, c.manual_axes = (), "", ()
@@ -124,8 +117,6 @@ class outside_programs:
     def __exit__(self, *_: object) -> None:
         c = context
         c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes = self._old
-        if self._meshes is not None:
-            set_meshes(self._meshes)
 
 
 def is_eager() -> bool:

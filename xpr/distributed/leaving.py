@@ -79,6 +79,7 @@ class Leaving:
             here.end()
         error = self._wait(GRACE if here.has_failed else self._patience)
         if self._finalizes and error is None and not here.has_failed:
+            here.close()
             starting.finish(here.MPI, _FINALIZE)
         return error
 

@@ -159,6 +159,11 @@ class MpiProcesses(Processes):
         self._has_left = True
         self._tell_all("ended", "")
 
+    def close(self) -> None:
+        """Takes back what MPI holds, before its end."""
+        if self._meetings is not None:
+            self._meetings.close()
+
     def has_ended(self, process: int) -> bool:
         """Whether `process` has said that its program has ended."""
         return process in self.mailbox.found[("ended",)]
@@ -170,6 +175,8 @@ class MpiProcesses(Processes):
 
     def poll(self) -> None:
         self.mailbox.poll()
+        if self._meetings is not None:
+            self._meetings.poll()
 
     def failure_of(self, process: int) -> Exception | None:
         failed = self.mailbox.found[("failed",)].get(process)
@@ -206,6 +213,8 @@ class MpiProcesses(Processes):
         found = []
         if self.is_stopped(process):
             found.append("stopped")
+        elif self._meetings is not None:
+            found += [state for state in [self._meetings.state_of(process)] if state]
         last = self._last.get(process)
         if last is not None:
             found.append(f"last met {time.monotonic() - last[1]:.0f} s ago at {last[0]}")
