@@ -109,7 +109,7 @@ def test_arrays_that_nobody_has_to_send(run_processes):
         assert jnp.asarray(x) is x
         np.testing.assert_array_equal(parts(jnp.array(x)), mine)
         with pytest.raises(ValueError, match=r"device ids \[0, 1, 2, 3\]"):
-            x + xpr.device_put(values, xpr.local_devices()[0])
+            _ = x + xpr.device_put(values, xpr.local_devices()[0])
 
         # life
         kept = copy.deepcopy(x)

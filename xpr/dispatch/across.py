@@ -19,6 +19,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
 from xpr.dispatch.parts import put_array
 from xpr.dispatch.sharded_array import from_buffers
+from xpr.dispatch.transfer import placed
 from xpr.runtimes import processes
 from xpr.runtimes.base import Device
 from xpr.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
@@ -115,18 +116,20 @@ def _respread(x: ArrayImpl, target: Sharding) -> ArrayImpl:
     if x.sharding.is_equivalent_to(target, x.ndim):
         return from_buffers(x.aval, tuple(b.alias() for b in x._buffers), target)
     source = x.sharding
-    if isinstance(source, NamedSharding) and isinstance(target, NamedSharding):
+    if not isinstance(source, NamedSharding) or not isinstance(target, NamedSharding):
+        raise ValueError(f"device_put cannot spread an array of {source} as {target}")
+    aval = x.aval.update(sharding=None)
+    program = None
+    if source._device_assignment == target._device_assignment:
         try:
-            program = _program(x.aval.update(sharding=None), source, target)
+            program = _program(aval, source, target)
         except ValueError:
-            # Meshes of the same devices in another order, or whose axes do not nest.
-            whole = NamedSharding(source.mesh, PartitionSpec())
-            program = _program(x.aval.update(sharding=None), source, whole)
-        (out,) = program([x])
-        if not out.sharding.is_equivalent_to(target, x.ndim):
-            return put_array(out, target)
-        return from_buffers(out.aval, out._buffers, target)
-    raise ValueError(f"device_put cannot spread an array of {source} as {target}")
+            pass  # the axes of their meshes do not nest
+    if program is None:
+        program = _program(aval, source, NamedSharding(source.mesh, PartitionSpec()))
+        return put_array(program([x])[0], target)
+    (out,) = program([x])
+    return from_buffers(out.aval, out._buffers, target)
 
 
 @functools.lru_cache(maxsize=_MAX_KEPT)
@@ -160,3 +163,24 @@ def gathered(x: ArrayImpl) -> np.ndarray[Any, Any]:
     if isinstance(sharding, NamedSharding):
         return moved(x, NamedSharding(sharding.mesh, PartitionSpec()), donate=False)._value
     raise ValueError(f"{x.aval.str_short()} with {sharding} is in another process alone")
+
+
+def as_global(x: Any, local: NamedSharding, whole: NamedSharding) -> ArrayImpl:
+    """What this process has of an array that is spread as `whole`, as the whole of it.
+
+    `local` is the same over this process's part of the mesh; `x` is put there if it is elsewhere,
+    and shares the memory otherwise.
+    """
+    x = placed(x, local)
+    x._check_alive()
+    here, there = local.shard_counts(x.ndim), whole.shard_counts(x.ndim)
+    shape = tuple(n // a * b for n, a, b in zip(x.shape, here, there, strict=True))
+    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, whole)
+
+
+def as_local(x: ArrayImpl, local: NamedSharding) -> ArrayImpl:
+    """What this process holds of an array, which shares the memory: it is spread as `local`."""
+    x._check_alive()
+    here, there = local.shard_counts(x.ndim), x.sharding.shard_counts(x.ndim)
+    shape = tuple(n // b * a for n, a, b in zip(x.shape, here, there, strict=True))
+    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, local)

@@ -12,26 +12,29 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpr.core.config import own_settings, state, with_settings
 from xpr.core.errors import CompileError
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.runtimes import processes
-from xpr.runtimes.collectives.base import CollectiveError
+from xpr.runtimes.collectives.base import Collective, CollectiveError
 from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.processes import Processes
 
 if TYPE_CHECKING:
-    from xpr.core.jaxpr import ClosedJaxpr
     from xpr.dispatch.spmd import SpmdProgram
     from xpr.dispatch.spmd_run import Runner
 
 _BEAT = 5.0
 """Seconds after which processes that compile tell the others that they still do, at most."""
 
+# What a text says of this process alone: where objects lie, and in which folder the program is.
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_SOURCE = re.compile(r"(collective=.* number \d+) \(.*\)$", re.M)
 _SHOWN = 160
 """Characters of a line that messages show."""
 
@@ -44,18 +47,13 @@ Load = Callable[[RankPlaces], "Runner"]
 def load(program: SpmdProgram, run_by: Load) -> Runner:
     """The program as this process runs it, when all processes of its mesh have the same.
 
-    Each of them has to call this, and raises CollectiveError if their programs differ. Raises
-    RuntimeError when the processes of the mesh no longer compute together.
+    Each of them has to call this, and raises CollectiveError if their programs differ, and
+    PeerError for one that is gone.
     """
     together = processes.current
     owners = tuple(d.process_index for d in program.devices)
     members = tuple(sorted(set(owners)))
-    if together is None:
-        others = [m for m in members if m != _own(program)]
-        raise RuntimeError(
-            f"{program.name} runs on a mesh with devices of the processes {others}, which this one "
-            "was joined to before: xpr.distributed.shutdown() has been called"
-        )
+    assert together is not None  # who was never joined has no devices of others
     digest = _compared(program, together, members)
     mine = tuple(i for i, p in enumerate(owners) if p == together.index)
     places = RankPlaces(mine, owners, together, program.name)
@@ -65,10 +63,6 @@ def load(program: SpmdProgram, run_by: Load) -> Runner:
     runner = _compiled_once(program.name, lambda: run_by(places), together, members)
     _agreed.add((members, digest))
     return runner
-
-
-def _own(program: SpmdProgram) -> int:
-    return program.local_devices[0].process_index
 
 
 # ---- one program
@@ -104,11 +98,22 @@ def _text(program: SpmdProgram) -> Iterator[str]:
     for i, value in enumerate(program.constants):
         yield f"constant {i}: {_value(value)}"
     yield from _lines("what each device runs", program.local)
+    for collective in _collectives(program.local.jaxpr):
+        c = replace(collective, source="")
+        yield f"{c} of axes {c.axis}, {c.concat_axis} in the groups {c.groups}, pairs {c.pairs}"
 
 
 def _lines(what: str, closed: ClosedJaxpr) -> Iterator[str]:
     yield f"{what}:"
-    yield from _ADDRESS.sub("", str(closed)).splitlines()
+    yield from _SOURCE.sub(r"\1", _ADDRESS.sub("", str(closed))).splitlines()
+
+
+def _collectives(jaxpr: Jaxpr) -> Iterator[Collective]:
+    for eqn in jaxpr.eqns:
+        if "collective" in eqn.params:
+            yield eqn.params["collective"]
+        for sub in sub_jaxprs(eqn.params):
+            yield from _collectives(sub)
 
 
 def _value(x: Any) -> str:

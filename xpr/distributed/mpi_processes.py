@@ -133,6 +133,11 @@ class MpiProcesses(Processes):
 
     @property
     def meetings(self) -> Meetings:
+        if self._has_left:
+            raise RuntimeError(
+                "a program over several processes cannot run any more: this process has left the "
+                "others by shutdown()"
+            )
         found = self._meetings
         if found is None:
             # Loaded by programs that have collectives between processes.

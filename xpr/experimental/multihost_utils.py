@@ -13,11 +13,9 @@ import numpy as np
 from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.trace import Tracer
-from xpr.dispatch.across import check_same, gathered
+from xpr.dispatch.across import as_global, as_local, check_same, gathered
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.assembly import make_array_from_process_local_data
 from xpr.dispatch.eager import host_value
-from xpr.dispatch.sharded_array import from_buffers
 from xpr.dispatch.transfer import device_put
 from xpr.runtimes import processes
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec
@@ -238,46 +236,20 @@ def _mapped(name: str, function: Any, tree: Any, mesh: Mesh, pspecs: Any) -> Any
 
 
 def _to_global(x: Any, mesh: Mesh, spec: PartitionSpec) -> ArrayImpl:
-    if isinstance(x, ArrayImpl):
-        if not x.is_fully_addressable:
-            return x
-    elif getattr(x, "dtype", None) == dtypes.float0:
+    if isinstance(x, ArrayImpl) and not x.is_fully_addressable:
+        return x
+    if getattr(x, "dtype", None) == dtypes.float0:
         x = np.zeros(np.shape(x), np.bool_)
-    return to_global(x, NamedSharding(mesh.local_mesh, spec), NamedSharding(mesh, spec))
-
-
-def to_global(x: Any, local: NamedSharding, whole: NamedSharding) -> ArrayImpl:
-    """An array or host values that are `local` as the part of this process of one that is `whole`.
-
-    Values on the right devices are not copied.
-    """
-    if isinstance(x, ArrayImpl) and x.sharding.is_equivalent_to(local, x.ndim):
-        x._check_alive()
-        here, there = local.shard_counts(x.ndim), whole.shard_counts(x.ndim)
-        shape = tuple(n // a * b for n, a, b in zip(x.shape, here, there, strict=True))
-        return from_buffers(x.aval.update(shape=shape), x._buffers, whole)
-    if isinstance(x, ArrayImpl):
-        return to_global(device_put(x, local), local, whole)
-    return make_array_from_process_local_data(whole, host_value(x)[1])
+    return as_global(x, NamedSharding(mesh.local_mesh, spec), NamedSharding(mesh, spec))
 
 
 def _to_local(x: Any, mesh: Mesh, spec: PartitionSpec) -> ArrayImpl:
-    if isinstance(x, ArrayImpl) and x.is_fully_addressable:
-        return x
-    if not isinstance(x, ArrayImpl):
-        return device_put(host_value(x)[1], NamedSharding(mesh.local_mesh, spec))
-    whole = NamedSharding(mesh, spec)
-    if not x.sharding.is_equivalent_to(whole, x.ndim):
-        x = device_put(x, whole)
-    return to_local(x, whole, NamedSharding(mesh.local_mesh, spec))
-
-
-def to_local(x: ArrayImpl, whole: NamedSharding, local: NamedSharding) -> ArrayImpl:
-    """What this process holds of an array that is `whole`, as an array that is `local`."""
-    x._check_alive()
-    here, there = local.shard_counts(x.ndim), whole.shard_counts(x.ndim)
-    shape = tuple(n // b * a for n, a, b in zip(x.shape, here, there, strict=True))
-    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, local)
+    local, whole = NamedSharding(mesh.local_mesh, spec), NamedSharding(mesh, spec)
+    if isinstance(x, ArrayImpl):
+        if x.is_fully_addressable:
+            return x
+        return as_local(device_put(x, whole), local)
+    return device_put(x, local)
 
 
 # ---- what has no meaning here

@@ -16,16 +16,23 @@ from typing import Any
 from xpr import tree_util
 from xpr.core.errors import shown
 from xpr.core.trace import Tracer, context
+from xpr.dispatch.across import as_global, as_local
+from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
 from xpr.primitives.shape import expand_dims, squeeze
-from xpr.runtimes import registry
+from xpr.runtimes import processes, registry
 from xpr.runtimes.base import Device
 from xpr.sharding import IndivisibleError, Mesh, NamedSharding, PartitionSpec
 from xpr.transforms.arguments import check_leaf
 from xpr.transforms.jit import JittedFunction, jit
 from xpr.transforms.shard_map import shard_map
 from xpr.transforms.signature import name_of
-from xpr.transforms.tracing import TracedProgram, check_callable
+from xpr.transforms.tracing import (
+    ShapeDtypeStruct,
+    TracedProgram,
+    abstractify,
+    check_callable,
+)
 
 _UNNAMED = "_internal_pmap_axis_name"
 
@@ -53,6 +60,10 @@ def pmap(
     and must be hashable; the buffers of those in `donate_argnums` may be overwritten. `devices` or
     `backend` say where to run, by default on the first of `xpr.devices()`; `axis_size` states the
     size of the mapped axis.
+
+    In a program of several processes the devices are those of all of them: each process gives as
+    many slices as it has devices, and gets the results of these, while collectives go over all.
+    `axis_size` is then the number of all slices.
 
     Results stay on their devices: their sharding is a `NamedSharding` over a mesh of one axis.
     `shard_map` does the same for any number of axes, and composes better.
@@ -119,7 +130,7 @@ class _Structure:
     def __init__(self, tree: Any, axes: tuple[int | None, ...]) -> None:
         self.tree = tree
         self.axes = axes
-        self.by_size: dict[Any, JittedFunction] = {}
+        self.by_size: dict[Any, JittedFunction | _Across] = {}
         # The leaf, and its axis, that says how many slices there are.
         self.first = next(((i, a) for i, a in enumerate(axes) if a is not None), None)
 
@@ -179,6 +190,8 @@ class _Mapped:
         from xpr.transforms.stages import Lowered  # noqa: PLC0415  the compile path is lazy
 
         structure, leaves, jitted = self._find(args, kwargs)
+        if isinstance(jitted, _Across):
+            leaves, jitted = jitted.types(leaves), jitted.jitted
         parts = jitted.take_apart(tuple(leaves), {})
         avals = [jitted.leaf_aval(parts, i) for i in range(len(leaves))]
         traced = jitted.traced_program(parts, avals)
@@ -187,7 +200,7 @@ class _Mapped:
 
     def _find(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[_Structure, list[Any], JittedFunction]:
+    ) -> tuple[_Structure, list[Any], JittedFunction | _Across]:
         """The flat arguments of a call, and the flat function for them."""
         statics = self._statics(args)
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics) if statics else args
@@ -279,7 +292,7 @@ class _Mapped:
                 break
         else:
             raise ValueError("pmap requires at least one argument with a mapped axis.")
-        if self.axis_size is not None and self.axis_size != size:
+        if self.axis_size is not None and self.axis_size != size and processes.current is None:
             raise ValueError(
                 f"Specified axis_size {self.axis_size} doesn't match received axis_size {size}."
             )
@@ -299,6 +312,8 @@ class _Mapped:
             found: Sequence[Device] = self.devices
         else:
             found = registry.devices(self.backend)
+        if processes.current is not None and not all(map(is_here, found)):
+            return self._mesh_of_all(found, size)
         if size > len(found):
             raise IndivisibleError(
                 f"pmap of {name_of(self.fun)} over an axis of size {size} requires {size} devices, "
@@ -308,6 +323,22 @@ class _Mapped:
             )
         return Mesh(list(found[:size]), (self.axis_name,))
 
+    def _mesh_of_all(self, devices: Sequence[Device], size: int) -> Mesh:
+        """The mesh of the devices of several processes, `size` of which are this one's."""
+        name = name_of(self.fun)
+        count = sum(map(is_here, devices))
+        if size != count:
+            raise ValueError(
+                f"pmap of {name} over an axis of size {size} runs on devices of several processes: "
+                f"each of them gives as many slices as it has of the devices, {count} here"
+            )
+        if self.axis_size is not None and self.axis_size != len(devices):
+            raise ValueError(
+                f"Specified axis_size {self.axis_size} doesn't match the {len(devices)} devices of "
+                f"all processes that pmap of {name} runs on."
+            )
+        return Mesh(list(devices), (self.axis_name,))
+
     def _built(
         self,
         structure: _Structure,
@@ -315,7 +346,7 @@ class _Mapped:
         statics: dict[int, Any],
         donated: tuple[int, ...],
         outside: bool,
-    ) -> JittedFunction:
+    ) -> JittedFunction | _Across:
         """The flat function for `size` slices; outside of a trace it says where its arrays go."""
         fun, axes, tree, out_axes = self.fun, structure.axes, structure.tree, self.out_axes
         mesh = self._mesh(size)
@@ -346,17 +377,74 @@ class _Mapped:
         out_specs = tree_util.tree_map(spec, out_axes, is_leaf=_is_none)
         placed = shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         if not outside:
+            if mesh.is_multi_process:
+                raise NotImplementedError(
+                    f"pmap of {name_of(fun)} runs on devices of several processes, each of which "
+                    "gives its own slices: it cannot be a part of another program, or be "
+                    "transformed. Transform the function before it is mapped, or use shard_map"
+                )
             return jit(placed, donate_argnums=donated)
 
         def sharding(s: PartitionSpec) -> NamedSharding:
             return NamedSharding(mesh, s)
 
-        return jit(
+        jitted = jit(
             placed,
             donate_argnums=donated,
             in_shardings=tuple(map(sharding, in_specs)),
             out_shardings=tree_util.tree_map(sharding, out_specs),
         )
+        return _Across(jitted, mesh, in_specs, donated) if mesh.is_multi_process else jitted
+
+
+class _Across:
+    """A mapped function over devices of several processes, each of which gives its own slices."""
+
+    def __init__(
+        self,
+        jitted: JittedFunction,
+        mesh: Mesh,
+        in_specs: Sequence[PartitionSpec],
+        donated: Sequence[int],
+    ) -> None:
+        self.jitted = jitted
+        self.donated = donated
+        here = mesh.local_mesh
+        self.places = [(NamedSharding(here, s), NamedSharding(mesh, s)) for s in in_specs]
+        self.here = here
+
+    def __call__(self, *leaves: Any) -> Any:
+        """The results of this process's slices."""
+        whole = [
+            as_global(x, local, everywhere)
+            for x, (local, everywhere) in zip(leaves, self.places, strict=True)
+        ]
+        out = tree_util.tree_map(self._own, self.jitted(*whole))
+        for i in self.donated:
+            if isinstance(leaves[i], ArrayImpl):
+                leaves[i].delete()
+        return out
+
+    def _own(self, x: Any) -> Any:
+        if not isinstance(x, ArrayImpl):  # a tangent of integers, which has no values
+            return x
+        assert isinstance(x.sharding, NamedSharding)
+        return as_local(x, NamedSharding(self.here, x.sharding.spec))
+
+    def types(self, leaves: Sequence[Any]) -> list[Any]:
+        """The types of the whole arguments."""
+        found: list[Any] = []
+        for x, (local, everywhere) in zip(leaves, self.places, strict=True):
+            aval = abstractify(x)
+            here, there = local.shard_counts(aval.ndim), everywhere.shard_counts(aval.ndim)
+            shape = tuple(n // a * b for n, a, b in zip(aval.shape, here, there, strict=True))
+            found.append(ShapeDtypeStruct(shape, aval.dtype, sharding=everywhere))
+        return found
+
+
+def is_here(device: Device) -> bool:
+    """Whether a device belongs to this process."""
+    return device.process_index == registry.this_process()
 
 
 def _is_none(x: Any) -> bool:
