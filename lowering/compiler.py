@@ -1,16 +1,19 @@
-"""StableHLO text to an IREE module, through the disk cache or the in-process compiler."""
+"""StableHLO text to an IREE module, through the disk cache or the compiler."""
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
@@ -73,6 +76,8 @@ class _Job:
     fifth of the time of a compile. Of 1233 programs it turned one down that compiled without it, to
     wrong code."""
     parallel: bool
+    where: str
+    """Where the compiler runs, as the setting ``compiler`` says."""
 
 
 # The compiles under way by cache key: threads that ask for the same program share one compile.
@@ -106,6 +111,7 @@ def compile_stablehlo(
         target.flag_sets(hints),
         state.enable_checks,
         state.parallel_compiles,
+        state.compiler,
     )
     key = _cache_key(job)
     cache = default_cache()
@@ -218,8 +224,31 @@ def _compile(job: _Job) -> _Outcome:
 def _attempt(
     job: _Job, text: str, flags: FlagSet, verify: bool
 ) -> tuple[bytes | None, list[Diagnostic]]:
-    return c_api.compile_module(
-        text, flags, name=_TEXT_NAME, verify=verify, parallel=job.parallel, changes=_changes(job)
+    options: dict[str, Any] = {
+        "name": _TEXT_NAME,
+        "verify": verify,
+        "parallel": job.parallel,
+        "changes": _changes(job),
+    }
+    if job.where == "process" or (job.where == "auto" and sys.platform == "linux"):
+        from xpr.lowering.iree.process import client  # noqa: PLC0415 - not on all systems
+
+        try:
+            return client.compile_module(text, flags, **options)
+        except client.CompilerDiedError as error:
+            return None, [Diagnostic("error", f"{error}")]
+        except client.UnavailableError as error:
+            if job.where == "process":
+                _warn_unavailable(f"{error}")
+    return c_api.compile_module(text, flags, **options)
+
+
+@functools.cache
+def _warn_unavailable(reason: str) -> None:
+    warnings.warn(
+        f"programs are compiled in this process, though XPR_COMPILER=process: {reason}",
+        RuntimeWarning,
+        stacklevel=2,
     )
 
 

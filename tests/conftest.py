@@ -22,6 +22,10 @@ from xpr.runtimes.base import Device
 CPU_DEVICES = 8
 config.update("num_cpu_devices", CPU_DEVICES)
 
+# What compiles for the tests is of no use to anybody afterwards.
+config.update("compiler_idle", 60)
+os.environ.setdefault("XPR_COMPILER_IDLE", "60")
+
 DEFAULT_RUNTIME = "cpu"
 TESTS = Path(__file__).parent
 

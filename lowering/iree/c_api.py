@@ -122,6 +122,12 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def adopt_threads() -> None:
+    """Has compiles use threads in a forked process whose parent had none to leave behind."""
+    for library in _loaded:
+        library.process = os.getpid()
+
+
 def is_loaded() -> bool:
     """Whether this process has loaded the compiler."""
     return bool(_loaded)
@@ -144,7 +150,7 @@ def compile_module(
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
-    library = _load()
+    library = load()
     described = frozenset(flag for flag in flags if "-target-" in flag)
     if described not in _prepared:
         # The first compile for a target registers LLVM's code generators. A second one that runs
@@ -245,14 +251,19 @@ def _output(library: _Library, invocation: int) -> bytes:
         library.OutputDestroy(output)
 
 
-def _load() -> _Library:
+def load(path: Path | None = None) -> _Library:
+    """Loads the compiler if it is not loaded: the installed one, or that in a file."""
     with _load_lock:
         if not _loaded:
-            _loaded.append(_Library(_library_path()))
+            _loaded.append(_Library(library_path() if path is None else path))
         return _loaded[0]
 
 
-def _library_path() -> Path:
+def library_path() -> Path:
+    """The file of the compiler.
+
+    Raises `CompilerNotFoundError` if it is not installed.
+    """
     name = _LIBRARY_NAMES.get(sys.platform, "libIREECompiler.so")
     package = _package()
     if package is not None:

@@ -48,6 +48,16 @@ WIDEN_BLOCK_ARGUMENTS = Change(
 )
 
 
+_ALL = {
+    change.key: change for change in (BALANCE_LOOPS, REMOVE_DEALLOCATIONS, WIDEN_BLOCK_ARGUMENTS)
+}
+
+
+def change_of(key: str) -> Change:
+    """The change with that key."""
+    return _ALL[key]
+
+
 def changes_for(*, has_branches: bool, frees: bool) -> tuple[Change, ...]:
     """The changes that a program needs, in the order they are made in.
 

@@ -10,13 +10,24 @@ from .conftest import Call
 
 PREDICT = ("bench", "model.py:predict", "--args", "f32[16@x,8@y]", "f32[8@y,4]")
 # 16 and 24 floats are summed over y and over x; a message takes a second, however long it is.
-LATENCY = ("--latency", "1e6", "--bandwidth", "1e9", "--reduction", "1e9", "--compute", "500")
+LATENCY = (
+    "--latency",
+    "1e6",
+    "--overhead",
+    "0",
+    "--bandwidth",
+    "1e9",
+    "--reduction",
+    "1e9",
+    "--compute",
+    "500",
+)
 
 
 def rows(out: str) -> dict[int, list[str]]:
     """The words of each line of the table, by the number of processes."""
     lines = [line.split() for line in out.split("\n\n")[1].splitlines()]
-    head = "processes devices compute communication step efficiency sent".split()
+    head = "processes devices sent compute direct step efficiency tree".split()
     assert lines[0] == head
     return {int(words[0]): words for words in lines[1:]}
 
@@ -25,9 +36,10 @@ def test_rounds_of_messages_make_the_time(call: Call, folder: Path) -> None:
     status, out, err = call(*PREDICT, "--mesh", "x=2,y=2", "--scale", "8,4", *LATENCY)
     assert (status, err) == (0, "")
     found = rows(out)
-    # By recursive doubling: one round over y, and log2(x) over x, where x = processes / 2.
-    assert {n: w[4] + w[5] for n, w in found.items()} == {4: "2s", 8: "3s"}
-    assert {n: w[-3] for n, w in found.items()} == {4: "20.0%", 8: "14.3%"}
+    # One round over y, and one over x; by recursive doubling log2(x), where x = processes / 2.
+    assert {n: "".join(w[6:8]) for n, w in found.items()} == {4: "2s", 8: "2s"}
+    assert {n: "".join(w[-2:]) for n, w in found.items()} == {4: "2s", 8: "3s"}
+    assert {n: w[-3] for n, w in found.items()} == {4: "20.0%", 8: "20.0%"}
     assert list(found) == [4, 8]
     assert "grown along x" in out
     assert "(weak scaling)" in out
@@ -38,26 +50,26 @@ def test_sizes_grow_with_their_axis_or_stay(call: Call, folder: Path) -> None:
     given = (*PREDICT, "--mesh", "x=2,y=2", *LATENCY)
     # Each device receives the sum of 4 columns of its rows over y, and 4 columns' sums over x.
     grown = rows(call(*given, "--scale", "4,8").out)
-    assert {n: w[-2:] for n, w in grown.items()} == {4: ["144", "B"], 8: ["152", "B"]}
+    assert {n: w[2:4] for n, w in grown.items()} == {4: ["144", "B"], 8: ["152", "B"]}
     fixed = rows(call(*given, "--scale", "4,8", "--strong").out)
-    assert {n: w[-2:] for n, w in fixed.items()} == {4: ["144", "B"], 8: ["88", "B"]}
+    assert {n: w[2:4] for n, w in fixed.items()} == {4: ["144", "B"], 8: ["88", "B"]}
 
 
 def test_devices_of_one_process_do_not_send(call: Call, folder: Path) -> None:
     given = (*PREDICT, "--mesh", "x=2,y=2", *LATENCY, "--devices-per-process", "4")
     found = rows(call(*given, "--scale", "1,2").out)
     assert found[1][1] == "4"
-    assert float(found[1][4]) < 1e-3
+    assert float(found[1][6]) < 1e-3
     assert found[2][1] == "8"
-    assert found[2][4:6] == ["1", "s"]  # only the four along x are on two processes
+    assert found[2][6:8] == ["1", "s"]  # only the four along x are on two processes
 
 
 def test_what_a_device_computes_is_measured(call: Call, folder: Path) -> None:
     out = call(*PREDICT, "--mesh", "x=2,y=2", "--scale", "4").out
     assert "compute    measured here on one device" in out
     words = rows(out)[4]
-    assert float(words[2]) > 0
-    assert words[3] in ("us", "ms")
+    assert float(words[4]) > 0
+    assert words[5] in ("us", "ms")
     assert 0 < float(words[-3].rstrip("%")) < 100
 
 

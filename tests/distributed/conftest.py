@@ -40,6 +40,12 @@ class Outcome:
         return "\n".join(parts)
 
 
+def skip_without_mpi() -> None:
+    """Skips where programs of several processes cannot be started."""
+    if importlib.util.find_spec("mpi4py") is None or LAUNCHER is None:
+        pytest.skip("needs mpi4py and mpirun: pip install 'xpr[mpi]'")
+
+
 @pytest.fixture
 def run_processes(tmp_path: Path) -> Callable[..., Outcome]:
     """A function that runs a program in `n` processes.
@@ -49,8 +55,7 @@ def run_processes(tmp_path: Path) -> Callable[..., Outcome]:
     other than 0 fails the test with all that was written. A launch takes 1 to 2 s: test several
     things in one.
     """
-    if importlib.util.find_spec("mpi4py") is None or LAUNCHER is None:
-        pytest.skip("needs mpi4py and mpirun: pip install 'xpr[mpi]'")
+    skip_without_mpi()
 
     def run(
         n: int,

@@ -11,7 +11,7 @@ import sys
 import textwrap
 import threading
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompileCache:
     found = default_cache()
     assert found is not None
     return found
+
+
+@pytest.fixture(autouse=True)
+def inline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Compiles in this process and in those that are started here, where they can be watched.
+
+    `test_compiler_process.py` is about compiles elsewhere.
+    """
+    monkeypatch.setenv("XPR_COMPILER", "inline")
+    before = config.read("compiler")
+    config.update("compiler", "inline")
+    yield
+    config.update("compiler", before)
 
 
 class Compiles(list[tuple[str, tuple[str, ...], bool]]):
@@ -205,7 +218,9 @@ def test_the_key_holds_all_that_shapes_the_module() -> None:
     def key(
         text: str = "a", target: Target = CPU, sets: list[Any] = flags, verify: bool = False
     ) -> bytes:
-        return compiler._cache_key(compiler._Job(text, None, target, list(sets), verify, True))
+        return compiler._cache_key(
+            compiler._Job(text, None, target, list(sets), verify, True, "inline")
+        )
 
     keys = [
         key(),
@@ -595,7 +610,10 @@ def long_text(steps: int) -> str:
 
 @posix_only
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_takes_effect_at_once_and_does_no_harm(cache: CompileCache) -> None:
+@pytest.mark.parametrize("where", ["auto", "inline"])
+def test_an_interrupt_takes_effect_at_once_and_does_no_harm(
+    cache: CompileCache, where: str
+) -> None:
     script = """
     import signal, threading
     from tests.lowering.test_compiler import long_text
@@ -608,14 +626,15 @@ def test_an_interrupt_takes_effect_at_once_and_does_no_harm(cache: CompileCache)
         print([t.name for t in threading.enumerate() if t.name == "xpr-compile"])
         compile_cpu(add_text("second"))
     """
-    assert output(child(script)) == "['xpr-compile']\n"
+    assert output(child(script, XPR_COMPILER=where)) == "['xpr-compile']\n"
     # The process has waited for the compile in the background, and ended in good order.
     assert len(entries(cache)) == 2
 
 
 @posix_only
 @pytest.mark.usefixtures("interruptible")
-def test_an_interrupt_by_signal_from_outside(cache: CompileCache) -> None:
+@pytest.mark.parametrize("where", ["auto", "inline"])
+def test_an_interrupt_by_signal_from_outside(cache: CompileCache, where: str) -> None:
     script = """
     from tests.lowering.test_compiler import long_text
     print("ready", flush=True)
@@ -625,7 +644,7 @@ def test_an_interrupt_by_signal_from_outside(cache: CompileCache) -> None:
         compile_cpu(add_text("second"))
         print("interrupted")
     """
-    process = child(script)
+    process = child(script, XPR_COMPILER=where)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     threading.Event().wait(0.4)

@@ -83,7 +83,7 @@ def test_loops_without_rounds_leave_what_they_start_with() -> None:
 
 
 def test_functions_that_are_not_declared() -> None:
-    library = c_api._load()
+    library = c_api.load()
     with pytest.raises(AttributeError, match="mlirFrobnicate is not declared"):
         library.mlir.Frobnicate()
     with pytest.raises(AttributeError, match="ireeCompilerFrobnicate is not declared"):

@@ -11,7 +11,7 @@ SLOW = Network(latency=1e-3, bandwidth=1e12, reduction=1e12)
 """Latency is all that counts."""
 THIN = Network(latency=1e-12, bandwidth=1e6, reduction=1e9)
 """Bytes are all that counts."""
-EVEN = Network(latency=2e-6, bandwidth=1e10, reduction=4e9)
+EVEN = Network(latency=2e-6, bandwidth=1e10, reduction=4e9, overhead=5e-6)
 
 
 def received(kind: str, n: int, operand: float) -> float:
@@ -34,7 +34,7 @@ def halving(n: int, size: float, net: Network, reduces: bool) -> float:
     seconds, part = 0.0, size
     while n > 1:
         part /= 2
-        seconds += net.latency + part / net.bandwidth + (part / net.reduction if reduces else 0)
+        seconds += net.start + part / net.bandwidth + (part / net.reduction if reduces else 0)
         n //= 2
     return seconds
 
@@ -43,7 +43,7 @@ def simulated(kind: str, n: int, size: float, net: Network) -> float:
     """One collective of a power of two of processes, round by round."""
     doubling = 0.0
     for _ in range(int(math.log2(n))):
-        doubling += net.latency + size / net.bandwidth + size / net.reduction
+        doubling += net.start + size / net.bandwidth + size / net.reduction
     if kind == "all_reduce":
         scatter = halving(n, size, net, True)
         return min(doubling, scatter + halving(n, size, net, False))
@@ -52,14 +52,14 @@ def simulated(kind: str, n: int, size: float, net: Network) -> float:
     if kind == "all_gather":
         seconds, have = 0.0, size
         while have < n * size:
-            seconds += net.latency + have / net.bandwidth
+            seconds += net.start + have / net.bandwidth
             have *= 2
         return seconds
     if kind == "all_to_all":
-        bruck = sum(net.latency + size / 2 / net.bandwidth for _ in range(int(math.log2(n))))
-        pairs = sum(net.latency + size / n / net.bandwidth for _ in range(n - 1))
+        bruck = sum(net.start + size / 2 / net.bandwidth for _ in range(int(math.log2(n))))
+        pairs = sum(net.start + size / n / net.bandwidth for _ in range(n - 1))
         return min(bruck, pairs)
-    return net.latency + size / net.bandwidth
+    return net.start + size / net.bandwidth
 
 
 @pytest.mark.parametrize("net", [SLOW, THIN, EVEN], ids=["slow", "thin", "even"])
@@ -69,23 +69,65 @@ def simulated(kind: str, n: int, size: float, net: Network) -> float:
 def test_a_collective_takes_what_its_algorithm_takes(kind: str, net: Network) -> None:
     for n in (2, 4, 64, 4096):
         for size in (8.0, 1e4, 64e6):
-            found = transfer_seconds(transfer(kind, n, size), net)
+            found = transfer_seconds(transfer(kind, n, size), net, way="tree")
             assert found == pytest.approx(simulated(kind, n, size, net), rel=1e-9), (n, size)
 
 
+def sent_directly(kind: str, n: int, size: float, net: Network) -> float:
+    """One collective in which a process sends to each other one, message by message."""
+
+    def everybody(size: float) -> float:
+        seconds = net.latency
+        for _ in range(n - 1):
+            seconds += net.overhead + size / net.bandwidth
+        return seconds
+
+    def combine(size: float) -> float:
+        return sum(size / net.reduction for _ in range(n - 1))
+
+    one = size / n if kind in ("all_to_all", "reduce_scatter") else size
+    small = one <= 2048
+    if kind == "all_reduce":
+        if small:
+            return everybody(size) + combine(size)
+        return everybody(0) + everybody(size / n) + combine(size / n) + everybody(size / n)
+    if kind == "permute":
+        alone = net.overhead + net.latency + size / net.bandwidth
+        return everybody(0) + (size / net.bandwidth if small else alone)
+    extra = combine(one) if kind == "reduce_scatter" else 0
+    return (everybody(one) if small else everybody(0) + everybody(one)) + extra
+
+
+@pytest.mark.parametrize("net", [SLOW, THIN, EVEN], ids=["slow", "thin", "even"])
+@pytest.mark.parametrize(
+    "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"]
+)
+def test_a_direct_collective_takes_its_messages(kind: str, net: Network) -> None:
+    for n in (2, 3, 64):
+        for size in (8.0, 1e4, 64e6):
+            found = transfer_seconds(transfer(kind, n, size), net)
+            assert found == pytest.approx(sent_directly(kind, n, size, net), rel=1e-9), (n, size)
+
+
 def test_processes_that_are_no_power_of_two_need_another_round() -> None:
-    four, five = (transfer_seconds(transfer("all_reduce", n, 8), SLOW) for n in (4, 5))
+    four, five = (transfer_seconds(transfer("all_reduce", n, 8), SLOW, way="tree") for n in (4, 5))
     assert five == pytest.approx(four * 3 / 2)
 
 
 def test_devices_of_one_process_meet_in_its_memory() -> None:
-    inside = transfer_seconds(transfer("all_reduce", 4, 1e6), THIN, devices_per_process=4)
+    inside = transfer_seconds(
+        transfer("all_reduce", 4, 1e6), THIN, devices_per_process=4, way="tree"
+    )
     assert inside == pytest.approx(4e6 / THIN.reduction)
-    across = transfer_seconds(transfer("all_reduce", 8, 1e6), THIN, devices_per_process=4)
+    across = transfer_seconds(
+        transfer("all_reduce", 8, 1e6), THIN, devices_per_process=4, way="tree"
+    )
     assert across == pytest.approx(
         4e6 / THIN.reduction + simulated("all_reduce", 2, 1e6, THIN), rel=1e-9
     )
-    gathered = transfer_seconds(transfer("all_gather", 8, 1e6), THIN, devices_per_process=4)
+    gathered = transfer_seconds(
+        transfer("all_gather", 8, 1e6), THIN, devices_per_process=4, way="tree"
+    )
     assert gathered == pytest.approx(
         4e6 / THIN.reduction + simulated("all_gather", 2, 4e6, THIN), rel=1e-9
     )
@@ -93,7 +135,7 @@ def test_devices_of_one_process_meet_in_its_memory() -> None:
 
 def test_a_group_across_processes_has_few_devices_in_each() -> None:
     apart = Transfer("all_reduce", 4, received("all_reduce", 4, 1e6), 1, False, "", (0, 2, 4, 6))
-    assert transfer_seconds(apart, THIN, devices_per_process=4) == pytest.approx(
+    assert transfer_seconds(apart, THIN, devices_per_process=4, way="tree") == pytest.approx(
         2e6 / THIN.reduction + simulated("all_reduce", 2, 1e6, THIN), rel=1e-9
     )
 
@@ -105,12 +147,12 @@ def test_what_nobody_sends_takes_no_time() -> None:
 
 def test_a_collective_in_a_loop_counts_as_often_as_it_happens() -> None:
     once, thrice = transfer("permute", 2, 1e6), transfer("permute", 2, 1e6, times=3)
-    assert communication_seconds(Communication((once, thrice)), EVEN) == pytest.approx(
+    assert communication_seconds(Communication((once, thrice)), EVEN, way="tree") == pytest.approx(
         4 * simulated("permute", 2, 1e6, EVEN)
     )
 
 
-@pytest.mark.parametrize("name", ["latency", "bandwidth", "reduction"])
+@pytest.mark.parametrize("name", ["latency", "bandwidth", "reduction", "overhead"])
 @pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
 def test_a_network_has_possible_figures(name: str, value: float) -> None:
     figures = {"latency": 1e-6, "bandwidth": 1e9, "reduction": 1e9, name: value}

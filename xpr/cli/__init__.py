@@ -72,6 +72,7 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_inspect(commands)
     _add_bench(commands)
     _add_cache(commands)
+    _add_launch(commands)
     return parser
 
 
@@ -208,7 +209,8 @@ def _add_bench(commands: _Commands) -> None:
         "--devices-per-process", type=int, default=1, metavar="N", help="(default: %(default)s)"
     )
     for name, default, text in (
-        ("latency", 2.0, "microseconds of the shortest message"),
+        ("latency", 2.0, "microseconds that the shortest message is on its way"),
+        ("overhead", 10.0, "microseconds of the processor for each message"),
         ("bandwidth", 12.5, "GB/s between two processes, each way"),
         ("reduction", 5.0, "GB/s at which a process adds what it received"),
     ):
@@ -243,6 +245,50 @@ def _add_cache(commands: _Commands) -> None:
     parser.add_argument(
         "action", nargs="?", choices=("ls", "clear", "verify"), default="ls", help="(default: ls)"
     )
+
+
+def _add_launch(commands: _Commands) -> None:
+    parser = commands.add(
+        "launch",
+        "run a Python program in several processes",
+        "MPI's own launcher starts them.\nThe program calls xpr.distributed.initialize() first; "
+        "then xpr.devices() are those of all\nprocesses. What a process writes has its number "
+        "before each line. When one fails, all\nare ended, and its exit status is the command's.",
+        "xpr launch -n 4 train.py --epochs 3",
+    )
+    parser.usage = (
+        "xpr launch [-h] -n PROCESSES [--devices N] [--hosts NAMES] [--grace SECONDS]\n"
+        "                  [--launcher PATH] (script.py | -m MODULE | -c CODE) [arguments ...]"
+    )
+    parser.add_argument(
+        "-n", dest="processes", type=int, required=True, help="the number of processes"
+    )
+    parser.add_argument(
+        "--devices", type=int, metavar="N", help="CPU devices of each process (default: 1)"
+    )
+    parser.add_argument(
+        "--hosts",
+        metavar="NAMES",
+        help="the machines to use, such as a,b:2 (two processes on b), reached by ssh; each needs "
+        "the same files in the same places",
+    )
+    parser.add_argument(
+        "--grace",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="how long the others may go on after a failure, to say what they miss "
+        "(default: %(default)g)",
+    )
+    parser.add_argument(
+        "--launcher",
+        metavar="PATH",
+        help="the launcher to use, such as /opt/openmpi/bin/mpirun (default: that of an MPI of "
+        "the machine, else the one that came with xpr[mpi])",
+    )
+    parser.add_argument("-m", dest="module", nargs=argparse.REMAINDER, help="a module to run")
+    parser.add_argument("-c", dest="code", nargs=argparse.REMAINDER, help="a program as text")
+    parser.add_argument("program", nargs=argparse.REMAINDER, help="a script, and its arguments")
 
 
 def _tell_warning(command: str, message: Warning | str, *_: object) -> None:

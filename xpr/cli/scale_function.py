@@ -28,6 +28,7 @@ class _Row:
     devices: int
     compute: float
     sending: float
+    tree: float
     sent: float
 
     @property
@@ -46,7 +47,12 @@ def scale_lines(options: argparse.Namespace) -> Iterator[str]:
     if options.mesh is None:
         raise UsageError("--scale is about a mesh: give its axes by --mesh, such as data=8")
     try:
-        network = Network(options.latency * 1e-6, options.bandwidth * 1e9, options.reduction * 1e9)
+        network = Network(
+            options.latency * 1e-6,
+            options.bandwidth * 1e9,
+            options.reduction * 1e9,
+            options.overhead * 1e-6,
+        )
     except ValueError as error:
         raise UsageError(str(error)) from error
     sizes = parse_axes(options.mesh)
@@ -93,6 +99,7 @@ def scale_lines(options: argparse.Namespace) -> Iterator[str]:
                 mesh.size,
                 seconds,
                 communication_seconds(sent, network, per_process),
+                communication_seconds(sent, network, per_process, "tree"),
                 sent.bytes,
             )
         )
@@ -104,8 +111,8 @@ def scale_lines(options: argparse.Namespace) -> Iterator[str]:
         else f"sizes      those sharded over {axis} grow with it (weak scaling)"
     )
     yield (
-        f"network    {options.latency:g} us a message, {options.bandwidth:g} GB/s each way, "
-        f"reduction at {options.reduction:g} GB/s"
+        f"network    {options.latency:g} + {options.overhead:g} us a message, "
+        f"{options.bandwidth:g} GB/s each way, reduction at {options.reduction:g} GB/s"
     )
     measured = "given" if options.compute is not None else "measured here on one device"
     yield f"compute    {measured}"
@@ -148,18 +155,19 @@ def _resized(struct: Any, mesh: Mesh, axis: str, grow: Fraction) -> Any:
 
 
 def _table(rows: Sequence[_Row]) -> Iterator[str]:
-    head = ("processes", "devices", "compute", "communication", "step", "efficiency", "sent")
+    head = ("processes", "devices", "sent", "compute", "direct", "step", "efficiency", "tree")
     cells = [
         head,
         *(
             (
                 str(r.processes),
                 str(r.devices),
+                shown_bytes(r.sent),
                 time_text(r.compute),
                 time_text(r.sending),
                 time_text(r.step),
                 f"{r.compute / r.step:.1%}",
-                shown_bytes(r.sent),
+                time_text(r.tree),
             )
             for r in rows
         ),

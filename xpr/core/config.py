@@ -38,6 +38,8 @@ class _State(threading.local):
     async_dispatch: str = "auto"
     collective_timeout: float | None = None
     parallel_compiles: bool = True
+    compiler: str = "auto"
+    compiler_idle: float = 600.0
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
@@ -87,6 +89,13 @@ def _seconds(value: Any) -> float | None:
     seconds = float(value)
     if not seconds > 0:
         raise ValueError(f"expected a positive number of seconds or none, got {value!r}")
+    return seconds
+
+
+def _idle(value: Any) -> float:
+    seconds = float(value)
+    if not 0 <= seconds < 1e6:
+        raise ValueError(f"expected seconds from 0 to a million, got {value!r}")
     return seconds
 
 
@@ -170,6 +179,13 @@ _SETTINGS: dict[str, Setting] = {
             _bool,
             "a compile uses several cores; without, it takes less processor time in all",
         ),
+        Setting(
+            "compiler",
+            _one_of("auto", "process", "inline"),
+            "where programs are compiled: in a helper process, which all processes of a user "
+            "share, or in this one; auto is a helper where there can be one",
+        ),
+        Setting("compiler_idle", _idle, "seconds without work after which a helper process ends"),
         Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
         Setting("enable_custom_prng", _bool, "PRNGKey makes typed keys, as key does", True),

@@ -17,6 +17,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray, scalar_aval
+from xpr.core.config import set_meshes, state
 from xpr.core.context import Context, context
 from xpr.core.errors import (
     ConcretizationTypeError,
@@ -104,12 +105,18 @@ class set_current_trace:
 
 
 class outside_programs:
-    """Makes operations inside a `with` block compute at once, whatever is traced around it."""
+    """Makes operations inside a `with` block compute at once, whatever is traced around it.
 
-    __slots__ = ("_old",)
+    There is no mesh in use, either: a function that a program calls is that of one device.
+    """
+
+    __slots__ = ("_meshes", "_old")
 
     def __enter__(self) -> None:
         c = context
+        self._meshes = state.meshes
+        if self._meshes is not None:
+            set_meshes(None)
         self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes
         c.trace, c.source = c.eager, None
         c.axis_env, c.name_stack, c.manual_axes = (), "", ()
@@ -117,6 +124,8 @@ class outside_programs:
     def __exit__(self, *_: object) -> None:
         c = context
         c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes = self._old
+        if self._meshes is not None:
+            set_meshes(self._meshes)
 
 
 def is_eager() -> bool:

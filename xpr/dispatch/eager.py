@@ -56,7 +56,9 @@ class EagerTrace(Trace):
             return (
                 _as_arrays(primitive, args, params, found) if primitive.multiple_results else found
             )
-        if primitive.eager == "spmd":
+        if primitive.eager == "spmd" or (
+            state.meshes is not None and placement.mesh_of_work() is not None
+        ):
             return _on_several(primitive, args, params)
         avals: list[ShapedArray] = []
         hosts: list[np.ndarray[Any, Any]] = []

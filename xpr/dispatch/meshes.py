@@ -129,17 +129,22 @@ class Places:
         return refine.Refinement([self.mesh, *rest])
 
     def chosen(self) -> Mesh | None:
-        """The mesh; that of the context where nothing else says one. None for a single device."""
-        if self.mesh is not None:
-            return self.mesh
+        """The mesh; that of the context where nothing else says one. None for a single device.
+
+        ValueError where that of the context has other devices than what takes part.
+        """
         context_mesh = concrete_mesh()
         if len(self.devices) == 1 and self.devices[0].process_index != this_process():
             return lone_mesh(self.devices[0])
         if context_mesh.empty:
-            return None
+            return self.mesh
         if self.devices and set(self.devices) != set(context_mesh.flat_devices):
-            return None
-        return context_mesh
+            raise incompatible(
+                f"{self._source} and {_where(self.devices)}",
+                f"the mesh of set_mesh around {self.function} and "
+                f"{_where(context_mesh.flat_devices)}",
+            )
+        return context_mesh if self.mesh is None else self.mesh
 
 
 LONE = "_device"

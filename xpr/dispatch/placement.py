@@ -25,6 +25,12 @@ def default_device() -> Device:
     return registry.first_device(chosen) if isinstance(chosen, str) else chosen
 
 
+def mesh_of_work() -> Any:
+    """The mesh of `set_mesh`, on which work outside of programs is done; None without any."""
+    meshes = state.meshes
+    return None if meshes is None else meshes.concrete
+
+
 def forget_default_device() -> None:
     """Makes the next call of `default_device` ask the registry again."""
     global _default

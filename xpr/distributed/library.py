@@ -122,7 +122,7 @@ def _prefixes() -> list[str]:
 
 _AGENTS = frozenset(
     "prterun prted prte orted orterun mpirun mpiexec ompirun_wrapper mpiexec.hydra "
-    "hydra_pmi_proxy".split()
+    "orterun_wrapper hydra_pmi_proxy".split()
 )
 """Programs of an MPI that start a process."""
 

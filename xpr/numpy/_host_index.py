@@ -17,7 +17,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.trace import context
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace, wrap
-from xpr.dispatch.placement import default_device
+from xpr.dispatch.placement import default_device, mesh_of_work
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.slicing import detached
 from xpr.runtimes.base import Device
@@ -58,7 +58,7 @@ def _key(x: ArrayImpl, index: Any) -> _Key | None:
     """`index` with its arrays in host memory, or None where the general rules are needed."""
     buffers = x._buffers
     device = buffers[0].device
-    if len(buffers) != 1 or not device.runtime.is_host:
+    if len(buffers) != 1 or not device.runtime.is_host or mesh_of_work() is not None:
         return None
     several = type(index) is tuple
     items = index if several else (index,)
@@ -132,7 +132,7 @@ def host_rows(x: Any) -> Iterator[ArrayImpl] | None:
         return None
     buffers = x._buffers
     device = buffers[0].device
-    if len(buffers) != 1 or not device.runtime.is_host:
+    if len(buffers) != 1 or not device.runtime.is_host or mesh_of_work() is not None:
         return None
     if not x._committed and device is not default_device():
         return None

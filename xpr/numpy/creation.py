@@ -257,7 +257,7 @@ def _filled(shape: Shape, value: Any, dtype: DType, sharding: Any = None) -> Arr
     if is_eager() and sharding is None:
         # Zeros come from the system untouched, which costs nothing until they are read.
         host = np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
-        return from_host(host, ShapedArray(shape, dtype))
+        return from_host(host, ShapedArray(shape, dtype), computed=True)
     scalar = dtype.type(value)
     return bound_there(
         broadcast_in_dim_p, scalar, shape=shape, broadcast_dimensions=(), sharding=sharding

@@ -59,9 +59,9 @@ def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) ->
     found = np.nonzero(host != np.zeros((), host.dtype))
     index = dtypes.default_dtype("i")
     if length is None:
-        return tuple(from_host(f.astype(index)) for f in found)
+        return tuple(from_host(f.astype(index), computed=True) for f in found)
     return tuple(
-        from_host(_fitted(f, length, np.asarray(fill), index))
+        from_host(_fitted(f, length, np.asarray(fill), index), computed=True)
         for f, fill in zip(found, fills, strict=True)
     )
 

@@ -218,7 +218,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
 
 def _index_arrays(found: tuple[Any, ...]) -> tuple[Array, ...]:
     index: DType = dtypes.default_dtype("i")
-    return tuple(from_host(np.ascontiguousarray(f, dtype=index)) for f in found)
+    return tuple(from_host(np.ascontiguousarray(f, dtype=index), computed=True) for f in found)
 
 
 def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:

@@ -309,7 +309,7 @@ def _seeded(name: str, seed: Any) -> Any:
             raise OverflowError(f"{name} requires seed to fit 64 bits, got {seed}")
         # Without 64-bit types the seed is an int32, which has no high half.
         high = seed >> 32 & 0xFFFFFFFF if state.enable_x64 else 0
-        return from_host(np.array([high, seed & 0xFFFFFFFF], _UINT32))
+        return from_host(np.array([high, seed & 0xFFFFFFFF], _UINT32), computed=True)
     if not is_valid_value(seed):
         raise TypeError(f"{name} requires seed to be an integer, got {type(seed).__name__}")
     aval = get_aval(seed)

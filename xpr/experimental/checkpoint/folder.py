@@ -13,6 +13,7 @@ A checkpoint gets its name by one rename, when all its files are on the disk.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -127,7 +128,12 @@ class Folder:
         self.check_free(step, overwrite)
         if overwrite and name.exists():
             os.rename(name, old)
-        os.rename(place, name)
+        try:
+            os.rename(place, name)
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # where there are no locks
+                self.check_free(step, False)
+            raise
         _sync(self.path)
         if old.exists():
             self._remove(old, step)

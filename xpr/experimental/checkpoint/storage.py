@@ -82,8 +82,6 @@ def _spec(folder: Path, leaf: ArrayLeaf) -> dict[str, Any]:
         "metadata": _metadata(leaf),
         "store_data_equal_to_fill_value": True,
         "fill_missing_data_reads": False,
-        "recheck_cached_data": False,
-        "recheck_cached_metadata": False,
     }
 
 
@@ -107,10 +105,9 @@ def write(folder: Path, parts: Sequence[tuple[ArrayLeaf, Box, np.ndarray[Any, An
     try:
         for leaf, box, values in parts:
             # What the folder says is known: the process that makes it may not have done so yet.
-            store = ts.open(
-                {**_spec(folder, leaf), "assume_metadata": True}, open=True, context=_context()
-            )
-            store = store.result()
+            spec = {**_spec(folder, leaf), "open": True, "assume_metadata": True}
+            with _named("write", leaf):
+                store = ts.open(spec, context=_context()).result()
             for piece in _pieces(box, leaf.chunks):
                 inside = tuple(
                     slice(lo - a, hi - a) for (lo, hi), (a, _) in zip(piece, box, strict=True)
@@ -145,10 +142,12 @@ def read(folder: Path, parts: Sequence[tuple[ArrayLeaf, Box, np.ndarray[Any, Any
     Raises DamagedCheckpointError, naming the leaf, for files that are missing or damaged.
     """
     ts = require_tensorstore()
+    # Files that several parts need are kept for a while, and nothing from one call to the next.
+    context = ts.Context({"cache_pool": {"total_bytes_limit": IN_FLIGHT}})
     stores: dict[str | None, Any] = {}
     for leaf, _, _ in parts:
         if leaf.store not in stores:
-            stores[leaf.store] = ts.open(_spec(folder, leaf), open=True, context=_context())
+            stores[leaf.store] = ts.open(_spec(folder, leaf), open=True, context=context)
     window = _Window("read")
     try:
         for leaf, box, values in parts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from xpr.experimental.checkpoint.errors import CheckpointError
+from xpr.experimental.checkpoint.errors import CheckpointError, DamagedCheckpointError
 from xpr.runtimes import processes
 
 
@@ -29,21 +29,21 @@ class Together:
         return 1 if self._all is None else self._all.count
 
     def exchange(
-        self, what: str, error: BaseException | None = None, data: Any = None, seconds: float = 0.0
+        self, what: str, error: Exception | None = None, data: Any = None, seconds: float = 0.0
     ) -> list[Any]:
         """Everybody's `data`, which must be JSON.
 
-        A process that has an `error` raises it when the others know; they raise CheckpointError,
-        naming that process. They wait `seconds` longer for each other than otherwise.
+        A process that has an `error` raises it when the others know; they raise one that names that
+        process, of the same type if it is one of those that callers tell apart. They wait `seconds`
+        longer for each other than otherwise.
         """
         if self._all is None:
             if error is not None:
                 raise error
             return [data]
-        text = None if error is None else f"{type(error).__name__}: {error}"
         try:
             found = self._all.gather(
-                json.dumps([text, data]).encode(),
+                json.dumps([None if error is None else _told(error), data]).encode(),
                 what=what,
                 timeout=self._all.limit + seconds,
                 channel=self._channel,
@@ -59,6 +59,34 @@ class Together:
         answers = [json.loads(answer) for answer in found]
         for process, (problem, _) in enumerate(answers):
             if problem is not None:
-                who = self._all.describe(process)
-                raise CheckpointError(f"{what} failed in {who}: {problem}")
+                raise _retold(problem, self._all.describe(process), what)
         return [data for _, data in answers]
+
+
+_SAME = (
+    *(FileExistsError, FileNotFoundError, PermissionError, NotADirectoryError, OSError),
+    *(TypeError, ValueError, ImportError, DamagedCheckpointError),
+)
+"""Errors that have the same type in all processes, so that all go on in the same way."""
+
+
+def _told(error: Exception) -> list[Any]:
+    """An error as JSON: its type, its message, and what belongs to it."""
+    own = next((t.__name__ for t in _SAME if isinstance(error, t)), "")
+    if isinstance(error, DamagedCheckpointError):
+        return [own, str(error), error.leaf]
+    if isinstance(error, OSError) and error.errno is not None:
+        return [own, error.strerror, error.errno]
+    return [own, str(error) if own else f"{type(error).__name__}: {error}", None]
+
+
+def _retold(problem: list[Any], who: str, what: str) -> Exception:
+    """The error that another process has told."""
+    name, message, detail = problem
+    text = f"{message} (in {who}: {what})"
+    kind: type[Exception] | None = next((t for t in _SAME if t.__name__ == name), None)
+    if kind is DamagedCheckpointError:
+        return DamagedCheckpointError(text, detail)
+    if kind is None:
+        return CheckpointError(text)
+    return kind(detail, text) if issubclass(kind, OSError) and detail is not None else kind(text)

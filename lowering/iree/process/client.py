@@ -1,0 +1,185 @@
+"""Has the helper process compile, which is started if there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+from xpr.core.config import state
+from xpr.lowering.iree import c_api
+from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.changes import Change
+from xpr.lowering.iree.process import messages, place
+from xpr.lowering.iree.process.place import UnavailableError
+
+_PATIENCE = 20.0
+"""Seconds that a helper may take to answer; the compile itself may take any time."""
+
+_ATTEMPTS = 3
+_BACKLOG = 128
+
+_given_up: str | None = None
+"""Why this process asks no helper any more."""
+
+
+class CompilerDiedError(Exception):
+    """The process of a compile has ended before its answer."""
+
+    def __init__(self, signal: int | None) -> None:
+        how = f" by signal {signal}" if signal else ""
+        super().__init__(f"the compiler's process ended{how}")
+
+
+def compile_module(
+    text: str,
+    flags: Sequence[str],
+    *,
+    name: str,
+    verify: bool,
+    parallel: bool,
+    changes: Sequence[Change] = (),
+) -> tuple[bytes | None, list[Diagnostic]]:
+    """As `c_api.compile_module`, in another process.
+
+    Raises `CompilerDiedError` if that ends, and `UnavailableError` if there is none to be had.
+    """
+    request = {
+        "flags": list(flags),
+        "name": name,
+        "verify": verify,
+        "parallel": parallel,
+        "changes": [change.key for change in changes],
+        "tmpdir": os.environ.get("TMPDIR"),
+        "processors": sorted(os.sched_getaffinity(0)),
+    }
+    with _connection(flags) as connection:
+        try:
+            messages.send(connection, request, text.encode())
+            answer, module = messages.receive(connection)
+        except (EOFError, ConnectionError) as error:
+            raise CompilerDiedError(None) from error
+    if "died" in answer:
+        raise CompilerDiedError(answer["died"])
+    if "error" in answer:
+        raise RuntimeError(answer["error"])
+    said = [Diagnostic(*one) for one in answer["said"]]
+    return (module if answer["module"] else None), said
+
+
+def _connection(flags: Sequence[str]) -> socket.socket:
+    """A connection to a helper that has said that it is of this version."""
+    global _given_up
+    if _given_up is not None:
+        raise UnavailableError(_given_up)
+    try:
+        path = place.socket_path()
+        for _ in range(_ATTEMPTS):
+            connection = _connect(path)
+            if connection is None:
+                connection = _start(path, flags)
+            try:
+                _check(connection)
+            except (EOFError, ConnectionError):
+                connection.close()  # it was about to end, being idle
+                continue
+            except BaseException:
+                connection.close()
+                raise
+            return connection
+        raise UnavailableError("the helper process ends as soon as it is asked")
+    except TimeoutError:
+        _given_up = f"the helper process did not answer for {_PATIENCE:g} seconds"
+        warnings.warn(
+            f"{_given_up}: this process compiles by itself from now on. XPR_COMPILER=inline has it "
+            "do so from the beginning.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        raise UnavailableError(_given_up) from None
+    except UnavailableError as error:
+        _given_up = f"{error}"
+        raise
+    except OSError as error:
+        raise UnavailableError(f"{error}") from error
+
+
+def _check(connection: socket.socket) -> None:
+    if not place.is_own_user(connection):
+        raise UnavailableError("the helper process is another user's")
+    hello, _ = messages.receive(connection)
+    if hello.get("digest") != place.digest():
+        raise UnavailableError("the helper process is of another version")
+    connection.settimeout(None)
+
+
+def _connect(path: Path) -> socket.socket | None:
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(_PATIENCE)
+    try:
+        connection.connect(os.fspath(path))
+    except (FileNotFoundError, ConnectionRefusedError):
+        connection.close()
+        return None
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _start(path: Path, flags: Sequence[str]) -> socket.socket:
+    """Starts a helper, unless another process has done so by now, and connects to it.
+
+    It gets a socket that listens already, so that nobody has to wait until it has started.
+    """
+    with place.locked(path.parent):
+        connection = _connect(path)
+        if connection is not None:
+            return connection
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()  # of one that has ended in another way than by itself
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(os.fspath(path))
+            listener.listen(_BACKLOG)
+            _launch(listener, path, flags)
+        connection = _connect(path)
+    if connection is None:
+        raise UnavailableError("the helper process cannot be connected to")
+    return connection
+
+
+def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
+    if not sys.executable or getattr(sys, "frozen", False):
+        raise UnavailableError("there is no interpreter to start the helper process with")
+    script = Path(__file__).with_name("start.py")
+    root = script.parents[3]
+    descriptor = listener.fileno()
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-I", "-S", os.fspath(script), os.fspath(root)),
+            *(str(descriptor), os.fspath(path), os.fspath(c_api.library_path()), place.digest()),
+            *(str(state.compiler_idle), json.dumps(list(flags))),
+        ],
+        pass_fds=(descriptor,),
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+    )
+    # It forks first of all, so that this ends at once and leaves no child process behind.
+    process.wait(_PATIENCE)
+
+
+def _after_fork() -> None:
+    global _given_up
+    _given_up = None
+
+
+os.register_at_fork(after_in_child=_after_fork)
