@@ -21,12 +21,15 @@ def _unresolved(primitive: Primitive) -> LoweringRule:
 for _primitive in (
     p.psum_p,
     p.psum_invariant_p,
+    p.unreduced_psum_p,
     p.pmax_p,
     p.pmin_p,
     p.axis_index_p,
     p.all_gather_p,
     p.all_gather_invariant_p,
+    p.all_gather_reduced_p,
     p.reduce_scatter_p,
+    p.unreduced_reduce_scatter_p,
     p.all_to_all_p,
     p.ppermute_p,
 ):
@@ -38,4 +41,5 @@ def _pvary(ctx: LoweringContext, x: Value, **_: Any) -> Value:
     return x
 
 
-register(p.pvary_p, _pvary)
+for _primitive in (p.pvary_p, p.preduced_p, p.vary_unreduced_cast_p, p.reduced_vary_cast_p):
+    register(_primitive, _pvary)

@@ -23,7 +23,7 @@ from xpr.core.jaxpr import (
     effects_of,
     joined_effects,
 )
-from xpr.core.manual import result_types, varying_alike
+from xpr.core.manual import result_types, varying_alike, varying_cast
 from xpr.core.primitive import get_primitive
 from xpr.core.source_info import SourceInfo
 from xpr.core.source_info import current as current_source
@@ -137,7 +137,8 @@ class JaxprTrace(Trace):
         return JaxprTracer(self, found, var, source)
 
     def _vary(self, x: Any, axes: tuple[str, ...]) -> Any:
-        return self.process_primitive(get_primitive("pvary"), [x], {"axes": axes})
+        cast = get_primitive(varying_cast(get_aval(x), axes))
+        return self.process_primitive(cast, [x], {"axes": axes})
 
     def process_custom_jvp_call(
         self,

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, reduced_axes
 from xpr.core.context import context
 from xpr.core.jaxpr import sub_jaxprs
 from xpr.core.trace import get_aval
@@ -35,6 +35,12 @@ def in_order(axes: Iterable[str]) -> tuple[str, ...]:
     """Those of `axes` that are manual here, in the mesh's order."""
     wanted = frozenset(axes)
     return tuple(a for a in context.manual_axes if a in wanted)
+
+
+def varying_cast(aval: ShapedArray, axes: Iterable[str]) -> str:
+    """The name of the primitive that makes a value of this type vary along `axes`."""
+    reduced = reduced_axes(aval)
+    return "reduced_vary_cast" if reduced and reduced == frozenset(axes) else "pvary"
 
 
 def varying_alike(

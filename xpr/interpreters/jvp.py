@@ -13,7 +13,7 @@ from typing import Any
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.jaxpr_trace import trace_to_jaxpr
-from xpr.core.manual import varying_alike
+from xpr.core.manual import varying_alike, varying_cast
 from xpr.core.primitive import Absent, Primitive, get_primitive
 from xpr.core.trace import Trace, Tracer, check_leaks, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
@@ -99,7 +99,8 @@ class JVPTrace(Trace):
         return self.wrap(out, tangent)
 
     def _vary(self, x: Any, axes: tuple[str, ...]) -> Any:
-        return self.process_primitive(get_primitive("pvary"), [x], {"axes": axes})
+        cast = get_primitive(varying_cast(get_aval(x), axes))
+        return self.process_primitive(cast, [x], {"axes": axes})
 
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]

@@ -21,6 +21,7 @@ from xpr.numpy._typing import ArrayLike, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import install_constructor, requested_dtype
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
+from xpr.primitives.creation import varying_like
 from xpr.primitives.joining import concatenate
 from xpr.primitives.shape import broadcast_in_dim_p, expand_dims
 
@@ -381,8 +382,10 @@ def _like(
     given = _sharding_like(name, a, sizes, sharding)
     if own_weak and dtype is None:
         scalar = convert_type(value, wanted, True)
-        return placed(_spread(scalar, None, sizes, sharding=given), device)
-    return placed(_filled(sizes, value, wanted, given), device)
+        made = _spread(scalar, None, sizes, sharding=given)
+    else:
+        made = _filled(sizes, value, wanted, given)
+    return placed(varying_like(a, made), device)
 
 
 def zeros_like(
@@ -433,7 +436,7 @@ def full_like(
     value = as_operand("full_like", fill_value, 1)
     weak = own_weak and dtype is None and not get_aval(value).shape
     given = _sharding_like("full_like", a, sizes, out_sharding)
-    return placed(_spread(value, wanted, sizes, weak, given), device)
+    return placed(varying_like(a, _spread(value, wanted, sizes, weak, given)), device)
 
 
 install_constructor(asarray)

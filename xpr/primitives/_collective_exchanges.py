@@ -11,15 +11,14 @@ from xpr.core.primitive import define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import moved_to_front
 from xpr.primitives import _ops as ops
-from xpr.primitives._collective_sums import (
+from xpr.primitives._collective_base import (
     FAMILY,
     keeps_varying,
     manual_names,
     same_aval,
     unresolved,
-    vary,
-    varying_operand,
 )
+from xpr.primitives._collective_sums import vary, varying_operand
 from xpr.primitives._named_axes import (
     Groups,
     Names,

@@ -12,15 +12,18 @@ from xpr.core.primitive import Primitive, define
 from xpr.core.trace import get_aval
 from xpr.interpreters.batching import broadcast_batch, moved_to_front
 from xpr.primitives import _ops as ops
-from xpr.primitives._collective_sums import (
+from xpr.primitives._collective_base import (
     FAMILY,
-    axis_index,
     ends_varying,
     keeps_varying,
     manual_names,
     unresolved,
-    vary,
-    varying_operand,
+)
+from xpr.primitives._collective_sums import axis_index, vary, varying_operand
+from xpr.primitives._collective_unreduced import (
+    all_gather_reduced_p,
+    is_unreduced_along,
+    unreduced_reduce_scatter_p,
 )
 from xpr.primitives._named_axes import (
     Groups,
@@ -153,7 +156,9 @@ def all_gather(
     With `axis_index_groups`, lists of places of one length, it is that of everybody in one's own
     group. Inside a `shard_map`, the result counts as one that may vary along the axes; with
     `to="invarying"` as one that is the same for all, as it is, which changes what its cotangents
-    mean: they are then those of one value, and not of one for each place.
+    mean: they are then those of one value, and not of one for each place. With `to="reduced"` it
+    is the same for all, too, and its cotangent is what each place contributes, of which each gets
+    its own part of the sum.
 
     >>> import xpr, xpr.numpy as jnp
     >>> f = lambda x: xpr.lax.all_gather(x, "i")
@@ -164,16 +169,14 @@ def all_gather(
         raise ValueError(
             f"all_gather: `to` must be 'varying', 'invarying' or 'reduced', got {to!r}"
         )
-    if to == "reduced":
-        raise NotImplementedError("all_gather: to='reduced' is not supported; use to='invarying'")
     groups = groups_of("all_gather", axis_name, axis_index_groups, equal=True)
     size = group_size("all_gather", axis_name, groups)
     names = as_names(axis_name)
-    same = to == "invarying" and bool(manual_names(names))
+    same = to != "varying" and bool(manual_names(names))
     if same and groups is not None:
         raise NotImplementedError(
-            "all_gather: axis_index_groups is not supported with to='invarying': what differs "
-            "between groups is not the same for all"
+            f"all_gather: axis_index_groups is not supported with to={to!r}: what differs between "
+            "groups is not the same for all"
         )
 
     def gather_one(leaf: Any) -> Any:
@@ -184,6 +187,8 @@ def all_gather(
             "axis_size": size,
             "tiled": tiled,
         }
+        if same and to == "reduced":
+            return all_gather_reduced_p.bind(leaf, **params)
         leaf = varying_operand(leaf, names, "all_gather")
         if same:
             return all_gather_invariant_p.bind(leaf, **params)
@@ -303,6 +308,13 @@ def psum_scatter(
             "scatter_dimension": place("psum_scatter", scatter_dimension, get_aval(leaf).ndim),
             "tiled": tiled,
         }
+        if is_unreduced_along(leaf, names, "psum_scatter"):
+            if groups is not None:
+                raise NotImplementedError(
+                    "psum_scatter: axis_index_groups is not supported for an unreduced operand"
+                )
+            del params["axis_index_groups"]
+            return unreduced_reduce_scatter_p.bind(leaf, **params)
         _scatter_abstract(get_aval(leaf), **params)  # raises for sizes that do not fit
         return reduce_scatter_p.bind(varying_operand(leaf, names, "psum_scatter"), **params)
 

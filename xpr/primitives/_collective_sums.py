@@ -15,11 +15,20 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.context import context
 from xpr.core.manual import in_order, with_vma
 from xpr.core.primitive import NotDifferentiable, NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.primitives._collective_base import (
+    FAMILY,
+    ends_varying,
+    keeps_varying,
+    manual_names,
+    refuse_sets,
+    same_aval,
+    unresolved,
+)
+from xpr.primitives._collective_unreduced import is_unreduced_along, unreduced_psum_p
 from xpr.primitives._named_axes import (
     Groups,
     Names,
@@ -32,34 +41,10 @@ from xpr.primitives._named_axes import (
 from xpr.primitives.rules import BatchAxis, Dim, LinearJVP, NoTangent
 from xpr.tree_util import tree_map
 
-FAMILY = "collectives"
 AxisNames = tuple[Hashable, ...]
 
 
-def unresolved(primitive_name: str) -> Any:
-    """The reference rule of a collective whose axis nothing has bound."""
-
-    def reference(*_: Any, **params: Any) -> Any:
-        names = params.get("axes", params.get("axis_name"))
-        raise NameError(
-            f"{primitive_name} over the axis {names!r} reached execution: the axis is bound by no "
-            "transformation around the program"
-        )
-
-    return reference
-
-
-def same_aval(x: ShapedArray, **_: Any) -> ShapedArray:
-    return x
-
-
 # ---- along which axes values vary
-
-
-def manual_names(axis_name: Names) -> tuple[str, ...]:
-    """Those of the names that are manual axes here, where it is known how values vary."""
-    names = as_names(axis_name)
-    return tuple(a for a in context.manual_axes if a in names)
 
 
 def vary(x: Any, axes: Sequence[str]) -> Any:
@@ -87,22 +72,8 @@ def varying_operand(x: Any, axis_name: Names, what: str) -> Any:
     return vary(x, in_order(axes))
 
 
-def keeps_varying(avals: Sequence[ShapedArray], found: Any, params: dict[str, Any]) -> Any:
-    """The types of results that vary along the axes of the operands and of the collective."""
-    names = params.get("axes", params.get("axis_name"))
-    union = frozenset(manual_names(names)).union(*(a.vma for a in avals))
-    if isinstance(found, list):
-        return [with_vma(a, union) for a in found]
-    return with_vma(found, union)
-
-
-def ends_varying(avals: Sequence[ShapedArray], found: Any, params: dict[str, Any]) -> Any:
-    """The type of a result that is the same along the axes of the collective."""
-    names = as_names(params.get("axes", params.get("axis_name")))
-    return with_vma(found, avals[0].vma - frozenset(names))
-
-
 def _pvary_abstract(x: ShapedArray, *, axes: tuple[str, ...]) -> ShapedArray:
+    refuse_sets(x, axes, "pvary")
     again = x.vma.intersection(axes)
     if again:
         raise ValueError(
@@ -135,41 +106,6 @@ pvary_p = define(
     axis_names=lambda params: params["axes"],
     vma=lambda avals, found, params: found,
 )
-
-
-def pcast(x: Any, axis_name: Names, *, to: str) -> Any:
-    """`x`, for each array of the pytree, as a value that varies along the manual axes named.
-
-    Inside a `shard_map` it is known along which axes of the mesh each value varies; `to` must be
-    "varying". Nothing is computed, but the transpose is a sum over the axes: the gradient of a
-    value that is the same everywhere is the sum of what each place contributes.
-
-    Raises ValueError for an axis along which `x` varies already.
-    """
-    if to in ("unreduced", "reduced"):
-        raise NotImplementedError(
-            f"pcast: to={to!r} is not supported; to='varying' is, and psum ends varying"
-        )
-    if to != "varying":
-        raise ValueError(
-            f"pcast got an unexpected value of `to`: {to!r}. Allowed are 'varying', 'unreduced' "
-            "and 'reduced'"
-        )
-    names = as_names(axis_name)
-    for name in names:
-        size_of(name, "pcast")
-    axes = manual_names(names)
-
-    def cast_one(leaf: Any) -> Any:
-        again = get_aval(leaf).vma.intersection(axes)
-        if again:
-            raise ValueError(
-                f"Unsupported pcast from=varying, to='varying': the operand, of type "
-                f"{get_aval(leaf)}, varies along {sorted(again)} already"
-            )
-        return pvary_p.bind(leaf, axes=axes) if axes else leaf
-
-    return tree_map(cast_one, x)
 
 
 # ---- sums and extremes
@@ -289,7 +225,9 @@ def psum(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
             leaf = ops.convert(leaf, dtypes.default_dtype("i"))
         if others:
             leaf = psum_p.bind(leaf, axes=others, axis_index_groups=groups)
-        if manual:
+        if manual and is_unreduced_along(leaf, manual, "psum"):
+            leaf = unreduced_psum_p.bind(leaf, axes=manual)
+        elif manual:
             leaf = psum_invariant_p.bind(varying_operand(leaf, manual, "psum"), axes=manual)
         return leaf
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.trace import get_aval
@@ -66,10 +68,12 @@ def on_one_device(*args: Any, **params: Any) -> list[Any]:
 
 def cut_up(x: Any, spec: PartitionSpec, mesh: Any, names: Sequence[str]) -> tuple[Any, list[str]]:
     """The parts of `x`, with axes in front for those of `names` that `spec` cuts over."""
+    if spec.unreduced:
+        return _cut_sums(x, spec, mesh, names)
     shape: list[int] = []
     place: dict[str, int] = {}
     local: list[int] = []
-    entries = [*spec, *[None] * (get_aval(x).ndim - len(spec))]
+    entries = [*spec.partitions, *[None] * (get_aval(x).ndim - len(spec))]
     for size, entry in zip(get_aval(x).shape, entries, strict=True):
         for axis in axes_of(entry):
             place[axis] = len(shape)
@@ -83,9 +87,32 @@ def cut_up(x: Any, spec: PartitionSpec, mesh: Any, names: Sequence[str]) -> tupl
     return ops.transpose(ops.reshape(x, shape), [*(place[n] for n in cut), *local]), cut
 
 
+def _cut_sums(
+    x: Any, spec: PartitionSpec, mesh: Any, names: Sequence[str]
+) -> tuple[Any, list[str]]:
+    """The parts of `x` as sums over the axes along which `spec` is unreduced: the first has all."""
+    x, cut = cut_up(x, spec.update(unreduced=frozenset()), mesh, names)
+    for name in (n for n in names if n in spec.unreduced):
+        place = sum(c in names[: names.index(name)] for c in cut)
+        aval = get_aval(x)
+        x = ops.reshape(x, (*aval.shape[:place], 1, *aval.shape[place:]))
+        config = [(0, 0, 0)] * (aval.ndim + 1)
+        config[place] = (0, mesh.shape[name] - 1, 0)
+        nothing = np.zeros((), aval.dtype)[()]
+        x = ops.bind("pad", x, nothing, padding_config=tuple(config))
+        cut.insert(place, name)
+    return x, cut
+
+
 def put_together(x: Any, kept: Sequence[str], spec: PartitionSpec, mesh: Any) -> Any:
     """The whole that parts make up; where parts are the same, the first of them."""
-    wanted = [a for entry in spec for a in axes_of(entry)]
+    if spec.unreduced:
+        sums = [i for i, n in enumerate(kept) if n in spec.unreduced]
+        x = ops.reduce_sum(x, sums) if sums else x
+        for n in spec.unreduced.difference(kept):  # each has the same part of the sum
+            x = ops.mul(x, get_aval(x).dtype.type(mesh.shape[n]))
+        kept = [n for n in kept if n not in spec.unreduced]
+    wanted = [a for entry in spec.partitions for a in axes_of(entry)]
     for n in reversed(range(len(kept))):
         if kept[n] not in wanted:
             x = _first(x, n)
@@ -96,7 +123,7 @@ def put_together(x: Any, kept: Sequence[str], spec: PartitionSpec, mesh: Any) ->
         have.insert(0, n)
     count = len(have)
     local = get_aval(x).shape[count:]
-    entries = [*spec, *[None] * (len(local) - len(spec))]
+    entries = [*spec.partitions, *[None] * (len(local) - len(spec))]
     order: list[int] = []
     shape: list[int] = []
     for i, entry in enumerate(entries):

@@ -26,7 +26,6 @@ from xpr.primitives._collective_sums import (
     axis_index,
     axis_index_p,
     axis_size,
-    pcast,
     pmax,
     pmax_p,
     pmean,
@@ -37,11 +36,21 @@ from xpr.primitives._collective_sums import (
     psum_p,
     pvary_p,
 )
+from xpr.primitives._collective_unreduced import (
+    all_gather_reduced_p,
+    pcast,
+    preduced_p,
+    reduced_vary_cast_p,
+    unreduced_psum_p,
+    unreduced_reduce_scatter_p,
+    vary_unreduced_cast_p,
+)
 
 __all__ = [
     "all_gather",
     "all_gather_invariant_p",
     "all_gather_p",
+    "all_gather_reduced_p",
     "all_to_all",
     "all_to_all_p",
     "axis_index",
@@ -55,6 +64,7 @@ __all__ = [
     "pmin_p",
     "ppermute",
     "ppermute_p",
+    "preduced_p",
     "pshuffle",
     "psum",
     "psum_invariant_p",
@@ -63,4 +73,8 @@ __all__ = [
     "pswapaxes",
     "pvary_p",
     "reduce_scatter_p",
+    "reduced_vary_cast_p",
+    "unreduced_psum_p",
+    "unreduced_reduce_scatter_p",
+    "vary_unreduced_cast_p",
 ]

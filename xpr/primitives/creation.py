@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.manual import in_order
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import DerivedRule, NotLinear, Primitive, Rule, define, get_primitive
 from xpr.core.trace import Tracer, check_python_int, get_aval
@@ -16,7 +17,7 @@ from xpr.primitives.convert import convert_type
 from xpr.primitives.rules import BatchAxis, NoTangent
 from xpr.primitives.shape import broadcast
 
-__all__ = ["broadcasted_iota", "empty", "full", "full_like", "iota"]
+__all__ = ["broadcasted_iota", "empty", "full", "full_like", "iota", "varying_like"]
 
 _FAMILY = "creation"
 Host = np.ndarray[Any, Any]
@@ -187,6 +188,14 @@ def _as_scalar(value: Any, aval: ShapedArray, dtype: np.dtype[Any], weak: bool) 
     return np.asarray(value).astype(dtype)[()]
 
 
+def varying_like(a: Any, made: Any) -> Any:
+    """`made`, which varies as `a` does along the manual axes of a `shard_map`."""
+    if not isinstance(a, Tracer) or not a.aval.vma:
+        return made
+    missing = in_order(a.aval.vma - get_aval(made).vma)
+    return get_primitive("pvary").bind(made, axes=missing) if missing else made
+
+
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
 ) -> Any:
@@ -216,4 +225,4 @@ def full_like(
         )
     like = own_sharding if sizes == own_shape else None
     out = broadcast(_as_scalar(fill_value, aval, target, weak), sizes, out_sharding=like)
-    return _constrained(out, sharding)
+    return _constrained(varying_like(x, out), sharding)

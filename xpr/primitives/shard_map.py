@@ -19,7 +19,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.manual import joined, with_vma
@@ -48,7 +48,7 @@ Specs = tuple[PartitionSpec, ...]
 
 def named_axes(spec: PartitionSpec) -> frozenset[str]:
     """The mesh axes that a spec names."""
-    return frozenset(a for entry in spec for a in axes_of(entry))
+    return frozenset(a for entry in spec.partitions for a in axes_of(entry))
 
 
 def parts_along(mesh: Any, entry: Any) -> int:
@@ -65,13 +65,15 @@ def local_aval(
 ) -> ShapedArray:
     """The type of one device's part."""
     shape = list(aval.shape)
-    for i, entry in enumerate(spec):
+    for i, entry in enumerate(spec.partitions):
         shape[i] //= parts_along(mesh, entry)
     vma = aval.vma | named_axes(spec) if check_vma else frozenset()
     sharding = None
-    if aval.sharding is not None:
-        entries = [tuple(a for a in axes_of(e) if a not in manual_axes) for e in aval.sharding.spec]
-        sharding = _explicit(entries, manual_mesh(mesh, manual_axes))
+    sets = spec if check_vma else PartitionSpec()
+    if aval.sharding is not None or sets.unreduced or sets.reduced:
+        known = () if aval.sharding is None else aval.sharding.spec.partitions
+        entries = [tuple(a for a in axes_of(e) if a not in manual_axes) for e in known]
+        sharding = _explicit(entries, manual_mesh(mesh, manual_axes), sets)
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, vma)
 
 
@@ -80,23 +82,27 @@ def global_aval(
 ) -> ShapedArray:
     """The type of the whole that parts of type `aval` make up."""
     shape = list(aval.shape)
-    for i, entry in enumerate(spec):
+    for i, entry in enumerate(spec.partitions):
         shape[i] *= parts_along(mesh, entry)
-    known = () if aval.sharding is None else aval.sharding.spec
+    known = () if aval.sharding is None else aval.sharding.spec.partitions
     entries = [
         (*(a for a in axes_of(outer) if mesh.axis_type(a) is AxisType.Explicit), *axes_of(inner))
-        for outer, inner in itertools.zip_longest(spec, known)
+        for outer, inner in itertools.zip_longest(spec.partitions, known)
     ]
-    sharding = _explicit(entries, mesh.abstract_mesh)
+    sharding = _explicit(entries, mesh.abstract_mesh, spec)
     return ShapedArray(tuple(shape), aval.dtype, aval.weak_type, sharding, aval.vma - manual_axes)
 
 
-def _explicit(entries: Sequence[tuple[str, ...]], mesh: AbstractMesh) -> NamedSharding | None:
-    """The sharding that an explicit type shows; None if it is not cut over any axis."""
-    if not any(entries):
+def _explicit(
+    entries: Sequence[tuple[str, ...]], mesh: AbstractMesh, sets: PartitionSpec
+) -> NamedSharding | None:
+    """The sharding that an explicit type shows; None if there is nothing to show."""
+    if not any(entries) and not sets.unreduced and not sets.reduced:
         return None
     shown = [e[0] if len(e) == 1 else e or None for e in entries]
-    return NamedSharding(mesh, PartitionSpec(*shown))
+    return NamedSharding(
+        mesh, PartitionSpec(*shown, unreduced=sets.unreduced, reduced=sets.reduced)
+    )
 
 
 def _abstract(
@@ -205,7 +211,8 @@ def _residual_spec(aval: ShapedArray, params: Params) -> PartitionSpec:
     if params["check_vma"]:
         axes = axes & aval.vma
     names = tuple(a for a in params["mesh"].axis_names if a in axes)
-    return PartitionSpec(names) if names else PartitionSpec()
+    sets = {"unreduced": unreduced_axes(aval), "reduced": reduced_axes(aval)}
+    return PartitionSpec(names, **sets) if names else PartitionSpec(**sets)
 
 
 def _with_axes(closed: ClosedJaxpr, marks: Sequence[bool]) -> ClosedJaxpr:
@@ -289,11 +296,13 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) 
 def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     linear = tuple(is_linear(x) for x in args)
     nonzero = tuple(type(ct) is not Zero for ct in cts)
-    in_specs, out_specs = params["in_specs"], params["out_specs"]
+    in_specs = params["in_specs"]
+    ct_in = [s.to_ct_spec() for s in params["out_specs"]]
+    ct_out = [s.to_ct_spec() for s in in_specs]
     with inside(params):
         program, marks = transpose_jaxpr(params["jaxpr"], linear, nonzero)
         if not params["check_vma"]:
-            wanted = _where(_where(in_specs, linear), marks)
+            wanted = _where(_where(ct_out, linear), marks)
             program = _summed(program, [_unnamed(s, params) for s in wanted])
     given = _where(cts, nonzero)
     if not params["check_vma"]:
@@ -301,14 +310,14 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         # share of its cotangent, and the shares are summed with what they become.
         given = [
             _shared(ct, _unnamed(s, params), params["mesh"])
-            for ct, s in zip(given, _where(out_specs, nonzero), strict=True)
+            for ct, s in zip(given, _where(ct_in, nonzero), strict=True)
         ]
     values = [x for x, lin in zip(args, linear, strict=True) if not lin]
     changed = _changed(
         params,
         program,
-        [*_where(in_specs, [not lin for lin in linear]), *_where(out_specs, nonzero)],
-        _where(_where(in_specs, linear), marks),
+        [*_where(in_specs, [not lin for lin in linear]), *_where(ct_in, nonzero)],
+        _where(_where(ct_out, linear), marks),
     )
     found = iter(shard_map_p.bind(*values, *given, **changed))
     kinds = iter(marks)
@@ -319,8 +328,11 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
 
 
 def _unnamed(spec: PartitionSpec, params: Params) -> tuple[str, ...]:
-    """The manual axes that a spec does not name, in the mesh's order."""
-    axes = params["manual_axes"] - named_axes(spec)
+    """The manual axes that a spec does not name, in the mesh's order.
+
+    Along those that it names unreduced, devices have parts of one sum, not one value.
+    """
+    axes = params["manual_axes"] - named_axes(spec) - spec.unreduced
     return tuple(a for a in params["mesh"].axis_names if a in axes)
 
 
@@ -401,14 +413,14 @@ def _varying_more(closed: ClosedJaxpr, dims: Sequence[Dim], names: frozenset[str
 
 def _with_entry(spec: PartitionSpec, place: int, names: tuple[str, ...]) -> PartitionSpec:
     """The spec of an array that has one more axis, cut over `names`."""
-    entries = list(spec)
+    entries = list(spec.partitions)
     if place > len(entries):
         if not names:
             return spec
         entries += [None] * (place - len(entries))
     entry = None if not names else names[0] if len(names) == 1 else names
     entries.insert(place, entry)
-    return PartitionSpec(*entries)
+    return spec.update(partitions=entries)
 
 
 # ---- what nobody reads, what is shown

@@ -33,9 +33,11 @@ def resolved(name: str, sharding: Any) -> NamedSharding:
             f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "
             f"`PartitionSpec`. Got {shown(sharding)} of type: {type(sharding)}"
         )
+    # In the body of a `shard_map` that of another value's type is handed on.
+    of_type = found is sharding and found.mesh.are_all_axes_manual
     for kind, axes in (("Unreduced", found.spec.unreduced), ("Reduced", found.spec.reduced)):
         for axis in axes:
-            if found.mesh.axis_type(axis) is not AxisType.Explicit:
+            if found.mesh.axis_type(axis) is not AxisType.Explicit and not of_type:
                 raise ValueError(
                     f"{kind} axes can only refer to mesh axes that is of type `Explicit`. Got "
                     f"{kind.lower()} axes: {axes} and mesh: {found.mesh} for {name}"

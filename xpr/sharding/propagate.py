@@ -18,6 +18,7 @@ from xpr.sharding.layout import Sizes, common_start, count, factor_axes, fitting
 from xpr.sharding.rotations import Rotations
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
+from xpr.sharding.spec import PartitionSpec
 from xpr.sharding.user_propagation import Inferred, mesh_of
 
 _MAX_SWEEPS = 32
@@ -430,10 +431,10 @@ def _custom_partitioning(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> Non
         nodes.append(Inferred(specs, eqn))
 
 
-def normalized(spec: Sequence[object], rank: int) -> Spec:
+def normalized(spec: PartitionSpec, rank: int) -> Spec:
     """A partition spec with a tuple of mesh axes for each of `rank` axes."""
     found: list[Axes] = []
-    for entry in spec:
+    for entry in spec.partitions:
         if entry is None:
             found.append(())
         elif isinstance(entry, str):

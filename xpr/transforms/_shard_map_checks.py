@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
 from xpr.primitives.shard_map import named_axes
+from xpr.sharding.mesh import AxisType
 from xpr.sharding.spec import PartitionSpec, axes_of
 from xpr.transforms.signature import name_of, signature_of
 
@@ -64,13 +65,10 @@ def check_manual(name: str, specs: Any, mesh: Any, names: frozenset[str]) -> Non
             lines.append(
                 f"  {where} refers to {axis!r}, over which a shard_map around it cuts already"
             )
-        flat = [a for entry in spec for a in axes_of(entry)]
+        flat = [a for entry in spec.partitions for a in axes_of(entry)]
         for axis in sorted({a for a in flat if flat.count(a) > 1}, key=str):
             lines.append(f"  {where}, {spec}, refers to {axis!r} more than once")
-        if spec.unreduced or spec.reduced:
-            raise NotImplementedError(
-                f"shard_map: unreduced and reduced axes are not supported in {name}, got {spec}"
-            )
+        _check_sets(name, spec, mesh, names)
     if lines:
         raise ValueError(
             f"shard_map {name} argument must refer to an axis marked as manual "
@@ -79,6 +77,44 @@ def check_manual(name: str, specs: Any, mesh: Any, names: frozenset[str]) -> Non
             + f"\n\nCheck the {name} values "
             "passed to shard_map."
         )
+
+
+def _check_sets(name: str, spec: PartitionSpec, mesh: Any, names: frozenset[str]) -> None:
+    """Unreduced and reduced axes are for functions that are manual over an Explicit mesh."""
+    if not spec.unreduced and not spec.reduced:
+        return
+    if names != frozenset(mesh.axis_names):
+        raise NotImplementedError(
+            f"unreduced/reduced can only be passed to {name} when shard_map is in full manual "
+            f"mode. Got mesh axis names {tuple(mesh.axis_names)}, manual axes: "
+            f"{_axes_text(names)}, spec: {spec}"
+        )
+    for kind, axes in (("unreduced", spec.unreduced), ("reduced", spec.reduced)):
+        for axis in sorted(axes, key=str):
+            if axis not in mesh.axis_names:
+                raise ValueError(
+                    f"{kind} axes of {name}, {spec}, refer to {axis!r}, which is no axis of {mesh}"
+                )
+            if mesh.axis_type(axis) is not AxisType.Explicit:
+                raise ValueError(
+                    f"{kind} in {name} {spec} can only be used when the mesh passed to shard_map "
+                    f"contains axis names all of type `Explicit`. Got mesh {mesh}"
+                )
+
+
+def check_sets(fun: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
+    """ValueError for results that are unreduced or reduced along other axes than the specs say."""
+    for path, aval, spec in leaves:
+        for kind, found, wanted in (
+            ("unreduced", unreduced_axes(aval), spec.unreduced),
+            ("reduced", reduced_axes(aval), spec.reduced),
+        ):
+            if found != wanted:
+                raise ValueError(
+                    f"out_specs passed to shard_map should be equal to the {kind} axes of the "
+                    f"result. Got out_specs={spec} and {_result(fun, path)} of type "
+                    f"{aval.str_short()}. lax.psum completes sums, and lax.pcast casts values"
+                )
 
 
 def check_ranks(name: str, fun: Callable[..., Any], leaves: Sequence[Leaf]) -> None:
@@ -121,7 +157,7 @@ def check_divisible(
     """ValueError for axes that cannot be cut evenly."""
     lines = []
     for path, aval, spec in leaves:
-        for i, entry in enumerate(spec):
+        for i, entry in enumerate(spec.partitions):
             axes = axes_of(entry)
             count = math.prod(mesh.shape[a] for a in axes)
             if aval.shape[i] % count == 0:
@@ -156,11 +192,14 @@ def check_matches_types(avals: Sequence[ShapedArray], specs: Sequence[PartitionS
         if aval.sharding is None:
             continue
         found = aval.sharding.spec
-        one = [axes_of(e) for e in found]
-        other = [axes_of(e) for e in spec]
+        one = [axes_of(e) for e in found.partitions]
+        other = [axes_of(e) for e in spec.partitions]
         pad = aval.ndim
-        if one + [()] * (pad - len(one)) != other + [()] * (pad - len(other)):
-            shown = PartitionSpec(*found, *[None] * (pad - len(one)))
+        parts = one + [()] * (pad - len(one)), other + [()] * (pad - len(other))
+        sets = (found.unreduced, found.reduced), (spec.unreduced, spec.reduced)
+        if parts[0] != parts[1] or sets[0] != sets[1]:
+            entries = (*found.partitions, *[None] * (pad - len(one)))
+            shown = found.update(partitions=entries)
             raise ValueError(
                 f"in_specs passed to shard_map: {spec} does not match the specs of the input: "
                 f"{shown} for arg: {aval}. `in_specs` is an optional argument so you can omit "

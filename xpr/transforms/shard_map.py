@@ -9,10 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, unreduced_axes
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.manual import in_order
 from xpr.core.trace import get_aval
 from xpr.primitives._collective_sums import vary
+from xpr.primitives._collective_unreduced import vary_unreduced_cast_p
 from xpr.primitives._shard_bodies import inside
 from xpr.primitives.shard_map import local_aval, named_axes, shard_map_p
 from xpr.sharding.context import get_abstract_mesh
@@ -25,6 +27,7 @@ from xpr.transforms._shard_map_checks import (
     check_matches_types,
     check_ranks,
     check_replication,
+    check_sets,
 )
 from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.tracing import debug_info
@@ -300,10 +303,11 @@ class _Call:
         if aval.sharding is None:
             return PartitionSpec(*[None] * aval.ndim)
         entries = []
-        for entry in aval.sharding.spec:
+        spec = aval.sharding.spec
+        for entry in spec.partitions:
             kept = tuple(a for a in axes_of(entry) if a in self.names)
             entries.append(kept if len(kept) > 1 else kept[0] if kept else None)
-        return PartitionSpec(*entries)
+        return spec.update(partitions=entries)
 
     def _results(self, flat: FlatFunction, out: list[Any]) -> list[Any]:
         """The results of the body, checked against `out_specs` and made to vary as these say."""
@@ -314,17 +318,21 @@ class _Call:
         except ValueError:
             raise _prefix_error("shard_map out_specs", self.out_specs, whole) from None
         if self.check_vma:
-            out = [
-                vary(x, sorted(named_axes(s) & self.new_names))
-                for x, s in zip(out, specs, strict=True)
-            ]
+            out = [self._as_promised(x, s) for x, s in zip(out, specs, strict=True)]
         paths = [p for p, _ in tree_util.tree_flatten_with_path(whole)[0]]
         where = [(p, get_aval(x), s) for p, x, s in zip(paths, out, specs, strict=True)]
         check_ranks("out_specs", self.f, where)
         if self.check_vma:
             check_replication(self.f, self.mesh, self.new_names, where)
+            check_sets(self.f, where)
         self.out_flat = specs
         return out
+
+    def _as_promised(self, x: Any, spec: PartitionSpec) -> Any:
+        """A result, made to vary, or to be a part of a sum, along the axes that its spec names."""
+        x = vary(x, sorted(named_axes(spec) & self.new_names))
+        missing = in_order(spec.unreduced - unreduced_axes(get_aval(x)))
+        return vary_unreduced_cast_p.bind(x, axes=missing) if missing else x
 
 
 def _prefix_error(what: str, prefix: Any, full: Any) -> ValueError:

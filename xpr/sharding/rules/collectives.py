@@ -9,13 +9,19 @@ from xpr.sharding.rule import Structural, register
 for _name in (
     "psum",
     "psum_invariant",
+    "unreduced_psum",
     "pvary",
+    "preduced",
+    "vary_unreduced_cast",
+    "reduced_vary_cast",
     "pmax",
     "pmin",
     "axis_index",
     "all_gather",
     "all_gather_invariant",
+    "all_gather_reduced",
     "reduce_scatter",
+    "unreduced_reduce_scatter",
     "all_to_all",
     "ppermute",
 ):
@@ -34,10 +40,10 @@ def kept_axes(name: str, params: dict[str, Any], rank: int) -> list[tuple[int, i
             return [(i, i) for i in range(rank) if i not in (split, concat)]
         rest = [i for i in range(rank) if i != split]
         return [(i, n + (n >= concat)) for n, i in enumerate(rest)]
-    if name == "reduce_scatter":
+    if name in ("reduce_scatter", "unreduced_reduce_scatter"):
         dim, tiled = params["scatter_dimension"], params["tiled"]
         return [(i, i if tiled or i < dim else i - 1) for i in range(rank) if i != dim]
-    if name in ("all_gather", "all_gather_invariant"):
+    if name in ("all_gather", "all_gather_invariant", "all_gather_reduced"):
         dim = params["all_gather_dimension"]
         if params["tiled"]:
             return [(i, i) for i in range(rank) if i != dim]
