@@ -13,7 +13,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from xpr.runtimes.collectives.places import Meetings
@@ -39,7 +39,7 @@ Timeout = float | _Default
 class Processes(ABC):
     """The processes that compute together. Every method may be called in any thread."""
 
-    engine: ClassVar[str] = ""
+    engine: str = ""
     """What they meet by, for messages."""
 
     index: int

@@ -22,7 +22,8 @@ def print_devices(return_string: bool = False) -> str | None:
     """Prints, or returns, a table of the devices of every runtime: kind, memory and features.
 
     It starts each runtime. One that does not work on this machine has a line with the reason. The
-    star marks the device that work goes to when nothing else is said.
+    star marks the device that work goes to when nothing else is said. Devices of other processes
+    have a line for each process.
 
     >>> import xpr
     >>> "cpu:0" in xpr.print_devices(return_string=True)
@@ -48,9 +49,24 @@ def rows() -> list[tuple[str, str, str, str]]:
                 found.append(
                     (f"{device}{star}", device.device_kind, _memory(device), device.features())
                 )
+            found += _elsewhere(name)
         else:
             reason = _IREE_PREFIX.sub("", reasons[name].splitlines()[0])
             found.append((name, "-", "-", f"unusable: {reason}"))
+    return found
+
+
+def _elsewhere(name: str) -> list[tuple[str, str, str, str]]:
+    """A line for each other process that has devices of the runtime."""
+    others: dict[int, list[Device]] = {}
+    for device in registry.devices(name):
+        if device.process_index != registry.this_process():
+            others.setdefault(device.process_index, []).append(device)
+    found = []
+    for process, devices in others.items():
+        last = f"-{devices[-1].id}" if len(devices) > 1 else ""
+        kinds = ", ".join(dict.fromkeys(d.device_kind for d in devices))
+        found.append((f"{devices[0]}{last}", kinds, "-", f"in process {process}"))
     return found
 
 

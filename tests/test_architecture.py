@@ -29,6 +29,7 @@ ALLOWED = {
     "xpr.core": {"xpr.core"},
     "xpr.runtimes": {"xpr.runtimes"},
     "xpr.tree_util": {"xpr.tree_util"},
+    "xpr.distributed": {"xpr.distributed", "xpr.core", "xpr.runtimes"},
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
     # What devices do together is described where they do it.
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},

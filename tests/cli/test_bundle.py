@@ -239,3 +239,4 @@ def test_devices_lists_every_runtime() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     names = {re.split(r"[:\s]", line)[0] for line in done.stdout.splitlines()}
     assert {"cpu", "reference", "vmvx", "vulkan", "cuda", "rocm", "metal"} <= names
+    assert done.stdout.splitlines()[-1].startswith("several processes: ")

@@ -166,3 +166,35 @@ def test_a_process_that_does_not_end(run_processes, end, env, message):
     outcome = run_processes(2, program, env=env, timeout=50, may_fail=True, initialize=False)
     assert re.search(r"xpr: process 0 \(.*\) at its end: .*" + message, outcome.err[0])
     assert outcome.code != 0
+
+
+def test_a_failure_where_somebody_else_ends_mpi(run_processes):
+    """mpi4py would end MPI at the end of the process, and wait for the other one for ever."""
+    program = """
+        from mpi4py import MPI
+        import os, signal, xpr
+        xpr.distributed.initialize()
+        if xpr.process_index() == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        from xpr.runtimes import processes
+        from xpr.distributed import leaving
+        leaving._FINALIZE = 1
+        processes.current.barrier(what="the meeting")
+    """
+    outcome = run_processes(2, program, env=SHORT, initialize=False, may_fail=True, timeout=50)
+    assert re.search(r"TimeoutError: the meeting: process 1 \(.*\) \[stopped", outcome.err[0])
+    assert outcome.code != 0
+
+
+def test_a_process_that_never_starts_mpi(run_processes):
+    """MPI's own start waits for all processes, and nothing can interrupt it."""
+    program = """
+        import os, time, xpr
+        if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+            time.sleep(60)
+        xpr.distributed.initialize(initialization_timeout=2)
+    """
+    outcome = run_processes(2, program, initialize=False, may_fail=True, timeout=50)
+    assert outcome.code == 1, str(outcome)
+    assert "Timeout (0:00:02)!" in outcome.err[0]
+    assert "in initialize" in outcome.err[0]

@@ -170,9 +170,9 @@ def test_the_launcher_beside_a_library(tmp_path):
     for name in ("bin/mpirun", "lib/libmpi.so"):
         file = tmp_path / name
         file.parent.mkdir()
-        file.write_text("#!/bin/sh\necho HYDRA build details:\n")
+        file.write_text("#!/bin/sh\necho HYDRA build details:\necho Version: 4.3.2\n")
         file.chmod(0o755)
-    expected = launchers.MpiLauncher(f"{tmp_path}/bin/mpirun", "hydra")
+    expected = launchers.MpiLauncher(f"{tmp_path}/bin/mpirun", "hydra", "MPICH 4.3.2")
     for place in (f"{tmp_path}/lib", f"{tmp_path}/lib/libmpi.so"):
         assert launchers.find({"PATH": "", "MPI4PY_LIBMPI": place}) == expected
     assert expected.command(4, ["a", "b"], {}) == [expected.path, "-hosts", "a,b", "-n", "4"]

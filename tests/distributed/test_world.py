@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 
 def test_numbers_and_devices(run_processes):
@@ -89,3 +90,106 @@ def test_what_meets_in_the_background_has_an_order_of_its_own(run_processes):
 
     expected = "[b'0', b'1']\n[b'2', b'3']\n[[b'0', b'1']]\n"
     assert run_processes(2, program).out == [expected] * 2
+
+
+def test_devices_of_other_processes(run_processes):
+    def program():
+        import numpy as np
+
+        import xpr
+        import xpr.numpy as jnp
+        from xpr.runtimes import processes
+
+        def failure(f):
+            try:
+                f()
+            except Exception as error:
+                return f"{type(error).__name__}: {error}"
+            return "nothing"
+
+        (far,) = [d for d in xpr.devices() if d not in xpr.local_devices()]
+        print(far, far.platform, far.client, far.memory_stats(), far.host_id)
+        print(failure(lambda: xpr.jit(jnp.sin, device=far)(2.0)))
+        with xpr.default_device(far):
+            print(failure(lambda: jnp.ones(2) + 1))
+        with xpr.default_device("cpu"):
+            print(jnp.ones(2).devices() == set(xpr.local_devices()))
+        print(failure(lambda: far.client.buffer_from_host(np.ones(2), far, copy=True)))
+        print(xpr.devices("vmvx") == xpr.local_devices(backend="vmvx"))
+        print(*[li for li in xpr.print_devices(return_string=True).splitlines() if "cpu:" in li])
+        text = xpr.print_environment_info(return_string=True)
+        about = [li for li in text.splitlines() if "process" in li]
+        print(about[0])
+        print(about[1] == f"this process: {processes.current.describe(xpr.process_index())}")
+        print(about[2])
+
+    for p, out in enumerate(run_processes(2, program).out):
+        other = 1 - p
+        lines = out.splitlines()
+        refused = f"ValueError: CpuDevice(id={other}) belongs to process {other} and cannot"
+        place = "use one of xpr.local_devices(), or a sharding over the devices of all processes"
+        assert lines[:6] == [
+            f"cpu:{other} cpu <RemoteRuntime 'cpu'> None {other}",
+            f"{refused} run a program of this process: {place}",
+            f"{refused} be the default device of this process: {place}",
+            "True",
+            f"{refused} hold an array of this process: {place}",
+            "True",
+        ]
+        assert re.search(rf"cpu:{p}\* +cpu .* cpu:{other} +cpu +- +in process {other}$", lines[6])
+        assert lines[7:9] == ["process_count: 2", "True"]
+        assert re.fullmatch(r"processes meet by: MPI, .* v?\d[\d.]+, on 1 machine", lines[9])
+
+
+def test_one_thread_at_a_time(run_processes):
+    """An MPI that somebody else started, and that takes calls of one thread at a time."""
+
+    def program():
+        import threading
+
+        import mpi4py
+
+        mpi4py.rc.thread_level = "serialized"
+        from mpi4py import MPI
+
+        import xpr
+
+        print(MPI.Query_thread() == MPI.THREAD_SERIALIZED)
+        xpr.distributed.initialize()
+        from xpr.runtimes import processes
+
+        here = processes.current
+        found = {}
+
+        def work(name):
+            for i in range(20):
+                parts = here.gather(b"%d" % (i + here.index), what=name, channel=name)
+                found[name, i] = [int(b) for b in parts]
+
+        threads = [threading.Thread(target=work, args=(name,)) for name in ("a", "b", "c")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        print(found == {(n, i): [i, i + 1] for n in "abc" for i in range(20)})
+
+    assert run_processes(2, program, initialize=False).out == ["True\nTrue\n"] * 2
+
+
+def test_an_mpi_without_threads_is_refused(run_processes):
+    def program():
+        import mpi4py
+
+        mpi4py.rc.thread_level = "single"
+        from mpi4py import MPI
+
+        import xpr
+
+        assert MPI.Query_thread() < MPI.THREAD_SERIALIZED
+        try:
+            xpr.distributed.initialize()
+        except RuntimeError as error:
+            print(error)
+
+    (out,) = run_processes(1, program, initialize=False).out
+    assert out.startswith("xpr.distributed needs MPI_THREAD_MULTIPLE, or at least MPI_THREAD_SERI")

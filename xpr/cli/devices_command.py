@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
 
 import xpr
+from xpr.distributed import launchers
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the table of devices, with the reason for each runtime that does not work here."""
     xpr.print_devices()
+    print(f"\nseveral processes: {_launcher()}")
     return 0
+
+
+def _launcher() -> str:
+    """What `xpr launch` would start processes with, or why it cannot."""
+    if importlib.util.find_spec("mpi4py") is None:
+        return "mpi4py is not installed (pip install 'xpr[mpi]')"
+    try:
+        found = launchers.find(os.environ)
+    except launchers.LauncherMissingError as error:
+        return str(error)
+    return f"`xpr launch -n 4 program.py`, by {found.path} ({found.version})"

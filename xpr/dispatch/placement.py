@@ -9,6 +9,7 @@ from xpr.core.config import on_update, state
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
+from xpr.runtimes.remote import refuse
 from xpr.sharding import NamedSharding
 
 _default: Device | None = None
@@ -22,7 +23,11 @@ def default_device() -> Device:
         if _default is None:
             _default = registry.first_device()
         return _default
-    return registry.first_device(chosen) if isinstance(chosen, str) else chosen
+    if isinstance(chosen, str):
+        return registry.first_device(chosen)
+    if chosen.process_index != registry.this_process():
+        refuse(chosen, "be the default device of this process")
+    return chosen
 
 
 def mesh_of_work() -> Any:

@@ -13,7 +13,7 @@ from xpr.core.config import on_update, state
 from xpr.distributed import environment, library, starting
 from xpr.distributed.environment import Launcher
 from xpr.distributed.leaving import Leaving
-from xpr.distributed.mpi_processes import MpiProcesses
+from xpr.distributed.mpi_processes import MpiProcesses, library_version
 from xpr.runtimes import processes, registry
 from xpr.runtimes.base import Device
 
@@ -215,12 +215,11 @@ def _check_library(MPI: Any, launcher: Launcher | None) -> None:
     seen = (world.Get_rank(), world.Get_size())
     if launcher is None or seen == (launcher.index, launcher.count):
         return
-    version = " ".join(MPI.Get_library_version().split("\n")[0].split()[:4]).rstrip(",")
     raise RuntimeError(
         f"{launcher.name} started {launcher.count} processes, this being number {launcher.index}, "
-        f"but for the MPI library of this process ({version}) it is number {seen[0]} of {seen[1]}: "
-        "the launcher and the library belong to different MPIs. Use the launcher of that library "
-        "(`xpr launch` finds it), or set MPI4PY_LIBMPI to the folder of the launcher's library"
+        f"but for the MPI library of this process ({library_version(MPI)}) it is number {seen[0]} "
+        f"of {seen[1]}: the launcher and the library belong to different MPIs. Use the launcher of that "
+        "library (`xpr launch` finds it), or set MPI4PY_LIBMPI to the folder of the launcher's library"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class MpiLauncher:
     path: str
     kind: str
     """`openmpi`, or `hydra`, which is that of MPICH and of all that were made from it."""
+    version: str = ""
+    """What it says of itself."""
 
     def command(
         self, count: int, hosts: Sequence[str], environment: Mapping[str, str]
@@ -105,7 +108,9 @@ def _of(path: str) -> MpiLauncher:
     text = said.stdout + said.stderr
     for kind, sign in (("openmpi", "Open MPI"), ("hydra", "HYDRA"), ("hydra", "Intel(R) MPI")):
         if sign in text:
-            return MpiLauncher(path, kind)
+            numbers = re.search(r"\d+(\.\d+)+", text)
+            name = {"Open MPI": "Open MPI", "HYDRA": "MPICH"}.get(sign, "Intel MPI")
+            return MpiLauncher(path, kind, f"{name} {numbers[0]}" if numbers else name)
     raise LauncherMissingError(
         f"{path} is not a launcher that is known here, which are those of Open MPI, MPICH and "
         f"Intel MPI; it says {' '.join(text.split())[:200]!r}. Start it yourself: {path} -n 4 "

@@ -38,10 +38,9 @@ class Peer:
 class MpiProcesses(Processes):
     """The processes of an MPI communicator, `MPI` being the module `mpi4py.MPI`."""
 
-    engine = "MPI"
-
     def __init__(self, MPI: Any) -> None:
         self.MPI = MPI
+        self.engine = f"MPI, {library_version(MPI)}"
         self.world = world = MPI.COMM_WORLD.Dup()
         """A communicator of all processes for whoever performs collectives."""
         self.index = world.Get_rank()
@@ -228,6 +227,12 @@ class MpiProcesses(Processes):
 
 _TRACE = 1500
 """Bytes of a traceback that others are told."""
+
+
+def library_version(MPI: Any) -> str:
+    """The name and version of the MPI library, such as `Open MPI v5.0.11`."""
+    first = MPI.Get_library_version().strip().split("\n")[0].partition(",")[0]
+    return " ".join(first.replace("Version:", "").split())
 
 
 def _digest(members: tuple[int, ...]) -> str:
