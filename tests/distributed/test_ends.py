@@ -53,15 +53,15 @@ except Exception as error:
             "os.kill(os.getpid(), signal.SIGSTOP)",
             (),
             1,
-            r"TimeoutError the meeting: process 1 \(host \S+, pid \d+\) \[stopped, last met \d s "
+            r"TimeoutError the meeting: process 1 \(host \S+, pid \d+\) \[stopped, last met \d+ s "
             r"ago at the warm-up\] did not come within 2 s \(the setting collective_timeout, or",
         ),
         (
             "time.sleep(60)",
             (),
             1,
-            r"TimeoutError the meeting: process 1 \(host \S+, pid \d+\) \[last met \d s ago at the "
-            r"warm-up\] did not come within 2 s",
+            r"TimeoutError the meeting: process 1 \(host \S+, pid \d+\) \[last met \d+ s ago at "
+            r"the warm-up\] did not come within 2 s",
         ),
         (
             "here.barrier(what='something else')",
@@ -120,11 +120,12 @@ def test_a_late_process_is_named(run_processes):
     assert outcome.err[0] == ""
     waits, goes_on = outcome.err[1].splitlines()
     assert re.match(
-        r"xpr: process 1 \(.*\) has waited 1 s at the meeting for process 0 \(host \S+, pid \d+\) "
-        r"\[last met \d s ago at xpr.distributed.initialize\(\)\]; it will wait 30 s",
+        r"xpr: process 1 \(.*\) has waited \d+ s at the meeting for process 0 \(host \S+, pid "
+        r"\d+\) "
+        r"\[last met \d+ s ago at xpr.distributed.initialize\(\)\]; it will wait 30 s",
         waits,
     )
-    assert re.match(r"xpr: process 1 \(.*\) goes on after [23] s at the meeting", goes_on)
+    assert re.match(r"xpr: process 1 \(.*\) goes on after \d+ s at the meeting", goes_on)
 
 
 def test_the_end_waits_for_the_others(run_processes):

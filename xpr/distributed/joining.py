@@ -218,8 +218,9 @@ def _check_library(MPI: Any, launcher: Launcher | None) -> None:
     raise RuntimeError(
         f"{launcher.name} started {launcher.count} processes, this being number {launcher.index}, "
         f"but for the MPI library of this process ({library_version(MPI)}) it is number {seen[0]} "
-        f"of {seen[1]}: the launcher and the library belong to different MPIs. Use the launcher of that "
-        "library (`xpr launch` finds it), or set MPI4PY_LIBMPI to the folder of the launcher's library"
+        f"of {seen[1]}: the launcher and the library belong to different MPIs. Use the launcher of "
+        "that library (`xpr launch` finds it), or set MPI4PY_LIBMPI to the folder of the "
+        "launcher's library"
     )
 
 
