@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from xpr.runtimes.memories import Memory, kinds_of, unknown_kind
+
 if TYPE_CHECKING:
     from xpr.runtimes.queue import DeviceQueue
 
@@ -105,6 +107,20 @@ class Device:
     def host_id(self) -> int:
         """The number of the process, under the older of JAX's names for it."""
         return self.process_index
+
+    def addressable_memories(self) -> list[Memory]:
+        """The memories that the device reaches, its own first."""
+        return [Memory(self, kind) for kind in kinds_of(self.platform)]
+
+    def default_memory(self) -> Memory:
+        """The device's own memory."""
+        return Memory(self, "device")
+
+    def memory(self, kind: str) -> Memory:
+        """The memory of that kind; ValueError if the device reaches none."""
+        if kind not in kinds_of(self.platform):
+            raise ValueError(unknown_kind(kind, self.platform))
+        return Memory(self, kind)
 
     def memory_stats(self) -> dict[str, int] | None:
         """Bytes in use and similar figures, or None where the runtime cannot tell."""

@@ -115,6 +115,7 @@ if TYPE_CHECKING:
     from xpr import experimental as experimental
     from xpr import export as export
     from xpr import image as image
+    from xpr import memory as memory
     from xpr import nn as nn
     from xpr import ops as ops
     from xpr import profiler as profiler
@@ -133,6 +134,7 @@ _LAZY = (
     "experimental",
     "export",
     "image",
+    "memory",
     "nn",
     "ops",
     "profiler",

@@ -115,6 +115,10 @@ def _copy_lower(ctx: LoweringContext, x: Value) -> Value:
     return x
 
 
+def _device_put_lower(ctx: LoweringContext, x: Value, *, memory_space: str) -> Value:
+    return x
+
+
 def _optimization_barrier_lower(ctx: LoweringContext, *operands: Value) -> Sequence[Value]:
     if not operands:
         return []
@@ -131,6 +135,7 @@ _RULES: dict[Primitive, LoweringRule] = {
     p.bitcast_convert_type_p: _bitcast_convert_type_lower,
     p.reduce_precision_p: _reduce_precision_lower,
     p.copy_p: _copy_lower,
+    p.device_put_p: _device_put_lower,
     p.optimization_barrier_p: _optimization_barrier_lower,
 }
 

@@ -118,6 +118,11 @@ def _bitcast_args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
     return (raw.view(dtype).reshape(3, last),)
 
 
+def _there_and_back(x: Any) -> Any:
+    there = v.device_put_p.bind(x, memory_space="host")
+    return v.device_put_p.bind(there, memory_space="device")
+
+
 def _bitcast(to: str) -> Callable[[Any], Any]:
     return lambda x: v.bitcast_convert_type_p.bind(x, new_dtype=np.dtype(to))
 
@@ -238,6 +243,7 @@ ROWS: list[OpRow] = [
         for bits in ((1, 0), (4, 3), (8, 0), (5, 2), (11, 52), (15, 63))
     ),
     OpRow("copy", v.copy_p.bind, _values, ALL, oracle=lambda x: x, exact=True),
+    OpRow("device_put", _there_and_back, _values, ALL, oracle=lambda x: x, exact=True),
     OpRow(
         "optimization_barrier",
         lambda x: v.optimization_barrier((x, {"a": x}))[1]["a"],

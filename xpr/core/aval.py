@@ -69,7 +69,8 @@ class ShapedArray:
     """Shape, dtype and weak type of an array (and the sharding it carries, if any).
 
     `vma` holds the manual axes along which the value varies; only values inside the body of a
-    `shard_map` have any (see `xpr.core.manual`).
+    `shard_map` have any (see `xpr.core.manual`). `memory_space` is "device", or "host" for arrays
+    that lie in the host's memory beside their device.
 
     Equal avals are nearly always the same object, which makes them cheap dictionary keys.
 
@@ -77,13 +78,23 @@ class ShapedArray:
     ShapedArray(float32[3,4])
     """
 
-    __slots__ = ("_hash", "dtype", "shape", "sharding", "size", "vma", "weak_type")
+    __slots__ = (
+        "_hash",
+        "dtype",
+        "memory_space",
+        "shape",
+        "sharding",
+        "size",
+        "vma",
+        "weak_type",
+    )
 
     shape: Shape
     dtype: np.dtype[Any]
     weak_type: bool
     sharding: Any
     vma: frozenset[str]
+    memory_space: str
     size: int
     _hash: int
 
@@ -94,8 +105,9 @@ class ShapedArray:
         weak_type: bool = False,
         sharding: Any = None,
         vma: frozenset[str] = _NOWHERE,
+        memory_space: str = "device",
     ) -> ShapedArray:
-        key = (shape, dtype, weak_type, sharding, vma)
+        key = (shape, dtype, weak_type, sharding, vma, memory_space)
         found = _interned.get(key)
         if found is not None:
             return found
@@ -106,8 +118,9 @@ class ShapedArray:
         set_(self, "weak_type", bool(weak_type))
         set_(self, "sharding", sharding)
         set_(self, "vma", vma)
+        set_(self, "memory_space", memory_space)
         set_(self, "size", math.prod(self.shape))
-        key = (self.shape, self.dtype, self.weak_type, sharding, vma)
+        key = (self.shape, self.dtype, self.weak_type, sharding, vma, memory_space)
         set_(self, "_hash", hash(key))
         if len(_interned) >= _MAX_INTERNED:
             # Equality does not need identity, so forgetting avals is safe and bounds memory.
@@ -118,7 +131,8 @@ class ShapedArray:
         raise AttributeError(f"ShapedArray is immutable: use update({name}=...)")
 
     def __getnewargs__(self) -> tuple[Any, ...]:
-        return (self.shape, self.dtype, self.weak_type, self.sharding, self.vma)
+        fields = (self.shape, self.dtype, self.weak_type, self.sharding, self.vma)
+        return (*fields, self.memory_space)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (ShapedArray, self.__getnewargs__())
@@ -137,6 +151,7 @@ class ShapedArray:
             and self.weak_type == other.weak_type
             and self.sharding == other.sharding
             and self.vma == other.vma
+            and self.memory_space == other.memory_space
         )
 
     @property
@@ -157,13 +172,14 @@ class ShapedArray:
         return self.size * self.dtype.itemsize
 
     def update(self, **changes: Any) -> ShapedArray:
-        """A copy with some of shape, dtype, weak_type, sharding and vma replaced."""
+        """A copy with some of its fields replaced."""
         fields = {
             "shape": self.shape,
             "dtype": self.dtype,
             "weak_type": self.weak_type,
             "sharding": self.sharding,
             "vma": self.vma,
+            "memory_space": self.memory_space,
         }
         return ShapedArray(**(fields | changes))
 
@@ -199,7 +215,8 @@ class ShapedArray:
         shown = [
             f"{letter}:{_axes_text(tuple(sorted(axes, key=str)))}" for letter, axes in sets if axes
         ]
-        return f"[{','.join(sizes)}]" + (f"{{{', '.join(shown)}}}" if shown else "")
+        space = "" if self.memory_space == "device" else f"<{self.memory_space}>"
+        return f"{space}[{','.join(sizes)}]" + (f"{{{', '.join(shown)}}}" if shown else "")
 
 
 def without_dim(aval: ShapedArray, dim: int) -> ShapedArray:

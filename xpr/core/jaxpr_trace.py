@@ -24,6 +24,7 @@ from xpr.core.jaxpr import (
     joined_effects,
 )
 from xpr.core.manual import result_types, varying_alike, varying_cast
+from xpr.core.memory_spaces import in_same_memory
 from xpr.core.primitive import get_primitive
 from xpr.core.source_info import SourceInfo
 from xpr.core.source_info import current as current_source
@@ -124,6 +125,10 @@ class JaxprTrace(Trace):
         else:
             if params and (params.get("out_sharding") or params.get("sharding")):
                 found = _with_shardings(primitive, avals, params, found)
+        for a in avals:
+            if a.memory_space != "device":
+                found = _in_memory(primitive, invars, params, found)
+                break
         if manual:
             found = result_types(primitive, avals, found, params)
         source = context.source or current_source(context.name_stack)
@@ -272,6 +277,16 @@ def _with_shardings(
     if primitive.multiple_results:
         return _typed_results(primitive, avals, params, found)
     return _typed_results(primitive, avals, params, [found])[0]
+
+
+def _in_memory(
+    primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any], found: Any
+) -> Any:
+    """The types `found` of a primitive's results, in the memory of its operands."""
+    avals = [v.aval for v in operands if isinstance(v, Var)]
+    if primitive.multiple_results:
+        return in_same_memory(primitive, avals, params, found)
+    return in_same_memory(primitive, avals, params, [found])[0]
 
 
 def _literal_value(x: Any, aval: ShapedArray) -> Any:

@@ -77,7 +77,7 @@ def make_array_from_single_device_arrays(
     for part in arrays:
         if not isinstance(part, ArrayImpl):
             raise TypeError(f"{name} takes arrays of xpr, got {type(part)}")
-        if type(part) is ShardedArrayImpl:
+        if isinstance(part, ShardedArrayImpl) and part.sharding.num_devices > 1:
             raise ValueError(
                 f"{name}: the arrays must have one shard each, got one with "
                 f"{len(part._buffers)} shards"
@@ -106,6 +106,12 @@ def make_array_from_single_device_arrays(
         kind = dtypes.canonicalize(dtype)
     for part in parts.values():
         _check_part((part.shape, part.dtype), whole, sharding, kind)
+        if part.sharding.memory_kind != sharding.memory_kind:
+            raise ValueError(
+                f"{name}: memory kind mismatch. Got sharding with memory kind "
+                f"'{sharding.memory_kind}' and an array with memory kind "
+                f"'{part.sharding.memory_kind}'"
+            )
     buffers = tuple(parts[device]._buffers[0] for device in devices)
     return from_buffers(ShapedArray(whole, kind), buffers, sharding)
 

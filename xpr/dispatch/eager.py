@@ -18,6 +18,7 @@ from xpr.core.primitive import Primitive
 from xpr.core.trace import Trace, Tracer, check_python_int, get_aval, install_eager_trace, leaked
 from xpr.dispatch import placement
 from xpr.dispatch.array import ArrayImpl, freeze
+from xpr.dispatch.sharded_array import HostMemoryArray
 from xpr.runtimes.base import Device
 from xpr.runtimes.host import HostBuffer
 
@@ -119,7 +120,11 @@ class EagerTrace(Trace):
 
 
 def _on_several(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """An operation on arrays that several devices hold."""
+    """An operation on arrays that several devices hold, or the host's memory beside them."""
+    if any(type(a) is HostMemoryArray for a in args):
+        from xpr.dispatch import memories  # noqa: PLC0415  few arrays are there
+
+        return memories.apply(primitive, args, params)
     from xpr.dispatch import spmd_eager  # noqa: PLC0415  reached only with several devices
 
     return spmd_eager.apply(primitive, args, params)

@@ -12,7 +12,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.core.trace import Tracer
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible
-from xpr.dispatch.sharded_array import ShardedArrayImpl
+from xpr.dispatch.sharded_array import HostMemoryArray, ShardedArrayImpl
 from xpr.runtimes.base import Device
 from xpr.runtimes.registry import this_process
 from xpr.sharding import Mesh, NamedSharding, Sharding
@@ -64,6 +64,8 @@ def meshes_of_params(params: dict[str, Any]) -> Iterator[Mesh]:
 def put_somewhere(x: Any) -> Sharding | None:
     """Where an argument was put, if it was: an array, or the type of one that says where it is."""
     if isinstance(x, ArrayImpl):
+        if type(x) is HostMemoryArray:  # programs know of the devices' own memory alone
+            return x.sharding.with_memory_kind("device")
         return x.sharding if x.committed else None
     found = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
     return found if isinstance(found, Sharding) else None

@@ -14,7 +14,8 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.sharded_array import from_buffers
 from xpr.runtimes import registry
 from xpr.runtimes.base import Buffer, Device
-from xpr.runtimes.host import HostBuffer, aligned_empty, is_importable
+from xpr.runtimes.host import HostBuffer, aligned_empty, host_copy, is_importable
+from xpr.runtimes.memories import HOST_KINDS
 from xpr.sharding import NamedSharding, Sharding
 from xpr.sharding.mesh import Mesh
 from xpr.sharding.spec import UNCONSTRAINED
@@ -62,8 +63,13 @@ class _Values:
     """The values of an array, in buffers of devices or in host memory."""
 
     def __init__(
-        self, parts: Sequence[tuple[Box, Any]], dtype: np.dtype[Any], foreign: bool
+        self,
+        parts: Sequence[tuple[Box, Any]],
+        dtype: np.dtype[Any],
+        foreign: bool,
+        sharding: Sharding,
     ) -> None:
+        self.to_host = sharding.memory_kind in HOST_KINDS  # not to the devices' own memory
         self.parts = parts
         self.dtype = dtype
         self.foreign = foreign  # whether somebody else may write to the memory
@@ -77,18 +83,23 @@ class _Values:
     def on(self, device: Device, box: Box) -> Buffer | None:
         """The buffer of `device` that holds just this part, if there is one."""
         for found, values in self.parts:
-            if found == box and isinstance(values, Buffer) and values.device is device:
+            if found != box or not isinstance(values, Buffer) or values.device is not device:
+                continue
+            if device.runtime.is_host or (type(values) is HostBuffer) == self.to_host:
                 return values
         return None
 
     def moved(self, device: Device, box: Box) -> Buffer:
         """A buffer on `device` with this part. Host devices share one memory for it."""
-        is_host = device.runtime.is_host
+        is_host = device.runtime.is_host or self.to_host
         known = self.made.get(box)
         if known is not None and is_host:
             return HostBuffer(known.host_view(), device)
         host, is_ours = self._read(box)
-        buffer = device.runtime.buffer_from_host(host, device, copy=not is_ours)
+        if self.to_host and not device.runtime.is_host:
+            buffer = HostBuffer(host if is_ours else host_copy(host), device)
+        else:
+            buffer = device.runtime.buffer_from_host(host, device, copy=not is_ours)
         if type(buffer) is HostBuffer:
             self.made[box] = buffer
         return buffer
@@ -161,7 +172,7 @@ def put_array(x: ArrayImpl, sharding: Sharding, donate: bool = False) -> ArrayIm
     x._check_alive()
     shape = x.shape
     here = [box for _, box in local_boxes(x.sharding, shape)]
-    values = _Values(list(zip(here, x._buffers, strict=True)), x.dtype, foreign=False)
+    values = _Values(list(zip(here, x._buffers, strict=True)), x.dtype, False, sharding)
     return from_buffers(x.aval, _spread(values, shape, sharding, donate), sharding)
 
 
@@ -172,7 +183,7 @@ def put_host(
 
     They are converted part by part. `foreign` memory, to which its owner may write, is copied.
     """
-    values = _Values([(tuple((0, n) for n in aval.shape), host)], aval.dtype, foreign)
+    values = _Values([(tuple((0, n) for n in aval.shape), host)], aval.dtype, foreign, sharding)
     return from_buffers(aval, _spread(values, aval.shape, sharding, False), sharding)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,8 +13,9 @@ from xpr.core.aval import ShapedArray
 from xpr.core.trace import register_aval
 from xpr.dispatch.array import ArrayImpl, freeze
 from xpr.runtimes.base import Buffer, Device
-from xpr.runtimes.host import aligned_empty
-from xpr.sharding import Shard, Sharding
+from xpr.runtimes.host import HostBuffer, aligned_empty, host_copy
+from xpr.runtimes.memories import HOST_KINDS
+from xpr.sharding import Shard, Sharding, SingleDeviceSharding
 from xpr.sharding.base import Index, replica_ids
 from xpr.sharding.named import explicit_sharding, is_unreduced
 
@@ -207,10 +209,12 @@ class ShardedArrayImpl(ArrayImpl):
     def __deepcopy__(self, memo: Any) -> ShardedArrayImpl:
         # The values cannot change, yet a copy must survive the deletion of the original.
         copies = tuple(
-            b.device.runtime.buffer_from_host(b.host_view(), b.device, copy=True)
+            HostBuffer(host_copy(b.host_view()), b.device)
+            if type(b) is HostBuffer
+            else b.device.runtime.buffer_from_host(b.host_view(), b.device, copy=True)
             for b in self._buffers
         )
-        return ShardedArrayImpl(self.aval, copies, self._committed, self._sharding)
+        return type(self)(self.aval, copies, self._committed, self._sharding)
 
 
 class PartOfSum(Shard):
@@ -232,6 +236,36 @@ class PartOfSum(Shard):
         return object.__getattribute__(self, name)
 
 
+class HostMemoryArray(ShardedArrayImpl):
+    """An array on one device or several that lies in the host's memory beside theirs.
+
+    On devices whose memory is the host's that is a name it carries; `memories.py` computes with it.
+    """
+
+    __slots__ = ()
+
+    @property
+    def device(self) -> Any:
+        """The device if there is one, else the sharding."""
+        return super().device if self._sharding.num_devices > 1 else self._buffers[0].device
+
+    @property
+    def global_shards(self) -> list[Shard]:
+        """All parts; those of other processes have None for their data."""
+        kind = self._sharding.memory_kind
+        return [
+            replace(s, data=from_buffers(s.data.aval, s.data._buffers, _beside(s.device, kind)))
+            if s.data is not None and type(s) is Shard
+            else s
+            for s in super().global_shards
+        ]
+
+
+def _beside(device: Device, kind: str | None) -> Sharding:
+    return SingleDeviceSharding(device, memory_kind=kind)
+
+
+register_aval(HostMemoryArray, lambda x: x.aval)
 register_aval(ShardedArrayImpl, lambda x: x.aval)
 
 
@@ -263,5 +297,11 @@ def from_buffers(aval: ShapedArray, buffers: tuple[Buffer, ...], sharding: Shard
     shown = explicit_sharding(sharding, len(aval.shape))
     if aval.sharding is not shown:
         aval = aval.update(sharding=shown)
+    if sharding.memory_kind in HOST_KINDS:
+        space = "host" if sharding.memory_kind == "pinned_host" else "device"
+        aval = aval.update(memory_space=space)
+        return HostMemoryArray(aval, buffers, True, sharding)
+    if aval.memory_space != "device":
+        aval = aval.update(memory_space="device")
     kind = ArrayImpl if sharding.num_devices == 1 and buffers else ShardedArrayImpl
     return kind(aval, buffers, True, sharding)

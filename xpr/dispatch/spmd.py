@@ -201,12 +201,10 @@ class SpmdProgram:
         own = differ(len(self.devices))
         specs = self.partitioned.in_specs
         found = [by_spec(spec, sizes) for spec in specs]
-        n_const = len(specs) - len(self.in_shardings)
-        for i, sharding in enumerate(self.in_shardings, n_const):
-            if (
-                isinstance(sharding, NamedSharding) and sharding.spec.unreduced
-            ):  # each device has a term of its own
-                found[i] = own
+        given = [c.sharding if isinstance(c, ArrayImpl) else None for c, _ in self._constants]
+        for i, sharding in enumerate([*given, *self.in_shardings]):
+            if isinstance(sharding, NamedSharding) and sharding.spec.unreduced:
+                found[i] = own  # each device has a term of its own
         return [*(by_spec((), sizes) for _ in self._made), own, *found]
 
     def check_places(self, leaves: Sequence[Any]) -> None:

@@ -9,12 +9,14 @@ import numpy as np
 from xpr import tree_util
 from xpr.core.errors import shown
 from xpr.core.guards import check_transfer
+from xpr.core.memory_spaces import MemorySpace
 from xpr.core.trace import Tracer, get_aval, is_valid_value
-from xpr.dispatch import placement
+from xpr.dispatch import memories, placement
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import host_value
 from xpr.dispatch.parts import check_fits, put_array, put_host
 from xpr.dispatch.sharded_array import from_buffers
+from xpr.primitives.convert import device_put_p
 from xpr.primitives.sharding import reshard_p, sharding_constraint_p
 from xpr.runtimes import processes, registry
 from xpr.runtimes.base import Device
@@ -25,7 +27,7 @@ from xpr.sharding.named import explicit_sharding, is_unreduced
 
 
 def _is_place(place: Any) -> bool:
-    return place is None or isinstance(place, (Device, Sharding, PartitionSpec, str))
+    return place is None or isinstance(place, (Device, Sharding, PartitionSpec, str, MemorySpace))
 
 
 def _resolved(place: Any) -> Device | Sharding:
@@ -33,7 +35,7 @@ def _resolved(place: Any) -> Device | Sharding:
     if isinstance(place, Device):
         return place
     if isinstance(place, SingleDeviceSharding):
-        return place._device
+        return place._device if place.memory_kind == "device" else place
     if isinstance(place, Sharding):
         return place
     if isinstance(place, str):
@@ -63,7 +65,8 @@ def device_put(
 
     With a device or a sharding the arrays are *committed*: work on them stays there. Without one
     they are uncommitted on the default device, and arrays stay where they are. A `PartitionSpec`
-    means the mesh of `xpr.set_mesh`. `device` may be a tree of places that is a prefix of `x`.
+    means the mesh of `xpr.set_mesh`, `xpr.memory.Space.Host` the host's memory beside the array's
+    devices. `device` may be a tree of places that is a prefix of `x`.
     An array that is moved from one sharding to another goes part by part, and parts that lie where
     they should stay there; `donate` gives the old array up. Raises TypeError for leaves that are
     no arrays or numbers, ValueError for shapes that a sharding does not divide evenly.
@@ -95,6 +98,10 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
         return _put_traced(x, place)
     if not is_valid_value(x):
         raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
+    if isinstance(place, MemorySpace):
+        own = x.sharding if isinstance(x, ArrayImpl) else None
+        own = SingleDeviceSharding(placement.default_device()) if own is None else own
+        place = own.with_memory_kind(memories.kind_of(place))
     target = None if place is None else _resolved(place)
     if isinstance(target, Sharding):
         check_fits("device_put", target, np.shape(x))
@@ -132,9 +139,23 @@ def _put_traced(x: Tracer, place: Any) -> Any:
 
     Which single device a program runs on is its caller's to say: such places change nothing.
     """
-    target = None if place is None else _resolved(place)
-    if not isinstance(target, NamedSharding):
+    if place is None:
         return x
+    if isinstance(place, MemorySpace):
+        memories.kind_of(place)  # raises where it is open
+        return _in_space(x, place.value)
+    target = _resolved(place)
+    kind = target.memory_kind if isinstance(target, Sharding) else "device"
+    if isinstance(target, NamedSharding):
+        x = _constrained(x, target if kind is None else target.with_memory_kind("device"))
+    return _in_space(x, "host" if kind == "pinned_host" else "device")
+
+
+def _in_space(x: Tracer, space: str) -> Any:
+    return x if x.aval.memory_space == space else device_put_p.bind(x, memory_space=space)
+
+
+def _constrained(x: Tracer, target: NamedSharding) -> Any:
     target.shard_shape(x.shape)  # raises where it does not fit
     shown = explicit_sharding(target, len(x.shape))
     if shown is not None:

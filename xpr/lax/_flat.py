@@ -104,6 +104,8 @@ def difference(found: ShapedArray, wanted: ShapedArray) -> str | None:
         return "so the shapes do not match"
     if found.vma != wanted.vma:
         return "so the manual axis types do not match"
+    if found.memory_space != wanted.memory_space:
+        return "so the memory spaces do not match"
     if not same_sharding(found, wanted):
         return "so the shardings do not match"
     return None

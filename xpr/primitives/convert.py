@@ -13,6 +13,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
+from xpr.core.memory_spaces import moved_array
 from xpr.core.primitive import NotLinear, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
@@ -323,6 +324,19 @@ def _copy_reference(x: _NdArray) -> _NdArray:
     return x.copy()
 
 
+def _device_put_abstract(x: ShapedArray, *, memory_space: str) -> ShapedArray:
+    return x.update(memory_space=memory_space)
+
+
+def _device_put_reference(x: Any, *, memory_space: str) -> Any:
+    return x.copy() if isinstance(x, np.ndarray) else moved_array(x, memory_space)
+
+
+def _device_put_transpose(ct: Any, x: Any, *, memory_space: str) -> list[Any]:
+    del memory_space
+    return [device_put_p.bind(ct, memory_space=x.aval.memory_space)]
+
+
 def _optimization_barrier_abstract(*avals: ShapedArray) -> Sequence[ShapedArray]:
     return list(avals)
 
@@ -363,6 +377,17 @@ copy_p = define(
     jvp=LinearJVP(),
     transpose=lambda ct, x: [copy_p.bind(ct)],
     batch=ElementwiseBatch(),
+)
+device_put_p = define(
+    "device_put",
+    family=_FAMILY,
+    doc="x in the memory of the device, or in that of the host.",
+    abstract=_device_put_abstract,
+    reference=_device_put_reference,
+    jvp=LinearJVP(),
+    transpose=_device_put_transpose,
+    batch=ElementwiseBatch(),
+    eager="inline",
 )
 optimization_barrier_p = define(
     "optimization_barrier",

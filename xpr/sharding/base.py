@@ -9,6 +9,7 @@ from typing import Any
 
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
+from xpr.runtimes.memories import kinds_of, unknown_kind
 
 Shape = tuple[int, ...]
 Index = tuple[slice, ...]
@@ -155,11 +156,8 @@ def replica_ids(sharding: Sharding, ndim: int) -> tuple[int, ...]:
 
 def check_memory_kind(kind: str | None, platform: str) -> None:
     """Raises ValueError for a kind of memory that the devices do not have."""
-    if kind not in (None, "device"):
-        raise ValueError(
-            f"Could not find memory addressable by device {platform}. Device {platform} can "
-            f"address the following memory kinds: device. Got memory kind: {kind}"
-        )
+    if kind is not None and kind not in kinds_of(platform):
+        raise ValueError(unknown_kind(kind, platform))
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ class NamedSharding(Sharding):
     """Array axes spread over the axes of a mesh, as a partition spec says.
 
     Raises TypeError for what is no mesh or no spec, ValueError for a spec with axes that the mesh
-    lacks or with an axis twice, and for memory of another kind than "device".
+    lacks or with an axis twice, and for memory of a kind that the devices lack.
 
     >>> import xpr
     >>> from xpr.sharding import Mesh, PartitionSpec as P
@@ -87,7 +87,7 @@ class NamedSharding(Sharding):
         _check(mesh, spec)
         if isinstance(mesh, Mesh):
             check_memory_kind(memory_kind, mesh.flat_devices[0].platform if mesh.size else "cpu")
-            memory_kind = "device"
+            memory_kind = memory_kind or "device"
         self.mesh = mesh
         self.spec = spec
         self._memory_kind = memory_kind

@@ -15,13 +15,14 @@ class SingleDeviceSharding(Sharding):
     True
     """
 
-    __slots__ = ("_device",)
+    __slots__ = ("_device", "_memory_kind")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None) -> None:
         if not isinstance(device, Device):
             raise TypeError(f"SingleDeviceSharding takes a device, got {type(device).__name__}")
         check_memory_kind(memory_kind, device.platform)
         self._device = device
+        self._memory_kind = memory_kind or "device"
 
     @property
     def _device_assignment(self) -> tuple[Device, ...]:
@@ -30,6 +31,10 @@ class SingleDeviceSharding(Sharding):
     @property
     def device_set(self) -> set[Device]:
         return {self._device}
+
+    @property
+    def memory_kind(self) -> str | None:
+        return self._memory_kind
 
     @property
     def num_devices(self) -> int:
@@ -53,17 +58,21 @@ class SingleDeviceSharding(Sharding):
         return ((slice(None),) * len(global_shape),)
 
     def with_memory_kind(self, kind: str) -> SingleDeviceSharding:
-        """The same device's memory of another kind; there is only one kind."""
+        """The same device's memory of another kind."""
         return SingleDeviceSharding(self._device, memory_kind=kind)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, SingleDeviceSharding) and other._device is self._device
+        return (
+            isinstance(other, SingleDeviceSharding)
+            and other._device is self._device
+            and other._memory_kind == self._memory_kind
+        )
 
     def __hash__(self) -> int:
         return hash(self._device)
 
     def __repr__(self) -> str:
-        return f"SingleDeviceSharding(device={self._device!r}, memory_kind=device)"
+        return f"SingleDeviceSharding(device={self._device!r}, memory_kind={self._memory_kind})"
 
 
 def make_single_device_sharding(

@@ -28,7 +28,7 @@ from xpr.dispatch.placement import committed, common_device, default_device
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
-from xpr.transforms import sharded_calls
+from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.constraints import constrained_as
 from xpr.transforms.shardings import UNSPECIFIED, Shardings, requested
 from xpr.transforms.signature import (
@@ -163,6 +163,10 @@ class CallParts:
         self.static_kwargs = static_kwargs
         self.donated = donated
 
+    def with_leaves(self, leaves: list[Any]) -> CallParts:
+        """The same call with other values."""
+        return CallParts(leaves, self.tree, self.static_args, self.static_kwargs, self.donated)
+
 
 class JittedFunction:
     """A function that is traced and compiled when it is first called with new types."""
@@ -288,6 +292,24 @@ class JittedFunction:
         return [constrained_as(x, s) for x, s in zip(found, outputs, strict=True)]
 
     def _run(
+        self,
+        traced: TracedProgram,
+        parts: CallParts,
+        plain: tuple[Any, ...] | None,
+        call_key: tuple[Any, ...] | None,
+    ) -> Sequence[Any]:
+        shardings = self._options.shardings
+        if memory_calls.is_concerned(shardings, traced, parts.leaves):
+            return memory_calls.call(
+                lambda p: self._run_on_devices(traced, p, None, None),
+                shardings,
+                traced,
+                parts,
+                name_of(self._fun),
+            )
+        return self._run_on_devices(traced, parts, plain, call_key)
+
+    def _run_on_devices(
         self,
         traced: TracedProgram,
         parts: CallParts,

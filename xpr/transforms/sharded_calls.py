@@ -27,7 +27,7 @@ def is_sharded(function: JittedFunction, traced: TracedProgram, leaves: Sequence
     """Whether a call concerns several devices: by its arguments, its options or its program."""
     shardings = function._options.shardings
     return (
-        any(type(x) is ShardedArrayImpl for x in leaves)
+        any(isinstance(x, ShardedArrayImpl) for x in leaves)
         or (shardings is not None and shardings.mesh is not None)
         or traced.needs_mesh(needs_mesh)
         or state.meshes is not None

@@ -11,6 +11,7 @@ from xpr.core.errors import shown
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible, where
 from xpr.runtimes.base import Device
+from xpr.runtimes.memories import HOST_KINDS
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.context import concrete_mesh, entered_mesh
 from xpr.sharding.named import explicit_sharding
@@ -38,7 +39,17 @@ class Shardings:
     devices of one mesh.
     """
 
-    __slots__ = ("_known", "arguments", "device", "key", "mesh", "results", "source")
+    __slots__ = (
+        "_kinds",
+        "_known",
+        "arguments",
+        "device",
+        "has_kinds",
+        "key",
+        "mesh",
+        "results",
+        "source",
+    )
 
     def __init__(self, in_shardings: Any, out_shardings: Any) -> None:
         if isinstance(in_shardings, list):
@@ -60,7 +71,30 @@ class Shardings:
             tree_util.tree_structure(t, is_leaf=_is_place) for t in (self.arguments, self.results)
         )
         self.key = (*trees, tuple(inputs), tuple(outputs))
+        self._kinds = self.arguments, self.results
+        self.has_kinds = any(
+            isinstance(s, Sharding) and s.memory_kind in HOST_KINDS for s in (*inputs, *outputs)
+        )
+        """Whether some are in another memory than the devices' own."""
+
+        if self.has_kinds:
+            # Programs know of no other memory: calls move what they take and give.
+            self.arguments, self.results = (
+                tree_util.tree_map(_on_devices, t, is_leaf=_is_place) for t in self._kinds
+            )
         self._known: dict[Any, list[Sharding | None]] = {}
+
+    def kinds(self, args: tuple[Any, ...], out_tree: Any) -> list[list[str | None]]:
+        """For each leaf of the arguments, and of the results, the kind of memory asked for."""
+        result = tree_util.tree_unflatten(out_tree, range(out_tree.num_leaves))
+        found: list[list[str | None]] = []
+        for spec, tree in zip(self._kinds, (args, result), strict=True):
+            if isinstance(spec, UnspecifiedValue):
+                found.append([None] * len(tree_util.tree_leaves(tree)))
+                continue
+            places = tree_util.broadcast_prefix(spec, tree, is_leaf=_is_place)
+            found.append([p.memory_kind if isinstance(p, Sharding) else None for p in places])
+        return found
 
     def _add(self, source: str, sharding: Sharding) -> None:
         devices = sharding.device_set
@@ -155,6 +189,11 @@ class Shardings:
     def check_results(self, out_tree: Any) -> None:
         """Raises ValueError when `out_shardings` is no prefix of the result's structure."""
         self.of_results(out_tree)
+
+
+def _on_devices(place: Any) -> Any:
+    is_named = isinstance(place, Sharding) and place.memory_kind is not None
+    return place.with_memory_kind("device") if is_named else place
 
 
 def _with_mesh(name: str, spec: Any) -> Any:

@@ -16,7 +16,7 @@ from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
 from xpr.sharding.communication import Communication
-from xpr.transforms import sharded_calls
+from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.jit import CallParts, JittedFunction
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram
@@ -239,6 +239,21 @@ class Compiled(_Stage):
                 f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
                 "jitted function itself inside a transformation"
             )
+        shardings = self._function._options.shardings
+        if memory_calls.is_concerned(shardings, self._traced, leaves):
+            out = memory_calls.call(
+                lambda p: self._checked_run(program, p),
+                shardings,
+                self._traced,
+                parts,
+                self.fun_name,
+            )
+        else:
+            out = self._checked_run(program, parts)
+        return tree_util.tree_unflatten(self._traced.out_tree, out)
+
+    def _checked_run(self, program: Any, parts: CallParts) -> list[Any]:
+        leaves = parts.leaves
         if isinstance(program, SpmdProgram):
             program.check_places(leaves)
         else:
@@ -258,7 +273,7 @@ class Compiled(_Stage):
                     "and called "
                     f"with type {found.str_short()}"
                 )
-        return tree_util.tree_unflatten(self._traced.out_tree, program(parts.leaves))
+        return program(leaves)
 
     @property
     def out_info(self) -> Any:

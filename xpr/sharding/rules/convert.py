@@ -12,7 +12,7 @@ from xpr.sharding.rules._forms import (
     register_all,
 )
 
-register_all(("convert_element_type", "reduce_precision", "copy"), elementwise)
+register_all(("convert_element_type", "reduce_precision", "copy", "device_put"), elementwise)
 
 
 def _bitcast(operands: Avals, results: Avals, params: Params) -> FactorRule:
