@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.distributed.conftest import ROOT, skip_without_mpi
+from tests.distributed.conftest import LAUNCHER, ROOT, skip_without_mpi
 from xpr.cli import launched, main
 from xpr.distributed import launchers, library
 
@@ -123,19 +123,58 @@ def test_others_that_go_on_are_ended():
     assert time.monotonic() - start < 50
 
 
+WAITING = """if True:
+    import os, time, xpr
+    xpr.distributed.initialize()
+    print("pid", os.getpid(), flush=True)
+    if xpr.process_index() == 1:
+        time.sleep(100)
+    xpr.distributed.shutdown()
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("to_all", [True, False], ids=["all", "one"])
 def test_an_interrupt_ends_all(number, to_all):
-    program = "import os, time; print(os.getpid(), flush=True); time.sleep(100)"
+    # A terminal sends the signal to the launcher, too.
+    program = WAITING if to_all else "import os, time; print('pid', os.getpid()); time.sleep(100)"
     with launching("-n", "2", "-c", program) as process:
         assert process.stdout is not None
-        pids = [int(process.stdout.readline().split()[1]) for _ in range(2)]
-        # A terminal sends the signal to the launcher, too.
+        pids = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
         (os.killpg if to_all else os.kill)(process.pid, number)
         _, err = process.communicate(timeout=50)
     assert process.returncode == 128 + number
     assert "xpr launch: ending all processes" in err
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in pids)
+    assert not any(map(is_running, pids))
+
+
+def test_an_interrupt_under_mpirun():
+    skip_without_mpi()
+    variables = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    with subprocess.Popen(
+        [str(LAUNCHER), "--oversubscribe", "-n", "2", sys.executable, "-c", WAITING],
+        env={**os.environ, **variables, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=50)
+    assert process.returncode != 0
+    assert not any(map(is_running, pids))
+
+
+def is_running(pid):
+    """Whether there is a process of that number that has not ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 def test_the_command_line(capsys, monkeypatch):

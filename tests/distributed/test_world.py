@@ -148,6 +148,7 @@ def test_one_thread_at_a_time(run_processes):
         import threading
 
         import mpi4py
+        import numpy as np
 
         mpi4py.rc.thread_level = "serialized"
         from mpi4py import MPI
@@ -173,7 +174,16 @@ def test_one_thread_at_a_time(run_processes):
             thread.join()
         print(found == {(n, i): [i, i + 1] for n in "abc" for i in range(20)})
 
-    assert run_processes(2, program, initialize=False).out == ["True\nTrue\n"] * 2
+        P = xpr.sharding.PartitionSpec
+        mesh = xpr.make_mesh((2,), ("x",))
+        a = xpr.device_put(np.arange(4.0), xpr.sharding.NamedSharding(mesh, P("x")))
+        thread = threading.Thread(target=work, args=("d",))
+        thread.start()
+        print([float(xpr.jit(lambda a, i: (a + i).sum())(a, i)) for i in range(5)])
+        thread.join()
+
+    expected = "True\nTrue\n[6.0, 10.0, 14.0, 18.0, 22.0]\n"
+    assert run_processes(2, program, initialize=False).out == [expected] * 2
 
 
 def test_an_mpi_without_threads_is_refused(run_processes):

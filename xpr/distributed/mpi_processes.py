@@ -47,9 +47,9 @@ class MpiProcesses(Processes):
         self.count = world.Get_size()
         self.hosts = (0,) * self.count
         multiple = MPI.Query_thread() >= MPI.THREAD_MULTIPLE
-        self.mpi_lock: Any = nullcontext() if multiple else threading.RLock()
+        self._mpi_lock = None if multiple else threading.Lock()
         """Held during every call of MPI, where MPI does not take calls of several threads."""
-        self.mailbox = Mailbox(MPI, world.Dup(), self.mpi_lock)
+        self.mailbox = Mailbox(MPI, world.Dup(), self._mpi_lock or nullcontext())
         self._lock = threading.Lock()
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._last: dict[int, tuple[str, float]] = {}
@@ -142,7 +142,12 @@ class MpiProcesses(Processes):
             # Loaded by programs that have collectives between processes.
             engine = importlib.import_module("xpr.runtimes.collectives.mpi")
             with self._lock:
-                found = self._meetings = self._meetings or engine.MpiMeetings(self)
+                found = self._meetings
+                if found is None:
+                    with self._mpi_lock or nullcontext():
+                        found = engine.MpiMeetings(self)
+                    found.board.lock = self._mpi_lock or found.board.lock
+                    self._meetings = found
         return found
 
     # ---- failures
