@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import subprocess
 import sys
 from typing import Any
@@ -16,6 +17,7 @@ import xpr.numpy as jnp
 from xpr import NamedSharding, P
 from xpr.sharding import IndivisibleError, Mesh, SingleDeviceSharding
 
+LONG = os.environ.get("XPR_LONG_TESTS") == "1"
 CPUS = xpr.devices("cpu")
 MESH = Mesh(np.array(CPUS).reshape(4, 2), ("x", "y"))
 OTHER = Mesh(np.array(CPUS)[[5, 2, 7, 0]].reshape(2, 2), ("a", "b"))
@@ -172,7 +174,7 @@ def peak():
     return int(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) * 1024
 xpr.config.update("num_cpu_devices", 8)
 mesh = xpr.sharding.Mesh(xpr.devices(), "x")
-rows, cols = 1 << 13, 1 << 11                                   # 64 MB in all
+rows, cols = ROWS, 1 << 11
 place = NamedSharding(mesh, P("x"))
 def part(index):
     start, stop, _ = index[0].indices(rows)
@@ -181,20 +183,30 @@ xpr.make_array_from_callback((8, cols), place, lambda i: np.zeros((1, cols), np.
 before = peak()
 x = xpr.make_array_from_callback((rows, cols), place, part)
 made = peak()
+total = float(xpr.jit(lambda v: (v.mean(axis=1) / rows).sum())(x))
+computed = peak()
 y = xpr.device_put(x, NamedSharding(mesh, P(None, "x")), donate=True)
-print((made - before) / x.nbytes, (peak() - made) / x.nbytes, float(y[-1, -1]))
+print(*((b - a) / x.nbytes for a, b in ((before, made), (made, computed), (made, peak()))))
+print(total, float(y[-1, -1]))
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process's memory is Linux's")
 def test_a_spread_array_never_takes_memory_twice() -> None:
+    rows = 1 << (17 if LONG else 13)  # 1 GB, or 64 MB
     ran = subprocess.run(
-        [sys.executable, "-c", _MEMORY], capture_output=True, text=True, check=True, timeout=120
+        [sys.executable, "-c", _MEMORY.replace("ROWS", str(rows))],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=300,
     )
-    made, moved, last = map(float, ran.stdout.split())
+    made, computed, moved, total, last = map(float, ran.stdout.split())
     assert 0.5 < made < 1.3  # the array, and the part that the callback has just made
+    assert computed < (0.05 if LONG else 0.5)  # the compiler, and no second copy
     assert moved < 1.3  # old and new parts at the same time
-    assert last == 7 * 1024
+    assert last == 7 * rows / 8
+    assert total == pytest.approx(3.5 * rows / 8)
 
 
 def test_errors_name_the_leaf_that_does_not_fit() -> None:

@@ -10,13 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import xpr
 import xpr.numpy as jnp
 from tests.reliability import random_arrays
-from tests.sharding.whole_and_parts import all_specs, check, kinds, random_spec
+from tests.sharding.whole_and_parts import all_specs, check, kinds
 from xpr import lax
 from xpr.sharding.communication import communication
+from xpr.sharding.layout import fitting
 from xpr.sharding.rule import Spec
 
 SIZES = {"x": 2, "y": 2}
@@ -148,14 +151,31 @@ def test_a_transformer_block_and_its_gradient(layout: str) -> None:
     check(attention_step, SIZES, specs, x, *w, out_specs=specs[1:], rtol=2e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(400 if LONG else 40))
-def test_random_programs_with_random_shardings(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(random_arrays, "SIZES", (2, 4, 6, 8, 12, 5))
-    rng = np.random.default_rng(seed)
-    arrays = random_arrays.operands(rng)
-    program = random_arrays.steps(rng)
-    sizes = ({"x": 2}, {"x": 4}, {"x": 2, "y": 2}, {"x": 2, "y": 3})[seed % 4]
-    specs = [None if rng.integers(4) == 0 else random_spec(rng, x.shape, sizes) for x in arrays]
+NUMBERS = st.integers(0, (1 << 30) - 1)
+MESHES: list[dict[str, int]] = [{"x": 2}, {"x": 4}, {"x": 2, "y": 2}, {"x": 2, "y": 3}]
+
+
+@st.composite
+def a_spec(draw: st.DrawFn, shape: tuple[int, ...], sizes: dict[str, int]) -> Spec:
+    """A spec that divides an array of that shape: for each mesh axis where it goes, if anywhere."""
+    spec: list[tuple[str, ...]] = [()] * len(shape)
+    for axis in draw(st.permutations(sorted(sizes))):
+        dim = draw(st.none() | st.integers(0, len(shape) - 1))
+        if dim is not None:
+            longer = (*spec[dim], axis)
+            spec[dim] = longer if fitting(longer, shape[dim], sizes) == longer else spec[dim]
+    return tuple(spec)
+
+
+@settings(max_examples=400 if LONG else 40, deadline=None, derandomize=True)
+@given(st.data(), NUMBERS, st.lists(NUMBERS, min_size=1, max_size=13), st.sampled_from(MESHES))
+def test_random_programs_with_random_shardings(
+    data: st.DataObject, seed: int, program: list[int], sizes: dict[str, int]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(random_arrays, "SIZES", (2, 4, 6, 8, 12, 5))
+        arrays = random_arrays.operands(np.random.default_rng(seed))
+    specs = [data.draw(st.none() | a_spec(x.shape, sizes), label="spec") for x in arrays]
 
     def whole(*xs: Any) -> Any:
         return random_arrays.results(program, xs, 3)
