@@ -130,7 +130,11 @@ def test_a_late_process_is_named(run_processes):
 
 def test_the_end_waits_for_the_others(run_processes):
     program = """
-        import os, time, xpr
+        import os, sys, time, xpr
+        child = os.fork()
+        if not child:
+            sys.exit(0)  # it is no process of MPI's, and nobody waits for it
+        os.waitpid(child, 0)
         if xpr.process_index() == 1:
             time.sleep(1.5)
         print(time.time())
@@ -141,12 +145,18 @@ def test_the_end_waits_for_the_others(run_processes):
             processes.current.barrier(what="the meeting")
         except RuntimeError as error:
             print(error)
+        if xpr.process_index() == 1:
+            raise ValueError("after the end")  # which is no concern of the others
     """
-    found = [text.splitlines() for text in run_processes(2, program).out]
+    outcome = run_processes(2, program, may_fail=True)
+    found = [text.splitlines() for text in outcome.out]
     arrived, left = ([float(text[i]) for text in found] for i in (0, 1))
     assert min(left) >= max(arrived)
     message = "the meeting: this process has left the others by shutdown()"
     assert [text[2] for text in found] == [message] * 2
+    assert outcome.code == 1
+    assert outcome.err[0] == ""
+    assert outcome.err[1].endswith("ValueError: after the end\n")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ Otherwise the process ends without it, which launchers take for a failure, as it
 from __future__ import annotations
 
 import atexit
+import os
 import signal
 import sys
 import time
@@ -40,6 +41,8 @@ class Leaving:
         self.processes = processes
         self._patience = patience
         self._finalizes = finalizes
+        self._has_left = False
+        self._pid = os.getpid()
         self._hook: Callable[..., object] = sys.excepthook
         sys.excepthook = self._tell
         atexit.register(self._at_exit)
@@ -47,10 +50,16 @@ class Leaving:
     def _tell(
         self, kind: type[BaseException], error: BaseException, trace: TracebackType | None
     ) -> None:
-        self.processes.fail(error)
-        self._hook(kind, error, trace)
+        try:
+            # Nobody is told by one that has left them, nor by a copy of the process that fork made.
+            if not self._has_left and self._pid == os.getpid():
+                self.processes.fail(error)
+        finally:
+            self._hook(kind, error, trace)
 
     def _at_exit(self) -> None:
+        if self._pid != os.getpid():
+            return
         error = self._leave()
         if error is None and not self.processes.has_failed:
             return
@@ -74,6 +83,7 @@ class Leaving:
 
     def _leave(self) -> Exception | None:
         finish_all()
+        self._has_left = True
         here = self.processes
         if not here.has_failed:
             here.end()
