@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.config import state
+from xpr.core.fingerprint import fingerprint
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, sub_jaxprs
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
@@ -31,18 +32,21 @@ def apply(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
     shardings = tuple(
         a.sharding if isinstance(a, ArrayImpl) and a.committed else None for a in args
     )
-    key: Any = (
-        primitive,
-        avals,
-        shardings,
-        tuple((k, v, type(v)) for k, v in params.items()),
-        state.trace_key,
-        state.meshes,
-    )
+    key: Any = None
+    program: SpmdProgram | None = None
     try:
+        key = (
+            primitive,
+            avals,
+            shardings,
+            # The body of a loop or of a shard_map is traced at each call, and is mostly the same.
+            tuple((k, fingerprint(v), type(v)) for k, v in params.items()),
+            state.trace_key,
+            state.meshes,
+        )
         program = _kept.get(key)
     except TypeError:  # a parameter that cannot be hashed
-        key, program = None, None
+        key = None
     if program is None:
         program = _program(primitive, args, avals, shardings, params)
         if key is not None:
