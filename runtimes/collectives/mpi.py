@@ -180,17 +180,14 @@ class MpiMeetings(Meetings):
         payload = ours[0].tobytes() if len(ours) == 1 else b"".join([x.tobytes() for x in ours])
         board.announce_all(plan.wheres, run, payload)
         meets = board.wait_for(circle, run, plan.wheres, timeout)
+        # One copy, and views of it: that takes less time than an array for each process.
+        told = b"".join([payload if p == index else meets[p].payload for p in part.of])
         at = 0
         for i, mine in enumerate(ours):
-            sources: list[Array] = []
-            for process in part.of:
-                if process == index:
-                    sources.append(mine)
-                    continue
-                told = meets[process]
-                got = np.frombuffer(told.message, mine.dtype, mine.size, told.payload_at + at)
-                sources.append(got.reshape(mine.shape))
-            plan.combines[i](sources, [results[r][i] for r in plan.targets])
+            rows = np.ndarray(
+                (len(part.of), *mine.shape), mine.dtype, told, at, (len(payload), *mine.strides)
+            )
+            plan.combines[i](list(rows), [results[r][i] for r in plan.targets])
             at += mine.nbytes
         if self.wire.is_sending:
             self._let_go(plan, timeout)
@@ -221,7 +218,7 @@ class MpiMeetings(Meetings):
         meets = board.wait_for(circle, run, plan.wheres, timeout)
         if plan.is_inline:
             for peer, blocks in found.incoming.items():
-                rest = meets[peer].payload
+                rest = memoryview(meets[peer].payload)
                 for block in blocks:
                     rest = block.take(rest)
                     block.finish()

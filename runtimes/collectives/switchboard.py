@@ -8,6 +8,7 @@ differ raise before they have touched each other's memory.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import threading
 import time
@@ -35,7 +36,8 @@ INLINE_BYTES = 2048
 
 _SPINS = 100
 _SPINS_ALONE = 10
-"""Looks before other processes get the core between them."""
+"""Looks before other processes get the core between them; where there are more processes than
+cores, the one that is waited for may need this one."""
 
 _ASK_AFTER = 5.0
 """Seconds after which others are asked where they are, and again."""
@@ -58,13 +60,9 @@ class Meet(NamedTuple):
     """Where the text begins and how long it is."""
 
     @property
-    def payload_at(self) -> int:
-        """Where the operands begin in the message."""
-        return _HEAD.size + _DIGESTS + self.text
-
-    @property
-    def payload(self) -> memoryview:
-        return memoryview(self.message)[self.payload_at :]
+    def payload(self) -> bytes:
+        """The operands."""
+        return self.message[_HEAD.size + _DIGESTS + self.text :]
 
     def __str__(self) -> str:
         start = _HEAD.size + _DIGESTS
@@ -116,6 +114,8 @@ class Switchboard:
         self.processes = processes
         self.wire = wire
         self.lock = threading.Lock()
+        here = processes.hosts.count(processes.hosts[processes.index])
+        self._spins_alone = 1 if here > (os.cpu_count() or 1) else _SPINS_ALONE
         self._circles: dict[tuple[int, ...], Circle] = {}
         self._named: dict[bytes, Circle] = {}
         self._early: defaultdict[bytes, list[tuple[int, Failure]]] = defaultdict(list)
@@ -320,13 +320,13 @@ class Switchboard:
         what = f"the transfers of {where.text}"
         self.processes.wait_until(done, missing=flow.missing, what=what, timeout=timeout)
 
-    @staticmethod
-    def _spun(look: Callable[[], bool]) -> bool:
+    def _spun(self, look: Callable[[], bool]) -> bool:
         """Whether it came true in the first few microseconds."""
+        alone = self._spins_alone
         for i in range(_SPINS):
             if look():
                 return True
-            if i > _SPINS_ALONE:
+            if i >= alone:
                 give_way()
         return False
 
