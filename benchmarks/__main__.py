@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 
-from benchmarks import implementations, processes
+from benchmarks import between, implementations, processes
 from benchmarks.cases import Case, ProgramCase, worst_error
 from benchmarks.report import Row, findings, machine, progress, render
 from benchmarks.sessions import CASES, LocalSession, Session, WorkerSession, version_in
@@ -47,8 +47,8 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def _selected(only: str | None) -> tuple[list[Case], frozenset[str]]:
-    """The cases and the names of `processes` that ``--only`` asks for."""
+def _selected(only: str | None) -> tuple[list[Case], frozenset[str], frozenset[str]]:
+    """The cases and the names of `processes` and of `between` that ``--only`` asks for."""
     words = [word.strip().lower() for word in (only or "").split(",") if word.strip()]
 
     def asked(name: str, group: str) -> bool:
@@ -56,7 +56,8 @@ def _selected(only: str | None) -> tuple[list[Case], frozenset[str]]:
 
     cases = [case for case in CASES.values() if asked(case.name, case.group)]
     names = frozenset(name for name in processes.NAMES if asked(name, "processes"))
-    return cases, names
+    pairs = frozenset(name for name in between.NAMES if asked(name, "between"))
+    return cases, names, pairs
 
 
 def _pythons(jax_python: str | None) -> dict[str, str]:
@@ -130,11 +131,12 @@ def _measure(
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 if every implementation ran and was right."""
     options = parse_arguments(arguments)
-    cases, process_names = _selected(options.only)
+    cases, process_names, between_names = _selected(options.only)
     if options.list:
-        print("\n".join([case.name for case in cases] + sorted(process_names)))
+        names = sorted(process_names) + sorted(between_names)
+        print("\n".join([case.name for case in cases] + names))
         return 0
-    if not cases and not process_names:
+    if not cases and not process_names and not between_names:
         print(f"no case contains any of {options.only!r}", file=sys.stderr)
         return 2
     pythons = _pythons(options.jax_python)
@@ -159,6 +161,8 @@ def main(arguments: list[str] | None = None) -> int:
         if process_names:
             progress("new processes")
             rows += processes.measure(pythons, options.rounds, process_names)
+        if between_names:
+            rows += between.measure(options.rounds, between_names)
 
     print("\n".join(machine()))
     if "jax" in pythons:
@@ -167,7 +171,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.quick:
         print("Quick: sizes are smaller than the names say, so the figures only show that it runs.")
     print("\n" + render(rows, options.markdown))
-    for finding in findings(rows):
+    for finding in findings(rows) + between.findings(rows):
         print(f"- {finding}")
     return 1 if any(row.remarks for row in rows) else 0
 

@@ -16,6 +16,7 @@ TITLES = {
     "calls": "Overhead of a call",
     "compiling": "Tracing and compiling",
     "processes": "New processes",
+    "between": "Sums over processes",
     "kernels": "Kernels",
     "arrays": "Sorting, factorisations, statistics",
     "derivatives": "Derivatives",
@@ -46,6 +47,8 @@ _HEADINGS = {
     "xpr jit": "xpr jit",
     "jax eager": "JAX eager",
     "jax jit": "JAX jit",
+    "xpr engine": "xpr's engine",
+    "mpi4py": "mpi4py",
 }
 
 _RATIOS = (
@@ -53,6 +56,7 @@ _RATIOS = (
     ("xpr jit", "numpy"),
     ("xpr eager", "jax eager"),
     ("xpr eager", "numpy"),
+    ("xpr engine", "mpi4py"),
 )
 
 
@@ -129,7 +133,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
 
 
 def _table(rows: Sequence[Row], markdown: bool) -> str:
-    modes = [mode for mode in MODES if any(mode in row.measured for row in rows)]
+    modes = [mode for mode in _HEADINGS if any(mode in row.measured for row in rows)]
     ratios = [pair for pair in _RATIOS if any(row.ratio(*pair) is not None for row in rows)]
     header = ["", *(_HEADINGS[mode] for mode in modes)]
     header += [f"{_HEADINGS[over]} / {_HEADINGS[under]}" for over, under in ratios]
