@@ -473,3 +473,63 @@ def test_custom_derivatives_have_cotangents_of_the_right_kind() -> None:
     bad = product(P(None, None))
     with pytest.raises(ValueError, match="so the unreduced axes do not match"):
         xpr.grad(lambda w: bad(w).sum())(w)
+
+
+def test_products_and_what_they_depend_on() -> None:
+    o = _operands()
+
+    def loss(u: Any, r: Any) -> Any:
+        return reshard(u * r, P()).sum()
+
+    gradient = xpr.grad(loss, argnums=(0, 1))
+    for pull in (gradient, xpr.jit(gradient)):
+        of_u, of_r = pull(o["u"], o["big"])
+        assert str(xpr.typeof(of_u)).endswith("{R:x}")
+        assert str(xpr.typeof(of_r)).endswith("{U:x}")
+        _close(of_u, np.full((8, 6), 2))
+        _close(reshard(of_r, P()), A @ B)
+    h, w = put(A / 8, "x"), put(B, reduced={"x"})
+    scaled = xpr.grad(lambda w: _loss(h, 2.0 * jnp.tanh(w)))
+    wanted = (A / 8).T @ np.cos(A / 8 @ (2 * np.tanh(B))) * 2 * (1 - np.tanh(B) ** 2)
+    for pull in (scaled, xpr.jit(scaled)):
+        _close(reshard(pull(w), P()), wanted)
+    assert _sent(scaled, w) == []
+
+
+def test_sums_along_explicit_axes_of_a_mesh_that_has_others() -> None:
+    kinds = (xpr.sharding.AxisType.Explicit, xpr.sharding.AxisType.Auto)
+    mixed = xpr.make_mesh((2, 2), ("x", "y"), axis_types=kinds)
+    with xpr.set_mesh(mixed):
+        a, b = put(A, None, "x"), put(B, "x")
+        u = xpr.jit(lambda a, b: jnp.dot(a, b, out_sharding=P(unreduced={"x"})))(a, b)
+        assert str(xpr.typeof(u)) == "float32[8,6]{U:x}"
+        _close(reshard(u + u, P()), 2 * (A @ B))
+
+
+def test_assembled_from_parts(mesh: Any) -> None:
+    place = NamedSharding(mesh, P(unreduced={"x"}))
+    parts = [
+        xpr.device_put(np.full(3, i + 1, np.float32), d) for i, d in enumerate(mesh.devices.flat)
+    ]
+    # Devices 0 and 1 are the same place along x, and have the same part.
+    parts[1], parts[3] = (xpr.device_put(np.asarray(parts[i]), parts[i + 1].device) for i in (0, 2))
+    x = xpr.make_array_from_single_device_arrays((3,), place, parts)
+    _close(reshard(x, P()), np.full(3, 1 + 3))
+    with pytest.raises(NotImplementedError, match="no part of an unreduced array"):
+        xpr.make_array_from_callback((3,), place, lambda _: np.zeros(3, np.float32))
+
+
+def test_exported_programs_keep_sums_open(mesh: Any) -> None:
+    u, w = _operands()["u"], put(B, reduced={"x"})
+
+    def program(u: Any, w: Any) -> Any:
+        return u + u, jnp.tanh(w)
+
+    made = xpr.export.export(xpr.jit(program))(u, w)
+    again = xpr.export.deserialize(made.serialize())
+    for exported in (made, again):
+        twice, bent = exported.call(u, w)
+        assert str(xpr.typeof(twice)) == "float32[8,6]{U:x}"
+        assert str(xpr.typeof(bent)) == "float32[4,6]{R:x}"
+        _close(reshard(twice, P()), 2 * (A @ B))
+        _close(bent, np.tanh(B))

@@ -63,13 +63,29 @@ class MeshAxes:
             return self.refinement.back(spec)
         return NamedSharding(self.mesh, as_partition_spec(spec))
 
-    def kept(self, given: Sharding | None, spec: Spec) -> Sharding:
-        """The sharding that was given, if it is one of the mesh; else that of the spec."""
+    def unreduced(self, sharding: Sharding | None) -> Axes | None:
+        """The axes along which a result is wanted unreduced; None where its type says it."""
+        if not isinstance(sharding, NamedSharding):
+            return None
+        axes = sharding.spec.unreduced
+        if self.refinement is not None:
+            axes = frozenset(self.refinement.axes(sharding.mesh, sorted(axes)))
+        return tuple(a for a in self.mesh.axis_names if a in axes)
+
+    def kept(self, given: Sharding | None, spec: Spec, aval: ShapedArray | None = None) -> Sharding:
+        """The sharding that was given, if it is one of the mesh; else that of the spec.
+
+        The type says along which axes such a value is unreduced and reduced.
+        """
         if isinstance(given, NamedSharding) and isinstance(given.mesh, Mesh):
             known = (self.mesh,) if self.refinement is None else self.refinement.meshes
             if given.mesh in known:
                 return given
-        return self.named(spec)
+        sharding = None if aval is None else aval.sharding
+        if sharding is None or not (sharding.spec.unreduced or sharding.spec.reduced):
+            return self.named(spec)
+        sets = {"unreduced": sharding.spec.unreduced, "reduced": sharding.spec.reduced}
+        return NamedSharding(self.mesh, as_partition_spec(spec).update(**sets))
 
     def of_constant(self, value: Any) -> Spec:
         """How a value that a program closes over is sharded."""
@@ -119,16 +135,19 @@ class SpmdProgram:
             [axes.spec(s, a.ndim) for s, a in zip(in_shardings, closed.in_avals, strict=True)],
             [axes.spec(s, a.ndim) for s, a in zip(out_shardings, closed.out_avals, strict=True)],
             mesh,
-            [_unreduced(s) for s in out_shardings],
+            [axes.unreduced(s) for s in out_shardings],
         )
         specs = self.partitioned.in_specs
         n_const = len(specs) - len(closed.in_avals)
         self.in_shardings = tuple(
-            axes.kept(s, spec) for s, spec in zip(in_shardings, specs[n_const:], strict=True)
+            axes.kept(s, spec, a)
+            for s, spec, a in zip(in_shardings, specs[n_const:], closed.in_avals, strict=True)
         )
         self.out_shardings = tuple(
-            axes.kept(s, spec)
-            for s, spec in zip(out_shardings, self.partitioned.out_specs, strict=True)
+            axes.kept(s, spec, a)
+            for s, spec, a in zip(
+                out_shardings, self.partitioned.out_specs, closed.out_avals, strict=True
+            )
         )
         self.devices = mesh.flat_devices
         self.local_devices = tuple(mesh.local_devices)
@@ -262,13 +281,6 @@ class SpmdProgram:
 
 def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
     return tuple(b.device for b in x._buffers) == sharding.local_assignment
-
-
-def _unreduced(sharding: Sharding | None) -> Axes | None:
-    """The mesh axes along which a result is a part of a sum; None if nobody says."""
-    if not isinstance(sharding, NamedSharding):
-        return None
-    return tuple(a for a in sharding.mesh.axis_names if a in sharding.spec.unreduced)
 
 
 def _by_type(mesh: Mesh, given: Sharding | None, aval: ShapedArray) -> Sharding | None:

@@ -7,7 +7,7 @@ called on as many devices of another.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +45,12 @@ class Layout:
 
     def of_vjp(self) -> Layout:
         """The layout of the derivative: cotangents are sharded as what they belong to."""
+        of_inputs, of_outputs = (
+            tuple(None if s is None else s.to_ct_spec() for s in specs)
+            for specs in (self.inputs, self.outputs)
+        )
         return Layout(
-            self.sizes, self.names, self.types, self.inputs + self.outputs, self.inputs, self.mesh
+            self.sizes, self.names, self.types, self.inputs + of_outputs, of_inputs, self.mesh
         )
 
     def mesh_for(self, name: str, leaves: Sequence[Any], paths: Sequence[str]) -> Mesh:
@@ -119,13 +123,32 @@ def _renamed(x: Any, mesh: Mesh) -> Any:
     spec = PartitionSpec()
     if sharding.mesh.axis_sizes == mesh.axis_sizes:
         names = dict(zip(sharding.mesh.axis_names, mesh.axis_names, strict=True))
-        axes = [tuple(names[a] for a in axes_of(entry)) for entry in sharding.spec]
+        axes = [tuple(names[a] for a in axes_of(entry)) for entry in sharding.spec.partitions]
         spec = PartitionSpec(*axes)
     return device_put(x, NamedSharding(mesh, spec))
 
 
 def _spec_data(spec: PartitionSpec | None) -> Any:
-    return None if spec is None else [list(e) if isinstance(e, tuple) else e for e in spec]
+    if spec is None:
+        return None
+    entries = [list(e) if isinstance(e, tuple) else e for e in spec.partitions]
+    if not spec.unreduced and not spec.reduced:
+        return entries
+    return {
+        "partitions": entries,
+        "unreduced": sorted(spec.unreduced),
+        "reduced": sorted(spec.reduced),
+    }
+
+
+def _spec_from_data(data: Any) -> PartitionSpec | None:
+    if data is None:
+        return None
+    sets: dict[str, frozenset[str]] = {}
+    if isinstance(data, dict):
+        sets = {k: frozenset(data[k]) for k in ("unreduced", "reduced")}
+        data = data["partitions"]
+    return PartitionSpec(*(tuple(e) if isinstance(e, list) else e for e in data), **sets)
 
 
 def layout_from_data(data: Any) -> Layout | None:
@@ -133,20 +156,12 @@ def layout_from_data(data: Any) -> Layout | None:
     if data is None:
         return None
 
-    def specs(entries: Any) -> Iterator[PartitionSpec | None]:
-        for entry in entries:
-            yield (
-                None
-                if entry is None
-                else PartitionSpec(*(tuple(e) if isinstance(e, list) else e for e in entry))
-            )
-
     return Layout(
         tuple(int(n) for n in data["sizes"]),
         tuple(str(n) for n in data["names"]),
         tuple(AxisType[t] for t in data["types"]),
-        tuple(specs(data["inputs"])),
-        tuple(specs(data["outputs"])),
+        tuple(map(_spec_from_data, data["inputs"])),
+        tuple(map(_spec_from_data, data["outputs"])),
     )
 
 
@@ -163,7 +178,7 @@ def layout_of(traced: Any) -> Layout | None:
         sharding = aval.sharding if sharding is None else sharding
         if sharding is None:
             return None
-        if not isinstance(sharding, NamedSharding) or sharding.spec.unreduced:
+        if not isinstance(sharding, NamedSharding):
             raise NotImplementedError(f"export takes shardings of a mesh, got {shown(sharding)}")
         if sharding.mesh.shape_tuple != mesh.shape_tuple:
             raise NotImplementedError(

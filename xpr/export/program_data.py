@@ -167,9 +167,10 @@ class _Writer:
         if kind is frozenset:
             return {"frozenset": [self.param(what, v) for v in sorted(value, key=repr)]}
         if isinstance(value, PartitionSpec):
+            entries = [self.param(what, v) for v in value.partitions]
             if value.unreduced or value.reduced:
-                raise NotImplementedError(f"{what} has unreduced axes, got {value}")
-            return {"spec": [self.param(what, v) for v in value]}
+                return {"sums": [entries, sorted(value.unreduced), sorted(value.reduced)]}
+            return {"spec": entries}
         if isinstance(value, (Mesh, AbstractMesh)):
             # Without its devices: whoever calls the program says on which it runs.
             types = [t.name for t in value.axis_types]
@@ -269,6 +270,9 @@ _PARAMS: dict[str, Callable[[_Reader, Any], Any]] = {
     "tuple": lambda r, c: tuple(r.param(v) for v in c),
     "frozenset": lambda r, c: frozenset(r.param(v) for v in c),
     "spec": lambda r, c: PartitionSpec(*(r.param(v) for v in c)),
+    "sums": lambda r, c: PartitionSpec(
+        *(r.param(v) for v in c[0]), unreduced=frozenset(c[1]), reduced=frozenset(c[2])
+    ),
     "mesh": lambda _, c: AbstractMesh(c[0], tuple(c[1]), tuple(AxisType[t] for t in c[2])),
     "sharding": lambda r, c: NamedSharding(r.param(c[0]), r.param(c[1])),
     "list": lambda r, c: [r.param(v) for v in c],

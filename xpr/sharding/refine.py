@@ -117,6 +117,17 @@ class Refinement:
         outvars = [read(v) for v in jaxpr.outvars]
         return jaxpr.replace(constvars=constvars, invars=invars, outvars=outvars, eqns=eqns)
 
+    def with_sets(self, sharding: NamedSharding, found: NamedSharding) -> NamedSharding:
+        """`found`, unreduced and reduced along the refined axes of those of `sharding`."""
+        spec = sharding.spec
+        if not spec.unreduced and not spec.reduced:
+            return found
+        unreduced, reduced = (
+            frozenset(self.axes(sharding.mesh, sorted(axes)))
+            for axes in (spec.unreduced, spec.reduced)
+        )
+        return found.with_spec(found.spec.update(unreduced=unreduced, reduced=reduced))
+
     def _aval(self, aval: ShapedArray) -> ShapedArray:
         if aval.sharding is None:
             return aval
@@ -127,7 +138,8 @@ class Refinement:
         if isinstance(sharding.mesh, AbstractMesh):
             kinds = (sharding.mesh.axis_types[0],) * len(mesh.axis_names)
             mesh = AbstractMesh(mesh.axis_sizes, mesh.axis_names, axis_types=kinds)
-        return NamedSharding(mesh, as_partition_spec(self.spec(sharding, ndim)))
+        found = NamedSharding(mesh, as_partition_spec(self.spec(sharding, ndim)))
+        return self.with_sets(sharding, found)
 
     def _param(self, key: str, value: Any, mesh: Any) -> Any:
         if isinstance(value, ClosedJaxpr):
@@ -152,9 +164,14 @@ class Refinement:
 
     def _spec(self, spec: PartitionSpec, mesh: Any) -> PartitionSpec:
         entries: list[Any] = [
-            e if e is UNCONSTRAINED or e is None else self.axes(mesh, axes_of(e)) for e in spec
+            e if e is UNCONSTRAINED or e is None else self.axes(mesh, axes_of(e))
+            for e in spec.partitions
         ]
-        return PartitionSpec(*entries)
+        sets = {
+            name: frozenset(self.axes(mesh, sorted(axes)))
+            for name, axes in (("unreduced", spec.unreduced), ("reduced", spec.reduced))
+        }
+        return PartitionSpec(*entries, **sets)
 
 
 def _cuts(mesh: Mesh) -> list[int]:
