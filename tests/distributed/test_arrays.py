@@ -111,6 +111,14 @@ def test_arrays_that_nobody_has_to_send(run_processes):
         with pytest.raises(ValueError, match=r"device ids \[0, 1, 2, 3\]"):
             _ = x + xpr.device_put(values, xpr.local_devices()[0])
 
+        # in the host's memory beside the devices
+        beside = xpr.device_put(x, cut.with_memory_kind("pinned_host"))
+        assert beside.sharding.memory_kind == "pinned_host"
+        np.testing.assert_array_equal(parts(beside), mine)
+        again = xpr.device_put(beside, whole)
+        assert again.sharding == whole
+        np.testing.assert_array_equal(again, values)
+
         # life
         kept = copy.deepcopy(x)
         x.delete()

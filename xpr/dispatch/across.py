@@ -113,23 +113,23 @@ def moved(x: ArrayImpl, target: Sharding, donate: bool) -> ArrayImpl:
 
 def _respread(x: ArrayImpl, target: Sharding) -> ArrayImpl:
     x._check_alive()
-    if x.sharding.is_equivalent_to(target, x.ndim):
-        return from_buffers(x.aval, tuple(b.alias() for b in x._buffers), target)
     source = x.sharding
+    if source.with_memory_kind(str(target.memory_kind)).is_equivalent_to(target, x.ndim):
+        return put_array(x, target)
     if not isinstance(source, NamedSharding) or not isinstance(target, NamedSharding):
         raise ValueError(f"device_put cannot spread an array of {source} as {target}")
-    aval = x.aval.update(sharding=None)
+    source = source.with_memory_kind("device")
+    aval = x.aval.update(sharding=None, memory_space="device")
     program = None
     if source._device_assignment == target._device_assignment:
         try:
-            program = _program(aval, source, target)
+            program = _program(aval, source, target.with_memory_kind("device"))
         except ValueError:
             pass  # the axes of their meshes do not nest
     if program is None:
         program = _program(aval, source, NamedSharding(source.mesh, PartitionSpec()))
-        return put_array(program([x])[0], target)
-    (out,) = program([x])
-    return from_buffers(out.aval, out._buffers, target)
+    (out,) = program([put_array(x, source)])
+    return put_array(out, target)
 
 
 @functools.lru_cache(maxsize=_MAX_KEPT)

@@ -100,8 +100,7 @@ class Runner:
             return differ(len(self.devices))
         if self.places is None:
             return stage.alike
-        here = {rank: i for i, rank in enumerate(self.places.ranks)}
-        return tuple(here[stage.alike[rank]] for rank in self.places.ranks)
+        return alike([stage.alike[rank] for rank in self.places.ranks])
 
     def _literal(self, literal: Literal) -> Column:
         value = np.array(literal.val, literal.aval.dtype)
@@ -123,14 +122,17 @@ def _cut(closed: ClosedJaxpr, devices: Sequence[Device], same: Sequence[Alike]) 
 def _sharing(
     closed: ClosedJaxpr, devices: Sequence[Device], same: Sequence[Alike]
 ) -> Sharing | None:
-    """What ranks have in common; None if that is nothing."""
+    """What ranks have in common; None if that is nothing.
+
+    A program is cut in the same way, so that it rounds in the same way, in any number of processes.
+    """
     # Only in the host's memory can devices share a result, and others may round otherwise.
-    runtimes = [d.runtime if d.runtime.is_host else i for i, d in enumerate(devices)]
-    places = alike(runtimes, [d.process_index for d in devices])
+    places = alike([d.runtime.name if d.runtime.is_host else i for i, d in enumerate(devices)])
     size = len(devices)
     if not same or len(set(places)) == size:
         return None
-    return Sharing(size, of_variables(closed.jaxpr, same, places))
+    is_one_memory = len({d.process_index for d in devices}) == 1
+    return Sharing(size, of_variables(closed.jaxpr, same, places), is_one_memory)
 
 
 class _LoadedStage:

@@ -31,6 +31,8 @@ class Sharing:
 
     size: int
     of: Mapping[Var, Alike]
+    is_one_memory: bool = True
+    """Whether programs can read the arrays of all ranks."""
 
     def of_eqn(self, eqn: JaxprEqn) -> Alike:
         if acts(eqn) or not eqn.outvars:

@@ -113,7 +113,7 @@ def stages(closed: ClosedJaxpr, sharing: Sharing | None = None) -> list[Stage]:
                 found.append(_stage(closed, each, [v for v in outputs if v not in once], []))
         needed = (wanted - made) | {v for v in _reads_in_order(own) if v not in made}
     found.reverse()
-    if sharing is not None:
+    if sharing is not None and sharing.is_one_memory:
         _sum_inside(found, final, sharing)
     _note_dead(found, final)
     return found
