@@ -22,6 +22,7 @@ SLURM = {"SLURM_PROCID": "0", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
         (OPEN_MPI, Launcher("ompi", "Open MPI's mpirun", 1, 4)),
         (MPICH, Launcher("pmi", "MPICH's mpiexec", 2, 3)),
         (SLURM, Launcher("slurm", "Slurm's srun", 0, 8)),
+        ({**SLURM, "SLURM_STEP_NUM_TASKS": "2"}, Launcher("slurm", "Slurm's srun", 0, 2)),
         # mpirun in a job of Slurm; a batch script, and a shell, that no launcher started
         ({**SLURM, **OPEN_MPI}, Launcher("ompi", "Open MPI's mpirun", 1, 4)),
         ({"SLURM_PROCID": "0", "SLURM_NTASKS": "8"}, None),

@@ -7,10 +7,12 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
 import xpr
+from xpr.distributed import joining, mpi_processes
 
 
 def alone(program, **env):
@@ -209,3 +211,33 @@ def test_processes_that_do_not_agree(run_processes):
             "local_device_ids=[4] needs 5 devices of cpu in this process, which has 1"
         )
         assert joined == "False"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "shares"),
+    [
+        ((0, 0, 0, 0), ["a", "b", "c", "d"]),
+        ((0, 0, 1, 1), ["ac", "bd", "ac", "bd"]),
+        ((0, 1, 0, 2), ["ac", "abcd", "bd", "abcd"]),
+        ((0,) * 5, ["a", "b", "c", "d", "a"]),
+    ],
+)
+def test_the_processes_of_a_machine_share_its_gpus(hosts, shares):
+    found = [
+        joining._share("abcd", SimpleNamespace(index=p, count=len(hosts), hosts=hosts))
+        for p in range(len(hosts))
+    ]
+    assert found == [list(share) for share in shares]
+
+
+def test_a_process_that_ends_is_seen(monkeypatch):
+    pytest.importorskip("mpi4py")
+    with subprocess.Popen(["sleep", "60"]) as child:
+        for there in (True, False):
+            monkeypatch.setattr(os.path, "isdir", lambda path, there=there: there)
+            assert mpi_processes._started(child.pid)
+            assert mpi_processes._started(child.pid) == mpi_processes._started(child.pid)
+        child.kill()
+    for there in (True, False):
+        monkeypatch.setattr(os.path, "isdir", lambda path, there=there: there)
+        assert mpi_processes._started(child.pid) == ""

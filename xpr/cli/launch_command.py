@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--grace must be a number of seconds, got {options.grace:g}")
     command = [sys.executable, *_program(options)]
     inside = environment.detect(os.environ)
-    if inside is not None:
+    if inside is not None and inside.count > 1:
         raise UsageError(
             f"this is already process {inside.index} of {inside.count} that {inside.name} started: "
             "start the program itself there"

@@ -29,6 +29,9 @@ _VARIABLES = {
 _STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
 """Set in what srun starts, and not in a batch script, where SLURM_PROCID and SLURM_NTASKS are."""
 
+_STEP_SIZE = "SLURM_STEP_NUM_TASKS"
+"""The number of processes of one srun, where SLURM_NTASKS may be that of the whole job."""
+
 
 def detect(environment: Mapping[str, str], method: str | None = None) -> Launcher | None:
     """The launcher that started this process; None for a process that was started alone.
@@ -55,8 +58,11 @@ def detect(environment: Mapping[str, str], method: str | None = None) -> Launche
 
 def _of(method: str, environment: Mapping[str, str]) -> Launcher | None:
     name, rank, size = _VARIABLES[method]
-    if method == "slurm" and not any(v in environment for v in _STEP):
-        return None
+    if method == "slurm":
+        if not any(v in environment for v in _STEP):
+            return None
+        if _STEP_SIZE in environment:
+            size = _STEP_SIZE
     there = [v for v in (rank, size) if v in environment]
     if not there:
         return None

@@ -264,8 +264,24 @@ def _stat(pid: int) -> list[str]:
 
 
 def _started(pid: int) -> str:
+    """When a process of this machine began, as a text; "" for one that has ended.
+
+    Elsewhere than on Linux it only tells that there is a process of that number.
+    """
+    if not os.path.isdir("/proc/self"):
+        return "at some time" if _exists(pid) else ""
     fields = _stat(pid)
     return "" if not fields or fields[0] in "ZX" else fields[19]
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is somebody else's
+    return True
 
 
 def _state(pid: int) -> str:
