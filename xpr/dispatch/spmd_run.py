@@ -26,7 +26,7 @@ from xpr.runtimes.collectives.workers import run_together
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding.alike import Alike, alike, differ, of_variables
 from xpr.sharding.shared import Sharing
-from xpr.sharding.stages import Stage, has_collectives, levels, stages
+from xpr.sharding.stages import Stage, has_collectives, joined, joined_inside, levels, stages
 
 _THREADS_COST = 2e6
 """Operations plus bytes of all devices together from which several threads pay."""
@@ -111,8 +111,9 @@ class Runner:
 def _cut(closed: ClosedJaxpr, devices: Sequence[Device], same: Sequence[Alike]) -> list[Stage]:
     of_var, _ = levels(closed.jaxpr)
     if max(of_var.values(), default=0) < _MAX_STAGES:
+        closed = closed.replace(jaxpr=joined_inside(closed.jaxpr))
         return stages(closed, _sharing(closed, devices, same))
-    jaxpr = closed.jaxpr
+    jaxpr = joined(closed.jaxpr)
     outputs = list(dict.fromkeys(v for v in jaxpr.outvars if isinstance(v, Var)))
     made = [v for v in outputs if v not in set(jaxpr.invars)]
     whole = ClosedJaxpr(jaxpr.replace(outvars=list(made)), [])

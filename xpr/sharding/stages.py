@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, sub_jaxprs
 from xpr.sharding.alike import Alike
@@ -140,6 +141,47 @@ def _one(eqns: list[JaxprEqn]) -> JaxprEqn:
         outvars=[v for e in eqns for v in e.outvars],
         params={"collective": replace(first, source="; ".join(sources))},
     )
+
+
+def joined(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with collectives that differ in their arrays alone as one, also inside of loops.
+
+    Each is done as soon as all that could be done beside it is there.
+    """
+    jaxpr = joined_inside(jaxpr)
+    of_var, of_eqn = levels(jaxpr)
+    eqns: list[JaxprEqn] = []
+    count = 0
+    for level in range(max([0, *of_var.values(), *of_eqn]) + 1):
+        here = [e for e, at in zip(jaxpr.eqns, of_eqn, strict=True) if at == level]
+        cuts = [e for e in here if e.primitive.name in CUTS]
+        together = _together(cuts)
+        count += len(cuts) - len(together)
+        eqns += [e for e in here if e.primitive.name not in CUTS]
+        eqns += together
+    return jaxpr.replace(eqns=eqns) if count else jaxpr
+
+
+def joined_inside(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with the loops and branches in which devices meet `joined`."""
+    if not any(map(has_collectives, (s for e in jaxpr.eqns for s in sub_jaxprs(e.params)))):
+        return jaxpr
+    eqns = [
+        e.replace(params={k: _joined_programs(v) for k, v in e.params.items()})
+        if any(map(has_collectives, sub_jaxprs(e.params)))
+        else e
+        for e in jaxpr.eqns
+    ]
+    return jaxpr.replace(eqns=eqns)
+
+
+def _joined_programs(value: Any) -> Any:
+    """A parameter whose programs, if it has some, are `joined`."""
+    if isinstance(value, ClosedJaxpr):
+        return value.replace(jaxpr=joined(value.jaxpr))
+    if isinstance(value, Jaxpr):
+        return joined(value)
+    return tuple(map(_joined_programs, value)) if type(value) is tuple else value
 
 
 def _is_free(eqn: JaxprEqn) -> bool:
