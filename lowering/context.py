@@ -1,4 +1,4 @@
-"""The builder that lowering rules write StableHLO with: values in, lines of text out."""
+"""The builder that lowering rules write StableHLO with: values in, operations of a graph out."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from xpr.lowering.alignment import is_misaligned, lies_apart
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import copied, owned
-from xpr.lowering.emitter import Emitter, Results
+from xpr.lowering.emitter import BARRIER, Emitter
 from xpr.lowering.folding import KNOWN
+from xpr.lowering.ir.builder import Results
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
 from xpr.lowering.producers import NO_READS, broadcast, reshaped, transposed
-from xpr.lowering.types import dense_text, scalar_text, tensor_type
+from xpr.lowering.types import dense_text, scalar_text
 from xpr.lowering.value import Shape, Value, bits_of
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 _WITH_BRANCHES = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
-# How the names of the arguments of functions and regions start.
-_ARGUMENT = "%a"
 I1 = np.dtype(np.bool_)
 # What is done with complex numbers part by part.
 _BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
@@ -43,8 +43,10 @@ class LoweringContext(Emitter):
     which become constants of the other operand's type, and broadcast rank-0 operands.
     """
 
-    def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
-        super().__init__(module, prefix, indent)
+    def __init__(
+        self, module: ModuleBuilder, block: Block | None = None, *, in_region: bool = False
+    ) -> None:
+        super().__init__(module, block, in_region=in_region)
         self._constants: dict[Any, Value] = {}
         self.conversions = Conversions()
 
@@ -58,8 +60,8 @@ class LoweringContext(Emitter):
         name: str,
         operands: Sequence[Value],
         results: Results,
-        attributes: str = "",
-        regions: Sequence[str] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
     ) -> list[Value]:
         """As the emitter's; what goes into a loop or a branch is made fit for that."""
         if name == "stablehlo.while":
@@ -83,29 +85,23 @@ class LoweringContext(Emitter):
         terminator: str = "stablehlo.return",
         *,
         control_flow: bool = False,
-    ) -> str:
-        """The text of a region whose block has `arguments`; `body(ctx, *values)` emits it.
+    ) -> Block:
+        """A region whose block has `arguments`; `body(ctx, *values)` writes its operations.
 
         `control_flow` says that it is a branch or a loop's, whose operations are dispatches.
         """
-        depth = self._indent + "  "
-        number = self.module.next_region()
-        values = [Value(f"%a{number}_{i}", s, d) for i, (s, d) in enumerate(arguments)]
-        inner = self.inner(f"r{number}_", depth + "  ", values)
+        values = [Value(s, d) for s, d in arguments]
+        inner = self.inner(Block(values))
         inner.source = self.source
         inner.makes_dispatches = control_flow
         results = body(inner, *values)
         inner.conversions.settle(inner, results, inlined=False)
-        header = ", ".join(f"{v.name}: {v.type}" for v in values)
-        names = ", ".join(v.name for v in results)
-        types = ", ".join(v.type for v in results)
-        tail = f"{depth}  {terminator} {names} : {types}" if results else f"{depth}  {terminator}"
-        label = f"{depth}^bb0({header}):\n" if values else ""
-        return "{\n" + label + "\n".join([*inner.lines, tail]) + f"\n{self._indent}}}"
+        inner.append(terminator, results)
+        return inner.block
 
-    def inner(self, prefix: str, indent: str, arguments: Sequence[Value]) -> LoweringContext:
-        """The builder of a region with `arguments`."""
-        return LoweringContext(self.module, prefix, indent)
+    def inner(self, block: Block) -> LoweringContext:
+        """The builder of a region."""
+        return LoweringContext(self.module, block, in_region=True)
 
     def inline(self, function: Callable[..., Any], *operands: Value, **params: Any) -> Any:
         """Traces `function` (written with primitives) on the operands' types and lowers it here.
@@ -129,14 +125,11 @@ class LoweringContext(Emitter):
         found = self._constants.get(key)
         if found is None:
             dense = "dense<>" if 0 in shape else f"dense<{text}>"
-            found = self.assign(
-                f"stablehlo.constant {dense} : {tensor_type(shape, dtype)}", shape, dtype
-            )
-            found.fold = KNOWN
+            attributes: dict[str, Any] = {"value": dense}
             if dtype.kind in "biuf":
-                found.splat = float(value) if dtype.kind == "f" else int(value)
-            if not shape and dtype.kind in "iu":
-                found.number = int(value)
+                attributes["number"] = float(value) if dtype.kind == "f" else int(value)
+            found = self.assign("stablehlo.constant", (), shape, dtype, attributes)
+            found.fold = KNOWN
             self._constants[key] = found
         return found
 
@@ -147,11 +140,8 @@ class LoweringContext(Emitter):
         ):
             # A table of several values of 128 bits ends the process with a division by zero.
             return self.complex(self.dense(values.real.copy()), self.dense(values.imag.copy()))
-        out = self.assign(
-            f"stablehlo.constant {dense_text(values)} : {tensor_type(values.shape, values.dtype)}",
-            values.shape,
-            values.dtype,
-        )
+        value = {"value": dense_text(values)}
+        out = self.assign("stablehlo.constant", (), values.shape, values.dtype, value)
         out.fold = KNOWN
         return out
 
@@ -165,9 +155,8 @@ class LoweringContext(Emitter):
         """`stablehlo.<op>` where the result has the operand's type."""
         if self._by_parts(op, x):
             return self.by_parts(lambda part: self.unary(op, part), x)
-        out = self.assign(f"stablehlo.{op} {x.name} : {x.type}", x.shape, x.dtype, op, (x,))
-        out.inverted = op == "not"
-        return out
+        of = (x,)
+        return self.assign(f"stablehlo.{op}", of, x.shape, x.dtype, of=of)
 
     def match(self, *operands: Operand) -> list[Value]:
         """Numbers made constants, and rank-0 values broadcast, to go with the widest operand."""
@@ -200,8 +189,8 @@ class LoweringContext(Emitter):
         if self._by_parts(op, a):
             spread = self.bilinear if op == "multiply" else self.by_parts
             return spread(lambda u, v: self.binary(op, u, v), a, b)
-        text = f"stablehlo.{op} {a.name}, {b.name} : {a.type}"
-        return self.assign(text, a.shape, a.dtype, op, (a, b))
+        of = (a, b)
+        return self.assign(f"stablehlo.{op}", of, a.shape, a.dtype, of=of)
 
     def add(self, x: Operand, y: Operand) -> Value:
         return self.binary("add", x, y)
@@ -251,15 +240,9 @@ class LoweringContext(Emitter):
         a, b = self.match(x, y)
         if kind is None:
             kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(a.dtype), "UNSIGNED")
-        out = tensor_type(a.shape, I1)
-        return self.assign(
-            f"stablehlo.compare {direction}, {a.name}, {b.name}, {kind} : ({a.type}, {b.type}) "
-            f"-> {out}",
-            a.shape,
-            I1,
-            "compare",
-            (a, b),
-        )
+        of = (a, b)
+        how = {"direction": direction, "kind": kind}
+        return self.assign("stablehlo.compare", of, a.shape, I1, how, of=of)
 
     def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
         """`on_true` where `pred`, else `on_false`; one of the two must be a Value."""
@@ -268,13 +251,8 @@ class LoweringContext(Emitter):
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
         if a.dtype.kind == "c" and not self.target.whole_complex:
             return self.by_parts(lambda x, y: self.select(pred, x, y), a, b)
-        return self.assign(
-            f"stablehlo.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
-            a.shape,
-            a.dtype,
-            "select",
-            (pred, a, b),
-        )
+        of = (pred, a, b)
+        return self.assign("stablehlo.select", of, a.shape, a.dtype, of=of)
 
     def real(self, x: Value) -> Value:
         """The real parts of complex numbers."""
@@ -295,9 +273,7 @@ class LoweringContext(Emitter):
     def complex(self, re: Value, im: Value) -> Value:
         """Complex numbers of these parts."""
         dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
-        out = self.op1("stablehlo.complex", [re, im], re.shape, dtype)
-        out.parts = re, im
-        return out
+        return self.op1("stablehlo.complex", [re, im], re.shape, dtype)
 
     def _by_parts(self, op: str, x: Value) -> bool:
         """Whether the compiler is to see `op` on the real and imaginary parts of `x` alone.
@@ -347,11 +323,12 @@ class LoweringContext(Emitter):
         if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
             return round_to_bfloat16(self, self.convert(x, np.float32))
         repeated = self.makes_dispatches and is_repeated(self.target, x.dtype, d)
-        if repeated and x.reshaped:
+        unshaped = x.unshaped if repeated else None
+        if unshaped is not None:
             # The compiler does not get through with conversions of two shapes of one value.
-            return self.reshape(self.convert(x.reshaped, d), x.shape)
-        if repeated and (x.name, d) in self.conversions.known:
-            return self.conversions.known[x.name, d]
+            return self.reshape(self.convert(unshaped, d), x.shape)
+        if repeated and (x, d) in self.conversions.known:
+            return self.conversions.known[x, d]
         out = self._convert(x, d)
         if repeated:
             out = self.conversions.note(self, x, out)
@@ -376,26 +353,14 @@ class LoweringContext(Emitter):
         return self._converted(self._convert(x, signed), d)
 
     def _converted(self, x: Value, d: np.dtype[Any]) -> Value:
-        return self.assign(
-            f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
-            x.shape,
-            d,
-            "convert",
-            (x,),
-        )
+        return self.assign("stablehlo.convert", (x,), x.shape, d, of=(x,))
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
         """The same bits as another type of the same width."""
         d = np.dtype(dtype)
         if d == x.dtype:
             return x
-        out = self.assign(
-            f"stablehlo.bitcast_convert {x.name} : ({x.type}) -> {tensor_type(x.shape, d)}",
-            x.shape,
-            d,
-            "bitcast",
-            (x,),
-        )
+        out = self.assign("stablehlo.bitcast_convert", (x,), x.shape, d, of=(x,))
         out.barred = x.barred
         return out
 
@@ -405,6 +370,9 @@ class LoweringContext(Emitter):
         """`x` spread over `shape`, its axis i becoming axis `dims[i]`."""
         if x.shape == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
             return x
+        found = self._rearranged(lambda part: self.broadcast_in_dim(part, shape, dims), x)
+        if found:
+            return found
         longest = self.target.longest_loop
         if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
             # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
@@ -412,22 +380,12 @@ class LoweringContext(Emitter):
         grows = not x.splat and math.prod(shape) > math.prod(x.shape)
         if grows and x.widens and self.target.repeats_conversions:
             x = self.written(x)
-        found = self._rearranged(lambda part: self.broadcast_in_dim(part, shape, dims), x)
-        if found:
-            return found
-        out = tensor_type(tuple(shape), x.dtype)
-        text = ", ".join(map(str, dims))
+        places = {"dims": tuple(dims)}
         spread = self.assign(
-            f"stablehlo.broadcast_in_dim {x.name}, dims = [{text}] : ({x.type}) -> {out}",
-            tuple(shape),
-            x.dtype,
-            "broadcast",
-            (x,),
+            "stablehlo.broadcast_in_dim", (x,), tuple(shape), x.dtype, places, of=(x,)
         )
-        spread.splat, spread.strided, spread.spread = x.splat, x.strided, grows or x.spread
+        spread.strided, spread.spread = x.strided, grows or x.spread
         spread.reads = broadcast(x.reads, x.shape, tuple(shape), dims)
-        if math.prod(shape) == math.prod(x.shape) and list(dims) == sorted(dims):
-            spread.reshaped = x.reshaped or x
         return spread
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
@@ -440,17 +398,9 @@ class LoweringContext(Emitter):
         found = self._rearranged(lambda part: self.reshape(part, shape), x)
         if found:
             return found
-        out = self.assign(
-            f"stablehlo.reshape {x.name} : ({x.type}) -> {tensor_type(shape, x.dtype)}",
-            shape,
-            x.dtype,
-            "reshape",
-            (x,),
-        )
-        out.splat = x.splat
+        out = self.assign("stablehlo.reshape", (x,), shape, x.dtype, of=(x,))
         out.take_layout(x)
         out.barred = x.barred
-        out.reshaped = x.reshaped or x
         out.reads = reshaped(x.reads, x.shape, shape)
         return out
 
@@ -468,15 +418,8 @@ class LoweringContext(Emitter):
             if self.module.splits_transposed_products:
                 x = self.barrier(x)
         shape = tuple(x.shape[i] for i in permutation)
-        text = ", ".join(map(str, permutation))
-        out = self.assign(
-            f"stablehlo.transpose {x.name}, dims = [{text}] : ({x.type}) -> "
-            f"{tensor_type(shape, x.dtype)}",
-            shape,
-            x.dtype,
-            "transpose",
-            (x,),
-        )
+        order = {"dims": tuple(permutation)}
+        out = self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))
         out.take_layout(x)
         out.turned = True
         out.reads = transposed(x.reads, permutation)
@@ -485,7 +428,7 @@ class LoweringContext(Emitter):
     def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:
         """0, 1, 2, ... along one axis."""
         d = np.dtype(dtype)
-        return self.assign(f"stablehlo.iota dim = {dimension} : {tensor_type(shape, d)}", shape, d)
+        return self.assign("stablehlo.iota", (), shape, d, {"dim": dimension})
 
     def slice(
         self,
@@ -505,17 +448,8 @@ class LoweringContext(Emitter):
         limit = [a + 1 if n == 1 else b for n, a, b in zip(shape, start, limit, strict=True)]
         alone = self.is_alone(x.dtype, x.shape, shape, start) and all(s == 1 for s in steps)
         x = self.cut_from(x) if alone else x
-        ranges = ", ".join(
-            f"{a}:{b}" + (f":{s}" if s != 1 else "")
-            for a, b, s in zip(start, limit, steps, strict=True)
-        )
-        out = self.assign(
-            f"stablehlo.slice {x.name} [{ranges}] : ({x.type}) -> {tensor_type(shape, x.dtype)}",
-            shape,
-            x.dtype,
-            "slice",
-            (x,),
-        )
+        bounds = {"start": tuple(start), "limit": tuple(limit), "strides": steps}
+        out = self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds, of=(x,))
         out.strided = x.turned or any(s != 1 for s in steps) or lies_apart(x.shape, shape)
         return self.barrier(out) if alone else self.one_element(out, x)
 
@@ -552,16 +486,20 @@ class LoweringContext(Emitter):
         """
         if not self.makes_dispatches:
             return x
-        if not self.defines(x):
+        if x.parts:
+            # What is read later on are the parts.
+            light = any(part.widens or part.is_light for part in x.parts)
+            return self.by_parts(self.written, x) if light else x
+        if not self.defines(x) or x.op is None:
             return self.barrier(x)
-        self.hold(x.name, [(x.shape, x.dtype)])
+        self.hold(x.op)
         x.narrowest = x.source_width = bits_of(x.dtype)
         x.mixed, x.spread, x.reads = False, False, NO_READS
         return x
 
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
-        out = self.assign(f"stablehlo.optimization_barrier {x.name} : {x.type}", x.shape, x.dtype)
+        out = self.assign(BARRIER, (x,), x.shape, x.dtype)
         out.barred = True
         return out
 
@@ -584,7 +522,7 @@ class LoweringContext(Emitter):
         loop. Integers of rank 0 may be counters, which the host keeps.
         """
         is_number = not x.shape and (x.dtype.kind in "iub" or x.splat is not None)
-        return x if is_number or x.name.startswith(_ARGUMENT) else self.barrier(x)
+        return x if is_number or x.is_argument else self.barrier(x)
 
     def one_element(self, part: Value, x: Value) -> Value:
         """`part`, a slice of `x`, behind a barrier where IREE would never end compiling.
@@ -607,14 +545,9 @@ class LoweringContext(Emitter):
             return found
         shape = list(xs[0].shape)
         shape[dimension] = sum(x.shape[dimension] for x in xs)
-        names, types = ", ".join(x.name for x in xs), ", ".join(x.type for x in xs)
-        out = tensor_type(tuple(shape), xs[0].dtype)
+        along = {"dim": dimension}
         return self.assign(
-            f"stablehlo.concatenate {names}, dim = {dimension} : ({types}) -> {out}",
-            tuple(shape),
-            xs[0].dtype,
-            "concatenate",
-            xs,
+            "stablehlo.concatenate", tuple(xs), tuple(shape), xs[0].dtype, along, of=xs
         )
 
     def pad(
@@ -633,11 +566,7 @@ class LoweringContext(Emitter):
             max(0, a + b + s + max(s - 1, 0) * i)
             for s, a, b, i in zip(x.shape, low, high, interior, strict=True)
         )
-        edges = ", ".join(
-            f"{key} = [{', '.join(map(str, sizes))}]"
-            for key, sizes in (("low", low), ("high", high), ("interior", interior))
-        )
-        out = tensor_type(shape, x.dtype)
+        edges = {"low": tuple(low), "high": tuple(high), "interior": tuple(interior)}
         gaps = any(interior)
         first, cut = [max(0, n) for n in low], [max(0, -n) for n in low]
         if self.is_alone(x.dtype, shape, x.shape, first) or self.is_alone(
@@ -647,13 +576,8 @@ class LoweringContext(Emitter):
         if gaps:
             # Of two pads in a row, one of them with gaps, StableHLO makes one without gaps.
             x = self.barrier(x)
-        padded = self.assign(
-            f"stablehlo.pad {x.name}, {value.name}, {edges} : ({x.type}, {value.type}) -> {out}",
-            shape,
-            x.dtype,
-            "pad",
-            (x, value),
-        )
+        of = (x, value)
+        padded = self.assign("stablehlo.pad", of, shape, x.dtype, edges, of=of)
         return self.barrier(padded) if gaps else padded
 
     def reduce(
@@ -672,8 +596,6 @@ class LoweringContext(Emitter):
             "stablehlo.reduce",
             [*xs, *inits],
             [(kept, x.dtype) for x in xs],
-            f"dimensions = array<i64: {', '.join(map(str, axes))}>"
-            if axes
-            else "dimensions = array<i64>",
+            {"dimensions": tuple(axes)},
             [region],
         )

@@ -8,8 +8,6 @@ constants, and is wrong.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
     from xpr.lowering.context import LoweringContext
     from xpr.lowering.targets.base import Target
     from xpr.lowering.value import Value
-
-_NAME = re.compile(r"%\w+")
 
 
 def is_repeated(target: Target, x: np.dtype[Any], d: np.dtype[Any]) -> bool:
@@ -40,7 +36,7 @@ def is_repeated(target: Target, x: np.dtype[Any], d: np.dtype[Any]) -> bool:
 class Conversions:
     """The conversions that one builder has written."""
 
-    known: dict[tuple[str, np.dtype[Any]], Value] = field(default_factory=dict)
+    known: dict[tuple[Value, np.dtype[Any]], Value] = field(default_factory=dict)
     """By operand and type: two of the same are one to the compiler."""
 
     candidates: list[Value] = field(default_factory=list)
@@ -52,7 +48,7 @@ class Conversions:
             out = ctx.barrier(out) if out.shape else copied(ctx, out)
         else:
             self.candidates.append(out)
-        self.known[x.name, out.dtype] = out
+        self.known[x, out.dtype] = out
         return out
 
     def settle(self, ctx: LoweringContext, results: Sequence[Value], *, inlined: bool) -> None:
@@ -61,15 +57,9 @@ class Conversions:
         The results of a function that may be inlined, and the operands of one that is called, may
         be read often.
         """
-        if not self.candidates:
-            return
-        marked = {v.name for v in self.candidates}
-        uses = Counter(v.name for v in results)
-        if inlined:
-            uses.update(uses)
-        for line in ctx.lines:
-            names = [name for name in _NAME.findall(line) if name in marked]
-            uses.update(2 * names if "func.call" in line else names)
         for value in self.candidates:
-            if uses[value.name] > 2:  # where it is written, and one use
-                ctx.hold(value.name, [(value.shape, value.dtype)])
+            # A call's operands, and results of what may be inlined, count as read twice.
+            uses = sum(2 if op.name == "func.call" else 1 for op in value.uses)
+            uses += (2 if inlined else 1) * sum(v is value for v in results)
+            if uses > 1 and value.op is not None:
+                ctx.hold(value.op)

@@ -1,4 +1,4 @@
-"""Operations of StableHLO as lines of text, in order: what every lowering context is built on."""
+"""Operations of StableHLO, with the marks of their results: the base of lowering contexts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.folding import KNOWN, fold_of, roots_of
+from xpr.lowering.ir.builder import Builder, Results
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
 from xpr.lowering.producers import joined, note_operation
 from xpr.lowering.registry import find_rule
-from xpr.lowering.types import tensor_type
 from xpr.lowering.value import Shape, Value
 
 if TYPE_CHECKING:
@@ -26,79 +26,64 @@ _UNFOLDED = frozenset(
         *("while", "case", "sort", "scatter"),
     }
 )
-_BARRIER = "optimization_barrier"
+BARRIER = "stablehlo.optimization_barrier"
+_BARRIER = BARRIER.removeprefix("stablehlo.")
 # What may be computed where it is used, whatever it reads; and what is computed on its own.
 _FUSED = frozenset({"reduce", "reduce_window", "dot_general", "convolution", "gather"})
 _APART = frozenset({"while", "case", "if", _BARRIER})
 # What has its elements in their places, what rearranges them (in methods that tell how it reads
 # them), and what is used element by element in other places.
 _ELEMENTWISE = frozenset({"map", "abs", "real", "imag", "complex", "bitcast_convert", "clamp"})
-_ARRANGED = frozenset({"broadcast", "reshape", "transpose"})
+_ARRANGED = frozenset({"broadcast_in_dim", "reshape", "transpose"})
 _MOVED = frozenset({"slice", "concatenate", "pad", "reverse", "dynamic_slice"})
 _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 
-Results = Sequence[tuple[Shape, np.dtype[Any]]]
 
-
-class Emitter:
-    """The lines of one function or one region, and the SSA names of its values."""
+class Emitter(Builder):
+    """The operations of one function or one region."""
 
     # Whether the operations are those of a function or of control flow, which IREE fuses into
     # dispatches; those of a reduction, and of a loop on registers, lie inside of one.
     makes_dispatches = True
 
-    def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
+    def __init__(
+        self, module: ModuleBuilder, block: Block | None = None, *, in_region: bool = False
+    ) -> None:
+        super().__init__(Block() if block is None else block)
+        # Whether the operations go into the region of another one, not into a function.
+        self.in_region = in_region
         self.module = module
         self.target = module.target
         self.in_avals: list[ShapedArray] = []
         self.out_avals: list[ShapedArray] = []
-        self.source: SourceInfo = UNKNOWN
-        # Each entry is a whole operation; `sources` runs in step with it.
-        self.lines: list[str] = []
-        self.sources: list[SourceInfo] = []
-        self._prefix = prefix
-        self._indent = indent
-        self._count = 0
-        self._kept_apart: set[str] = set()
 
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The lowering rule of a primitive here."""
         return find_rule(primitive, self.target)
 
-    @property
-    def in_region(self) -> bool:
-        """Whether the operations go into the region of another one, not into a function."""
-        return bool(self._prefix)
-
-    def fresh(self) -> str:
-        """A new SSA name."""
-        name = f"%{self._prefix}{self._count}"
-        self._count += 1
-        return name
-
-    def emit(self, text: str) -> None:
-        """Appends one operation."""
-        self.lines.append(self._indent + text)
-        self.sources.append(self.source)
-
     def assign(
-        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: Attributes = NO_ATTRIBUTES,
+        of: Sequence[Value] = (),
     ) -> Value:
-        """Appends `%n = text` and returns the new value.
+        """Appends an operation with one result, and returns that.
 
-        `op` and `of` name the operation and the operands of what a compiler folds.
+        `of` are those of the operands that the elements of the result are computed from.
         """
-        name = self.fresh()
-        self.lines.append(f"{self._indent}{name} = {text}")
-        self.sources.append(self.source)
-        out = Value(name, shape, dtype)
+        out = Value(shape, dtype)
+        self.append(name, operands, (out,), attributes)
         if of:
+            op = name[10:]
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
             out.product = any(v.product for v in of)
             self._note_origin(of, out)
             if any(v.reads for v in of):
                 if op in _MOVED:
-                    note_operation(self, name, [out])
+                    note_operation(self, [out])
                 elif op not in _ARRANGED:
                     out.reads = joined(self, of)
         return out
@@ -122,49 +107,34 @@ class Emitter:
 
     def defines(self, x: Value) -> bool:
         """Whether `x` is the only result of an operation that was written here."""
-        start = f"%{self._prefix}"
-        return x.name.startswith(start) and x.name.removeprefix(start).isdigit()
+        op = x.op
+        return op is not None and op.block is self.block and len(op.results) == 1
 
-    def hold(self, name: str, results: Results) -> None:
-        """Puts the results of an operation that has been written behind a barrier.
+    def hold(self, op: Op) -> None:
+        """Puts the results of an operation that has been written here behind a barrier.
 
-        `name` is the SSA name of the operation, not of one of several results.
+        The barrier takes its results over, so that whatever uses them comes after it.
         """
-        if name in self._kept_apart:
+        if op.name == BARRIER:
             return
-        self._kept_apart.add(name)
-        start = self._indent + name
-        ends = (f"{start} ", f"{start}:")
-        place = next(i for i, line in enumerate(self.lines) if line.startswith(ends))
-        inner = f"%w{name[1:]}"
-        rest = self.lines[place][len(start) :]
-        types = ", ".join(tensor_type(*r) for r in results)
-        barrier = (
-            f'{self._indent}{_left(name, results)} = "stablehlo.{_BARRIER}"'
-            f"({', '.join(_names(inner, results))}) : ({types}) -> ({types})"
-        )
-        self.lines[place : place + 1] = [f"{self._indent}{inner}{rest}", barrier]
-        self.sources.insert(place, self.sources[place])
+        held = op.results
+        inner = [Value(v.shape, v.dtype) for v in held]
+        op.results = inner
+        for v in inner:
+            v.owner = op
+        self.block.insert_after(op, Op(BARRIER, inner, held, source=op.source))
 
     def op(
         self,
         name: str,
         operands: Sequence[Value],
         results: Results,
-        attributes: str = "",
-        regions: Sequence[str] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
     ) -> list[Value]:
-        """An operation in MLIR's generic form, with any number of results and regions.
-
-        `attributes` is the inside of `<{...}>`, such as `dimension = 0 : i64`.
-        """
-        props = f" <{{{attributes}}}>" if attributes else ""
-        body = f" ({', '.join(regions)})" if regions else ""
-        outs = [tensor_type(s, d) for s, d in results]
-        out_type = outs[0] if len(outs) == 1 else f"({', '.join(outs)})"
-        args = ", ".join(v.name for v in operands)
-        types = ", ".join(v.type for v in operands)
-        found = self._named(f'"{name}"({args}){props}{body} : ({types}) -> {out_type}', results)
+        """An operation with any number of results and regions."""
+        found = [Value(shape, dtype) for shape, dtype in results]
+        self.append(name, operands, found, attributes, regions)
         operation = name.removeprefix("stablehlo.")
         if len(found) == 1 and operands and operation not in _UNFOLDED:
             of = operands[:1] if operation in _OF_FIRST else operands
@@ -187,7 +157,7 @@ class Emitter:
             results[0].reads = joined(self, operands)
         elif operation in _FUSED or any(v.reads for v in operands):
             joined(self, operands)
-            note_operation(self, results[0].name.partition("#")[0], results)
+            note_operation(self, results)
 
     def op1(
         self,
@@ -195,32 +165,14 @@ class Emitter:
         operands: Sequence[Value],
         shape: Shape,
         dtype: np.dtype[Any],
-        attributes: str = "",
-        regions: Sequence[str] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
     ) -> Value:
         """`op` with one result."""
         return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
 
     def call(self, symbol: str, operands: Sequence[Value], results: Results) -> list[Value]:
         """A call of another function of the module."""
-        types = ", ".join(v.type for v in operands)
-        outs = ", ".join(tensor_type(s, d) for s, d in results)
-        args = ", ".join(v.name for v in operands)
-        return self._named(f"func.call @{symbol}({args}) : ({types}) -> ({outs})", results)
-
-    def _named(self, text: str, results: Results) -> list[Value]:
-        """Appends an operation and names its results."""
-        base = self.fresh()
-        self.emit(f"{_left(base, results)} = {text}" if results else text)
-        named = zip(_names(base, results), results, strict=True)
-        return [Value(name, shape, dtype) for name, (shape, dtype) in named]
-
-
-def _left(base: str, results: Results) -> str:
-    """What stands on the left of an operation."""
-    return base if len(results) == 1 else f"{base}:{len(results)}"
-
-
-def _names(base: str, results: Results) -> list[str]:
-    """The SSA names of an operation's results."""
-    return [base] if len(results) == 1 else [f"{base}#{i}" for i in range(len(results))]
+        found = [Value(shape, dtype) for shape, dtype in results]
+        self.append("func.call", operands, found, {"callee": symbol})
+        return found

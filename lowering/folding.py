@@ -27,14 +27,14 @@ SOLID = 0
 KNOWN = 1
 """Perhaps known to the compiler, as one number repeated."""
 
-Roots = frozenset[str]
-"""The names of the values that a value was computed from, element by element."""
+Roots = frozenset["Value | None"]
+"""The values that a value was computed from, element by element; None for too many of them."""
 
 NO_ROOTS: Roots = frozenset()
 """Of a value that was not computed element by element: it is its own root."""
 
 _MAX_ROOTS = 8
-_MANY: Roots = frozenset({"*"})
+_MANY: Roots = frozenset({None})
 
 # Operations of two integers that are one number when their operands are equal or each other's
 # complement. Of `and` nothing but zeros can come in this way, which a sum does not mind.
@@ -44,7 +44,7 @@ _OF_EQUALS = frozenset({"subtract", "xor", "compare", "divide", "remainder", "or
 # What puts elements in other places: two arrangements of one value are not equal to each other.
 _ARRANGEMENTS = frozenset(
     {
-        *("broadcast", "concatenate", "dynamic_slice", "pad"),
+        *("broadcast_in_dim", "concatenate", "dynamic_slice", "pad"),
         *("reshape", "reverse", "slice", "transpose"),
     }
 )
@@ -58,7 +58,7 @@ def roots_of(op: str, operands: Sequence[Value]) -> Roots:
     for v in operands:
         if v.fold == KNOWN:
             continue
-        roots = v.roots or frozenset((v.name,))
+        roots = v.roots or frozenset((v,))
         # Long formulas of few values: most operations have the roots of one operand.
         if roots is not found and not roots <= found:
             found = found | roots if found else roots
@@ -67,14 +67,14 @@ def roots_of(op: str, operands: Sequence[Value]) -> Roots:
 
 def _related(a: Value, b: Value) -> bool:
     """Whether the two may be equal, or complements, for every value of what they depend on."""
-    if a.name == b.name:
+    if a is b:
         return True
     if a.fold == KNOWN or b.fold == KNOWN:
         return False
     if not a.roots and not b.roots:
         return False
-    mine, other = a.roots or {a.name}, b.roots or {b.name}
-    return "*" in mine or "*" in other or not mine.isdisjoint(other)
+    mine, other = a.roots or {a}, b.roots or {b}
+    return None in mine or None in other or not mine.isdisjoint(other)
 
 
 def _decides(op: str, number: int, dtype: np.dtype[Any]) -> bool:
@@ -108,7 +108,7 @@ def fold_of(op: str, operands: Sequence[Value]) -> int:
 
 
 def _of_select(pred: Value, a: Value, b: Value) -> int:
-    if a.name == b.name:
+    if a is b:
         return a.fold
     if pred.fold == KNOWN:
         return KNOWN if KNOWN in (a.fold, b.fold) else SOLID
@@ -125,6 +125,10 @@ def _of_two(op: str, a: Value, b: Value) -> int:
     for one in (a, b):
         if one.fold == KNOWN and (one.splat is None or _decides(op, int(one.splat), a.dtype)):
             return KNOWN
-    if op == "or" and not (a.inverted or b.inverted):
+    if op == "or" and not (_is_inverted(a) or _is_inverted(b)):
         return SOLID
     return KNOWN if op in _OF_EQUALS and _related(a, b) else SOLID
+
+
+def _is_inverted(x: Value) -> bool:
+    return x.op is not None and x.op.name == "stablehlo.not"

@@ -23,6 +23,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Operand, Shape, Value
 from xpr.lowering.folding import KNOWN, SOLID
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
@@ -38,7 +39,7 @@ _UNKNOWN = _SUM | _PRODUCT | _FROM_INTEGER
 _CONSTANT, _CHOICE = 8, 16
 _MADE = {"add": _SUM, "subtract": _SUM, "multiply": _PRODUCT, "select": _CHOICE}
 _ARRANGED = frozenset(
-    {"broadcast", "reshape", "transpose", "slice", "concatenate", "convert", "select", "pad"}
+    {"broadcast_in_dim", "reshape", "transpose", "slice", "concatenate", "convert", "select", "pad"}
 )
 
 
@@ -58,15 +59,18 @@ def _is_narrow(dtype: np.dtype[Any]) -> bool:
 class InterpretedContext(LoweringContext):
     """Emits operations in the forms that IREE's interpreter computes rightly."""
 
-    def __init__(self, module: ModuleBuilder, prefix: str = "", indent: str = "    ") -> None:
-        super().__init__(module, prefix, indent)
-        self._made: dict[str, int] = {}
-        self._held: dict[str, Value] = {}
+    def __init__(
+        self, module: ModuleBuilder, block: Block | None = None, *, in_region: bool = False
+    ) -> None:
+        super().__init__(module, block, in_region=in_region)
+        self._made: dict[Value, int] = {}
+        self._held: dict[Value, Value] = {}
         self._operand: Value | None = None
 
-    def inner(self, prefix: str, indent: str, arguments: Sequence[Value]) -> LoweringContext:
-        inner = InterpretedContext(self.module, prefix, indent)
+    def inner(self, block: Block) -> LoweringContext:
+        inner = InterpretedContext(self.module, block, in_region=True)
         inner._made = self._made  # regions use the values around them
+        arguments = (v for v in block.arguments if isinstance(v, Value))
         numbers = (v for v in arguments if not v.shape and dtypes.kind(v.dtype) in "iuf")
         inner._operand = next(numbers, None)
         return inner
@@ -74,17 +78,24 @@ class InterpretedContext(LoweringContext):
     # ---- how values were made
 
     def assign(
-        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: Attributes = NO_ATTRIBUTES,
+        of: Sequence[Value] = (),
     ) -> Value:
-        out = super().assign(text, shape, dtype, op, of)
+        out = super().assign(name, operands, shape, dtype, attributes, of)
+        op = name.removeprefix("stablehlo.") if of else ""
         made = _MADE.get(op, 0)
         if op in _ARRANGED:
             for v in of:
-                made |= self._made.get(v.name, 0)
+                made |= self._made.get(v, 0)
             if len(of) > 1:
                 made &= ~_CONSTANT
         if made:
-            self._made[out.name] = made
+            self._made[out] = made
         return out
 
     def op(
@@ -92,8 +103,8 @@ class InterpretedContext(LoweringContext):
         name: str,
         operands: Sequence[Value],
         results: Sequence[tuple[Shape, np.dtype[Any]]],
-        attributes: str = "",
-        regions: Sequence[str] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
     ) -> list[Value]:
         return self._of_unknown_make(super().op(name, operands, results, attributes, regions))
 
@@ -104,19 +115,19 @@ class InterpretedContext(LoweringContext):
         return self._of_unknown_make(super().call(symbol, operands, results))
 
     def _of_unknown_make(self, values: list[Value]) -> list[Value]:
-        self._made.update((v.name, _UNKNOWN) for v in values)
+        self._made.update((v, _UNKNOWN) for v in values)
         return values
 
     def _held_if(self, x: Value, made: int) -> Value:
         """`x`, held if it was made in one of these ways."""
-        if not self._made.get(x.name, 0) & made or dtypes.kind(x.dtype) not in "fiu":
+        if not self._made.get(x, 0) & made or dtypes.kind(x.dtype) not in "fiu":
             return x
         return self._held_always(x)
 
     def _held_always(self, x: Value) -> Value:
-        found = self._held.get(x.name)
+        found = self._held.get(x)
         if found is None:
-            found = self._held[x.name] = self._hidden(x, x)
+            found = self._held[x] = self._hidden(x, x)
         return found
 
     def sealed(self, x: Value) -> Value:
@@ -138,7 +149,7 @@ class InterpretedContext(LoweringContext):
         return out
 
     def _is_constant(self, x: Value) -> bool:
-        return bool(self._made.get(x.name, 0) & _CONSTANT)
+        return bool(self._made.get(x, 0) & _CONSTANT)
 
     # ---- constants
 
@@ -152,8 +163,7 @@ class InterpretedContext(LoweringContext):
         number = float(value)
         if dtype.itemsize > 1 and (number != 0 or not np.signbit(number)):
             found = super().constant(value, dtype, shape)
-            found.splat = number
-            self._made[found.name] = _CONSTANT
+            self._made[found] = _CONSTANT
             return found
         if self.makes_dispatches or self._operand is None:
             return self.broadcast_in_dim(self.barrier(super().constant(value, dtype)), shape, ())
@@ -180,7 +190,7 @@ class InterpretedContext(LoweringContext):
         if direction == "LT" or self._is_constant(a) or self._is_constant(b):
             return super().compare(direction, a, b)
         # A value is taken to be equal to itself.
-        if a.name == b.name:
+        if a is b:
             size, infinity = self._size_bits(a)
             return super().compare("LE", size, infinity)
         return super().compare(direction, a, self._held_always(b))
@@ -300,7 +310,7 @@ class InterpretedContext(LoweringContext):
             x = self._held_if(x, _FROM_INTEGER)
         out = super().convert(x, d)
         if old in "biu" and new == "f":
-            self._made[out.name] = _FROM_INTEGER
+            self._made[out] = _FROM_INTEGER
         return out
 
     def _single(self, x: Value) -> Value:

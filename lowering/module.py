@@ -7,7 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -15,15 +15,18 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.config import state
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
-from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir.graph import Block, Function, Module
+from xpr.lowering.ir.printer import print_module
+from xpr.lowering.ir.verifier import verify
 from xpr.lowering.producers import Parameter, held, note_parameters, of_call
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
-from xpr.lowering.types import tensor_type
+from xpr.lowering.types import element_type, tensor_type
 from xpr.lowering.value import Origin, bits_of
 from xpr.runtimes.base import HostCall
 
@@ -50,13 +53,6 @@ class LoweredModule:
     hints: ProgramHints
     flops: float
     bytes_accessed: float
-
-
-@dataclass
-class _Function:
-    header: str
-    context: LoweringContext
-    tail: list[str] = field(default_factory=list)
 
 
 # What each argument of a private function comes from.
@@ -86,17 +82,11 @@ class ModuleBuilder:
         self.hints = ProgramHints()
         self.flops = 0.0
         self.bytes_accessed = 0.0
-        self._functions: list[_Function] = []
-        self._declarations: dict[str, str] = {}
+        self.module = Module(target.module_attributes)
         self._host_calls: dict[str, HostCall] = {}
         self._symbols: set[str] = set()
         self._lowered: dict[_Callee, _Lowered] = {}
         self._inlined: dict[Any, ClosedJaxpr] = {}
-        self._regions = 0
-
-    def next_region(self) -> int:
-        self._regions += 1
-        return self._regions
 
     def symbol(self, wish: str) -> str:
         """A function name like `wish` that is still free."""
@@ -149,9 +139,8 @@ class ModuleBuilder:
         call = HostCall(short, function, inputs, tuple(results), in_place, out)
         self._host_calls[short] = call
         symbol = f"xpr.{short}"
-        ins = ", ".join(tensor_type(*t) for t in inputs)
-        outs = ", ".join(tensor_type(*t) for t in results)
-        self._declarations[symbol] = f"  func.func private @{symbol}({ins}) -> ({outs})"
+        ins, outs = ([tensor_type(*t) for t in types] for types in (inputs, results))
+        self.module.declarations[symbol] = ins, outs
         return ctx.call(symbol, operands, results)
 
     # ---- functions
@@ -168,23 +157,20 @@ class ModuleBuilder:
         offset = 0 if embed_consts else len(jaxpr.constvars)
         donations = _pair_donations(jaxpr, donate, offset)
         targets = dict(donations)
-        ctx = self._context_class(self)
         variables = jaxpr.invars if embed_consts else [*jaxpr.constvars, *jaxpr.invars]
-        values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
-        consts = (
-            [ctx.dense(np.asarray(c)) for c in closed.consts] if embed_consts else values[:offset]
-        )
+        for v in (*variables, *jaxpr.outvars):
+            element_type(v.aval.dtype)  # raises for types that no program has
+        outer = [Value(v.aval.shape, _abi_type(v.aval.dtype)) for v in variables]
+        ctx = self._context_class(self, Block(outer))
+        consts = [ctx.dense(np.asarray(c)) for c in closed.consts] if embed_consts else []
         in_place = _is_one_elementwise_loop(jaxpr)
-        attribute = [
+        attributes = [
             f" {{iree.abi.output = {targets[i]} : index}}" if in_place and i in targets else ""
-            for i in range(len(values))
+            for i in range(len(outer))
         ]
-        outer = [Value(v.name, v.shape, _abi_type(v.dtype)) for v in values]
-        args = ", ".join(f"{v.name}: {v.type}{a}" for v, a in zip(outer, attribute, strict=True))
-        outs = ", ".join(tensor_type(v.aval.shape, _abi_type(v.aval.dtype)) for v in jaxpr.outvars)
         inner = [
-            ctx.bitcast(o, v.dtype) if o.dtype != v.dtype else wrapped(ctx, v)
-            for o, v in zip(outer, values, strict=True)
+            ctx.bitcast(o, v.aval.dtype) if o.dtype != v.aval.dtype else wrapped(ctx, o)
+            for o, v in zip(outer, variables, strict=True)
         ]
         consts = consts if embed_consts else inner[:offset]
         results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:])
@@ -202,8 +188,8 @@ class ModuleBuilder:
                 if dtypes.kind(v.dtype) == "u":
                     # The barrier is refused for types with a sign; this bit cast costs nothing.
                     v = ctx.bitcast(v, f"i{v.dtype.itemsize}")
-                ctx.assign(f"util.optimization_barrier {v.name} : {v.type}", v.shape, v.dtype)
-        self._finish(ctx, f"  func.func public @{ENTRY}({args}) -> ({outs}) {{", results)
+                ctx.assign("util.optimization_barrier", (v,), v.shape, v.dtype)
+        self._finish(ctx, ENTRY, results, attributes)
         return donations
 
     def call(
@@ -253,26 +239,31 @@ class ModuleBuilder:
     ) -> _Lowered:
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
-        ctx = self._context_class(self)
-        variables = [*jaxpr.constvars, *jaxpr.invars]
-        values = [Value(f"%arg{i}", v.aval.shape, v.aval.dtype) for i, v in enumerate(variables)]
-        args = ", ".join(f"{v.name}: {v.type}" for v in values)
-        outs = ", ".join(tensor_type(v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
+        values = [Value(v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars)]
+        ctx = self._context_class(self, Block(values))
         for v, origin in zip(values, origins, strict=True):
             v.barred = barred
             v.take_origin(origin)
         parameters = note_parameters(ctx, values)
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
-        self._finish(ctx, f"  func.func private @{symbol}({args}) -> ({outs}) {{", results)
+        self._finish(ctx, symbol, results)
         return _Lowered(symbol, parameters, results, closed)
 
-    def _finish(self, ctx: LoweringContext, header: str, results: Sequence[Value]) -> None:
-        ctx.conversions.settle(ctx, results, inlined=" private " in header)
-        names = ", ".join(v.name for v in results)
-        types = ", ".join(v.type for v in results)
-        end = f"    return {names} : {types}" if results else "    return"
-        self._functions.append(_Function(header, ctx, [end, "  }"]))
+    def _finish(
+        self,
+        ctx: LoweringContext,
+        name: str,
+        results: Sequence[Value],
+        argument_attributes: Sequence[str] = (),
+    ) -> None:
+        private = name != ENTRY
+        ctx.conversions.settle(ctx, results, inlined=private)
+        ctx.append("func.return", results)
+        visibility = "private" if private else "public"
+        types = [v.type for v in results]
+        function = Function(name, visibility, ctx.block, types, argument_attributes)
+        self.module.functions.append(function)
 
     # ---- equations
 
@@ -385,34 +376,12 @@ class ModuleBuilder:
 
     def text(self, name: str, *, locations: bool) -> str:
         """The whole module; `locations` adds the user's line to each operation."""
-        attributes = self.target.module_attributes
-        about = f"attributes {{{attributes}}} " if attributes else ""
-        out = [f"module @{re.sub(r'[^A-Za-z0-9_]', '_', name) or 'module'} {about}{{"]
-        out += self._declarations.values()
-        for f in self._functions:
-            out.append(f.header)
-            if locations:
-                out += [
-                    line + _location(source)
-                    for line, source in zip(f.context.lines, f.context.sources, strict=True)
-                ]
-            else:
-                out += f.context.lines
-            out += f.tail
-        out.append("}")
-        return "\n".join(out) + "\n"
+        plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
+        return print_module(self.module, plain, locations=locations)
 
     @property
     def host_calls(self) -> tuple[HostCall, ...]:
         return tuple(self._host_calls.values())
-
-
-def _location(source: SourceInfo) -> str:
-    if source.code is None:
-        return ""
-    line, column = source.position()
-    escaped = source.filename.replace("\\", "\\\\").replace('"', '\\"')
-    return f' loc("{escaped}":{line}:{column})'
 
 
 def _pair_donations(
@@ -502,6 +471,8 @@ def lower_jaxpr_to_module(
     if builder.hints.transposed_product and target.tiles_products(builder.hints):
         builder = ModuleBuilder(target, splits_transposed_products=True)
         donations = builder.add_main(closed, donate, embed_consts=embed_consts)
+    if state.enable_checks:
+        verify(builder.module)
     builder.note_hints(num_equations=len(closed.eqns))
     jaxpr = closed.jaxpr
     return LoweredModule(

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from xpr.lowering.emitter import Emitter, Results
+    from xpr.lowering.emitter import Emitter
+    from xpr.lowering.ir.graph import Op
     from xpr.lowering.value import Shape, Value
 
 Way = tuple[object, ...]
@@ -42,13 +43,15 @@ class Producer(Protocol):
 class _Operation:
     """An operation of a function or a region."""
 
-    def __init__(self, home: Emitter, name: str, results: Results) -> None:
+    def __init__(self, home: Emitter, op: Op) -> None:
         self.home = home
-        self._name = name
-        self._results = results
+        self._op = op
+        self._is_held = False
 
     def hold(self) -> None:
-        self.home.hold(self._name, self._results)
+        if not self._is_held:
+            self._is_held = True
+            self.home.hold(self._op)
 
 
 class Parameter:
@@ -75,14 +78,15 @@ def _read_as_is(producer: Producer, shape: Shape, kind: str) -> Reads:
     return {kind: {way: frozenset((producer,))}} if any(i != -1 for i in way) else NO_READS
 
 
-def note_operation(home: Emitter, name: str, values: Sequence[Value]) -> None:
-    """Notes that an operation that IREE may fuse gives these values; `name` is their SSA name.
+def note_operation(home: Emitter, values: Sequence[Value]) -> None:
+    """Notes that an operation that IREE may fuse gives these values.
 
     What lies inside of a dispatch has no producers.
     """
-    if not home.makes_dispatches:
+    op = values[0].op
+    if op is None or not home.makes_dispatches:
         return
-    producer = _Operation(home, name, [(v.shape, v.dtype) for v in values])
+    producer = _Operation(home, op)
     for v in values:
         v.reads = _read_as_is(producer, v.shape, v.type)
 

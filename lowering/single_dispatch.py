@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xpr.lowering.context import LoweringContext
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir import graph
+from xpr.lowering.ir.builder import Builder, Results
 
 
 def emit_dispatch(
-    ctx: LoweringContext, lines: Sequence[str], results: Sequence[str], types: Sequence[str]
-) -> list[str]:
-    """Emits a dispatch of one workgroup: the names of its results, of the given tensor types.
+    ctx: LoweringContext, inner: Builder, results: Sequence[graph.Value], types: Results
+) -> list[Value]:
+    """A dispatch of one workgroup with the operations of `inner`, which compute `results`.
 
-    `lines` compute `results`; they may use the names of the program around them.
+    They may use values of the program around them.
     """
-    base = ctx.fresh()
-    left = f"{base} = " if len(results) == 1 else f"{base}:{len(results)} = "
-    body, indent, joined = "\n".join(lines), ctx._indent, ", ".join(types)
-    ctx.emit(
-        f"{left}flow.dispatch.region -> ({joined}) {{\n{body}\n"
-        f"{indent}  flow.return {', '.join(results)} : {joined}\n"
-        f"{indent}}} count() -> (index, index, index) {{\n"
-        f"{indent}  %one = arith.constant 1 : index\n"
-        f"{indent}  flow.return %one, %one, %one : index, index, index\n"
-        f"{indent}}}"
-    )
-    return [base] if len(results) == 1 else [f"{base}#{i}" for i in range(len(results))]
+    inner.append("flow.return", results)
+    found = [Value(shape, dtype) for shape, dtype in types]
+    ctx.append("flow.dispatch.region", (), found, regions=[inner.block])
+    return found

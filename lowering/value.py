@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.lowering.folding import NO_ROOTS, SOLID, Roots
+from xpr.lowering.ir import graph
+from xpr.lowering.ir.graph import Block
 from xpr.lowering.producers import NO_READS, Reads
-from xpr.lowering.types import tensor_type
 
-Shape = tuple[int, ...]
+Shape = graph.Shape
+
+_BARRIER = "stablehlo.optimization_barrier"
+_LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 
 def bits_of(dtype: np.dtype[Any]) -> int:
     """The width of an element to the compiler, to which a boolean is one bit."""
     return 1 if dtype == np.bool_ else 8 * dtype.itemsize
+
+
+def _only_reshapes(op: graph.Op) -> bool:
+    if op.name != "stablehlo.broadcast_in_dim":
+        return op.name == "stablehlo.reshape"
+    dims = list(op.attributes["dims"])
+    same_size = math.prod(op.results[0].shape) == math.prod(op.operands[0].shape)
+    return same_size and dims == sorted(dims)
 
 
 class Origin(NamedTuple):
@@ -29,36 +42,29 @@ class Origin(NamedTuple):
     spread: bool
 
 
-class Value:
-    """An SSA value: its name, shape and dtype."""
+class Value(graph.Value):
+    """A value of the program, and the marks that guards against hazards go by."""
 
     __slots__ = (
         "barred",
-        "dtype",
         "fold",
-        "inverted",
         "mixed",
-        "name",
         "narrowest",
-        "number",
-        "parts",
         "product",
         "reads",
-        "reshaped",
         "roots",
-        "shape",
         "source_width",
-        "splat",
         "spread",
         "strided",
         "turned",
         "widened",
     )
 
-    def __init__(self, name: str, shape: Shape, dtype: np.dtype[Any]) -> None:
-        self.name = name
+    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.shape = shape
         self.dtype = dtype
+        self.owner: graph.Op | Block | None = None
+        self.uses: list[graph.Op] = []
         # Whether it comes straight from a barrier (see `copies.py`).
         self.barred = False
         # Whether the elements come straight from a conversion to a wider type (see `one_element`).
@@ -75,31 +81,56 @@ class Value:
         # whether there are several such values (see `written`).
         self.source_width = self.narrowest
         self.mixed = False
-        # The value of a rank-0 integer constant.
-        self.number: int | None = None
-        # Whether the compiler may know the elements to be one number (see `folding.py`), and the
-        # number where it is written in the program.
+        # Whether the compiler may know the elements to be one number (see `folding.py`).
         self.fold = SOLID
         self.roots: Roots = NO_ROOTS
-        self.splat: float | None = None
-        # The value whose elements these are, in another shape.
-        self.reshaped: Value | None = None
-        # Whether it is the complement of another value.
-        self.inverted = False
         # Whether it was computed, element by element, from a product of matrices (see `transpose`).
         self.product = False
         # What is perhaps computed where this is used, and how it is read (see `producers.py`).
         self.reads: Reads = NO_READS
-        # The real and imaginary parts that complex numbers were made of.
-        self.parts: tuple[Value, Value] | None = None
-
-    @property
-    def type(self) -> str:
-        return tensor_type(self.shape, self.dtype)
 
     @property
     def aval(self) -> ShapedArray:
         return ShapedArray(self.shape, self.dtype)
+
+    @property
+    def number(self) -> int | None:
+        """The value of a rank-0 integer constant."""
+        if self.shape or self.dtype.kind not in "iu" or self.op is None:
+            return None
+        return self.op.attributes.get("number")
+
+    @property
+    def splat(self) -> float | None:
+        """The real number that all elements are, where it is written in the program."""
+        op = self.op
+        while op is not None and op.name in _LAYOUT:
+            op = op.operands[0].op
+        return op.attributes.get("number") if op is not None and self.dtype.kind in "biuf" else None
+
+    @property
+    def parts(self) -> tuple[Value, Value] | None:
+        """The real and imaginary parts that complex numbers were made of."""
+        op = self.op
+        if op is None or op.name != "stablehlo.complex":
+            return None
+        re, im = op.operands
+        assert isinstance(re, Value)
+        assert isinstance(im, Value)
+        return re, im
+
+    @property
+    def unshaped(self) -> Value | None:
+        """The value whose elements these are, in another shape."""
+        x: graph.Value = self
+        while (op := x.op) is not None and _only_reshapes(op):
+            x = op.operands[0]
+        return x if x is not self and isinstance(x, Value) else None
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is an argument of a function or a region."""
+        return isinstance(self.owner, Block)
 
     @property
     def origin(self) -> Origin:
@@ -122,6 +153,3 @@ class Value:
     def is_light(self) -> bool:
         """Whether IREE may compute it where it is folded, and the fold wrong."""
         return (self.mixed or self.strided) and self.source_width < bits_of(self.dtype)
-
-    def __repr__(self) -> str:
-        return f"Value({self.name}: {self.type})"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -19,6 +20,8 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import I1, LoweringContext, Operand, Shape, Value
+from xpr.lowering.ir import graph
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
 from xpr.lowering.types import scalar_text
 
 if TYPE_CHECKING:
@@ -56,17 +59,26 @@ def register_element(dtype: np.dtype[Any]) -> str:
 
 
 class Register(Value):
-    """An array as one vector of its elements."""
+    """An array as one vector of its elements, or `root`'s elements as an array of another shape."""
 
-    __slots__ = ()
+    __slots__ = ("root",)
 
-    @property
-    def count(self) -> int:
-        return max(1, math.prod(self.shape))
+    def __init__(self, shape: Shape, dtype: np.dtype[Any], root: Register | None = None) -> None:
+        super().__init__(shape, dtype)
+        self.root: Register = self if root is None else root.root
 
     @property
     def type(self) -> str:
         return register_type(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An array that lies in memory, where it is `flat`: booleans are bytes there."""
+
+    flat: graph.Value
+    shape: Shape
+    dtype: np.dtype[Any]
 
 
 def register_type(shape: Shape, dtype: np.dtype[Any]) -> str:
@@ -118,9 +130,10 @@ _FLOAT_COMPARE = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt
 class VectorContext(LoweringContext):
     """Emits the operations of a loop's body on registers."""
 
-    def __init__(self, module: ModuleBuilder, prefix: str, indent: str) -> None:
-        super().__init__(module, prefix, indent)
-        self.memory: dict[str, Value] = {}
+    def __init__(self, module: ModuleBuilder, block: Block) -> None:
+        super().__init__(module, block, in_region=True)
+        # What lies in memory, too, by its register.
+        self.memory: dict[Value, Memory] = {}
         # The machine registers that all operations of the loop fill, in one shared place.
         self.work = [0]
 
@@ -138,18 +151,40 @@ class VectorContext(LoweringContext):
     def _refuse(self, what: str) -> NoReturn:
         raise NotInRegisters(what)
 
+    def append(
+        self,
+        name: str,
+        operands: Sequence[graph.Value],
+        results: Sequence[graph.Value] = (),
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
+    ) -> Op:
+        roots = [v.root if isinstance(v, Register) else v for v in operands]
+        if any(isinstance(v, Register) and v.owner is None for v in roots):
+            self._refuse("an array that is not in registers")
+        for v in results:
+            if isinstance(v, Register):
+                register_type(v.shape, v.dtype)  # raises for sizes and types that do not do
+        return super().append(name, roots, results, attributes, regions)
+
     def assign(
-        self, text: str, shape: Shape, dtype: np.dtype[Any], op: str = "", of: Sequence[Value] = ()
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: Attributes = NO_ATTRIBUTES,
+        of: Sequence[Value] = (),
     ) -> Value:
-        if text.startswith(("stablehlo.", "util.")):
-            self._refuse(text.split()[0])
+        if name.startswith(("stablehlo.", "util.")):
+            self._refuse(name)
         dtype = np.dtype(dtype)
         self.work[0] += 1 + math.prod(shape) * dtype.itemsize // _REGISTER_BYTES
         if self.work[0] > _MAX_WORK:
             self._refuse("a long program")
-        name = self.fresh()
-        self.emit(f"{name} = {text}")
-        return Register(name, tuple(shape), dtype)
+        out = Register(tuple(shape), dtype)
+        self.append(name, operands, (out,), attributes)
+        return out
 
     def op(self, name: str, *_: Any, **__: Any) -> list[Value]:
         self._refuse(name)
@@ -165,69 +200,45 @@ class VectorContext(LoweringContext):
 
     # ---- memory and indices
 
-    def read(self, source: Value, offset: str, shape: Shape) -> Register:
+    def read(self, source: Memory, offset: graph.Value, shape: Shape) -> Value:
         """The elements of a flat array in memory from `offset` on."""
-        element = register_element(source.dtype)
-        if source.dtype == I1:
-            element = "i8"
-        count = max(1, math.prod(shape))
-        pad = self.fresh()
-        zero = "0.0" if element.startswith("f") else "0"
-        self.emit(f"{pad} = arith.constant {zero} : {element}")
-        name = self.fresh()
-        size = math.prod(source.shape)
-        self.emit(
-            f"{name} = vector.transfer_read {source.name}[{offset}], {pad} "
-            f"{{in_bounds = [true]}} : tensor<{size}x{element}>, vector<{count}x{element}>"
-        )
+        dtype = _MEMORY_BYTE if source.dtype == I1 else source.dtype
+        element = register_element(dtype)
+        zero = {"value": "0.0" if element.startswith("f") else "0"}
+        pad = self.plain("arith.constant", (), element, zero)
+        out = Register(tuple(shape), dtype)
+        self.append("vector.transfer_read", (source.flat, offset, pad), (out,))
         if source.dtype != I1:
-            return Register(name, tuple(shape), source.dtype)
-        bits = Register(name, tuple(shape), _MEMORY_BYTE)
-        found = self.compare("NE", bits, self.constant(0, _MEMORY_BYTE, tuple(shape)))
-        return Register(found.name, found.shape, I1)
+            return out
+        return self.compare("NE", out, self.constant(0, _MEMORY_BYTE, tuple(shape)))
 
-    def write(self, x: Value, target: str, offset: str, size: int) -> str:
+    def write(self, x: Value, target: graph.Value, offset: graph.Value) -> graph.Value:
         """The flat array `target` with the elements of `x` from `offset` on."""
         if x.dtype == I1:
             x = self.convert(x, _MEMORY_BYTE)
-        element = register_element(x.dtype)
-        name = self.fresh()
-        self.emit(
-            f"{name} = vector.transfer_write {x.name}, {target}[{offset}] {{in_bounds = [true]}} : "
-            f"{x.type}, tensor<{size}x{element}>"
-        )
-        return name
+        return self.plain("vector.transfer_write", (x, target, offset), target.type)
 
-    def index(self, value: int) -> str:
+    def index(self, value: int) -> graph.Value:
         """An index that is known now."""
-        name = self.fresh()
-        self.emit(f"{name} = arith.constant {value} : index")
-        return name
+        return self.plain("arith.constant", (), "index", {"value": str(value)})
 
-    def as_index(self, x: Value) -> str:
+    def as_index(self, x: Value) -> graph.Value:
         """A rank-0 integer as an index."""
-        element, name = self.fresh(), self.fresh()
-        inner = register_element(x.dtype)
-        self.emit(f"{element} = vector.extract {x.name}[0] : {inner} from {x.type}")
+        element = self.plain("vector.extract", (x,), register_element(x.dtype))
         op = "index_cast" if dtypes.kind(x.dtype) == "i" else "index_castui"
-        self.emit(f"{name} = arith.{op} {element} : {inner} to index")
-        return name
+        return self.plain(f"arith.{op}", (element,), "index")
 
-    def times_index(self, index: str, factor: int) -> str:
+    def times_index(self, index: graph.Value, factor: int) -> graph.Value:
         if factor == 1:
             return index
-        by, name = self.index(factor), self.fresh()
-        self.emit(f"{name} = arith.muli {index}, {by} : index")
-        return name
+        return self.plain("arith.muli", (index, self.index(factor)), "index")
 
-    def plus_index(self, a: str, b: str) -> str:
-        name = self.fresh()
-        self.emit(f"{name} = arith.addi {a}, {b} : index")
-        return name
+    def plus_index(self, a: graph.Value, b: graph.Value) -> graph.Value:
+        return self.plain("arith.addi", (a, b), "index")
 
-    def nested(self, prefix: str) -> VectorContext:
+    def nested(self, block: Block) -> VectorContext:
         """The context of a block inside this one."""
-        inner = VectorContext(self.module, prefix, self._indent + "  ")
+        inner = VectorContext(self.module, block)
         inner.memory, inner.work = self.memory, self.work
         inner.source = self.source
         return inner
@@ -240,10 +251,10 @@ class VectorContext(LoweringContext):
         known = self._constants.get(key)
         if known is None:
             text = scalar_text(_signless(np.asarray(value, dtype))[()], _signless_dtype(dtype))
-            type_ = register_type(tuple(shape), dtype)
-            known = self.assign(f"arith.constant dense<{text}> : {type_}", shape, dtype)
+            attributes: dict[str, Any] = {"value": f"dense<{text}>"}
             if not shape and dtype.kind in "iu":
-                known.number = int(value)
+                attributes["number"] = int(value)
+            known = self.assign("arith.constant", (), shape, dtype, attributes)
             self._constants[key] = known
         return known
 
@@ -252,16 +263,10 @@ class VectorContext(LoweringContext):
             raise NotInRegisters(f"a table of shape {values.shape}")
         flat = _signless(np.ascontiguousarray(values)).reshape(-1)
         texts = ", ".join(scalar_text(v, flat.dtype) for v in flat)
-        type_ = register_type(values.shape, values.dtype)
-        return self.assign(f"arith.constant dense<[{texts}]> : {type_}", values.shape, values.dtype)
+        value = {"value": f"dense<[{texts}]>"}
+        return self.assign("arith.constant", (), values.shape, values.dtype, value)
 
     # ---- elementwise
-
-    def _assign(
-        self, op: str, values: Sequence[Value], shape: Shape, dtype: np.dtype[Any]
-    ) -> Value:
-        names = ", ".join(v.name for v in values)
-        return self.assign(f"{op} {names} : {values[0].type}", shape, dtype)
 
     def unary(self, op: str, x: Value) -> Value:
         kind = dtypes.kind(x.dtype)
@@ -273,15 +278,15 @@ class VectorContext(LoweringContext):
                 return self.div(one, self.add(one, self.unary("exponential", self.neg(x))))
             if op not in _FLOAT_UNARY:
                 self._refuse(op)
-            return self._assign(_FLOAT_UNARY[op], [x], x.shape, x.dtype)
+            return self.assign(_FLOAT_UNARY[op], [x], x.shape, x.dtype)
         if op == "negate":
             return self.sub(self.constant(0, x.dtype, x.shape), x)
         if op == "not":
             all_bits = True if kind == "b" else ~x.dtype.type(0)
             ones = self.constant(all_bits, x.dtype, x.shape)
-            return self._assign("arith.xori", [x, ones], x.shape, x.dtype)
+            return self.assign("arith.xori", [x, ones], x.shape, x.dtype)
         if op == "abs" and kind == "i":
-            return self._assign("math.absi", [x], x.shape, x.dtype)
+            return self.assign("math.absi", [x], x.shape, x.dtype)
         self._refuse(op)
 
     def binary(self, op: str, x: Operand, y: Operand) -> Value:
@@ -299,7 +304,7 @@ class VectorContext(LoweringContext):
             name = _INTEGER_BINARY.get(op)
         if name is None:
             self._refuse(op)
-        return self._assign(name, [a, b], a.shape, a.dtype)
+        return self.assign(name, [a, b], a.shape, a.dtype)
 
     def _integer_division(self, op: str, a: Value, b: Value) -> Value:
         """StableHLO's quotient and remainder, defined by 0 and of the least integer by -1 too.
@@ -315,7 +320,7 @@ class VectorContext(LoweringContext):
         if kind == "i":
             unsafe = self.or_(by_zero, self.compare("EQ", b, -1))
         name = f"arith.{_SIGN_DEPENDENT[op]}{'si' if kind == 'i' else 'ui'}"
-        safe = self._assign(name, [a, self.select(unsafe, one, b)], a.shape, a.dtype)
+        safe = self.assign(name, [a, self.select(unsafe, one, b)], a.shape, a.dtype)
         if op == "remainder":
             # The remainder by 1 is that by -1, and by 0 the dividend.
             return self.select(by_zero, a, safe)
@@ -336,7 +341,7 @@ class VectorContext(LoweringContext):
             sign = "s" if dtypes.kind(a.dtype) == "i" else "u"
             test = direction.lower() if direction in ("EQ", "NE") else sign + direction.lower()
             op = "arith.cmpi"
-        return self.assign(f"{op} {test}, {a.name}, {b.name} : {a.type}", a.shape, I1)
+        return self.assign(op, (a, b), a.shape, I1, {"predicate": test})
 
     def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
         a, b = self.match(on_true, on_false)
@@ -344,11 +349,7 @@ class VectorContext(LoweringContext):
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
         if pred.shape != a.shape:
             pred = self.broadcast_in_dim(pred, a.shape, ())
-        return self.assign(
-            f"arith.select {pred.name}, {a.name}, {b.name} : {pred.type}, {a.type}",
-            a.shape,
-            a.dtype,
-        )
+        return self.assign("arith.select", (pred, a, b), a.shape, a.dtype)
 
     def convert(self, x: Value, dtype: Any) -> Value:
         d = np.dtype(dtype)
@@ -367,33 +368,31 @@ class VectorContext(LoweringContext):
         elif source == "b":
             op = "extui"
         elif d.itemsize == x.dtype.itemsize:
-            return Register(x.name, x.shape, d)
+            return _view(x, x.shape, d)
         else:
             op = "trunci" if narrower else "extsi" if source == "i" else "extui"
-        out = register_type(x.shape, d)
-        return self.assign(f"arith.{op} {x.name} : {x.type} to {out}", x.shape, d)
+        return self.assign(f"arith.{op}", (x,), x.shape, d)
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
         d = np.dtype(dtype)
         out = register_type(x.shape, d)
         if out == x.type:
-            return Register(x.name, x.shape, d)
+            return _view(x, x.shape, d)
         if d.itemsize != x.dtype.itemsize or I1 in (d, x.dtype):
             self._refuse("bitcast between widths")
-        return self.assign(f"arith.bitcast {x.name} : {x.type} to {out}", x.shape, d)
+        return self.assign("arith.bitcast", (x,), x.shape, d)
 
     # ---- shapes
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        return Register(x.name, tuple(shape), x.dtype)
+        return _view(x, tuple(shape), x.dtype)
 
     def broadcast_in_dim(self, x: Value, shape: Shape, dims: Sequence[int]) -> Value:
         shape = tuple(shape)
         if math.prod(x.shape) == 1:
             if math.prod(shape) == 1:
                 return self.reshape(x, shape)
-            out = register_type(shape, x.dtype)
-            return self.assign(f"vector.broadcast {x.name} : {x.type} to {out}", shape, x.dtype)
+            return self.assign("vector.broadcast", (x,), shape, x.dtype)
         inner = [1] * len(shape)
         for axis, d in zip(range(len(x.shape)), dims, strict=True):
             inner[d] = x.shape[axis]
@@ -431,13 +430,14 @@ class VectorContext(LoweringContext):
     def _shuffle(
         self, a: Value, b: Value, places: np.ndarray[Any, Any], shape: Sequence[int]
     ) -> Value:
-        register_type(tuple(shape), a.dtype)  # raises for sizes that do not do
-        mask = ", ".join(map(str, places.tolist()))
-        return self.assign(
-            f"vector.shuffle {a.name}, {b.name} [{mask}] : {a.type}, {b.type}",
-            tuple(shape),
-            a.dtype,
-        )
+        mask = {"places": tuple(places.tolist())}
+        return self.assign("vector.shuffle", (a, b), tuple(shape), a.dtype, mask)
+
+
+def _view(x: Value, shape: Shape, dtype: np.dtype[Any]) -> Register:
+    """The same register as an array of another shape, or of a type with the same bits."""
+    assert isinstance(x, Register)
+    return Register(shape, dtype, x)
 
 
 def _signless_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -7,7 +7,6 @@ vectors; sequences and stacked results stay in memory and are read and written a
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,8 +16,11 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.lowering.context import I1, LoweringContext, Shape, Value
+from xpr.lowering.ir import graph
+from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.single_dispatch import emit_dispatch
 from xpr.lowering.vector_context import (
+    Memory,
     NotInRegisters,
     Register,
     VectorContext,
@@ -54,89 +56,92 @@ def _memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
     return f"tensor<{math.prod(shape)}x{element}>"
 
 
+def _memory_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of a flat array in memory: no booleans, and integers have a sign."""
+    if dtype == I1:
+        return _MEMORY_BYTE
+    return np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
+
+
 def _flat(ctx: LoweringContext, x: Value) -> Value:
     """`x` as a flat array of a type that registers are read from."""
+    # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does so
+    # with what it knows to be one number repeated.
+    x = ctx.unfolded(x)
     if x.dtype == I1:
         # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
         x = ctx.barrier(ctx.convert(x, _MEMORY_BYTE))
-        flat = ctx.reshape(x, (math.prod(x.shape),))
-        return _renamed(flat, I1)
-    dtype = x.dtype
-    if dtypes.kind(dtype) == "u":
-        x = ctx.bitcast(x, np.dtype(f"i{dtype.itemsize}"))
-    flat = ctx.reshape(x, (math.prod(x.shape),))
-    return _renamed(flat, dtype)
+    else:
+        x = ctx.bitcast(x, _memory_dtype(x.dtype))
+    return ctx.reshape(x, (math.prod(x.shape),))
 
 
-def _renamed(x: Value, dtype: np.dtype[Any]) -> Value:
-    return Value(x.name, x.shape, dtype)
-
-
-def _shaped(ctx: LoweringContext, name: str, shape: Shape, dtype: np.dtype[Any]) -> Value:
+def _shaped(ctx: LoweringContext, x: Value, shape: Shape, dtype: np.dtype[Any]) -> Value:
     """A flat result of the dispatch in its own shape and dtype."""
-    stored = (
-        _MEMORY_BYTE
-        if dtype == I1
-        else np.dtype(f"i{dtype.itemsize}")
-        if dtypes.kind(dtype) == "u"
-        else dtype
-    )
-    x = ctx.reshape(Value(name, (math.prod(shape),), stored), shape)
-    if dtype == I1:
-        return ctx.compare("NE", x, 0)
-    return ctx.bitcast(x, dtype) if stored != dtype else x
+    x = ctx.reshape(x, shape)
+    return ctx.compare("NE", x, 0) if dtype == I1 else ctx.bitcast(x, dtype)
 
 
 class _Dispatch:
-    """One dispatch under construction: its operands, its text and its results."""
+    """One dispatch under construction: its operands, its operations and its results.
+
+    Nothing is written to the program around it before it is finished.
+    """
 
     def __init__(self, ctx: LoweringContext) -> None:
         self.outer = ctx
-        number = ctx.module.next_region()
-        self.region = VectorContext(ctx.module, f"v{number}_", ctx._indent + "  ")
+        self.region = VectorContext(ctx.module, Block())
         self.region.source = ctx.source
-        self._operands: set[str] = set()
+        # What the operands are called inside.
+        self._operands: list[tuple[Value, PlainValue]] = []
 
-    def operand(self, x: Value) -> Value:
-        """A value of the program in memory, flat; registers are read from it."""
-        register_element(x.dtype)
-        # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does
-        # so with what it knows to be one number repeated.
-        flat = _flat(self.outer, self.outer.unfolded(x))
-        self._operands.add(flat.name)
-        return flat
+    def operand(self, x: Value) -> Memory:
+        """A value of the program in memory; registers are read from it."""
+        inside = PlainValue(_memory_type(x.shape, x.dtype))
+        self._operands.append((x, inside))
+        return Memory(inside, x.shape, x.dtype)
 
     def held(self, x: Value) -> Value:
         """A value that does not change: in registers if it is small, else in memory."""
-        flat = self.operand(x)
+        memory = self.operand(x)
         try:
             register_type(x.shape, x.dtype)
         except NotInRegisters:
-            name = f"{flat.name}"
-            self.region.memory[name] = Value(flat.name, x.shape, x.dtype)
-            # Its type as a vector raises, so that nothing but slices can be taken of it.
-            return Register(name, x.shape, x.dtype)
-        register = self.region.read(flat, self.region.index(0), x.shape)
-        self.region.memory[register.name] = Value(flat.name, x.shape, x.dtype)
+            # No operation has made it, so that nothing but slices can be taken of it.
+            register = Register(x.shape, x.dtype)
+        else:
+            register = self.region.read(memory, self.region.index(0), x.shape)
+        self.region.memory[register] = memory
         return register
 
+    def stored(self, values: Sequence[Value]) -> list[graph.Value]:
+        """Registers written to arrays of their own."""
+        region, results = self.region, []
+        for x in values:
+            empty = region.plain("tensor.empty", (), _memory_type(x.shape, x.dtype))
+            results.append(region.write(x, empty, region.index(0)))
+        return results
+
     def finish(
-        self, results: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
+        self, results: Sequence[graph.Value], types: Sequence[tuple[Shape, np.dtype[Any]]]
     ) -> list[Value]:
         """Closes the dispatch, whose results are flat arrays; they get their own shapes.
 
         NotInRegisters if it has more operands and results than a dispatch can have.
         """
         ctx = self.outer
-        if len(self._operands) + len(results) > _MAX_BINDINGS:
-            read = set(re.findall(r"%\w+(?:#\d+)?", "\n".join(self.region.lines)))
-            if len(self._operands & read) + len(results) > _MAX_BINDINGS:
-                raise NotInRegisters("many arrays")
-        memory = [_memory_type(s, d) for s, d in types]
-        names = emit_dispatch(ctx, self.region.lines, results, memory)
+        read = [(x, inside) for x, inside in self._operands if inside.uses]
+        if len(read) + len(results) > _MAX_BINDINGS:
+            raise NotInRegisters("many arrays")
+        for x, inside in read:
+            flat = _flat(ctx, x)
+            for op in tuple(inside.uses):
+                op.replace_operands([flat if v is inside else v for v in op.operands])
+        flats = emit_dispatch(
+            ctx, self.region, results, [((math.prod(s),), _memory_dtype(d)) for s, d in types]
+        )
         return [
-            _shaped(ctx, name, shape, dtype)
-            for name, (shape, dtype) in zip(names, types, strict=True)
+            _shaped(ctx, x, shape, dtype) for x, (shape, dtype) in zip(flats, types, strict=True)
         ]
 
 
@@ -162,68 +167,33 @@ def vector_scan(
     stacks = []
     for a in ys_avals:
         register_type(a.shape, a.dtype)
-        name = region.fresh()
-        region.emit(f"{name} = tensor.empty() : {_memory_type((length, *a.shape), a.dtype)}")
-        stacks.append(name)
-    low, high, one = region.index(0), region.index(length), region.index(1)
-    inner = region.nested(f"{region._prefix}b")
-    counter = "%" + inner._prefix + "i"
-    types = [
-        *(v.type for v in starts),
-        *(_memory_type((length, *a.shape), a.dtype) for a in ys_avals),
-    ]
-    arguments = [f"%{inner._prefix}s{k}" for k in range(len(types))]
-    place = counter
+        stacks.append(region.plain("tensor.empty", (), _memory_type((length, *a.shape), a.dtype)))
+    bounds = region.index(0), region.index(length), region.index(1)
+    counter = PlainValue("index")
+    state = [Register(v.shape, v.dtype) for v in starts]
+    targets = [PlainValue(v.type) for v in stacks]
+    inner = region.nested(Block([counter, *state, *targets]))
+    place: graph.Value = counter
     if reverse:
-        last = inner.index(length - 1)
-        place = inner.fresh()
-        inner.emit(f"{place} = arith.subi {last}, {counter} : index")
+        place = inner.plain("arith.subi", (inner.index(length - 1), counter), "index")
     slices = []
     for x, source in zip(xs, sources, strict=True):
         shape = x.shape[1:]
         register_type(shape, x.dtype)
         offset = inner.times_index(place, math.prod(shape))
         slices.append(inner.read(source, offset, shape))
-    state = [
-        Register(name, v.shape, v.dtype)
-        for name, v in zip(arguments[: len(starts)], starts, strict=True)
-    ]
     out = program(inner, jaxpr, [*held, *state, *slices])
     written = []
-    for a, y, target in zip(ys_avals, out[len(carry) :], arguments[len(starts) :], strict=True):
+    for a, y, target in zip(ys_avals, out[len(carry) :], targets, strict=True):
         offset = inner.times_index(place, math.prod(a.shape))
-        written.append(inner.write(y, target, offset, length * math.prod(a.shape)))
-    yielded = [*(v.name for v in out[: len(carry)]), *written]
-    loop = region.fresh()
-    count = f":{len(types)}" if len(types) > 1 else ""
-    pairs = ", ".join(
-        f"{a} = {s}" for a, s in zip(arguments, [*(v.name for v in starts), *stacks], strict=True)
-    )
-    joined = ", ".join(types)
-    region.emit(
-        f"{loop}{count} = scf.for {counter} = {low} to {high} step {one} iter_args({pairs}) -> "
-        f"({joined}) {{\n"
-        + "\n".join(inner.lines)
-        + f"\n{inner._indent}scf.yield {', '.join(yielded)} : {joined}\n{region._indent}}}"
-    )
-    names = [loop] if len(types) == 1 else [f"{loop}#{k}" for k in range(len(types))]
-    carry_types = [(v.shape, v.dtype) for v in starts]
-    results = _stored(region, names[: len(starts)], carry_types)
-    all_types = [*carry_types, *(((length, *a.shape), a.dtype) for a in ys_avals)]
-    return dispatch.finish([*results, *names[len(starts) :]], all_types)
-
-
-def _stored(
-    region: VectorContext, names: Sequence[str], types: Sequence[tuple[Shape, np.dtype[Any]]]
-) -> list[str]:
-    """Registers written to arrays of their own."""
-    results = []
-    for name, (shape, dtype) in zip(names, types, strict=True):
-        empty = region.fresh()
-        region.emit(f"{empty} = tensor.empty() : {_memory_type(shape, dtype)}")
-        x = Register(name, shape, dtype)
-        results.append(region.write(x, empty, region.index(0), max(1, math.prod(shape))))
-    return results
+        written.append(inner.write(y, target, offset))
+    inner.append("scf.yield", [*out[: len(carry)], *written])
+    final = [Register(v.shape, v.dtype) for v in starts]
+    stacked = [PlainValue(v.type) for v in stacks]
+    region.counted(bounds, [*starts, *stacks], inner.block, [*final, *stacked])
+    all_types = [(v.shape, v.dtype) for v in starts]
+    all_types += [((length, *a.shape), a.dtype) for a in ys_avals]
+    return dispatch.finish([*dispatch.stored(final), *stacked], all_types)
 
 
 def vector_while(
@@ -251,6 +221,4 @@ def vector_while(
         cond_nconsts=len(cond_held),
         body_nconsts=len(body_held),
     )
-    names = [v.name for v in found]
-    carry_types = [(v.shape, v.dtype) for v in starts]
-    return dispatch.finish(_stored(region, names, carry_types), carry_types)
+    return dispatch.finish(dispatch.stored(found), [(v.shape, v.dtype) for v in starts])

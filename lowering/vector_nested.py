@@ -10,6 +10,8 @@ import numpy as np
 
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import Value
+from xpr.lowering.ir import graph
+from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.vector_context import NotInRegisters, Register, VectorContext
 
 # An inner scan over slices is written out: registers cannot be indexed by a counter.
@@ -58,16 +60,12 @@ def _numbers(x: Value) -> np.ndarray[Any, Any]:
     return np.arange(math.prod(x.shape)).reshape(x.shape)
 
 
-def _block(ctx: VectorContext, carry: Sequence[Value]) -> tuple[VectorContext, list[Register]]:
-    """The inside of a loop, and the carried values there."""
-    inner = ctx.nested(f"{ctx._prefix}n{ctx.module.next_region()}_")
-    state = [Register(f"%{inner._prefix}s{k}", v.shape, v.dtype) for k, v in enumerate(carry)]
-    return inner, state
-
-
-def _results(name: str, carry: Sequence[Value]) -> list[Value]:
-    names = [name] if len(carry) == 1 else [f"{name}#{k}" for k in range(len(carry))]
-    return [Register(n, v.shape, v.dtype) for n, v in zip(names, carry, strict=True)]
+def _block(
+    ctx: VectorContext, carry: Sequence[Value], *others: graph.Value
+) -> tuple[VectorContext, list[Value]]:
+    """The inside of a loop, and the carried values there; `others` are arguments before them."""
+    state: list[Value] = [Register(v.shape, v.dtype) for v in carry]
+    return ctx.nested(Block([*others, *state])), state
 
 
 def _counted(
@@ -76,20 +74,12 @@ def _counted(
     length: int,
     step: Callable[[VectorContext, Sequence[Value]], list[Value]],
 ) -> list[Value]:
-    low, high, one = ctx.index(0), ctx.index(length), ctx.index(1)
-    inner, state = _block(ctx, carry)
-    out = step(inner, state)
-    types = ", ".join(v.type for v in carry)
-    pairs = ", ".join(f"{s.name} = {v.name}" for s, v in zip(state, carry, strict=True))
-    name = ctx.fresh()
-    count = f":{len(carry)}" if len(carry) > 1 else ""
-    ctx.emit(
-        f"{name}{count} = scf.for %{inner._prefix}i = {low} to {high} step {one} "
-        f"iter_args({pairs}) -> ({types}) {{\n"
-        + "\n".join(inner.lines)
-        + f"\n{inner._indent}scf.yield {', '.join(v.name for v in out)} : {types}\n{ctx._indent}}}"
-    )
-    return _results(name, carry)
+    bounds = ctx.index(0), ctx.index(length), ctx.index(1)
+    inner, state = _block(ctx, carry, PlainValue("index"))
+    inner.append("scf.yield", step(inner, state))
+    results = [Register(v.shape, v.dtype) for v in carry]
+    ctx.counted(bounds, carry, inner.block, results)
+    return [*results]
 
 
 def nested_while(
@@ -106,24 +96,12 @@ def nested_while(
     held = cond_nconsts + body_nconsts
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:held]
     carry = operands[held:]
-    types = ", ".join(v.type for v in carry)
     before, state = _block(ctx, carry)
     (holds,) = program(before, cond_jaxpr, [*cond_consts, *state])
-    bit = before.fresh()
-    before.emit(f"{bit} = vector.extract {holds.name}[0] : i1 from {holds.type}")
-    before.emit(f"scf.condition({bit}) {', '.join(s.name for s in state)} : {types}")
+    bit = before.plain("vector.extract", (holds,), "i1")
+    before.append("scf.condition", [bit, *state])
     after, inside = _block(ctx, carry)
-    out = program(after, body_jaxpr, [*body_consts, *inside])
-    after.emit(f"scf.yield {', '.join(v.name for v in out)} : {types}")
-    pairs = ", ".join(f"{s.name} = {v.name}" for s, v in zip(state, carry, strict=True))
-    arguments = ", ".join(f"{v.name}: {v.type}" for v in inside)
-    name = ctx.fresh()
-    count = f":{len(carry)}" if len(carry) > 1 else ""
-    ctx.emit(
-        f"{name}{count} = scf.while ({pairs}) : ({types}) -> ({types}) {{\n"
-        + "\n".join(before.lines)
-        + f"\n{ctx._indent}}} do {{\n{ctx._indent}^bb0({arguments}):\n"
-        + "\n".join(after.lines)
-        + f"\n{ctx._indent}}}"
-    )
-    return _results(name, carry)
+    after.append("scf.yield", program(after, body_jaxpr, [*body_consts, *inside]))
+    results = [Register(v.shape, v.dtype) for v in carry]
+    ctx.append("scf.while", carry, results, regions=[before.block, after.block])
+    return [*results]

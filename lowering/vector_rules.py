@@ -11,8 +11,9 @@ import numpy as np
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.core.primitive import Primitive, get_primitive
 from xpr.lowering.context import Value
+from xpr.lowering.ir import graph
 from xpr.lowering.registry import find_rule
-from xpr.lowering.vector_context import NotInRegisters, VectorContext
+from xpr.lowering.vector_context import Memory, NotInRegisters, Register, VectorContext
 from xpr.lowering.vector_nested import nested_scan, nested_while
 
 # Families whose common rules are written with elementwise operations alone.
@@ -174,16 +175,16 @@ def _dynamic_slice(
     ctx: VectorContext, x: Value, *starts: Value, slice_sizes: Sequence[int]
 ) -> Value:
     """A stretch of an array in memory, at indices that are known in the loop only."""
-    memory = ctx.memory.get(x.name)
+    memory = ctx.memory.get(x.root) if isinstance(x, Register) else None
     if memory is None:
         return _picked(ctx, x, starts, tuple(slice_sizes))
-    # What is reshaped, or of another dtype with the same bits, is still in memory under its name.
-    source = Value(memory.name, x.shape, x.dtype)
+    # What is reshaped, or of another dtype with the same bits, is still in memory.
+    source = Memory(memory.flat, x.shape, x.dtype)
     sizes = tuple(slice_sizes)
     first = next((i for i, s in enumerate(sizes) if s != 1), len(sizes))
     if sizes[first + 1 :] != source.shape[first + 1 :]:
         raise NotInRegisters("a slice that is not one stretch")
-    offset: str | None = None
+    offset: graph.Value | None = None
     for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         stride = math.prod(source.shape[i + 1 :])
         low = ctx.constant(0, start.dtype)

@@ -37,11 +37,9 @@ def _apart(ctx: LoweringContext, results: Sequence[Value]) -> list[Value]:
     MLIR would merge the two, and their arguments not always, after which IREE's conversion of the
     loop fails or ends the process.
     """
-    names: set[str] = set()
-    kept = []
-    for v in results:
-        kept.append(ctx.barrier(v) if v.name in names else v)
-        names.add(v.name)
+    kept: list[Value] = []
+    for i, v in enumerate(results):
+        kept.append(ctx.barrier(v) if any(v is other for other in results[:i]) else v)
     return kept
 
 

@@ -36,9 +36,8 @@ def map_scalars(
 
     values = [ctx.sealed(v) for v in values]
     region = ctx.region([((), v.dtype) for v in values], body)
-    axes = ", ".join(map(str, range(len(shape))))
-    dimensions = f"dimensions = array<i64: {axes}>" if axes else "dimensions = array<i64>"
-    return ctx.op1("stablehlo.map", values, shape, result, dimensions, [region])
+    axes = {"dimensions": tuple(range(len(shape)))}
+    return ctx.op1("stablehlo.map", values, shape, result, axes, [region])
 
 
 def kernel(

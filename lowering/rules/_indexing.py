@@ -11,7 +11,6 @@ from xpr.lowering.alignment import lies_apart
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.copies import owned
 from xpr.lowering.folding import KNOWN
-from xpr.lowering.types import tensor_type
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -76,16 +75,10 @@ def dynamic_slice(
     if sizes == x.shape:
         return x
     found = _same_type(ctx, starts)
-    names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
     alone = ctx.is_alone(x.dtype, x.shape, sizes, [i.number for i in starts])
     x = ctx.cut_from(x) if alone else x
     out = ctx.assign(
-        f"stablehlo.dynamic_slice {x.name}, {names}, sizes = [{', '.join(map(str, sizes))}] : "
-        f"({x.type}, {types}) -> {tensor_type(sizes, x.dtype)}",
-        sizes,
-        x.dtype,
-        "dynamic_slice",
-        (x,),
+        "stablehlo.dynamic_slice", (x, *found), sizes, x.dtype, {"sizes": sizes}, of=(x,)
     )
     out.strided = x.turned or lies_apart(x.shape, sizes)
     return ctx.barrier(out) if alone else ctx.one_element(out, x)
@@ -106,13 +99,8 @@ def dynamic_update_slice(
         # With a barrier around the whole array its buffer would be overwritten, whoever reads it.
         x = ctx.by_parts(ctx.barrier, x)
     found = _same_type(ctx, starts)
-    names, types = ", ".join(i.name for i in found), ", ".join(i.type for i in found)
-    return ctx.assign(
-        f"stablehlo.dynamic_update_slice {x.name}, {update.name}, {names} : "
-        f"({x.type}, {update.type}, {types}) -> {x.type}",
-        x.shape,
-        x.dtype,
-    )
+    operands = (x, update, *found)
+    return ctx.assign("stablehlo.dynamic_update_slice", operands, x.shape, x.dtype)
 
 
 def select_at(

@@ -7,11 +7,15 @@ places where each digit's elements begin, and moves the elements there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir import graph
+from xpr.lowering.ir.builder import Builder
+from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.single_dispatch import emit_dispatch
 
 _I32 = np.dtype(np.int32)
@@ -69,78 +73,92 @@ def _pass(
     key = moved if code is None else code
     bits = 8 * key.dtype.itemsize
     count = 1 << min(digit, bits - low)
-    element, word = f"i{8 * moved.dtype.itemsize}", f"i{bits}"
-    array, keys = f"tensor<{rows * columns}x{element}>", f"tensor<{rows * columns}x{word}>"
+    word = f"i{bits}"
     # The topmost bit is the sign: negative numbers come first.
     flip = 1 << (bits - 1 - low) if low + digit >= bits else 0
-    load = [
-        "%place = arith.addi %start, %i : index",
-        f"%item = tensor.extract {moved.name}[%place] : {array}",
-    ]
-    if code is None:
-        load += [f"%word = arith.shrui %item, %low : {word}"]
-    else:
-        load += [
-            f"%row = arith.index_cast %item : {element} to index",
-            "%there = arith.addi %start, %row : index",
-            f"%code = tensor.extract {key.name}[%there] : {keys}",
-            f"%word = arith.shrui %code, %low : {word}",
-        ]
-    load += [
-        f"%masked = arith.andi %word, %mask : {word}",
-        f"%turned = arith.xori %masked, %flip : {word}",
-        f"%digit = arith.index_cast %turned : {word} to index",
-    ]
-    counts = f"tensor<{count}xi32>"
-    lines = [
-        "%zero = arith.constant 0 : index",
-        "%step = arith.constant 1 : index",
-        f"%rows = arith.constant {rows} : index",
-        f"%columns = arith.constant {columns} : index",
-        f"%digits = arith.constant {count} : index",
-        f"%low = arith.constant {low} : {word}",
-        f"%mask = arith.constant {count - 1} : {word}",
-        f"%flip = arith.constant {flip} : {word}",
-        "%none = arith.constant 0 : i32",
-        "%once = arith.constant 1 : i32",
-        f"%empty = tensor.empty() : {array}",
-        f"%table = tensor.empty() : {counts}",
-        "%all, %unused = scf.for %column = %zero to %columns step %step iter_args("
-        f"%out = %empty, %before = %table) -> ({array}, {counts}) {{",
-        "%start = arith.muli %column, %rows : index",
-        "%cleared = scf.for %i = %zero to %digits step %step iter_args(%t = %before) -> "
-        f"({counts}) {{",
-        f"%u = tensor.insert %none into %t[%i] : {counts}",
-        f"scf.yield %u : {counts}",
-        "}",
-        "%counted = scf.for %i = %zero to %rows step %step iter_args(%t = %cleared) -> "
-        f"({counts}) {{",
-        *load,
-        f"%old = tensor.extract %t[%digit] : {counts}",
-        "%new = arith.addi %old, %once : i32",
-        f"%u = tensor.insert %new into %t[%digit] : {counts}",
-        f"scf.yield %u : {counts}",
-        "}",
-        "%total, %firsts = scf.for %i = %zero to %digits step %step iter_args("
-        f"%sum = %none, %t = %counted) -> (i32, {counts}) {{",
-        f"%size = tensor.extract %t[%i] : {counts}",
-        f"%u = tensor.insert %sum into %t[%i] : {counts}",
-        "%next = arith.addi %sum, %size : i32",
-        f"scf.yield %next, %u : i32, {counts}",
-        "}",
-        "%sorted, %after = scf.for %i = %zero to %rows step %step iter_args("
-        f"%o = %out, %t = %firsts) -> ({array}, {counts}) {{",
-        *load,
-        f"%first = tensor.extract %t[%digit] : {counts}",
-        "%within = arith.index_cast %first : i32 to index",
-        "%target = arith.addi %start, %within : index",
-        f"%p = tensor.insert %item into %o[%target] : {array}",
-        "%new = arith.addi %first, %once : i32",
-        f"%u = tensor.insert %new into %t[%digit] : {counts}",
-        f"scf.yield %p, %u : {array}, {counts}",
-        "}",
-        f"scf.yield %sorted, %after : {array}, {counts}",
-        "}",
-    ]
-    (name,) = emit_dispatch(ctx, lines, ["%all"], [array])
-    return Value(name, moved.shape, moved.dtype)
+    b = _Serial(Block())
+    b.source = ctx.source
+    zero, one = b.number(0, "index"), b.number(1, "index")
+    b.bounds = {n: (zero, b.number(n, "index"), one) for n in (rows, columns, count)}
+    mask = [b.number(n, word) for n in (low, count - 1, flip)]
+    none, once = b.number(0, "i32"), b.number(1, "i32")
+    empty = b.plain("tensor.empty", (), moved.type)
+    table = b.plain("tensor.empty", (), f"tensor<{count}xi32>")
+
+    def digit_at(b: _Serial, place: Any) -> tuple[Any, Any]:
+        """The element at a place in memory, and its digit."""
+        item = b.extract(moved, place)
+        found = item
+        if code is not None:
+            row = b.index(item)
+            found = b.extract(code, b.binary("addi", start, row))
+        for op, by in zip(("shrui", "andi", "xori"), mask, strict=True):
+            found = b.binary(op, found, by)
+        return item, b.index(found)
+
+    def clear(b: _Serial, i: Any, t: Any) -> list[Any]:
+        return [b.insert(none, t, i)]
+
+    def tally(b: _Serial, i: Any, t: Any) -> list[Any]:
+        _, where = digit_at(b, b.binary("addi", start, i))
+        return [b.insert(b.binary("addi", b.extract(t, where), once), t, where)]
+
+    def accumulate(b: _Serial, i: Any, total: Any, t: Any) -> list[Any]:
+        size = b.extract(t, i)
+        return [b.binary("addi", total, size), b.insert(total, t, i)]
+
+    def move(b: _Serial, i: Any, out: Any, t: Any) -> list[Any]:
+        item, where = digit_at(b, b.binary("addi", start, i))
+        first = b.extract(t, where)
+        out = b.insert(item, out, b.binary("addi", start, b.index(first)))
+        return [out, b.insert(b.binary("addi", first, once), t, where)]
+
+    def sort_column(b: _Serial, column: Any, out: Any, before: Any) -> Sequence[Any]:
+        nonlocal start
+        start = b.binary("muli", column, b.bounds[rows][1])
+        (cleared,) = b.loop(count, [before], clear)
+        (counted,) = b.loop(rows, [cleared], tally)
+        _, firsts = b.loop(count, [none, counted], accumulate)
+        return b.loop(rows, [out, firsts], move)
+
+    start: Any = None
+    done, _ = b.loop(columns, [empty, table], sort_column)
+    return emit_dispatch(ctx, b, [done], [(moved.shape, moved.dtype)])[0]
+
+
+class _Serial(Builder):
+    """Serial code on single elements."""
+
+    bounds: dict[int, tuple[graph.Value, graph.Value, graph.Value]]
+    """Where a loop of so many rounds begins, ends, and by what it goes on."""
+
+    def number(self, value: int, type_: str) -> graph.Value:
+        return self.plain("arith.constant", (), type_, {"value": str(value)})
+
+    def binary(self, op: str, a: graph.Value, b: graph.Value) -> graph.Value:
+        return self.plain(f"arith.{op}", (a, b), a.type)
+
+    def index(self, x: graph.Value) -> graph.Value:
+        return self.plain("arith.index_cast", (x,), "index")
+
+    def extract(self, x: graph.Value, place: graph.Value) -> graph.Value:
+        element = x.type.removesuffix(">").rpartition("x")[2]
+        return self.plain("tensor.extract", (x, place), element)
+
+    def insert(self, item: graph.Value, x: graph.Value, place: graph.Value) -> graph.Value:
+        return self.plain("tensor.insert", (item, x, place), x.type)
+
+    def loop(
+        self,
+        count: int,
+        starts: Sequence[graph.Value],
+        body: Callable[..., Sequence[graph.Value]],
+    ) -> Sequence[graph.Value]:
+        """`starts` after `count` rounds of `body(builder, i, *values)`."""
+        counter, state = PlainValue("index"), [PlainValue(v.type) for v in starts]
+        inner = _Serial(Block([counter, *state]))
+        inner.source, inner.bounds = self.source, self.bounds
+        inner.append("scf.yield", body(inner, counter, *state))
+        results = [PlainValue(v.type) for v in starts]
+        self.counted(self.bounds[count], starts, inner.block, results)
+        return results

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.attributes import GatherNumbers
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)
@@ -90,16 +91,14 @@ def _network(ctx: LoweringContext, keys: Sequence[Value]) -> list[Value]:
 
 
 def _rows_at(ctx: LoweringContext, x: Value, rows: Value) -> Value:
-    offsets = ", ".join(str(i) for i in range(1, len(x.shape)))
-    sizes = ", ".join(map(str, (1, *x.shape[1:])))
+    numbers = GatherNumbers(tuple(range(1, len(x.shape))), (0,), (0,), 1)
+    sizes = (1, *x.shape[1:])
     return ctx.op1(
         "stablehlo.gather",
         [x, rows],
         x.shape,
         x.dtype,
-        f"dimension_numbers = #stablehlo.gather<offset_dims = [{offsets}], "
-        "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
-        f"indices_are_sorted = false, slice_sizes = array<i64: {sizes}>",
+        {"dimension_numbers": numbers, "indices_are_sorted": False, "slice_sizes": sizes},
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.attributes import GatherNumbers
 from xpr.lowering.rules.reduce import fold_in_blocks
 
 _I32 = np.dtype(np.int32)
@@ -86,7 +87,9 @@ def _blocks_at(ctx: LoweringContext, blocks: Value, chosen: Value) -> Value:
         [ctx.reshape(blocks, (rows * count, block)), index],
         (rows * k, block),
         blocks.dtype,
-        "dimension_numbers = #stablehlo.gather<offset_dims = [1], collapsed_slice_dims = [0], "
-        "start_index_map = [0], index_vector_dim = 1>, indices_are_sorted = false, "
-        f"slice_sizes = array<i64: 1, {block}>",
+        {
+            "dimension_numbers": GatherNumbers((1,), (0,), (0,), 1),
+            "indices_are_sorted": False,
+            "slice_sizes": (1, block),
+        },
     )

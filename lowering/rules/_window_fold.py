@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.attributes import Padding
 from xpr.primitives._window_dims import WindowDims, dilated
 
 Combine = Callable[..., Sequence[Value]]
@@ -55,17 +56,16 @@ def fold_directly(
     )
     scalars = [((), x.dtype) for x in xs]
     region = ctx.region([*scalars, *scalars], body)
-
-    def sizes(values: Sequence[int]) -> str:
-        return f"array<i64: {', '.join(map(str, values))}>"
-
     return ctx.op(
         "stablehlo.reduce_window",
         [*xs, *inits],
         [(shape, x.dtype) for x in xs],
-        f"window_dimensions = {sizes(dims.dimensions)}, window_strides = {sizes(dims.strides)}, "
-        f"window_dilations = {sizes(dims.window_dilation)}, "
-        f"padding = dense<0> : tensor<{rank}x2xi64>",
+        {
+            "window_dimensions": tuple(dims.dimensions),
+            "window_strides": tuple(dims.strides),
+            "window_dilations": tuple(dims.window_dilation),
+            "padding": Padding(((0, 0),) * rank),
+        },
         [region],
     )
 

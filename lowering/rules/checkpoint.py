@@ -7,6 +7,7 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.emitter import BARRIER
 from xpr.lowering.registry import register
 from xpr.primitives.checkpoint import remat_p
 
@@ -23,7 +24,7 @@ def _lower(
         # One barrier for all, cotangents too: the values are computed again when these are there,
         # not before, and the compiler does not see that the forward pass computed them as well.
         types = [(v.shape, v.dtype) for v in operands]
-        operands = tuple(ctx.op("stablehlo.optimization_barrier", operands, types))
+        operands = tuple(ctx.op(BARRIER, operands, types))
     return ctx.module.call(ctx, jaxpr, "checkpoint", operands, barred=True)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.graph import Block
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
 from xpr.primitives.cond import cond_p
@@ -44,7 +45,7 @@ def _effects_lower(
     The barrier keeps the numbers from being dropped again.
     """
 
-    def region(number: int, closed: ClosedJaxpr) -> str:
+    def region(number: int, closed: ClosedJaxpr) -> Block:
         def body(inner: LoweringContext) -> list[Value]:
             inline_program(inner, closed, operands)
             return [inner.constant(number, _NUMBER)]
@@ -53,7 +54,7 @@ def _effects_lower(
 
     regions = [region(i, b) for i, b in enumerate(branches)]
     (chosen,) = ctx.op("stablehlo.case", [index], [((), _NUMBER)], regions=regions)
-    ctx.assign(f"util.optimization_barrier {chosen.name} : {chosen.type}", (), _NUMBER)
+    ctx.assign("util.optimization_barrier", (chosen,), (), _NUMBER)
 
 
 register(cond_p, _cond_lower)

@@ -20,11 +20,11 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.emitter import BARRIER
 from xpr.lowering.producers import note_operation
 from xpr.lowering.registry import register
 from xpr.lowering.rules._window_fold import interleave, padded
 from xpr.lowering.rules.dot_general import apart, contract, widen
-from xpr.lowering.types import tensor_type
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated
 from xpr.primitives.conv import conv_general_dilated_p
@@ -133,9 +133,7 @@ def _transposed(ctx: LoweringContext, x: Value, order: Sequence[int]) -> Value:
     if dtypes.kind(found.dtype) in "uc":
         return found
     # Without the barrier IREE moves the transpose back into the convolution.
-    return ctx.assign(
-        f"stablehlo.optimization_barrier {found.name} : {found.type}", found.shape, found.dtype
-    )
+    return ctx.assign(BARRIER, (found,), found.shape, found.dtype)
 
 
 def _groups_of_batch(ctx: LoweringContext, x: Value, groups: int) -> Value:
@@ -321,7 +319,6 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
     """`stablehlo.convolution` of operands in this file's order of axes."""
     if windows.groups > 1 and not ctx.target.grouped_convolutions:
         return _group_by_group(ctx, x, kernel, windows)
-    count = len(kernel.shape) - 2
     results = windows.count(x, kernel)
     shape = (x.shape[0], *results, kernel.shape[-1])
     # IREE drops axes of one result, and then wants no elements beyond the window.
@@ -331,19 +328,14 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
     ]
     if tuple(limit) != x.shape[1:-1]:
         x = ctx.slice(x, [0] * len(x.shape), (x.shape[0], *limit, x.shape[-1]))
-    places = ", ".join(map(str, range(count)))
-    operand, weights = f"[b, {places}, f]", f"[{places}, i, o]"
-    x, kernel = apart(ctx, x), apart(ctx, kernel)
-    out = ctx.assign(
-        f"stablehlo.convolution({x.name}, {kernel.name}) "
-        f"dim_numbers = {operand}x{weights}->{operand}, "
-        f"window = {{stride = {list(windows.strides)}, rhs_dilate = {list(windows.dilation)}}} "
-        f"{{batch_group_count = 1 : i64, feature_group_count = {windows.groups} : i64}} : "
-        f"({x.type}, {kernel.type}) -> {tensor_type(shape, x.dtype)}",
-        shape,
-        x.dtype,
-    )
-    note_operation(ctx, out.name, [out])
+    operands = (apart(ctx, x), apart(ctx, kernel))
+    how = {
+        "stride": windows.strides,
+        "rhs_dilate": windows.dilation,
+        "feature_group_count": windows.groups,
+    }
+    out = ctx.assign("stablehlo.convolution", operands, shape, x.dtype, how)
+    note_operation(ctx, [out])
     return out
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.numerics import exponential
 from xpr.lowering.numerics.expr import Expr
 from xpr.lowering.registry import LoweringRule, register
@@ -68,16 +69,18 @@ def _direct(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) 
     """One serial scan for each row: the form that IREE recognises."""
     rank, n = len(x.shape), x.shape[axis]
     sizes = [n if i == axis else 1 for i in range(rank)]
-    edges = [[0, 0] for _ in range(rank)]
-    edges[axis] = [0, n - 1] if reverse else [n - 1, 0]
+    edges = [(0, 0)] * rank
+    edges[axis] = (0, n - 1) if reverse else (n - 1, 0)
     region = ctx.region([((), x.dtype)] * 2, lambda inner, a, b: [of.combine(inner, a, b)])
     return ctx.op1(
         "stablehlo.reduce_window",
         [ctx.settled(ctx.unfolded(x)), ctx.constant(of.identity, x.dtype)],
         x.shape,
         x.dtype,
-        f"window_dimensions = array<i64: {', '.join(map(str, sizes))}>, "
-        f"padding = dense<{edges}> : tensor<{rank}x2xi64>",
+        {
+            "window_dimensions": tuple(sizes),
+            "padding": Padding(tuple(edges)),
+        },
         [region],
     )
 

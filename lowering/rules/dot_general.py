@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,6 @@ from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.producers import held, note_operation, share
 from xpr.lowering.registry import register
 from xpr.lowering.rules.reduce import fold_in_blocks
-from xpr.lowering.types import tensor_type
 from xpr.primitives.convert import convert_element_type
 from xpr.primitives.dot_general import DotDims, accumulation_dtype, dot_general_p
 
@@ -36,18 +34,11 @@ def emit_dot(
 ) -> Value:
     """`stablehlo.dot_general` with a result of type `dtype`."""
     shape = dims.out_shape(lhs.shape, rhs.shape)
-    batching = (
-        f"batching_dims = {_list(dims.lhs_batch)} x {_list(dims.rhs_batch)}, "
-        if dims.lhs_batch
-        else ""
-    )
-    contracting = f"contracting_dims = {_list(dims.lhs_contract)} x {_list(dims.rhs_contract)}"
-    out = ctx.assign(
-        f"stablehlo.dot_general {lhs.name}, {rhs.name}, {batching}{contracting} : "
-        f"({lhs.type}, {rhs.type}) -> {tensor_type(shape, dtype)}",
-        shape,
-        dtype,
-    )
+    numbers = {
+        "batching": (dims.lhs_batch, dims.rhs_batch),
+        "contracting": (dims.lhs_contract, dims.rhs_contract),
+    }
+    out = ctx.assign("stablehlo.dot_general", (lhs, rhs), shape, dtype, numbers)
     out.product = True
     _note_reads(ctx, lhs, rhs, dims, out)
     return out
@@ -59,11 +50,7 @@ def _note_reads(ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, out
     spread = any(-1 in way for v in (lhs, rhs) for ways in v.reads.values() for way in ways)
     if share(lhs, rhs) and (folded <= 1 or spread):
         held(ctx, (lhs, rhs))
-    note_operation(ctx, out.name, [out])
-
-
-def _list(axes: Sequence[int]) -> str:
-    return f"[{', '.join(map(str, axes))}]"
+    note_operation(ctx, [out])
 
 
 def _dot_general_lower(

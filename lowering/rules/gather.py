@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.ir.attributes import GatherNumbers
 from xpr.lowering.registry import register
 from xpr.lowering.rules._indexing import clamped_starts, windows_inside
 from xpr.primitives import gather as p
@@ -34,32 +35,26 @@ def _gather_lower(
     whole = {*dims.start_index_map, *dims.operand_batching_dims}
     part = tuple(n if a in whole else slice_sizes[a] for a, n in enumerate(x.shape))
     x = x if part == x.shape else ctx.slice(x, [0] * len(part), part)
-    numbers = [
-        f"offset_dims = [{_list(dims.offset_dims)}]",
-        f"collapsed_slice_dims = [{_list(dims.collapsed_slice_dims)}]",
-        f"operand_batching_dims = [{_list(dims.operand_batching_dims)}]",
-        f"start_indices_batching_dims = [{_list(dims.start_indices_batching_dims)}]",
-        f"start_index_map = [{_list(dims.start_index_map)}]",
-        f"index_vector_dim = {len(indices.shape) - 1}",
-    ]
-    sizes = _list(slice_sizes)
+    numbers = GatherNumbers(
+        dims.offset_dims,
+        dims.collapsed_slice_dims,
+        dims.start_index_map,
+        len(indices.shape) - 1,
+        dims.operand_batching_dims,
+        dims.start_indices_batching_dims,
+    )
     found = ctx.op1(
         "stablehlo.gather",
         [ctx.settled(x), starts],
         out.shape,
         out.dtype,
-        f"dimension_numbers = #stablehlo.gather<{', '.join(numbers)}>, "
-        f"slice_sizes = array<i64{': ' + sizes if sizes else ''}>, indices_are_sorted = false",
+        {"dimension_numbers": numbers, "slice_sizes": slice_sizes, "indices_are_sorted": False},
     )
     if fill is None:
         return found
     ok = windows_inside(ctx, indices, limits)
     batch = [i for i in range(len(out.shape)) if i not in dims.offset_dims]
     return ctx.select(ctx.broadcast_in_dim(ok, out.shape, batch), found, fill)
-
-
-def _list(values: Shape) -> str:
-    return ", ".join(map(str, values))
 
 
 register(p.gather_p, _gather_lower)

@@ -24,10 +24,7 @@ def _slice_at(ctx: LoweringContext, x: Value, index: Value) -> Value:
     """`x[index]`, for an index that is known to lie inside."""
     starts = [index, *(ctx.constant(0, _COUNTER) for _ in x.shape[1:])]
     sizes = (1, *x.shape[1:])
-    text = ", ".join(map(str, sizes))
-    part = ctx.op1(
-        "stablehlo.dynamic_slice", [x, *starts], sizes, x.dtype, f"slice_sizes = array<i64: {text}>"
-    )
+    part = ctx.op1("stablehlo.dynamic_slice", [x, *starts], sizes, x.dtype, {"sizes": sizes})
     return ctx.reshape(part, x.shape[1:])
 
 

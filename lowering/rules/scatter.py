@@ -19,6 +19,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.copies import copied, owned
+from xpr.lowering.ir.attributes import ScatterNumbers
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules._indexing import (
     clamped_starts,
@@ -248,9 +249,7 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
     # complex numbers, that ends IREE's compilers for GPUs.
     cut = (x.strided or x.dtype.kind == "c") and not ctx.target.host_memory
     operand = ctx.reshape(copied(ctx, x) if cut else owned(ctx, x), (rows, *row))
-    numbers = "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1"
-    if row:
-        numbers = "update_window_dims = [1], " + numbers
+    numbers = ScatterNumbers((1,) if row else (), (0,), (0,), 1)
     longest = ctx.target.longest_loop or count
     for start in range(0, count, longest):
         stop = min(count, start + longest)
@@ -266,7 +265,12 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
 
 
 def _scatter_rows(
-    ctx: LoweringContext, operand: Value, places: Value, updates: Value, numbers: str, op: Combine
+    ctx: LoweringContext,
+    operand: Value,
+    places: Value,
+    updates: Value,
+    numbers: ScatterNumbers,
+    op: Combine,
 ) -> Value:
     dtype = operand.dtype
     # IREE does not compile the scattering of integers without a sign into what a loop carries.
@@ -282,8 +286,11 @@ def _scatter_rows(
         [ctx.bitcast(operand, held), places, ctx.bitcast(updates, held)],
         operand.shape,
         held,
-        f"scatter_dimension_numbers = #stablehlo.scatter<{numbers}>, "
-        "indices_are_sorted = false, unique_indices = false",
+        {
+            "scatter_dimension_numbers": numbers,
+            "indices_are_sorted": False,
+            "unique_indices": False,
+        },
         [ctx.region([((), held), ((), held)], combined)],
     )
     return ctx.bitcast(found, dtype)

@@ -36,10 +36,8 @@ def _rev_lower(ctx: LoweringContext, x: Value, *, dimensions: Shape) -> Value:
     x = ctx.settled(x)
     # IREE's conversion of `reverse` refuses unsigned element types.
     y = ctx.bitcast(x, f"int{8 * x.dtype.itemsize}") if dtypes.kind(x.dtype) == "u" else x
-    dims = ", ".join(map(str, dimensions))
-    out = ctx.assign(
-        f"stablehlo.reverse {y.name}, dims = [{dims}] : {y.type}", y.shape, y.dtype, "reverse", (y,)
-    )
+    along = {"dims": dimensions}
+    out = ctx.assign("stablehlo.reverse", (y,), y.shape, y.dtype, along, of=(y,))
     return ctx.bitcast(out, x.dtype) if y is not x else out
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.attributes import GatherNumbers
 from xpr.lowering.registry import register
 from xpr.lowering.rules._radix_sort import radix_order
 from xpr.lowering.rules._sort_network import network_order, repeated_max
@@ -244,8 +245,11 @@ def _take_elements(ctx: LoweringContext, x: Value, index: Value) -> Value:
         [ctx.reshape(x, (x.aval.size,)), ctx.reshape(index, (index.aval.size, 1))],
         (index.aval.size,),
         x.dtype,
-        "dimension_numbers = #stablehlo.gather<collapsed_slice_dims = [0], start_index_map = [0], "
-        "index_vector_dim = 1>, indices_are_sorted = false, slice_sizes = array<i64: 1>",
+        {
+            "dimension_numbers": GatherNumbers((), (0,), (0,), 1),
+            "indices_are_sorted": False,
+            "slice_sizes": (1,),
+        },
     )
     return ctx.reshape(found, index.shape)
 

@@ -73,7 +73,7 @@ def _use(ctx: LoweringContext, value: Value) -> None:
     if dtypes.kind(value.dtype) == "u":
         # The barrier is refused for types with a sign; this bit cast costs nothing.
         value = ctx.bitcast(value, f"i{value.dtype.itemsize}")
-    ctx.assign(f"util.optimization_barrier {value.name} : {value.type}", value.shape, value.dtype)
+    ctx.assign("util.optimization_barrier", (value,), value.shape, value.dtype)
 
 
 register(while_p, _while_lower)

@@ -1,0 +1,1 @@
+"""A program as a graph of operations: built by lowering rules, printed once."""

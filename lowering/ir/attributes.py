@@ -1,0 +1,60 @@
+"""Attributes of operations that are more than numbers; `str` gives their MLIR text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+def _fields(**fields: tuple[int, ...]) -> str:
+    return ", ".join(f"{key} = {list(value)}" for key, value in fields.items())
+
+
+@dataclass(frozen=True, slots=True)
+class GatherNumbers:
+    """Which axes of a gather correspond: StableHLO's `gather_dimension_numbers`."""
+
+    offset_dims: tuple[int, ...]
+    collapsed_slice_dims: tuple[int, ...]
+    start_index_map: tuple[int, ...]
+    index_vector_dim: int
+    operand_batching_dims: tuple[int, ...] = ()
+    start_indices_batching_dims: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        fields = _fields(
+            offset_dims=self.offset_dims,
+            collapsed_slice_dims=self.collapsed_slice_dims,
+            operand_batching_dims=self.operand_batching_dims,
+            start_indices_batching_dims=self.start_indices_batching_dims,
+            start_index_map=self.start_index_map,
+        )
+        return f"#stablehlo.gather<{fields}, index_vector_dim = {self.index_vector_dim}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ScatterNumbers:
+    """Which axes of a scatter correspond: StableHLO's `scatter_dimension_numbers`."""
+
+    update_window_dims: tuple[int, ...]
+    inserted_window_dims: tuple[int, ...]
+    scatter_dims_to_operand_dims: tuple[int, ...]
+    index_vector_dim: int
+
+    def __str__(self) -> str:
+        fields = _fields(
+            update_window_dims=self.update_window_dims,
+            inserted_window_dims=self.inserted_window_dims,
+            scatter_dims_to_operand_dims=self.scatter_dims_to_operand_dims,
+        )
+        return f"#stablehlo.scatter<{fields}, index_vector_dim = {self.index_vector_dim}>"
+
+
+@dataclass(frozen=True, slots=True)
+class Padding:
+    """What a window adds to each axis before and behind it."""
+
+    edges: tuple[tuple[int, int], ...]
+
+    def __str__(self) -> str:
+        edges = [list(e) for e in self.edges]
+        return f"dense<{edges}> : tensor<{len(edges)}x2xi64>"

@@ -1,0 +1,181 @@
+"""Operations, values, blocks and functions: the program that lowering rules build.
+
+The names are MLIR's. An operation has operands, attributes, regions and results, and keeps the line
+of the user's program that it comes from; a region is a single block. Nothing here knows how a
+program is printed (`printer.py`), or what its operations mean (`traits.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.types import tensor_type
+
+Shape = tuple[int, ...]
+Attributes = Mapping[str, Any]
+
+NO_ATTRIBUTES: Attributes = {}
+
+
+class Value:
+    """A tensor: the result of an operation or the argument of a block, its `owner`.
+
+    `uses` holds each operation that it is an operand of, once for each such operand.
+    """
+
+    __slots__ = ("dtype", "owner", "shape", "uses")
+
+    def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.owner: Op | Block | None = None
+        self.uses: list[Op] = []
+
+    @property
+    def type(self) -> str:
+        """The MLIR type."""
+        return tensor_type(self.shape, self.dtype)
+
+    @property
+    def op(self) -> Op | None:
+        """The operation whose result it is; None for an argument."""
+        return self.owner if type(self.owner) is Op else None
+
+    def __repr__(self) -> str:
+        name = self.owner.name if isinstance(self.owner, Op) else "argument"
+        return f"{type(self).__name__}({name}: {self.type})"
+
+
+class PlainValue(Value):
+    """A value of a type that no array of the program has, such as `index`."""
+
+    __slots__ = ("_type",)
+
+    def __init__(self, type_: str) -> None:
+        super().__init__((), _NO_DTYPE)
+        self._type = type_
+
+    @property
+    def type(self) -> str:
+        return self._type
+
+
+_NO_DTYPE = np.dtype(np.void)
+
+
+class Op:
+    """One operation."""
+
+    __slots__ = ("attributes", "block", "name", "operands", "regions", "results", "source")
+
+    def __init__(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[Value],
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
+        source: SourceInfo = UNKNOWN,
+    ) -> None:
+        self.name = name
+        self.operands = operands
+        self.results = results
+        self.attributes = attributes
+        self.regions = regions
+        self.source = source
+        self.block: Block | None = None
+        for v in operands:
+            v.uses.append(self)
+        for v in results:
+            v.owner = self
+        for region in regions:
+            region.parent = self
+
+    @property
+    def result(self) -> Value:
+        """The only result."""
+        (found,) = self.results
+        return found
+
+    def replace_operands(self, operands: Sequence[Value]) -> None:
+        """Takes other operands."""
+        for v in self.operands:
+            v.uses.remove(self)
+        self.operands = operands
+        for v in operands:
+            v.uses.append(self)
+
+    def __repr__(self) -> str:
+        return f"Op({self.name}: {len(self.operands)} operands, {len(self.results)} results)"
+
+
+class Block:
+    """Operations in order, the last of them a terminator; `parent` is what they are a body of."""
+
+    __slots__ = ("arguments", "ops", "parent")
+
+    def __init__(self, arguments: Sequence[Value] = ()) -> None:
+        self.arguments = arguments
+        self.ops: list[Op] = []
+        self.parent: Op | Function | None = None
+        for v in arguments:
+            v.owner = self
+
+    def append(self, op: Op) -> None:
+        op.block = self
+        self.ops.append(op)
+
+    def insert_after(self, place: Op, op: Op) -> None:
+        """Puts `op` behind `place`, which is nearly always one of the last."""
+        at = len(self.ops)
+        while self.ops[at - 1] is not place:
+            at -= 1
+        op.block = self
+        self.ops.insert(at, op)
+
+
+@dataclass
+class Function:
+    """A function of a module; `argument_attributes` are texts such as `{iree.abi.output = ...}`."""
+
+    name: str
+    visibility: str
+    body: Block
+    result_types: Sequence[str]
+    argument_attributes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.body.parent = self
+
+
+@dataclass
+class Module:
+    """Functions, and declarations of those that lie elsewhere: (symbol, operands, results)."""
+
+    attributes: str = ""
+    declarations: dict[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
+    functions: list[Function] = field(default_factory=list)
+
+
+def walk(block: Block) -> Iterator[Op]:
+    """All operations of a block, those of regions before the operation that has them."""
+    for op in block.ops:
+        for region in op.regions:
+            yield from walk(region)
+        yield op
+
+
+def encloses(block: Block, op: Op) -> bool:
+    """Whether `op` is one of `block`, or of a region in it."""
+    inner = op.block
+    while inner is not None:
+        if inner is block:
+            return True
+        parent = inner.parent
+        inner = parent.block if isinstance(parent, Op) else None
+    return False

@@ -1,0 +1,423 @@
+"""A module as MLIR text: the one place where text is made.
+
+Names are given here, in order: `%0`, `%1`, ... to the results in a function, `%arg0`, ... to its
+arguments, and names with the region's number to those in a region. So a program has the same text
+however it came about, which is the key of the disk cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.core.source_info import SourceInfo
+from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
+from xpr.lowering.ir.traits import TRAITS
+
+_STEP = "  "
+
+
+def print_module(module: Module, name: str, *, locations: bool = False) -> str:
+    """The text of `module`; `locations` adds the user's line to each operation of a function."""
+    about = f"attributes {{{module.attributes}}} " if module.attributes else ""
+    out = [f"module @{name} {about}{{"]
+    for symbol, (ins, outs) in module.declarations.items():
+        out.append(f"  func.func private @{symbol}({', '.join(ins)}) -> ({', '.join(outs)})")
+    printer = _Printer(locations)
+    for function in module.functions:
+        printer.function(function, out)
+    out.append("}")
+    return "\n".join(out) + "\n"
+
+
+class _Printer:
+    """The names of a module's values, and how its operations are written."""
+
+    def __init__(self, locations: bool) -> None:
+        self.names: dict[Value, str] = {}
+        self._locations = locations
+        self._regions = 0
+
+    def function(self, function: Function, out: list[str]) -> None:
+        arguments = function.body.arguments
+        attributes = function.argument_attributes or [""] * len(arguments)
+        self.names = {v: f"%arg{i}" for i, v in enumerate(arguments)}
+        args = ", ".join(
+            f"%arg{i}: {v.type}{a}"
+            for i, (v, a) in enumerate(zip(arguments, attributes, strict=True))
+        )
+        out.append(
+            f"  func.func {function.visibility} @{function.name}({args}) -> "
+            f"({', '.join(function.result_types)}) {{"
+        )
+        for op, line in zip(function.body.ops, self.block(function.body, "", "    "), strict=True):
+            known = self._locations and op.source.code is not None and op.name != "func.return"
+            out.append(line + _location(op.source) if known else line)
+        out.append("  }")
+
+    def block(self, block: Block, prefix: str, indent: str) -> list[str]:
+        """The operations of a block, each with all of its lines."""
+        names, count, out = self.names, 0, []
+        for op in block.ops:
+            form = _FORMS[op.name]
+            results = op.results
+            if not results:
+                out.append(indent + form(self, op, indent))
+                continue
+            text = form(self, op, indent)
+            name = f"%{prefix}{count}"
+            count += 1
+            if len(results) == 1:
+                names[results[0]] = name
+                out.append(f"{indent}{name} = {text}")
+            else:
+                for i, v in enumerate(results):
+                    names[v] = f"{name}#{i}"
+                out.append(f"{indent}{name}:{len(results)} = {text}")
+        return out
+
+    def enter(self, block: Block) -> str:
+        """Names the arguments of a region; returns how its other names begin."""
+        self._regions += 1
+        number = self._regions
+        for i, v in enumerate(block.arguments):
+            self.names[v] = f"%a{number}_{i}"
+        return f"r{number}_"
+
+    def body(self, block: Block, prefix: str, indent: str) -> str:
+        """The lines of a region that stand in braces of this depth."""
+        return "\n".join(self.block(block, prefix, indent + _STEP))
+
+    def region(self, block: Block, indent: str) -> str:
+        """A region in MLIR's generic form, its operation standing at this depth."""
+        prefix = self.enter(block)
+        label = f"{indent}{_STEP}^bb0({self.typed(block.arguments)}):\n" if block.arguments else ""
+        lines = self.block(block, prefix, indent + 2 * _STEP)
+        return "{\n" + label + "\n".join(lines) + f"\n{indent}}}"
+
+    def list(self, values: Sequence[Value]) -> str:
+        names = self.names
+        return ", ".join([names[v] for v in values])
+
+    def typed(self, values: Sequence[Value]) -> str:
+        names = self.names
+        return ", ".join([f"{names[v]}: {v.type}" for v in values])
+
+    def pairs(self, arguments: Sequence[Value], values: Sequence[Value]) -> str:
+        names = self.names
+        return ", ".join(
+            [f"{names[a]} = {names[v]}" for a, v in zip(arguments, values, strict=True)]
+        )
+
+
+def _types(values: Sequence[Value]) -> str:
+    return ", ".join([v.type for v in values])
+
+
+def _numbers(values: Sequence[int]) -> str:
+    return ", ".join(map(str, values))
+
+
+def _location(source: SourceInfo) -> str:
+    line, column = source.position()
+    escaped = source.filename.replace("\\", "\\\\").replace('"', '\\"')
+    return f' loc("{escaped}":{line}:{column})'
+
+
+# ---- attributes
+
+
+def attribute_text(value: Any) -> str:
+    """The text of a boolean, a number of 64 bits, an array of such, or what spells itself.
+
+    >>> attribute_text((1, 2)), attribute_text(0), attribute_text(False)
+    ('array<i64: 1, 2>', '0 : i64', 'false')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, tuple):
+        return f"array<i64: {_numbers(value)}>" if value else "array<i64>"
+    return str(value)
+
+
+# ---- how operations are written
+
+Form = Callable[[_Printer, Op, str], str]
+
+
+def _generic(p: _Printer, op: Op, indent: str) -> str:
+    inside = ", ".join([f"{k} = {attribute_text(v)}" for k, v in op.attributes.items()])
+    props = f" <{{{inside}}}>" if inside else ""
+    body = f" ({', '.join([p.region(r, indent) for r in op.regions])})" if op.regions else ""
+    outs = op.results[0].type if len(op.results) == 1 else f"({_types(op.results)})"
+    return f'"{op.name}"({p.list(op.operands)}){props}{body} : ({_types(op.operands)}) -> {outs}'
+
+
+def _constant(p: _Printer, op: Op, indent: str) -> str:
+    return f"stablehlo.constant {op.attributes['value']} : {op.results[0].type}"
+
+
+def _number(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name} {op.attributes['value']} : {op.results[0].type}"
+
+
+def _iota(p: _Printer, op: Op, indent: str) -> str:
+    return f"stablehlo.iota dim = {op.attributes['dim']} : {op.results[0].type}"
+
+
+def _unary(p: _Printer, op: Op, indent: str) -> str:
+    if op.operands[0].dtype != op.results[0].dtype:
+        return _generic(p, op, indent)
+    return f"{op.name} {p.names[op.operands[0]]} : {op.results[0].type}"
+
+
+def _binary(p: _Printer, op: Op, indent: str) -> str:
+    a, b = op.operands
+    return f"{op.name} {p.names[a]}, {p.names[b]} : {a.type}"
+
+
+def _compare(p: _Printer, op: Op, indent: str) -> str:
+    a, b = op.operands
+    direction, kind = op.attributes["direction"], op.attributes["kind"]
+    return (
+        f"stablehlo.compare {direction}, {p.names[a]}, {p.names[b]}, {kind} : "
+        f"({a.type}, {b.type}) -> {op.results[0].type}"
+    )
+
+
+def _predicate(p: _Printer, op: Op, indent: str) -> str:
+    a, b = op.operands
+    return f"{op.name} {op.attributes['predicate']}, {p.names[a]}, {p.names[b]} : {a.type}"
+
+
+def _select(p: _Printer, op: Op, indent: str) -> str:
+    pred, a, _ = op.operands
+    return f"{op.name} {p.list(op.operands)} : {pred.type}, {a.type}"
+
+
+def _cast(p: _Printer, op: Op, indent: str) -> str:
+    (x,) = op.operands
+    return f"{op.name} {p.names[x]} : ({x.type}) -> {op.results[0].type}"
+
+
+def _to(p: _Printer, op: Op, indent: str) -> str:
+    (x,) = op.operands
+    return f"{op.name} {p.names[x]} : {x.type} to {op.results[0].type}"
+
+
+def _along(p: _Printer, op: Op, indent: str) -> str:
+    (x,) = op.operands
+    dims = _numbers(op.attributes["dims"])
+    return f"{op.name} {p.names[x]}, dims = [{dims}] : ({x.type}) -> {op.results[0].type}"
+
+
+def _reverse(p: _Printer, op: Op, indent: str) -> str:
+    (x,) = op.operands
+    return f"{op.name} {p.names[x]}, dims = [{_numbers(op.attributes['dims'])}] : {x.type}"
+
+
+def _slice(p: _Printer, op: Op, indent: str) -> str:
+    (x,) = op.operands
+    bounds = zip(*(op.attributes[k] for k in ("start", "limit", "strides")), strict=True)
+    ranges = ", ".join([f"{a}:{b}" + (f":{s}" if s != 1 else "") for a, b, s in bounds])
+    return f"stablehlo.slice {p.names[x]} [{ranges}] : ({x.type}) -> {op.results[0].type}"
+
+
+def _concatenate(p: _Printer, op: Op, indent: str) -> str:
+    return (
+        f"stablehlo.concatenate {p.list(op.operands)}, dim = {op.attributes['dim']} : "
+        f"({_types(op.operands)}) -> {op.results[0].type}"
+    )
+
+
+def _pad(p: _Printer, op: Op, indent: str) -> str:
+    edges = ", ".join([f"{k} = [{_numbers(v)}]" for k, v in op.attributes.items()])
+    return (
+        f"stablehlo.pad {p.list(op.operands)}, {edges} : ({_types(op.operands)}) -> "
+        f"{op.results[0].type}"
+    )
+
+
+def _dynamic_slice(p: _Printer, op: Op, indent: str) -> str:
+    return (
+        f"stablehlo.dynamic_slice {p.list(op.operands)}, sizes = "
+        f"[{_numbers(op.attributes['sizes'])}] : ({_types(op.operands)}) -> {op.results[0].type}"
+    )
+
+
+def _dynamic_update_slice(p: _Printer, op: Op, indent: str) -> str:
+    return (
+        f"stablehlo.dynamic_update_slice {p.list(op.operands)} : ({_types(op.operands)}) -> "
+        f"{op.results[0].type}"
+    )
+
+
+def _dot_general(p: _Printer, op: Op, indent: str) -> str:
+    (lhs_batch, rhs_batch), (lhs, rhs) = (op.attributes[k] for k in ("batching", "contracting"))
+    batching = (
+        f"batching_dims = [{_numbers(lhs_batch)}] x [{_numbers(rhs_batch)}], " if lhs_batch else ""
+    )
+    return (
+        f"stablehlo.dot_general {p.list(op.operands)}, {batching}"
+        f"contracting_dims = [{_numbers(lhs)}] x [{_numbers(rhs)}] : "
+        f"({_types(op.operands)}) -> {op.results[0].type}"
+    )
+
+
+def _convolution(p: _Printer, op: Op, indent: str) -> str:
+    """The axes are batch, spatial, features; those of the kernel spatial, input, output."""
+    about = op.attributes
+    places = _numbers(range(len(about["stride"])))
+    operand, weights = f"[b, {places}, f]", f"[{places}, i, o]"
+    window = (
+        f"stride = [{_numbers(about['stride'])}], rhs_dilate = [{_numbers(about['rhs_dilate'])}]"
+    )
+    return (
+        f"stablehlo.convolution({p.list(op.operands)}) dim_numbers = {operand}x{weights}->{operand}"
+        f", window = {{{window}}} {{batch_group_count = 1 : i64, "
+        f"feature_group_count = {about['feature_group_count']} : i64}} : "
+        f"({_types(op.operands)}) -> {op.results[0].type}"
+    )
+
+
+def _listed(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name} {p.list(op.operands)} : {_types(op.operands)}"
+
+
+def _terminator(p: _Printer, op: Op, indent: str) -> str:
+    return _listed(p, op, indent) if op.operands else op.name
+
+
+def _return(p: _Printer, op: Op, indent: str) -> str:
+    return _terminator(p, op, indent).removeprefix("func.")
+
+
+def _condition(p: _Printer, op: Op, indent: str) -> str:
+    bit, *carried = op.operands
+    return f"{op.name}({p.names[bit]}) {p.list(carried)} : {_types(carried)}"
+
+
+def _call(p: _Printer, op: Op, indent: str) -> str:
+    return (
+        f"func.call @{op.attributes['callee']}({p.list(op.operands)}) : "
+        f"({_types(op.operands)}) -> ({_types(op.results)})"
+    )
+
+
+def _dispatch(p: _Printer, op: Op, indent: str) -> str:
+    (block,) = op.regions
+    body = p.body(block, p.enter(block), indent)
+    return (
+        f"flow.dispatch.region -> ({_types(op.results)}) {{\n{body}\n"
+        f"{indent}}} count() -> (index, index, index) {{\n"
+        f"{indent}  %one = arith.constant 1 : index\n"
+        f"{indent}  flow.return %one, %one, %one : index, index, index\n"
+        f"{indent}}}"
+    )
+
+
+def _for(p: _Printer, op: Op, indent: str) -> str:
+    low, high, step, *starts = op.operands
+    (block,) = op.regions
+    prefix = p.enter(block)
+    counter, *state = block.arguments
+    bounds = f"{p.names[low]} to {p.names[high]} step {p.names[step]}"
+    return (
+        f"scf.for {p.names[counter]} = {bounds} iter_args({p.pairs(state, starts)}) -> "
+        f"({_types(starts)}) {{\n{p.body(block, prefix, indent)}\n{indent}}}"
+    )
+
+
+def _loop(p: _Printer, op: Op, indent: str) -> str:
+    before, after = op.regions
+    prefix = p.enter(before)
+    types = _types(op.operands)
+    head = f"scf.while ({p.pairs(before.arguments, op.operands)}) : ({types}) -> ({types}) {{\n"
+    first = p.body(before, prefix, indent)
+    prefix = p.enter(after)
+    label = f"{indent}^bb0({p.typed(after.arguments)}):\n"
+    return f"{head}{first}\n{indent}}} do {{\n{label}{p.body(after, prefix, indent)}\n{indent}}}"
+
+
+def _first(p: _Printer, op: Op, indent: str) -> str:
+    (x,) = op.operands
+    return f"{op.name} {p.names[x]}[0] : {op.results[0].type} from {x.type}"
+
+
+def _shuffle(p: _Printer, op: Op, indent: str) -> str:
+    return (
+        f"{op.name} {p.list(op.operands)} [{_numbers(op.attributes['places'])}] : "
+        f"{_types(op.operands)}"
+    )
+
+
+def _transfer_read(p: _Printer, op: Op, indent: str) -> str:
+    source, offset, pad = op.operands
+    return (
+        f"{op.name} {p.names[source]}[{p.names[offset]}], {p.names[pad]} {{in_bounds = [true]}} : "
+        f"{source.type}, {op.results[0].type}"
+    )
+
+
+def _transfer_write(p: _Printer, op: Op, indent: str) -> str:
+    x, target, offset = op.operands
+    return (
+        f"{op.name} {p.names[x]}, {p.names[target]}[{p.names[offset]}] {{in_bounds = [true]}} : "
+        f"{x.type}, {target.type}"
+    )
+
+
+def _empty(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name}() : {op.results[0].type}"
+
+
+def _extract(p: _Printer, op: Op, indent: str) -> str:
+    x, place = op.operands
+    return f"{op.name} {p.names[x]}[{p.names[place]}] : {x.type}"
+
+
+def _insert(p: _Printer, op: Op, indent: str) -> str:
+    item, x, place = op.operands
+    return f"{op.name} {p.names[item]} into {p.names[x]}[{p.names[place]}] : {x.type}"
+
+
+_SYNTAX: dict[str, Form] = {
+    "generic": _generic,
+    "constant": _constant,
+    "number": _number,
+    "iota": _iota,
+    "unary": _unary,
+    "binary": _binary,
+    "compare": _compare,
+    "predicate": _predicate,
+    "select": _select,
+    "cast": _cast,
+    "to": _to,
+    "along": _along,
+    "reverse": _reverse,
+    "slice": _slice,
+    "concatenate": _concatenate,
+    "pad": _pad,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "dot_general": _dot_general,
+    "convolution": _convolution,
+    "listed": _listed,
+    "terminator": _terminator,
+    "return": _return,
+    "condition": _condition,
+    "call": _call,
+    "dispatch": _dispatch,
+    "for": _for,
+    "loop": _loop,
+    "first": _first,
+    "shuffle": _shuffle,
+    "transfer_read": _transfer_read,
+    "transfer_write": _transfer_write,
+    "empty": _empty,
+    "extract": _extract,
+    "insert": _insert,
+}
+_FORMS: dict[str, Form] = {name: _SYNTAX[t.syntax] for name, t in TRAITS.items()}

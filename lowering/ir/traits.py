@@ -1,0 +1,158 @@
+"""What is known of each operation: one table for all of them.
+
+An operation that is not in the table is refused by the verifier, and cannot be printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from xpr.lowering.ir.graph import Op
+
+
+class Kind(Enum):
+    """What an operation does with the elements of its operands."""
+
+    CONSTANT = auto()
+    """It has none."""
+    ELEMENTWISE = auto()
+    """An element of the result depends on the elements in the same place."""
+    LAYOUT = auto()
+    """The same elements in other axes: broadcasts, reshapes, transposes."""
+    MOVEMENT = auto()
+    """Some of the elements, in other places: slices, pads, concatenations."""
+    REDUCTION = auto()
+    CONTRACTION = auto()
+    """Products of matrices and convolutions."""
+    INDEXED = auto()
+    """Gathers, scatters and updates, at places that are operands."""
+    SORT = auto()
+    CONTROL = auto()
+    """Loops and branches."""
+    BARRIER = auto()
+    CALL = auto()
+    TERMINATOR = auto()
+    """The last operation of a block."""
+    DISPATCH = auto()
+    """One dispatch, written by hand."""
+    REGISTER = auto()
+    """What is done on registers and memory in such a dispatch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """The traits of one operation.
+
+    `syntax` names the form in which it is printed; `attributes` are those that it must have.
+    """
+
+    kind: Kind
+    syntax: str = "generic"
+    attributes: tuple[str, ...] = ()
+    regions: int = 0
+    forms_dispatches: bool = False
+    """Whether the operations of its regions become dispatches."""
+    may_fuse: bool = False
+    """Whether IREE may compute it in the dispatch of what uses it, though it makes new elements."""
+
+
+def _all(names: str, traits: Traits, dialect: str = "stablehlo") -> dict[str, Traits]:
+    return {f"{dialect}.{name}": traits for name in names.split()}
+
+
+_SIZES = ("window_dimensions", "padding")
+
+TRAITS: dict[str, Traits] = {
+    **_all("constant", Traits(Kind.CONSTANT, "constant", ("value",))),
+    **_all("iota", Traits(Kind.CONSTANT, "iota", ("dim",))),
+    **_all(
+        "abs cbrt ceil cosine count_leading_zeros exponential exponential_minus_one floor log "
+        "log_plus_one logistic negate not popcnt round_nearest_afz round_nearest_even rsqrt sign "
+        "sine sqrt tan tanh",
+        Traits(Kind.ELEMENTWISE, "unary"),
+    ),
+    **_all("real imag complex clamp", Traits(Kind.ELEMENTWISE)),
+    **_all("map", Traits(Kind.ELEMENTWISE, attributes=("dimensions",), regions=1)),
+    **_all(
+        "add and atan2 divide maximum minimum multiply or power remainder shift_left "
+        "shift_right_arithmetic shift_right_logical subtract xor",
+        Traits(Kind.ELEMENTWISE, "binary"),
+    ),
+    **_all("compare", Traits(Kind.ELEMENTWISE, "compare", ("direction", "kind"))),
+    **_all("select", Traits(Kind.ELEMENTWISE, "select")),
+    **_all("convert bitcast_convert", Traits(Kind.ELEMENTWISE, "cast")),
+    **_all("reshape", Traits(Kind.LAYOUT, "cast")),
+    **_all("broadcast_in_dim transpose", Traits(Kind.LAYOUT, "along", ("dims",))),
+    **_all("slice", Traits(Kind.MOVEMENT, "slice", ("start", "limit", "strides"))),
+    **_all("concatenate", Traits(Kind.MOVEMENT, "concatenate", ("dim",))),
+    **_all("pad", Traits(Kind.MOVEMENT, "pad", ("low", "high", "interior"))),
+    **_all("reverse", Traits(Kind.MOVEMENT, "reverse", ("dims",))),
+    **_all("dynamic_slice", Traits(Kind.MOVEMENT, "dynamic_slice", ("sizes",))),
+    **_all("dynamic_update_slice", Traits(Kind.INDEXED, "dynamic_update_slice")),
+    **_all("reduce", Traits(Kind.REDUCTION, attributes=("dimensions",), regions=1, may_fuse=True)),
+    **_all("reduce_window", Traits(Kind.REDUCTION, attributes=_SIZES, regions=1, may_fuse=True)),
+    **_all(
+        "dot_general",
+        Traits(Kind.CONTRACTION, "dot_general", ("batching", "contracting"), may_fuse=True),
+    ),
+    **_all(
+        "convolution",
+        Traits(Kind.CONTRACTION, "convolution", ("stride", "rhs_dilate"), may_fuse=True),
+    ),
+    **_all(
+        "gather",
+        Traits(Kind.INDEXED, attributes=("dimension_numbers", "slice_sizes"), may_fuse=True),
+    ),
+    **_all("scatter", Traits(Kind.INDEXED, attributes=("scatter_dimension_numbers",), regions=1)),
+    **_all("sort", Traits(Kind.SORT, attributes=("dimension",), regions=1)),
+    **_all("while", Traits(Kind.CONTROL, regions=2, forms_dispatches=True)),
+    **_all("case", Traits(Kind.CONTROL, regions=-1, forms_dispatches=True)),
+    **_all("optimization_barrier", Traits(Kind.BARRIER, "listed")),
+    **_all("optimization_barrier", Traits(Kind.BARRIER, "listed"), "util"),
+    **_all("return", Traits(Kind.TERMINATOR, "terminator")),
+    **_all("return", Traits(Kind.TERMINATOR, "return"), "func"),
+    **_all("call", Traits(Kind.CALL, "call", ("callee",)), "func"),
+    # Dispatches that are written by hand.
+    **_all("dispatch.region", Traits(Kind.DISPATCH, "dispatch", regions=1), "flow"),
+    **_all("return", Traits(Kind.TERMINATOR, "terminator"), "flow"),
+    **_all("for", Traits(Kind.CONTROL, "for", regions=1), "scf"),
+    **_all("while", Traits(Kind.CONTROL, "loop", regions=2), "scf"),
+    **_all("yield", Traits(Kind.TERMINATOR, "terminator"), "scf"),
+    **_all("condition", Traits(Kind.TERMINATOR, "condition"), "scf"),
+    **_all("constant", Traits(Kind.REGISTER, "number", ("value",)), "arith"),
+    **_all(
+        "addf addi andi divf divsi divui maximumf maxsi maxui minimumf minsi minui mulf muli ori "
+        "remsi remui shli shrsi shrui subf subi xori",
+        Traits(Kind.REGISTER, "binary"),
+        "arith",
+    ),
+    **_all("negf", Traits(Kind.REGISTER, "unary"), "arith"),
+    **_all(
+        "absf absi ceil exp expm1 floor log log1p round roundeven sqrt tanh",
+        Traits(Kind.REGISTER, "unary"),
+        "math",
+    ),
+    **_all("cmpf cmpi", Traits(Kind.REGISTER, "predicate", ("predicate",)), "arith"),
+    **_all("select", Traits(Kind.REGISTER, "select"), "arith"),
+    **_all(
+        "bitcast extf extsi extui fptosi fptoui index_cast index_castui sitofp truncf trunci "
+        "uitofp",
+        Traits(Kind.REGISTER, "to"),
+        "arith",
+    ),
+    **_all("broadcast", Traits(Kind.REGISTER, "to"), "vector"),
+    **_all("extract", Traits(Kind.REGISTER, "first"), "vector"),
+    **_all("shuffle", Traits(Kind.REGISTER, "shuffle", ("places",)), "vector"),
+    **_all("transfer_read", Traits(Kind.REGISTER, "transfer_read"), "vector"),
+    **_all("transfer_write", Traits(Kind.REGISTER, "transfer_write"), "vector"),
+    **_all("empty", Traits(Kind.REGISTER, "empty"), "tensor"),
+    **_all("extract", Traits(Kind.REGISTER, "extract"), "tensor"),
+    **_all("insert", Traits(Kind.REGISTER, "insert"), "tensor"),
+}
+"""By the operations' names."""
+
+
+def kind(op: Op) -> Kind:
+    """What an operation does with the elements of its operands."""
+    return TRAITS[op.name].kind
