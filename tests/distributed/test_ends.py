@@ -209,3 +209,22 @@ def test_a_process_that_never_starts_mpi(run_processes):
     assert outcome.code == 1, str(outcome)
     assert "Timeout (0:00:02)!" in outcome.err[0]
     assert "in initialize" in outcome.err[0]
+
+
+def test_mpi_itself_finds_a_process_gone(run_processes):
+    """As between machines: by TCP, and without a look at the process."""
+    program = MEETING.replace(
+        "here = processes.current", "here = processes.current\nhere._visible = [False] * 3"
+    )
+    flags = "--mca btl self,tcp --mca btl_tcp_if_include lo --with-ft ulfm".split()
+    outcome = run_processes(
+        3,
+        program.format(failure="os.kill(os.getpid(), signal.SIGKILL)"),
+        timeout=50,
+        may_fail=True,
+        flags=tuple(flags),
+    )
+    for p in (0, 2):
+        message = r"PeerError the meeting: process 1 \(host \S+, pid \d+\) (is gone|failed)"
+        assert re.match(message, outcome.out[p]), str(outcome)
+    assert outcome.code != 0

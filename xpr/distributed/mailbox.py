@@ -34,13 +34,19 @@ class Mailbox:
         self._status = MPI.Status()
         self.found: defaultdict[Hashable, dict[int, tuple[str, bytes]]] = defaultdict(dict)
         """What has come, by its key and then by the process that sent it: a text and bytes."""
+        self.lost: set[int] = set()
+        """Processes that MPI itself found gone; it looks for them if its launcher was told to."""
 
     def send(self, process: int, key: list[Any], text: str, payload: bytes = b"") -> None:
         """Begins to send a message; `key` holds strings and numbers."""
         header = json.dumps([key, text]).encode()
         data = _HEADER.pack(len(header)) + header + payload
         with self._mpi_lock:
-            request = self._comm.Isend([data, self._mpi.BYTE], process, _TAG)
+            try:
+                request = self._comm.Isend([data, self._mpi.BYTE], process, _TAG)
+            except self._mpi.Exception as error:
+                self._note_lost(error)
+                return
         with self._lock:
             self._sending.append((request, data))
 
@@ -55,22 +61,53 @@ class Mailbox:
             self._lock.release()
 
     def _look(self) -> None:
-        status = self._status
         while True:
-            message = self._comm.Improbe(self._mpi.ANY_SOURCE, _TAG, status)
-            if message is None:
-                break
-            data = bytearray(status.Get_count(self._mpi.BYTE))
-            source = status.Get_source()
-            self._arriving.append((message.Irecv([data, self._mpi.BYTE]), source, data))
+            try:
+                if not self._take_one():
+                    break
+            except self._mpi.Exception as error:
+                self._note_lost(error)
         if self._arriving:
             self._arriving = [m for m in self._arriving if not self._has_come(*m)]
         if self._sending:
-            self._sending = [m for m in self._sending if not m[0].Test()]
+            self._sending = [m for m in self._sending if not self._is_over(m[0])]
+
+    def _take_one(self) -> bool:
+        """Begins to receive a message, if there is one."""
+        message = self._comm.Improbe(self._mpi.ANY_SOURCE, _TAG, self._status)
+        if message is None:
+            return False
+        data = bytearray(self._status.Get_count(self._mpi.BYTE))
+        source = self._status.Get_source()
+        self._arriving.append((message.Irecv([data, self._mpi.BYTE]), source, data))
+        return True
+
+    def _is_over(self, request: Any) -> bool:
+        """Whether a message has left, or cannot any more because its receiver is gone."""
+        try:
+            return request.Test()
+        except self._mpi.Exception as error:
+            self._note_lost(error)
+            return True
+
+    def _note_lost(self, error: Exception) -> None:
+        """Takes in which processes are gone; raises an error of MPI that says something else."""
+        gone = ("ERR_PROC_FAILED", "ERR_PROC_FAILED_PENDING")
+        kinds = [getattr(self._mpi, name, None) for name in gone]
+        if getattr(error, "Get_error_class", lambda: None)() not in kinds:
+            raise error
+        failed = self._comm.Get_failed()
+        numbers = list(range(failed.Get_size()))
+        self.lost.update(failed.Translate_ranks(numbers, self._comm.Get_group()))
+        self._comm.Ack_failed()  # what the others send goes on coming
 
     def _has_come(self, request: Any, source: int, data: bytearray) -> bool:
-        if not request.Test():
-            return False
+        try:
+            if not request.Test():
+                return False
+        except self._mpi.Exception as error:
+            self._note_lost(error)
+            return True
         (size,) = _HEADER.unpack_from(data)
         start = _HEADER.size + size
         key, text = json.loads(data[_HEADER.size : start])

@@ -198,6 +198,8 @@ class MpiProcesses(Processes):
             return error
         if self.has_ended(process):
             return PeerError(f"{self.describe(process)} has ended")
+        if process in self.mailbox.lost:
+            return PeerError(f"{self.describe(process)} is gone: it was killed or has crashed")
         if self.peers and self._visible[process]:
             peer = self.peers[process]
             if _started(peer.pid) != peer.started:
