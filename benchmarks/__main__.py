@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 
-from benchmarks import between, implementations, processes
+from benchmarks import between, checkpoints, implementations, processes
 from benchmarks.cases import Case, ProgramCase, worst_error
 from benchmarks.report import Row, findings, machine, progress, render
 from benchmarks.sessions import CASES, LocalSession, Session, WorkerSession, version_in
@@ -47,17 +47,23 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def _selected(only: str | None) -> tuple[list[Case], frozenset[str], frozenset[str]]:
-    """The cases and the names of `processes` and of `between` that ``--only`` asks for."""
+def _selected(only: str | None) -> tuple[list[Case], list[frozenset[str]]]:
+    """The cases and the names of each module of `_APART` that ``--only`` asks for."""
     words = [word.strip().lower() for word in (only or "").split(",") if word.strip()]
 
     def asked(name: str, group: str) -> bool:
         return not words or any(word in f"{group} {name}".lower() for word in words)
 
     cases = [case for case in CASES.values() if asked(case.name, case.group)]
-    names = frozenset(name for name in processes.NAMES if asked(name, "processes"))
-    pairs = frozenset(name for name in between.NAMES if asked(name, "between"))
-    return cases, names, pairs
+    names = [
+        frozenset(name for name in module.NAMES if asked(name, group))
+        for group, module in _APART.items()
+    ]
+    return cases, names
+
+
+# What starts processes of its own, by the group of its rows.
+_APART = {"processes": processes, "between": between, "checkpoints": checkpoints}
 
 
 def _pythons(jax_python: str | None) -> dict[str, str]:
@@ -131,14 +137,16 @@ def _measure(
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 if every implementation ran and was right."""
     options = parse_arguments(arguments)
-    cases, process_names, between_names = _selected(options.only)
+    cases, names = _selected(options.only)
     if options.list:
-        names = sorted(process_names) + sorted(between_names)
-        print("\n".join([case.name for case in cases] + names))
+        print(
+            "\n".join([case.name for case in cases] + [n for found in names for n in sorted(found)])
+        )
         return 0
-    if not cases and not process_names and not between_names:
+    if not cases and not any(names):
         print(f"no case contains any of {options.only!r}", file=sys.stderr)
         return 2
+    process_names, between_names, checkpoint_names = names
     pythons = _pythons(options.jax_python)
     for library in ("xpr", "jax"):
         if library not in pythons:
@@ -163,6 +171,9 @@ def main(arguments: list[str] | None = None) -> int:
             rows += processes.measure(pythons, options.rounds, process_names)
         if between_names:
             rows += between.measure(options.rounds, between_names)
+        if checkpoint_names:
+            progress("checkpoints")
+            rows += checkpoints.measure(min(options.rounds, 5), checkpoint_names, options.quick)
 
     print("\n".join(machine()))
     if "jax" in pythons:
@@ -171,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.quick:
         print("Quick: sizes are smaller than the names say, so the figures only show that it runs.")
     print("\n" + render(rows, options.markdown))
-    for finding in findings(rows) + between.findings(rows):
+    for finding in findings(rows) + between.findings(rows) + checkpoints.findings(rows):
         print(f"- {finding}")
     return 1 if any(row.remarks for row in rows) else 0
 

@@ -17,6 +17,7 @@ TITLES = {
     "compiling": "Tracing and compiling",
     "processes": "New processes",
     "between": "Sums over processes",
+    "checkpoints": "Checkpoints: the least of several rounds",
     "kernels": "Kernels",
     "arrays": "Sorting, factorisations, statistics",
     "derivatives": "Derivatives",

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import implementations, moved, numpy_lax
+from benchmarks import checkpoints, implementations, moved, numpy_lax
 from benchmarks.cases import ProgramCase, worst_error
 from benchmarks.kernels import KERNELS
 from benchmarks.processes import NAMES
@@ -226,6 +226,17 @@ def test_the_command_prints_its_tables() -> None:
         assert f"## {heading}" in done.stdout
     assert "| matmul 256 |" in done.stdout
     assert "xpr jit / NumPy" in done.stdout
+
+
+def test_findings_about_checkpoints() -> None:
+    rows = [
+        Row(name, "checkpoints", {"xpr jit": Measurement((seconds,))})
+        for name, seconds in zip(checkpoints.NAMES, (1.0, 1.25, 0.05), strict=False)
+    ]
+    (finding,) = checkpoints.findings(rows)
+    assert "at 80% of the disk's rate" in finding
+    assert "for 5.0% of" in finding
+    assert checkpoints.findings(rows[:2]) == []
 
 
 def test_the_command_names_what_it_cannot_find() -> None:

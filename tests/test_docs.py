@@ -17,7 +17,10 @@ SHARDING = sorted((ROOT / "docs" / "sharding").glob("*.md"))
 PAGES_WITH_EXAMPLES = [
     *PAGES,
     *SHARDING,
-    *(ROOT / "docs" / f"{p}.md" for p in ("callbacks", "control_flow", "deploy", "devices")),
+    *(
+        ROOT / "docs" / f"{p}.md"
+        for p in ("callbacks", "checkpoints", "control_flow", "deploy", "devices")
+    ),
 ]
 
 

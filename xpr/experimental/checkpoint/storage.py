@@ -44,7 +44,15 @@ def require_tensorstore() -> Any:
 
 @functools.cache
 def _context() -> Any:
-    return require_tensorstore().Context({"file_io_sync": True})
+    # Checksums take far less time than the disk, and a program computes meanwhile: with a thread
+    # for each core, its own would have to wait for theirs.
+    return require_tensorstore().Context(
+        {
+            "file_io_sync": True,
+            "data_copy_concurrency": {"limit": 1},
+            "file_io_concurrency": {"limit": 4},
+        }
+    )
 
 
 def stored_type(dtype: np.dtype[Any]) -> str:
