@@ -91,10 +91,11 @@ def _check(collective: Collective, kinds: Mapping[int, Kinds], places: RankPlace
     size = len(kinds) if places is None else len(places.owners)
     for rank, kind in kinds.items():
         group = collective.group_of(rank)
-        if max(group) >= size:
-            raise ValueError(f"{collective} has the group {group}, of {size} ranks in all")
-        first = next(r for r in group if r in kinds)
-        if kind != kinds[first]:
+        first = group[0] if group[0] in kinds else next(r for r in group if r in kinds)
+        if rank == first:
+            if max(group) >= size:
+                raise ValueError(f"{collective} has the group {group}, of {size} ranks in all")
+        elif kind != kinds[first]:
             raise CollectiveError(
                 f"rank {first} is at {described(collective, kinds[first])}, rank {rank} at "
                 f"{described(collective, kind)}: the ranks of a group must perform the same "
