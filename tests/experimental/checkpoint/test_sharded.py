@@ -28,6 +28,9 @@ PLACES = {
     ),
     "everywhere": NamedSharding(Mesh(DEVICES, ("x",)), P()),
     "one device of a mesh": NamedSharding(Mesh(DEVICES[3:4], ("x",)), P("x")),
+    "rows of 2, in the host's memory": NamedSharding(
+        Mesh(DEVICES[:2], ("x",)), P("x"), memory_kind="pinned_host"
+    ),
     "one device": xpr.sharding.SingleDeviceSharding(DEVICES[5]),
 }
 

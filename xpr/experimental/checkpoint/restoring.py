@@ -23,6 +23,7 @@ from xpr.experimental.checkpoint.storage import Box, read
 from xpr.experimental.checkpoint.structure import Node, from_json, matched, rebuild
 from xpr.runtimes.base import Buffer
 from xpr.runtimes.host import HostBuffer, aligned_empty
+from xpr.runtimes.memories import HOST_KINDS
 from xpr.sharding import Sharding
 from xpr.transforms.tracing import ShapeDtypeStruct
 
@@ -207,7 +208,7 @@ def _buffers(
     buffers: list[Buffer] = []
     for device, box in local_boxes(sharding, leaf.shape):
         runtime = device.runtime
-        if runtime.is_host:
+        if runtime.is_host or sharding.memory_kind in HOST_KINDS:
             # Devices that share the memory of the host share what several of them hold.
             buffers.append(HostBuffer(boxes[box], device))
         else:
