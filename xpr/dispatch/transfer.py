@@ -128,7 +128,7 @@ def placed(x: Any, target: Device | Sharding | None, donate: bool = False) -> An
     aval, host = host_value(x)
     check_transfer("host_to_device", True, str(aval))
     device = placement.default_device() if target is None else target
-    if device.process_index != registry.this_process():
+    if processes.current is not None and device.process_index != processes.current.index:
         return from_buffers(aval, (), SingleDeviceSharding(device))
     buffer = device.runtime.buffer_from_host(host, device, copy=foreign)
     return ArrayImpl(aval, (buffer,), target is not None)
@@ -178,7 +178,7 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
 
             return across.moved(x, target, donate)
         out = put_array(x, target, donate)
-    elif target.process_index != registry.this_process():
+    elif processes.current is not None and target.process_index != processes.current.index:
         return from_buffers(x.aval.update(sharding=None), (), SingleDeviceSharding(target))
     elif type(x) is ArrayImpl:
         out = placement.to_device(x, target, True)
