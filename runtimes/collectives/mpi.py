@@ -84,6 +84,8 @@ class _Plan:
             types = kinds[self.quick.group]
             self.combines = [reduce.combiner(collective.op, dtype) for _, dtype in types]
             self.targets = self.quick.mine if apart else self.quick.mine[:1]
+            self.by_root = len(self.quick.of) > 2
+            """Whether the group's first process combines for all: there are fewer messages then."""
 
 
 class MpiMeetings(Meetings):
@@ -178,17 +180,33 @@ class MpiMeetings(Meetings):
                 for i, (x, c) in enumerate(zip(ours, plan.combines, strict=True))
             ]
         payload = ours[0].tobytes() if len(ours) == 1 else b"".join([x.tobytes() for x in ours])
-        board.announce_all(plan.wheres, run, payload)
-        meets = board.wait_for(circle, run, plan.wheres, timeout)
-        # One copy, and views of it: that takes less time than an array for each process.
-        told = b"".join([payload if p == index else meets[p].payload for p in part.of])
-        at = 0
-        for i, mine in enumerate(ours):
-            rows = np.ndarray(
-                (len(part.of), *mine.shape), mine.dtype, told, at, (len(payload), *mine.strides)
-            )
-            plan.combines[i](list(rows), [results[r][i] for r in plan.targets])
-            at += mine.nbytes
+        root = next(iter(part.of))
+        if plan.by_root and index != root:
+            wheres = {root: plan.wheres[root]}
+            board.announce_all(wheres, run, payload)
+            told = board.wait_for(circle, run, wheres, timeout)[root].payload
+            at = 0
+            for i in range(len(ours)):
+                for rank in plan.targets:
+                    target = results[rank][i]
+                    np.copyto(_bytes(target), np.frombuffer(told, np.uint8, target.nbytes, at))
+                at += results[part.mine[0]][i].nbytes
+        else:
+            if not plan.by_root:
+                board.announce_all(plan.wheres, run, payload)
+            meets = board.wait_for(circle, run, plan.wheres, timeout)
+            # One copy, and views of it: that takes less time than an array for each process.
+            told = b"".join([payload if p == index else meets[p].payload for p in part.of])
+            at = 0
+            for i, mine in enumerate(ours):
+                rows = np.ndarray(
+                    (len(part.of), *mine.shape), mine.dtype, told, at, (len(payload), *mine.strides)
+                )
+                plan.combines[i](list(rows), [results[r][i] for r in plan.targets])
+                at += mine.nbytes
+            if plan.by_root:
+                found = b"".join([x.tobytes() for x in results[part.mine[0]]])
+                board.announce_all(plan.wheres, run, found)
         if self.wire.is_sending:
             self._let_go(plan, timeout)
 

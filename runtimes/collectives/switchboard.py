@@ -39,8 +39,9 @@ _SPINS_ALONE = 10
 """Looks before other processes get the core between them; where there are more processes than
 cores, the one that is waited for may need this one."""
 
+_ASK_FIRST = 0.5
 _ASK_AFTER = 5.0
-"""Seconds after which others are asked where they are, and again."""
+"""Seconds after which others are asked where they are, and those until they are asked again."""
 
 
 def digest(*parts: object) -> bytes:
@@ -259,7 +260,7 @@ class Switchboard:
         inbox = self._inbox
         boxes = {p: inbox[p, w.inbox] for p, w in wheres.items()}
         here = wheres[missing[0]]
-        asked = [time.monotonic() + _ASK_AFTER]
+        asked = [time.monotonic() + _ASK_FIRST]
 
         def look() -> bool:
             self.pump()
@@ -287,7 +288,7 @@ class Switchboard:
                 return True
             self._check(circle, run, here, missing)
             if time.monotonic() > asked[0]:
-                asked[0] += _ASK_AFTER
+                asked[0] = time.monotonic() + _ASK_AFTER
                 self.ask(missing)
             return False
 
