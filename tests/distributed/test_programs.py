@@ -485,3 +485,74 @@ def test_a_mesh_whose_processes_are_gone(run_processes):
         print("done")
     """
     assert run_processes(2, HERE + textwrap.dedent(program), devices=2).out == ["done\n"] * 2
+
+
+def test_a_process_of_the_mesh_is_killed(run_processes):
+    """Whatever the others do with the mesh afterwards names it, at once."""
+    program = """
+        import os
+        import signal
+        import time
+
+        from xpr.experimental.multihost_utils import process_allgather
+        from xpr.runtimes.collectives import PeerError
+
+        row = np.arange(8, dtype=np.float32)
+        v = spread(row, "x")
+        known = xpr.jit(lambda v: v - v.sum())
+        check(known(v), row - row.sum())
+        if me == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        start = time.monotonic()
+        new = xpr.jit(lambda v: v * 3)
+        for use in (
+            lambda: known(v),
+            lambda: new(v),
+            lambda: spread(row, "x"),
+            lambda: v.sum(),
+            lambda: xpr.device_put(v, named()),
+            lambda: process_allgather(row),
+        ):
+            with pytest.raises(PeerError, match=r"process 1 \\(host .* is gone: it was killed"):
+                use()
+        assert time.monotonic() - start < 10
+        # what is here stays
+        np.testing.assert_array_equal(v.addressable_data(0), row[:2])
+        local = Mesh(np.array(xpr.local_devices()), ("x",))
+        check(xpr.jit(lambda v: v - v.sum())(spread(row, "x", mesh=local)), row - row.sum())
+        print("done", flush=True)
+        os._exit(0)
+    """
+    found = run_processes(
+        2,
+        HERE + textwrap.dedent(program),
+        devices=2,
+        flags=("--enable-recovery",),
+        may_fail=True,
+    )
+    assert found.out[0] == "done\n", found
+
+
+def test_a_process_that_does_something_else(run_processes):
+    """Who calls a program and who does not are told so in bounded time, and no result is made."""
+    program = """
+        from xpr.runtimes.collectives import CollectiveError
+
+        row = np.arange(8, dtype=np.float32)
+        v = spread(row, "x")
+        first, second = xpr.jit(lambda v: v - v.sum()), xpr.jit(lambda v: v + v.max())
+        check(first(v), row - row.sum())
+        check(second(v), row + 7)
+        with pytest.raises((CollectiveError, TimeoutError)) as caught:
+            xpr.block_until_ready((first if me == 0 else second)(v))
+        print(type(caught.value).__name__, caught.value)
+    """
+    found = run_processes(
+        2,
+        HERE + textwrap.dedent(program),
+        devices=2,
+        env={"XPR_COLLECTIVE_TIMEOUT": "5"},
+        may_fail=True,
+    )
+    for out in found.out:
+        assert out.startswith(("CollectiveError", "TimeoutError")), found
