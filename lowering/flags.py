@@ -106,9 +106,9 @@ class ProgramHints:
     transposed_product: bool = False
     """Whether the result of a contraction is transposed, alone or after elementwise operations."""
 
-    has_convolution: bool = False
     has_control_flow: bool = False
-    has_gather_scatter: bool = False
+    """Whether a branch or a loop decides what is computed; not one inside of a dispatch."""
+
     num_equations: int = 0
 
 

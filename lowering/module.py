@@ -22,6 +22,7 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
+from xpr.lowering.ir.traits import has_control_flow
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.producers import Parameter, held, note_parameters, of_call
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
@@ -473,7 +474,9 @@ def lower_jaxpr_to_module(
         donations = builder.add_main(closed, donate, embed_consts=embed_consts)
     if state.enable_checks:
         verify(builder.module)
-    builder.note_hints(num_equations=len(closed.eqns))
+    builder.note_hints(
+        num_equations=len(closed.eqns), has_control_flow=has_control_flow(builder.module)
+    )
     jaxpr = closed.jaxpr
     return LoweredModule(
         text=builder.text(name, locations=False),

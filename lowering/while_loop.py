@@ -12,6 +12,7 @@ from xpr.lowering.numerics.kernel import map_scalars
 
 # Steps between two tests whether the loop may end: testing costs as much as several steps.
 _STEPS_PER_TEST = 8
+_COUNTER = np.dtype(np.int32)
 
 Step = Callable[..., Sequence[Expr]]
 
@@ -29,6 +30,16 @@ def while_loop(
         types, lambda inner, *values: _apart(inner, body(inner, *values)), control_flow=True
     )
     return ctx.op("stablehlo.while", carried, types, regions=[test, step])
+
+
+def counted_loop(ctx: LoweringContext, n: int, start: Value, step: Callable[..., Value]) -> Value:
+    """`start` after `step(ctx, i, value)` for i = 0 .. n-1, an int32."""
+    return while_loop(
+        ctx,
+        [ctx.constant(0, _COUNTER), start],
+        lambda inner, i, _: inner.compare("LT", i, n),
+        lambda inner, i, v: [inner.add(i, 1), step(inner, i, v)],
+    )[1]
 
 
 def _apart(ctx: LoweringContext, results: Sequence[Value]) -> list[Value]:

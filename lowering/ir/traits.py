@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from xpr.lowering.ir.graph import Op
+from xpr.lowering.ir.graph import Module, Op
 
 
 class Kind(Enum):
@@ -156,3 +156,11 @@ TRAITS: dict[str, Traits] = {
 def kind(op: Op) -> Kind:
     """What an operation does with the elements of its operands."""
     return TRAITS[op.name].kind
+
+
+def has_control_flow(module: Module) -> bool:
+    """Whether a branch or a loop decides what is computed, and in which memory results lie.
+
+    Those inside of a dispatch do not count; any other lies in one that stands in a function.
+    """
+    return any(TRAITS[op.name].forms_dispatches for f in module.functions for op in f.body.ops)

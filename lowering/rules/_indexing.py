@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -131,15 +131,3 @@ def _same_type(ctx: LoweringContext, starts: Sequence[Value]) -> list[Value]:
     if len({i.dtype for i in starts}) > 1:
         return [ctx.convert(i, _INT64) for i in starts]
     return list(starts)
-
-
-def while_loop(ctx: LoweringContext, n: int, start: Value, step: Callable[..., Value]) -> Value:
-    """`start` after `step(ctx, i, value)` for i = 0 .. n-1."""
-    counter = ((), _INT32)
-    carried = (start.shape, start.dtype)
-    condition = ctx.region([counter, carried], lambda inner, i, v: [inner.compare("LT", i, n)])
-    body = ctx.region([counter, carried], lambda inner, i, v: [inner.add(i, 1), step(inner, i, v)])
-    zero = ctx.constant(0, _INT32)
-    return ctx.op("stablehlo.while", [zero, start], [counter, carried], regions=[condition, body])[
-        1
-    ]

@@ -6,29 +6,17 @@ faster but takes seconds to compile; the loop compiles in the same time for ever
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir.attributes import GatherNumbers
+from xpr.lowering.while_loop import while_loop
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)
-
-
-def emit_while(
-    ctx: LoweringContext,
-    carry: Sequence[Value],
-    condition: Callable[..., Value],
-    body: Callable[..., Sequence[Value]],
-) -> list[Value]:
-    """`stablehlo.while`: `condition` and `body` get a context and the carried values."""
-    types = [(v.shape, v.dtype) for v in carry]
-    test = ctx.region(types, lambda inner, *values: [condition(inner, *values)])
-    step = ctx.region(types, body)
-    return ctx.op("stablehlo.while", carry, types, regions=[test, step])
 
 
 def network_order(ctx: LoweringContext, codes: Sequence[Value]) -> Value:
@@ -87,7 +75,7 @@ def _network(ctx: LoweringContext, keys: Sequence[Value]) -> list[Value]:
         ]
 
     one = ctx.constant(1, _I32)
-    return emit_while(ctx, [one, one, *keys], condition, body)[2:]
+    return while_loop(ctx, [one, one, *keys], condition, body)[2:]
 
 
 def _rows_at(ctx: LoweringContext, x: Value, rows: Value) -> Value:

@@ -19,7 +19,6 @@ _NUMBER = np.dtype(np.int32)
 def _cond_lower(
     ctx: LoweringContext, index: Value, *operands: Value, branches: tuple[ClosedJaxpr, ...]
 ) -> list[Value]:
-    ctx.module.note_hints(has_control_flow=True)
     results = [(a.shape, a.dtype) for a in branches[0].out_avals]
     if not results and not any(b.effects for b in branches):
         return []

@@ -77,7 +77,6 @@ def _conv_general_dilated_lower(
     out = ctx.out_avals[0]
     if 0 in (*lhs.shape, *rhs.shape, *out.shape):
         return ctx.constant(0, out.dtype, out.shape)
-    ctx.module.note_hints(has_convolution=True)
     dims = dimension_numbers
     taps = math.prod(rhs.shape) // rhs.shape[dims.rhs_spec[0]]
     ctx.module.flops += (2.0 * taps - 1) * out.size

@@ -115,7 +115,6 @@ def _scan_lower(
     num_consts: int,
     unroll: int,
 ) -> list[Value]:
-    ctx.module.note_hints(has_control_flow=True)
     held = num_consts + num_carry
     consts, carry, xs = operands[:num_consts], operands[num_consts:held], operands[held:]
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]

@@ -26,9 +26,9 @@ from xpr.lowering.rules._indexing import (
     dynamic_slice,
     dynamic_update_slice,
     select_at,
-    while_loop,
     windows_inside,
 )
+from xpr.lowering.while_loop import counted_loop, while_loop
 from xpr.primitives import scatter as p
 
 _INT8 = np.dtype(np.int8)
@@ -179,7 +179,7 @@ def _loop(ctx: LoweringContext, problem: _Problem, combine: Combine) -> Value:
         )
         return _one_update(inner, now, combine, own_loop=True)
 
-    return while_loop(ctx, problem.n, problem.x, step)
+    return counted_loop(ctx, problem.n, problem.x, step)
 
 
 def _counted(ctx: LoweringContext, problem: _Problem, change: Combine) -> Value:
@@ -193,22 +193,20 @@ def _counted(ctx: LoweringContext, problem: _Problem, change: Combine) -> Value:
     counting = _masked(ctx, replace(problem, x=zeros, updates=ones), 0)
     counts = _rows(ctx, counting, lambda c, old, new: c.add(old, new))
 
-    def more(inner: LoweringContext, left: Value, _: Value) -> list[Value]:
+    def more(inner: LoweringContext, left: Value, _: Value) -> Value:
         (most,) = inner.reduce(
             [left],
             [inner.constant(0, _INT32)],
             range(len(x.shape)),
             lambda c, a, b: [c.maximum(a, b)],
         )
-        return [inner.compare("GT", most, 0)]
+        return inner.compare("GT", most, 0)
 
     def round_(inner: LoweringContext, left: Value, out: Value) -> list[Value]:
         due = inner.compare("GT", left, 0)
         return [inner.sub(left, 1), inner.select(due, change(inner, out, out), out)]
 
-    carried = [(x.shape, _INT32), (x.shape, x.dtype)]
-    regions = [ctx.region(carried, more), ctx.region(carried, round_)]
-    return ctx.op("stablehlo.while", [counts, x], carried, regions=regions)[1]
+    return while_loop(ctx, [counts, x], more, round_)[1]
 
 
 def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
@@ -357,7 +355,6 @@ def _scatter_lower(
 ) -> Value:
     if 0 in x.shape or 0 in updates.shape:
         return x
-    ctx.module.note_hints(has_gather_scatter=True)
     problem = _common_form(ctx, x, indices, updates, dimension_numbers, mode)
     combine = _combination(name, x.dtype, update_jaxpr)
     if problem.n == 1:

@@ -21,7 +21,6 @@ def _while_lower(
     cond_nconsts: int,
     body_nconsts: int,
 ) -> list[Value]:
-    ctx.module.note_hints(has_control_flow=True)
     held = cond_nconsts + body_nconsts
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:held]
     if ctx.target.single_dispatch_loops:
