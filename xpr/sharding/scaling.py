@@ -86,8 +86,7 @@ def transfer_seconds(
         Each process has `devices_per_process` devices, one after the other in the mesh; `way` is
         `direct` or `tree`.
 
-        >>> from xpr.runtimes.collectives.switchboard import INLINE_BYTES
-    from xpr.sharding.communication import Transfer
+        >>> from xpr.sharding.communication import Transfer
         >>> total = Transfer("all_reduce", 2, 1e6, 1, False, "psum", (0, 1))
         >>> transfer_seconds(total, Network(latency=0.0, bandwidth=1e9, reduction=1e9), way="tree")
         0.0015
