@@ -83,13 +83,13 @@ def transfer_seconds(
 ) -> float:
     """Seconds of one collective, each time that it happens.
 
-        Each process has `devices_per_process` devices, one after the other in the mesh; `way` is
-        `direct` or `tree`.
+    Each process has `devices_per_process` devices, one after the other in the mesh; `way` is
+    `direct` or `tree`.
 
-        >>> from xpr.sharding.communication import Transfer
-        >>> total = Transfer("all_reduce", 2, 1e6, 1, False, "psum", (0, 1))
-        >>> transfer_seconds(total, Network(latency=0.0, bandwidth=1e9, reduction=1e9), way="tree")
-        0.0015
+    >>> from xpr.sharding.communication import Transfer
+    >>> total = Transfer("all_reduce", 2, 1e6, 1, False, "psum", (0, 1))
+    >>> transfer_seconds(total, Network(latency=0.0, bandwidth=1e9, reduction=1e9), way="tree")
+    0.0015
     """
     together = Counter(rank // devices_per_process for rank in transfer.ranks)
     inside = max(together.values(), default=1)
