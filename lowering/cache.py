@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import re
 import stat
@@ -19,7 +20,7 @@ import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import platformdirs
 
@@ -34,6 +35,8 @@ _TEMPORARY_PREFIX = "xpr-"
 _TEMPORARY_SUFFIX = ".tmp"
 # Only files with these names are ever removed: a user may choose a directory that holds others.
 _SHARD_NAME = re.compile(r"[0-9a-f]{2}")
+_NOTE_SUFFIX = ".json"
+_NOTE_NAME = re.compile(r"[0-9a-f]{64}\.json")
 _ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.vmfb")
 _TEMPORARY_NAME = re.compile(r"xpr-\w+\.tmp")
 
@@ -111,9 +114,33 @@ class CompileCache:
                 stacklevel=2,
             )
 
+    def note(self, key: bytes, facts: dict[str, Any]) -> None:
+        """Keep facts about a program beside its entry; they count as no entry themselves."""
+        if not self._writable:
+            return
+        path = self.path(key).with_suffix(_NOTE_SUFFIX)
+        # The entry, whose writing tells of a directory that cannot be written, is there or not.
+        with contextlib.suppress(OSError):
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            _write_atomically(path, json.dumps(facts).encode())
+
+    def noted(self, key: bytes) -> dict[str, Any]:
+        """What was noted about a program."""
+        content = _read_own_file(self.path(key).with_suffix(_NOTE_SUFFIX))
+        return _facts(content)
+
+    def notes(self) -> list[dict[str, Any]]:
+        """What was noted about programs, in no order."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            files = [f.path for f in _files(self.directory) if _NOTE_NAME.fullmatch(f.name)]
+            return [_facts(_read_own_file(Path(file))) for file in files]
+        return []
+
     def discard(self, key: bytes) -> None:
-        """Remove the entry for ``key``, if there is one."""
+        """Remove the entry for ``key``, if there is one, and what was noted about it."""
         _remove(self.path(key))
+        _remove(self.path(key).with_suffix(_NOTE_SUFFIX))
 
     def entries(self) -> list[CacheEntry]:
         """What is stored, in no order, sound or not; nothing if there is no directory."""
@@ -141,6 +168,7 @@ class CompileCache:
         for entry in entries:
             self.discard(entry.key)
         self._remove_stale()
+        self._remove_notes()
         return sum(not self.path(entry.key).exists() for entry in entries)
 
     def prune(self) -> None:
@@ -156,6 +184,12 @@ class CompileCache:
                 self.discard(entry.key)
                 total -= entry.size
         self._written = 0
+
+    def _remove_notes(self) -> None:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            for file in _files(self.directory):
+                if _NOTE_NAME.fullmatch(file.name):
+                    _remove(Path(file.path))
 
     def _remove_stale(self) -> None:
         """Remove the temporary files of writers that died."""
@@ -230,6 +264,15 @@ def _unpack(content: bytes, key: bytes) -> bytes | None:
     if len(payload) != size or hashlib.sha256(payload).digest() != digest:
         return None
     return payload
+
+
+def _facts(content: bytes | None) -> dict[str, Any]:
+    """A note's facts; none if it is damaged or not ours."""
+    try:
+        found = json.loads(content or b"{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _read_own_file(path: Path) -> bytes | None:

@@ -12,11 +12,12 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
+from xpr.lowering import fallbacks
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree import c_api
@@ -50,6 +51,8 @@ _UNORDERED = (
     "barrier can be put between"
 )
 
+_NAME = re.compile(r"module @(\w+)")
+
 DebugText = Callable[[], str]
 """Makes the text of a program with the user's places in it."""
 
@@ -60,7 +63,16 @@ class _Failure:
     diagnostics: list[Diagnostic]
 
 
-_Outcome = bytes | _Failure
+@dataclass(frozen=True)
+class _Compiled:
+    module: bytes
+    separate: bool = False
+    """Whether it took barriers behind all operations to compile it."""
+    location: tuple[str, int, int] | None = None
+    """The user's line at which the compile failed without them, if it is known."""
+
+
+_Outcome = _Compiled | _Failure
 
 
 @dataclass(frozen=True)
@@ -78,6 +90,8 @@ class _Job:
     parallel: bool
     where: str
     """Where the compiler runs, as the setting ``compiler`` says."""
+    separate: bool = False
+    """Whether operations are not to be fused, and nothing else is to be tried."""
 
 
 # The compiles under way by cache key: threads that ask for the same program share one compile.
@@ -87,13 +101,21 @@ _lock = threading.Lock()
 
 @ending.enters_iree
 def compile_stablehlo(
-    text: str, target: Target, *, hints: ProgramHints, debug_text: DebugText | None = None
+    text: str,
+    target: Target,
+    *,
+    hints: ProgramHints,
+    debug_text: DebugText | None = None,
+    separate: bool = False,
 ) -> bytes:
     """Compile a StableHLO module to the bytes of an IREE module (``.vmfb``) for ``target``.
 
     ``text`` must be deterministic: it is the cache key, with the flags, the target, the machine
     and the compiler's version. ``debug_text`` gives the same program with ``loc(...)``; it is only
     compiled after a failure, so that the error can name the user's line.
+
+    A program that no set of flags compiles is compiled with a barrier behind each operation, which
+    gives a warning that names the user's line. With ``separate`` nothing else is tried.
 
     Ctrl-C takes effect at once: the compile then ends in the background and its result is
     dropped.
@@ -108,10 +130,11 @@ def compile_stablehlo(
         text,
         debug_text,
         target,
-        target.flag_sets(hints),
+        target.flag_sets(hints)[-1:] if separate else target.flag_sets(hints),
         state.enable_checks,
         state.parallel_compiles,
         state.compiler,
+        separate,
     )
     key = _cache_key(job)
     cache = default_cache()
@@ -122,9 +145,18 @@ def compile_stablehlo(
     outcome = future.result()
     if isinstance(outcome, _Failure):
         raise _compile_error(outcome, target)
+    if outcome.separate and started_here:
+        fallbacks.warn(_program_name(text), outcome.location, fallbacks.SEPARATE)
     if cache is not None and started_here:
-        cache.put(key, outcome)
-    return outcome
+        cache.put(key, outcome.module)
+        if outcome.separate:
+            cache.note(key, {"fallback": fallbacks.SEPARATE})
+    return outcome.module
+
+
+def _program_name(text: str) -> str:
+    found = _NAME.search(text)
+    return found[1] if found else "a program"
 
 
 def _cache_key(job: _Job) -> bytes:
@@ -204,24 +236,34 @@ if hasattr(os, "register_at_fork"):
 
 def _compile(job: _Job) -> _Outcome:
     _check_temporary_directory()
-    diagnostics: list[Diagnostic] = []
+    outcome: _Outcome = _Failure(job.text, [])
     for flags in job.flag_sets:
-        module, diagnostics = _attempt(job, job.text, flags, job.verify)
-        if module is not None:
-            return _finished(module, job)
-    if job.debug_text is None:
-        return _Failure(job.text, diagnostics)
-    # The plainest flags leave the program closest to what was written. Should the compile succeed
-    # this time, then an outside cause (Ctrl-C killed the linker, which is a process of its own)
-    # has gone: the module differs from the wanted one in nothing that matters.
-    located = job.debug_text()
-    module, diagnostics = _attempt(job, located, job.flag_sets[-1], verify=True)
-    if module is None:
-        return _Failure(located, diagnostics)
-    return _finished(module, job)
+        outcome = _attempt(job, job.text, flags, job.verify)
+        if isinstance(outcome, _Compiled):
+            return outcome
+    plainest = job.flag_sets[-1]
+    if job.debug_text is not None:
+        # The plainest flags leave the program closest to what was written. Should the compile
+        # succeed this time, then an outside cause (Ctrl-C killed the linker, which is a process of
+        # its own) has gone: the module differs from the wanted one in nothing that matters.
+        located = _attempt(job, job.debug_text(), plainest, verify=True)
+        if isinstance(located, _Compiled):
+            return located
+        outcome = located
+    if not job.separate:
+        alone = _attempt(replace(job, separate=True), job.text, plainest, job.verify)
+        if isinstance(alone, _Compiled):
+            location = _source_location(outcome.diagnostics) or _first_location(outcome.text)
+            return replace(alone, separate=True, location=location)
+    return outcome
 
 
-def _attempt(
+def _attempt(job: _Job, text: str, flags: FlagSet, verify: bool) -> _Outcome:
+    module, diagnostics = _run(job, text, flags, verify)
+    return _Failure(text, diagnostics) if module is None else _finished(module, job)
+
+
+def _run(
     job: _Job, text: str, flags: FlagSet, verify: bool
 ) -> tuple[bytes | None, list[Diagnostic]]:
     options: dict[str, Any] = {
@@ -253,12 +295,14 @@ def _warn_unavailable(reason: str) -> None:
 
 
 def _changes(job: _Job) -> tuple[Change, ...]:
-    return changes_for(has_branches=_has_branches(job.text), frees=_frees(job))
+    return changes_for(
+        has_branches=_has_branches(job.text), frees=_frees(job), separate=job.separate
+    )
 
 
 def _frees(job: _Job) -> bool:
     """Whether the program may free arrays while it runs."""
-    return job.target.host_memory or "optimization_barrier" not in job.text
+    return job.target.host_memory or not (job.separate or "optimization_barrier" in job.text)
 
 
 def _finished(module: bytes, job: _Job) -> _Outcome:
@@ -266,7 +310,7 @@ def _finished(module: bytes, job: _Job) -> _Outcome:
     if _has_branches(job.text):
         module = with_copies(module)
     try:
-        return with_barriers(module) if job.target.shaders else module
+        return _Compiled(with_barriers(module) if job.target.shaders else module)
     except UnorderedShaderError:
         return _Failure(job.text, [Diagnostic("error", _UNORDERED)])
 
@@ -304,6 +348,16 @@ def _source_location(diagnostics: list[Diagnostic]) -> tuple[str, int, int] | No
             if match["file"] != _TEXT_NAME:
                 return match["file"], int(match["line"]), int(match["column"])
     return None
+
+
+# Where an operation comes from, in a program with places.
+_PLACE = re.compile(r' loc\("((?:[^"\\]|\\.)*)":(\d+):(\d+)\)')
+
+
+def _first_location(text: str) -> tuple[str, int, int] | None:
+    """The user's line of a program's first operation."""
+    found = _PLACE.search(text)
+    return (found[1], int(found[2]), int(found[3])) if found else None
 
 
 def _compile_error(failure: _Failure, target: Target) -> CompileError:

@@ -83,11 +83,11 @@ def _pass_on(mlir: Mlir, block: int, to: int, spares: Sequence[int]) -> None:
 def _replace(mlir: Mlir, loop: int, starts: Sequence[int], types: Sequence[int]) -> None:
     """Puts a loop with further values to start with, and further results, in place of `loop`."""
     results = [mlir.OperationGetResult(loop, i) for i in range(mlir.OperationGetNumResults(loop))]
-    new = mlir.created(
+    new = mlir.with_regions_of(
+        loop,
         "scf.while",
         [*mlir.operands(loop), *starts],
         [*(mlir.ValueGetType(v) for v in results), *types],
-        regions_of=loop,
     )
     mlir.BlockInsertOwnedOperationBefore(mlir.OperationGetBlock(loop), loop, new)
     for i, old in enumerate(results):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from xpr.lowering.iree.changes import END, Change
+from xpr.lowering.iree.changes import END, START, Change
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
@@ -213,11 +213,11 @@ def _compile(
 
 def _run(library: _Library, invocation: int, changes: Sequence[Change]) -> bool:
     """Runs the compile, with stops for the changes; whether it came to its end."""
-    reached = None
+    reached = START
     for change in (*changes, None):
         phase = END if change is None else change.phase
         if phase != reached:
-            if reached is not None:
+            if reached != START:
                 library.InvocationSetCompileFromPhase(invocation, reached.encode())
             library.InvocationSetCompileToPhase(invocation, phase.encode())
             if not library.InvocationPipeline(invocation, _STANDARD_PIPELINE):

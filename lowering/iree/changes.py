@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from xpr.lowering.iree import balance_loops, remove_deallocations, widen_block_arguments
+from xpr.lowering.iree import (
+    balance_loops,
+    remove_deallocations,
+    separate_operations,
+    widen_block_arguments,
+)
 from xpr.lowering.iree.mlir import Mlir
+
+START = separate_operations.PHASE
+"""The first phase, before which nothing is done; what is changed behind it is what was written."""
 
 END = "end"
 """The last phase of the compile; what is changed behind it is the program as it is written out."""
@@ -35,6 +43,9 @@ class Change:
         return f"{self.name} {self.revision}"
 
 
+SEPARATE_OPERATIONS = Change(
+    "operations are separate", 1, START, separate_operations.separate_operations
+)
 BALANCE_LOOPS = Change("loops are balanced", 1, balance_loops.PHASE, balance_loops.balance_loops)
 REMOVE_DEALLOCATIONS = Change(
     "frees nothing",
@@ -48,24 +59,25 @@ WIDEN_BLOCK_ARGUMENTS = Change(
 )
 
 
-_ALL = {
-    change.key: change for change in (BALANCE_LOOPS, REMOVE_DEALLOCATIONS, WIDEN_BLOCK_ARGUMENTS)
-}
+_IN_ORDER = (SEPARATE_OPERATIONS, BALANCE_LOOPS, REMOVE_DEALLOCATIONS, WIDEN_BLOCK_ARGUMENTS)
+_BY_KEY = {change.key: change for change in _IN_ORDER}
 
 
 def change_of(key: str) -> Change:
     """The change with that key."""
-    return _ALL[key]
+    return _BY_KEY[key]
 
 
-def changes_for(*, has_branches: bool, frees: bool) -> tuple[Change, ...]:
+def changes_for(*, has_branches: bool, frees: bool, separate: bool = False) -> tuple[Change, ...]:
     """The changes that a program needs, in the order they are made in.
 
-    `has_branches` says that it has loops or branches, `frees` that it may free arrays on its way.
+    `has_branches` says that it has loops or branches, `frees` that it may free arrays on its way,
+    `separate` that its operations are not to be fused.
     """
-    changes: list[Change] = []
-    if has_branches:
-        changes.append(BALANCE_LOOPS)
-    if not frees:
-        changes.append(REMOVE_DEALLOCATIONS)
-    return (*changes, WIDEN_BLOCK_ARGUMENTS)
+    wanted = {
+        SEPARATE_OPERATIONS: separate,
+        BALANCE_LOOPS: has_branches,
+        REMOVE_DEALLOCATIONS: not frees,
+        WIDEN_BLOCK_ARGUMENTS: True,
+    }
+    return tuple(change for change in _IN_ORDER if wanted[change])

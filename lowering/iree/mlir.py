@@ -89,9 +89,12 @@ _FUNCTIONS: Declarations = {
     "BlockInsertArgument": (_POINTER, [_POINTER, _INDEX, _POINTER, _POINTER]),
     "BlockEraseArgument": (None, [_POINTER, ctypes.c_uint]),
     "BlockInsertOwnedOperation": (None, [_POINTER, _INDEX, _POINTER]),
+    "BlockInsertOwnedOperationAfter": (None, [_POINTER, _POINTER, _POINTER]),
     "BlockInsertOwnedOperationBefore": (None, [_POINTER, _POINTER, _POINTER]),
     "IdentifierStr": (_Text, [_POINTER]),
     "IntegerTypeGet": (_POINTER, [_POINTER, ctypes.c_uint]),
+    "ShapedTypeGetElementType": (_POINTER, [_POINTER]),
+    "TypeIsAComplex": (ctypes.c_bool, [_POINTER]),
     "TypeIsATensor": (ctypes.c_bool, [_POINTER]),
     "TypeEqual": (ctypes.c_bool, [_POINTER, _POINTER]),
     "ValueGetType": (_POINTER, [_POINTER]),
@@ -172,17 +175,23 @@ class Mlir(Functions):
 
     def unary(self, name: str, operand: int, result_type: int, near: int) -> int:
         """A new operation of one operand and one result, at the location of another one."""
-        return self._created(name, [operand], [result_type], self.OperationGetLocation(near), [])
+        return self.created(name, [operand], [result_type], near=near)
 
     def created(
-        self, name: str, operands: Sequence[int], result_types: Sequence[int], *, regions_of: int
+        self, name: str, operands: Sequence[int], result_types: Sequence[int], *, near: int
+    ) -> int:
+        """A new operation without attributes and regions, at the location of another one."""
+        return self._created(name, operands, result_types, self.OperationGetLocation(near), [])
+
+    def with_regions_of(
+        self, other: int, name: str, operands: Sequence[int], result_types: Sequence[int]
     ) -> int:
         """A new operation that takes the regions of another one, which is left without."""
         regions = []
-        for i in range(self.OperationGetNumRegions(regions_of)):
+        for i in range(self.OperationGetNumRegions(other)):
             regions.append(self.RegionCreate())
-            self.RegionTakeBody(regions[-1], self.OperationGetRegion(regions_of, i))
-        location = self.OperationGetLocation(regions_of)
+            self.RegionTakeBody(regions[-1], self.OperationGetRegion(other, i))
+        location = self.OperationGetLocation(other)
         return self._created(name, operands, result_types, location, regions)
 
     def _created(

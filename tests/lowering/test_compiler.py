@@ -409,7 +409,8 @@ def test_a_failure_leaves_no_entry(cache: CompileCache, compiles: Compiles) -> N
         with pytest.raises(CompileError, match="cholesky"):
             compile_cpu(REFUSED)
     assert not entries(cache)
-    assert len(compiles) == 2 * len(CPU.flag_sets(HINTS))
+    # The last time with operations that are not fused.
+    assert len(compiles) == 2 * (len(CPU.flag_sets(HINTS)) + 1)
 
 
 # ---- what a process pays

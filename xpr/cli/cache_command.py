@@ -8,6 +8,13 @@ import time
 from xpr.cli.errors import CommandError
 from xpr.cli.inspect_command import size_text
 from xpr.lowering.cache import CompileCache, default_cache
+from xpr.lowering.fallbacks import HOST, SEPARATE
+
+# The programs that did not compile as they are.
+_FALLBACKS = {
+    SEPARATE: "compiled only with operations one by one",
+    HOST: "compiled only with operations left to NumPy",
+}
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,11 +53,15 @@ def _verify(cache: CompileCache) -> int:
             left = ", and could not be removed" if cache.path(entry.key).exists() else ", removed"
             print(f"{entry.key.hex()}: {fault}{left}")
     print(f"{cache.directory}: {_count(len(entries))} checked, {bad} damaged")
+    for fallback, words in _FALLBACKS.items():
+        number = sum(note.get("fallback") == fallback for note in cache.notes())
+        if number:
+            print(f"{_count(number, 'program', 'programs')} {words}")
     return 1 if bad else 0
 
 
-def _count(number: int) -> str:
-    return f"{number} entr{'y' if number == 1 else 'ies'}"
+def _count(number: int, one: str = "entry", several: str = "entries") -> str:
+    return f"{number} {one if number == 1 else several}"
 
 
 def _age(seconds: float) -> str:

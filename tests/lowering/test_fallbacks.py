@@ -1,0 +1,147 @@
+"""Programs that do not compile as they are: plainer forms of them, and what is told."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as xnp
+from xpr import lax
+from xpr.cli import main
+from xpr.core.config import override
+from xpr.lowering.cache import CompileCache, default_cache
+from xpr.lowering.iree import c_api
+from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change
+
+HERE = Path(__file__).name
+Refuses = Callable[[str, bool], bool]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompileCache:
+    monkeypatch.setenv("XPR_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("XPR_CACHE", raising=False)
+    found = default_cache()
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Refuses], list[bool]]]:
+    """Has the compiler refuse texts; gives a list of whether what was compiled was separate."""
+    original = c_api.compile_module
+    tried: list[bool] = []
+
+    def there(refuses: Refuses) -> list[bool]:
+        def compile_module(
+            text: str, flags: Sequence[str], *, changes: Sequence[Change], **options: Any
+        ) -> tuple[bytes | None, list[Diagnostic]]:
+            separate = SEPARATE_OPERATIONS in changes
+            tried.append(separate)
+            if refuses(text, separate):
+                return None, [Diagnostic("error", "refused")]
+            return original(text, flags, changes=changes, **options)
+
+        monkeypatch.setattr(c_api, "compile_module", compile_module)
+        return tried
+
+    with override("compiler", "inline"):
+        yield there
+
+
+def fused(text: str, separate: bool) -> bool:
+    return not separate
+
+
+def everything(x: Any, y: Any, n: Any) -> list[Any]:
+    """A program with all kinds of operations, whose arguments must stay as they are."""
+    total = lax.fori_loop(0, n, lambda i, s: s.at[i % 3].add(s[i % 3] * 2 + i), y)
+    z = (x + 1j * x).conj() * 2
+    sliced = lax.dynamic_update_slice(x, x[:1] * 0, (n - 4, 0))
+    chosen = lax.cond(n > 3, lambda: x.sum(0), lambda: x.min(0))
+    small = (x * 50).astype(xnp.uint8) // 3
+    ordered = xnp.sort(x, axis=1) + lax.cumsum(x, axis=0)
+    scanned = lax.scan(lambda c, r: (c * 0.5 + r, c @ r), chosen, x)
+    return [total, z, sliced, chosen, small, ordered, *scanned, x @ x.T, xnp.median(x)]
+
+
+def test_separate_operations_give_the_same_numbers(
+    cache: CompileCache, refuse: Callable[[Refuses], list[bool]]
+) -> None:
+    x = np.random.default_rng(0).uniform(0, 4, (3, 5)).astype(np.float32)
+    y = np.arange(3, dtype=np.int32)
+    device_x, device_y = xnp.asarray(x), xnp.asarray(y)
+    tried = refuse(fused)
+    with pytest.warns(RuntimeWarning, match="everything .* one by one"):
+        got = xpr.jit(everything)(device_x, device_y, 6)
+    assert tried[-1]
+    total = y.copy()
+    for i in range(6):
+        total[i % 3] += total[i % 3] * 2 + i
+    sliced = x.copy()
+    sliced[2] = 0
+    carry, dots = x.sum(0), []
+    for row in x:
+        dots.append(carry @ row)
+        carry = carry * np.float32(0.5) + row
+    wanted = [
+        *(total, (x - 1j * x) * 2, sliced, x.sum(0), (x * 50).astype(np.uint8) // 3),
+        *(np.sort(x, 1) + np.cumsum(x, 0), carry, dots, x @ x.T, np.median(x)),
+    ]
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    np.testing.assert_array_equal(device_x, x)
+    np.testing.assert_array_equal(device_y, y)
+
+
+def test_one_warning_names_the_line_and_the_cache_counts(
+    cache: CompileCache,
+    refuse: Callable[[Refuses], list[bool]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    refuse(fused)
+
+    def halves(x: Any) -> Any:
+        return xnp.sin(x) / 2
+
+    with pytest.warns(RuntimeWarning, match="halves") as caught:
+        xpr.jit(halves)(np.ones(3, np.float32))
+    (warning,) = caught
+    assert Path(warning.filename).name == HERE
+    assert warning.lineno == halves.__code__.co_firstlineno + 1
+    assert main(["cache", "verify"]) == 0
+    assert "1 program compiled only with operations one by one" in capsys.readouterr().out
+    # From the cache it comes without a word.
+    xpr.clear_caches()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        xpr.jit(halves)(np.ones(3, np.float32))
+    assert cache.clear() == 1
+    assert cache.notes() == []
+
+
+def test_a_median_in_a_loop(cache: CompileCache) -> None:
+    """It has ended the process."""
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    with warnings.catch_warnings(), override("compiler", "auto"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        _, found = lax.scan(lambda c, _: (c * 0.5, xnp.median(c)), x, None, 4)
+    np.testing.assert_array_equal(found, [5.5, 2.75, 1.375, 0.6875])
+
+
+def test_notes_that_are_damaged_count_for_nothing(cache: CompileCache) -> None:
+    cache.put(bytes(32), b"module")
+    cache.note(bytes(32), {"fallback": "separate"})
+    assert cache.noted(bytes(32)) == {"fallback": "separate"}
+    cache.path(bytes(32)).with_suffix(".json").write_bytes(b"{")
+    assert cache.noted(bytes(32)) == {}
+    assert cache.noted(bytes(31) + b"1") == {}
+    cache.discard(bytes(32))
+    assert cache.notes() == []
