@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
@@ -126,21 +126,15 @@ def compile_stablehlo(
     """
     if ending.is_near:
         ending.stop_other_threads()
-    job = _Job(
-        text,
-        debug_text,
-        target,
-        target.flag_sets(hints)[-1:] if separate else target.flag_sets(hints),
-        state.enable_checks,
-        state.parallel_compiles,
-        state.compiler,
-        separate,
-    )
+    job = _job(text, target, hints, debug_text, separate)
     key = _cache_key(job)
     cache = default_cache()
     module = cache.get(key) if cache is not None else None
     if module is not None:
         return module
+    places = cache.noted(key).get("equations") if cache is not None else None
+    if places is not None:
+        raise KnownFailureError(text, frozenset(places))
     future, started_here = _start(key, job)
     outcome = future.result()
     if isinstance(outcome, _Failure):
@@ -152,6 +146,48 @@ def compile_stablehlo(
         if outcome.separate:
             cache.note(key, {"fallback": fallbacks.SEPARATE})
     return outcome.module
+
+
+class KnownFailureError(CompileError):
+    """A program that failed before, with the places of the equations that the host can compute."""
+
+    def __init__(self, text: str, equations: frozenset[int]) -> None:
+        super().__init__(
+            f"{_program_name(text)} cannot be compiled, as was found before (`xpr cache clear` "
+            "forgets that)",
+            stablehlo_path=None,
+            diagnostics="",
+            source_location=None,
+        )
+        self.equations = equations
+
+
+def note_fallback(text: str, target: Target, hints: ProgramHints, equations: Sequence[int]) -> None:
+    """Notes in the cache which equations the host has to compute, for a program that failed."""
+    cache = default_cache()
+    if cache is not None:
+        job = _job(text, target, hints)
+        cache.note(_cache_key(job), {"fallback": fallbacks.HOST, "equations": list(equations)})
+
+
+def _job(
+    text: str,
+    target: Target,
+    hints: ProgramHints,
+    debug_text: DebugText | None = None,
+    separate: bool = False,
+) -> _Job:
+    flag_sets = target.flag_sets(hints)
+    return _Job(
+        text,
+        debug_text,
+        target,
+        flag_sets[-1:] if separate else flag_sets,
+        state.enable_checks,
+        state.parallel_compiles,
+        state.compiler,
+        separate,
+    )
 
 
 def _program_name(text: str) -> str:

@@ -54,6 +54,7 @@ ALLOWED = {
     },
     "xpr.dispatch": {
         "xpr.core",
+        "xpr.interpreters",
         "xpr.primitives",
         "xpr.dispatch",
         "xpr.sharding",

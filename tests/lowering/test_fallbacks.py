@@ -15,6 +15,7 @@ import xpr.numpy as xnp
 from xpr import lax
 from xpr.cli import main
 from xpr.core.config import override
+from xpr.core.errors import CompileError
 from xpr.lowering.cache import CompileCache, default_cache
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
@@ -144,4 +145,76 @@ def test_notes_that_are_damaged_count_for_nothing(cache: CompileCache) -> None:
     assert cache.noted(bytes(32)) == {}
     assert cache.noted(bytes(31) + b"1") == {}
     cache.discard(bytes(32))
+    assert cache.notes() == []
+
+
+def without_floor(text: str, separate: bool) -> bool:
+    return "stablehlo.floor" in text
+
+
+@xpr.jit
+def inner(x: Any) -> Any:
+    return xnp.floor(x * 3)
+
+
+def test_an_operation_that_compiles_in_no_form_runs_on_the_host(
+    cache: CompileCache,
+    refuse: Callable[[Refuses], list[bool]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tried = refuse(without_floor)
+
+    def steps(x: Any) -> Any:
+        y = inner(x) + 1
+        return y.sum(axis=0), inner(y) @ y.T, xnp.exp(-y)
+
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    y = np.floor(x * 3) + 1
+    wanted = y.sum(0), np.floor(y * 3) @ y.T, np.exp(-y)
+    with pytest.warns(RuntimeWarning, match=r"cannot compile steps .* NumPy.*: floor$") as caught:
+        got = xpr.jit(steps)(x)
+    (warning,) = caught
+    assert Path(warning.filename).name == HERE
+    assert warning.lineno == inner.__wrapped__.__code__.co_firstlineno + 2
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    assert main(["cache", "verify"]) == 0
+    assert "1 program compiled only with operations left to NumPy" in capsys.readouterr().out
+    # Another process knows what was found.
+    xpr.clear_caches()
+    tried.clear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_allclose(xpr.jit(steps)(x)[0], wanted[0], rtol=1e-5)
+    assert tried == []
+
+
+def test_a_loop_that_compiles_in_no_form_runs_on_the_host(
+    cache: CompileCache, refuse: Callable[[Refuses], list[bool]]
+) -> None:
+    refuse(without_floor)
+
+    def run(x: Any) -> Any:
+        return lax.scan(lambda c, r: (xnp.floor(c + r), c.sum()), x[0] * 2, x)
+
+    # Too large for registers.
+    x = np.linspace(-2, 2, 3600, dtype=np.float32).reshape(3, 1200)
+    with pytest.warns(RuntimeWarning, match=r"NumPy.*: scan$"):
+        last, sums = xpr.jit(run)(x)
+    carry, wanted = x[0] * 2, []
+    for row in x:
+        wanted.append(carry.sum())
+        carry = np.floor(carry + row)
+    np.testing.assert_array_equal(last, carry)
+    np.testing.assert_allclose(sums, wanted, rtol=1e-5)
+
+
+def test_what_no_form_helps_is_an_error(
+    cache: CompileCache, refuse: Callable[[Refuses], list[bool]]
+) -> None:
+    refuse(lambda text, separate: True)
+    with pytest.raises(CompileError, match="refused") as caught:
+        xpr.jit(lambda x: xnp.exp(x) * 2)(np.ones(3, np.float32))
+    assert caught.value.stablehlo_path is not None
+    Path(caught.value.stablehlo_path).unlink()
     assert cache.notes() == []

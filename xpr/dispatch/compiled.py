@@ -15,15 +15,18 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.effects import INSPECT
+from xpr.core.errors import CompileError
 from xpr.core.events import span
 from xpr.core.guards import check_transfer
-from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, JaxprEqn, Literal, Var, dce_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var, dce_jaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.eager import check_finite, host_value
+from xpr.interpreters.reference import interpret
+from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.compiler import compile_stablehlo
 from xpr.lowering.module import ENTRY, LoweredModule, lower_jaxpr_to_module
@@ -80,6 +83,22 @@ def compile_module(module: LoweredModule, target: Target) -> bytes:
             time.perf_counter() - start,
         )
     return vmfb
+
+
+def compile_or_call_host(
+    closed: ClosedJaxpr, module: LoweredModule, target: Target, donate: Sequence[int]
+) -> tuple[LoweredModule, bytes]:
+    """As `compile_module`; what no form of the program compiles is left to the host.
+
+    Returns the module that was compiled, which is another one then.
+    """
+    try:
+        return module, compile_module(module, target)
+    except CompileError as error:
+        found = host_fallback.compile_around(closed, module, target, donate, error)
+        if found is None:
+            raise
+        return found
 
 
 class CompiledProgram:
@@ -183,7 +202,7 @@ class CompiledProgram:
                 "type, so the arrays stay as they are.",
                 stacklevel=2,
             )
-        vmfb = compile_module(module, target)
+        module, vmfb = compile_or_call_host(closed, module, target, donated)
         self._signature = _signature(closed, module)
         self.lowered, self.vmfb = module, vmfb
         if self._beside:
@@ -370,49 +389,6 @@ def _interpreter(closed: ClosedJaxpr) -> Any:
         return interpret(closed, arrays[:count], arrays[count:])
 
     return program
-
-
-def interpret(
-    closed: ClosedJaxpr, consts: Sequence[Any], args: Sequence[np.ndarray[Any, Any]]
-) -> list[np.ndarray[Any, Any]]:
-    """Evaluates a jaxpr on NumPy arrays by the reference rules."""
-    jaxpr = closed.jaxpr
-    env: dict[Var, np.ndarray[Any, Any]] = {}
-    env.update(zip(jaxpr.constvars, consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
-
-    def read(atom: Any) -> np.ndarray[Any, Any]:
-        if isinstance(atom, Literal):
-            return np.asarray(atom.val, atom.aval.dtype)
-        return env[atom]
-
-    for eqn in jaxpr.eqns:
-        operands = [read(a) for a in eqn.invars]
-        inner = _inner_program(eqn)
-        if eqn.primitive.family in ("scan", "while_loop", "cond"):
-            found = eqn.primitive.reference(*operands, **eqn.params, interpret=_interpret_inner)
-        elif inner is not None:
-            found: Any = interpret(inner, [np.asarray(c) for c in inner.consts], operands)
-        else:
-            with np.errstate(all="ignore"):
-                found = eqn.primitive.reference(*operands, **eqn.params)
-            found = list(found) if eqn.primitive.multiple_results else [found]
-        for v, r in zip(eqn.outvars, found, strict=True):
-            env[v] = np.asarray(r, dtype=v.aval.dtype)
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _interpret_inner(closed: ClosedJaxpr, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """A program of a loop or a branch, on NumPy arrays."""
-    return interpret(closed, [np.asarray(c) for c in closed.consts], list(map(np.asarray, args)))
-
-
-def _inner_program(eqn: JaxprEqn) -> ClosedJaxpr | None:
-    """The program that an equation calls and does nothing else with."""
-    if eqn.primitive.family not in ("call", "custom", "checkpoint"):
-        return None
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    return inner if isinstance(inner, ClosedJaxpr) else None
 
 
 # ---- operations outside jit that are compiled alone

@@ -18,6 +18,7 @@ import numpy as np
 
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
+from xpr.interpreters.reference import interpret
 from xpr.primitives.group_collective import call_for_all
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.collectives.places import RankPlaces
@@ -302,8 +303,6 @@ def _buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
 
 
 def _interpreted(local: ClosedJaxpr, device: Device) -> Part:
-    from xpr.dispatch.compiled import interpret  # noqa: PLC0415  compiled programs make arrays
-
     def run(buffers: Sequence[Buffer]) -> list[Buffer]:
         arrays = [b.host_view() for b in buffers]
         taken = list(arrays)
