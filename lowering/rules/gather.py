@@ -50,6 +50,10 @@ def _gather_lower(
         out.dtype,
         {"dimension_numbers": numbers, "slice_sizes": slice_sizes, "indices_are_sorted": False},
     )
+    if out.size == 1 and ctx.makes_dispatches:
+        # In the dispatch of a reduction IREE makes a vector without axes of one element of the two
+        # that an operation takes, and not of the other one: verifying fails, or the process ends.
+        found = ctx.barrier(found)
     if fill is None:
         return found
     ok = windows_inside(ctx, indices, limits)

@@ -131,8 +131,8 @@ def test_one_warning_names_the_line_and_the_cache_counts(
 def test_a_median_in_a_loop(cache: CompileCache) -> None:
     """It has ended the process."""
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
-    with warnings.catch_warnings(), override("compiler", "auto"):
-        warnings.simplefilter("ignore", RuntimeWarning)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
         _, found = lax.scan(lambda c, _: (c * 0.5, xnp.median(c)), x, None, 4)
     np.testing.assert_array_equal(found, [5.5, 2.75, 1.375, 0.6875])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.lowering.iree_util import MENDED, status_of_compile
+from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
 from xpr import lax
+from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 
 _TEXT = """
 module @m {
@@ -67,3 +69,36 @@ def test_starts_known_to_the_compiler(function: Callable[[Any], Any]) -> None:
     text = f.lower(X).as_text()
     assert [status_of_compile(text) for _ in range(3)] == [0] * 3
     np.testing.assert_array_equal(f(X), np.broadcast_to(X[0], (3, 3, 64)))
+
+
+def test_one_element_in_the_dispatch_of_a_reduction_does_not_compile() -> None:
+    """When this fails, IREE computes with single elements everywhere, and the guard can go."""
+
+    def step(x: Any, _: Any) -> Any:
+        return x * 0.5, jnp.median(x)
+
+    lowered = xpr.jit(lambda x: lax.scan(step, x, None, 5)).lower(X[:3, :4])
+    guarded = lowered.as_text()
+    bare, count = re.subn(
+        r"stablehlo.optimization_barrier (%\S+) : (tensor<1xf32>)",
+        r"stablehlo.reshape \1 : (\2) -> \2",
+        guarded,
+    )
+    assert count == 2
+    fast = llvm_cpu_flag_sets(ProgramHints())[0]
+    module, said = compile_with(bare, fast)
+    assert module is None, MENDED
+    assert any("requires the same type" in d.message for d in said)
+    assert compile_with(guarded, fast)[0] is not None
+
+
+def test_one_element_is_computed_with_beside_a_reduction() -> None:
+    @xpr.jit
+    def both(x: Any, i: Any) -> Any:
+        one = lax.gather(x, i, NUMBERS, (1,), mode="clip")
+        return x.sum() + one * 0.5
+
+    x = np.arange(12, dtype=np.float32)
+    for place in range(12):
+        found = both(x, np.array([[place]], np.int32))
+        np.testing.assert_array_equal(found, [66 + place / 2])
