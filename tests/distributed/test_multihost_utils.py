@@ -36,7 +36,7 @@ def test_several_processes(run_processes):
         tree = utils.process_allgather({"a": jnp.full((1, 2), me), "b": np.bool_(me == 1)})
         same(tree["a"], [[[0, 0]], [[1, 1]], [[2, 2]]])
         same(tree["b"], [False, True, False])
-        half = utils.process_allgather(np.ones(2, ml_dtypes.bfloat16) * me, tiled=True)
+        half = utils.process_allgather(np.full(2, me, ml_dtypes.bfloat16), tiled=True)
         assert half.dtype == ml_dtypes.bfloat16
         same(half.astype(float), [0, 0, 1, 1, 2, 2])
         assert utils.process_allgather(np.zeros((0, 3)), tiled=True).shape == (0, 3)
