@@ -24,6 +24,10 @@ from xpr.runtimes.processes import Processes
 class _NobodyComes(Meetings):
     """Meetings at which one process is alone, and gets zeros."""
 
+    def begin(self, places: RankPlaces) -> int:
+        del places
+        return 0
+
     def perform(
         self,
         places: RankPlaces,
@@ -42,6 +46,16 @@ class _NobodyComes(Meetings):
 
     def fail(self, places: RankPlaces, error: BaseException) -> None:
         """There is nobody to tell."""
+
+    def poll(self) -> None:
+        """Nobody sends anything."""
+
+    def state_of(self, process: int) -> str:
+        del process
+        return ""
+
+    def close(self) -> None:
+        """There is nothing to end."""
 
 
 class _Alone(Processes):
