@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
-
+from benchmarks.launched import launch, launcher
 from benchmarks.report import Row, progress
-from benchmarks.sessions import ROOT, environment
 from benchmarks.timing import Measurement
 
 COUNTS = (2, 4)
@@ -27,9 +19,7 @@ NAMES = tuple(_name(size, count) for count in COUNTS for size in SIZES)
 
 def measure(rounds: int, wanted: frozenset[str]) -> list[Row]:
     """The rows among `NAMES` that are wanted; none without mpi4py and its launcher."""
-    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    launcher = shutil.which("mpirun", path=places)
-    if launcher is None or importlib.util.find_spec("mpi4py") is None:
+    if launcher() is None:
         progress("mpi4py or mpirun is not installed: sums over processes are left out")
         return []
     rows: list[Row] = []
@@ -39,7 +29,7 @@ def measure(rounds: int, wanted: frozenset[str]) -> list[Row]:
             continue
         progress(f"{count} processes")
         try:
-            found = _launched(launcher, count, rounds)
+            found = launch(count, ["-m", "benchmarks.between_child", str(rounds)])
         except RuntimeError as error:
             rows += [Row(n, "between", {}, remarks=(str(error),)) for n in names.values()]
             continue
@@ -47,22 +37,6 @@ def measure(rounds: int, wanted: frozenset[str]) -> list[Row]:
             measured = {way: Measurement(tuple(times)) for way, times in found[size].items()}
             rows.append(Row(name, "between", measured))
     return [row for row in rows if row.name in wanted]
-
-
-def _launched(launcher: str, count: int, rounds: int) -> dict[str, dict[str, list[float]]]:
-    command = [launcher, "--oversubscribe", "-n", str(count)]
-    command += [sys.executable, "-m", "benchmarks.between_child", str(rounds)]
-    # Containers run all as root, which Open MPI wants to be told.
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment(**root)
-    )
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        errors = [line for line in lines if "Error: " in line]  # among the launcher's own words
-        reason = (errors or lines)[-1]
-        raise RuntimeError(f"{reason} (status {done.returncode})")
-    return json.loads(done.stdout.splitlines()[-1])
 
 
 def findings(rows: list[Row]) -> list[str]:

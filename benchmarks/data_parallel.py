@@ -11,16 +11,16 @@ import hashlib
 import importlib
 import itertools
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from benchmarks.launched import launch
+from benchmarks.sessions import environment
 
 SIZES = (784, 512, 512, 10)
 BATCHES = (64, 512, 2048)
@@ -78,17 +78,17 @@ def _train(xpr: Any, batch: int) -> tuple[list[float], str]:
 
 def _run(processes: int) -> dict[str, tuple[list[float], str]]:
     """What the worker printed, of two devices in so many processes."""
-    command = [sys.executable, "-m", "benchmarks.data_parallel", "worker", str(processes)]
-    environment = {**os.environ, "XPR_NUM_CPU_DEVICES": str(2 // processes)}
+    command = ["-m", "benchmarks.data_parallel", "worker", str(processes)]
+    devices = {"XPR_NUM_CPU_DEVICES": str(2 // processes)}
     if processes > 1:
-        places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-        launcher = shutil.which("mpirun", path=places)
-        if launcher is None:
-            raise SystemExit("benchmarks.data_parallel needs mpirun: pip install 'xpr[mpi]'")
-        command = [launcher, "--oversubscribe", "-n", str(processes), *command]
-        # Containers run all as root, which Open MPI wants to be told.
-        environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        return launch(processes, command, **devices)
+    done = subprocess.run(
+        [sys.executable, *command],
+        env=environment(**devices),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     return json.loads(done.stdout.splitlines()[-1])
 
 
