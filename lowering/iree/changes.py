@@ -44,7 +44,7 @@ class Change:
 
 
 SEPARATE_OPERATIONS = Change(
-    "operations are separate", 1, START, separate_operations.separate_operations
+    "operations are separate", 2, START, separate_operations.separate_operations
 )
 BALANCE_LOOPS = Change("loops are balanced", 1, balance_loops.PHASE, balance_loops.balance_loops)
 REMOVE_DEALLOCATIONS = Change(

@@ -2,8 +2,11 @@
 
 Most of what IREE cannot compile, or crashes on, comes of fusing operations into one dispatch. A
 program that fails with every set of flags is compiled once more with a barrier behind each of its
-operations: slower by far, but IREE never sees more than one operation at a time. Nobody reads what
-goes into such a barrier but the barrier itself, so that nothing can be overwritten under a reader.
+operations: slower by far, but IREE never sees more than one operation at a time.
+
+IREE takes what a barrier gives for an array of its own, and may overwrite what went into it. Nobody
+else reads that, unless the operation before is one that changes no element, as a reshape, whose
+result is the very array that it reads. So whatever is updated in place is copied before.
 """
 
 from __future__ import annotations
@@ -17,6 +20,10 @@ _BARRIER = "stablehlo.optimization_barrier"
 # What is known to the compiler, or ends a block.
 _KEPT = frozenset({"stablehlo.constant", "stablehlo.return", _BARRIER})
 _WITH_BLOCKS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+# What may overwrite its operands, and how many of them; a loop does what its step does.
+_UPDATES = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 1}
+_UPDATE_ALL = frozenset({"stablehlo.sort", "stablehlo.while"})
+_TRUE = "%true = stablehlo.constant dense<true> : tensor<i1>"
 
 
 def separate_operations(mlir: Mlir, module: int) -> None:
@@ -31,8 +38,33 @@ def _separate(mlir: Mlir, operation: int) -> None:
         name = mlir.name(inner)
         if name in _WITH_BLOCKS:
             _separate(mlir, inner)
+        every = name in _UPDATE_ALL
+        updated = mlir.OperationGetNumOperands(inner) if every else _UPDATES.get(name, 0)
+        for i in range(updated):
+            _copy(mlir, inner, i)
         if name.startswith(("stablehlo.", "chlo.")) and name not in _KEPT:
             _hold(mlir, inner)
+
+
+def _copy(mlir: Mlir, operation: int, place: int) -> None:
+    """Copies an operand: a choice between it and what nobody knows to be the same."""
+    value = mlir.OperationGetOperand(operation, place)
+    type_ = mlir.ValueGetType(value)
+    if mlir.TypeIsAComplex(mlir.ShapedTypeGetElementType(type_)):
+        return  # it was made of its parts, for which there was memory of its own
+    block = mlir.OperationGetBlock(operation)
+    true = mlir.parsed(operation, _TRUE)
+    mlir.BlockInsertOwnedOperationBefore(block, operation, true)
+    operands = []
+    for known in (mlir.OperationGetResult(true, 0), value):
+        hidden = mlir.unary(_BARRIER, known, mlir.ValueGetType(known), operation)
+        mlir.BlockInsertOwnedOperationBefore(block, operation, hidden)
+        operands.append(mlir.OperationGetResult(hidden, 0))
+    made = mlir.created(
+        "stablehlo.select", [operands[0], value, operands[1]], [type_], near=operation
+    )
+    mlir.BlockInsertOwnedOperationBefore(block, operation, made)
+    mlir.OperationSetOperand(operation, place, mlir.OperationGetResult(made, 0))
 
 
 def _hold(mlir: Mlir, operation: int) -> None:

@@ -102,6 +102,35 @@ def test_separate_operations_give_the_same_numbers(
     np.testing.assert_array_equal(device_y, y)
 
 
+def test_what_is_updated_is_no_other_array_too(
+    cache: CompileCache, refuse: Callable[[Refuses], list[bool]]
+) -> None:
+    """Barriers hide that a reshape, or the greater of two equal arrays, is what it was made of."""
+    refuse(fused)
+
+    def updates(x: Any, i: Any) -> list[Any]:
+        y = xnp.exp(x)
+        flat = y.reshape(-1)
+        same = xnp.maximum(y, y)
+        first = lax.dynamic_update_slice(flat, xnp.zeros(2), (i,))
+        second = same.at[i, i].set(-1)
+        third = lax.fori_loop(0, i, lambda j, c: c.at[j].add(1), y.reshape(4, 3))
+        _, fourth = lax.while_loop(lambda s: s[0] < i, lambda s: (s[0] + 1, s[1] * 2), (0, flat))
+        return [y, flat, same, first, second, third, fourth, lax.sort(y), y + 1]
+
+    x = np.linspace(3, -2, 12, dtype=np.float32).reshape(3, 4)
+    y = np.exp(x)
+    first, second, third = y.ravel().copy(), y.copy(), y.reshape(4, 3).copy()
+    first[2:4] = 0
+    second[2, 2] = -1
+    third[:2] += 1
+    with pytest.warns(RuntimeWarning, match="updates .* one by one"):
+        got = xpr.jit(updates)(x, 2)
+    wanted = [y, y.ravel(), y, first, second, third, y.ravel() * 4, np.sort(y), y + 1]
+    for a, b in zip(got, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
 def test_one_warning_names_the_line_and_the_cache_counts(
     cache: CompileCache,
     refuse: Callable[[Refuses], list[bool]],
