@@ -13,11 +13,11 @@ from xpr.lowering.alignment import is_misaligned, lies_apart
 from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import copied, owned
-from xpr.lowering.emitter import BARRIER, Emitter
+from xpr.lowering.emitter import Emitter
 from xpr.lowering.folding import KNOWN
 from xpr.lowering.ir.builder import Results
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
-from xpr.lowering.producers import NO_READS, broadcast, reshaped, transposed
+from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.types import dense_text, scalar_text
 from xpr.lowering.value import Shape, Value, bits_of
 
@@ -385,7 +385,6 @@ class LoweringContext(Emitter):
             "stablehlo.broadcast_in_dim", (x,), tuple(shape), x.dtype, places, of=(x,)
         )
         spread.strided, spread.spread = x.strided, grows or x.spread
-        spread.reads = broadcast(x.reads, x.shape, tuple(shape), dims)
         return spread
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
@@ -401,7 +400,6 @@ class LoweringContext(Emitter):
         out = self.assign("stablehlo.reshape", (x,), shape, x.dtype, of=(x,))
         out.take_layout(x)
         out.barred = x.barred
-        out.reads = reshaped(x.reads, x.shape, shape)
         return out
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
@@ -422,7 +420,6 @@ class LoweringContext(Emitter):
         out = self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))
         out.take_layout(x)
         out.turned = True
-        out.reads = transposed(x.reads, permutation)
         return out
 
     def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:
@@ -494,7 +491,7 @@ class LoweringContext(Emitter):
             return self.barrier(x)
         self.hold(x.op)
         x.narrowest = x.source_width = bits_of(x.dtype)
-        x.mixed, x.spread, x.reads = False, False, NO_READS
+        x.mixed, x.spread = False, False
         return x
 
     def barrier(self, x: Value) -> Value:

@@ -12,7 +12,7 @@ from xpr.core.primitive import Primitive
 from xpr.lowering.folding import KNOWN, fold_of, roots_of
 from xpr.lowering.ir.builder import Builder, Results
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
-from xpr.lowering.producers import joined, note_operation
+from xpr.lowering.ir.rewrite import BARRIER, barrier_behind
 from xpr.lowering.registry import find_rule
 from xpr.lowering.value import Shape, Value
 
@@ -26,16 +26,14 @@ _UNFOLDED = frozenset(
         *("while", "case", "sort", "scatter"),
     }
 )
-BARRIER = "stablehlo.optimization_barrier"
 _BARRIER = BARRIER.removeprefix("stablehlo.")
-# What may be computed where it is used, whatever it reads; and what is computed on its own.
-_FUSED = frozenset({"reduce", "reduce_window", "dot_general", "convolution", "gather"})
-_APART = frozenset({"while", "case", "if", _BARRIER})
-# What has its elements in their places, what rearranges them (in methods that tell how it reads
-# them), and what is used element by element in other places.
-_ELEMENTWISE = frozenset({"map", "abs", "real", "imag", "complex", "bitcast_convert", "clamp"})
-_ARRANGED = frozenset({"broadcast_in_dim", "reshape", "transpose"})
-_MOVED = frozenset({"slice", "concatenate", "pad", "reverse", "dynamic_slice"})
+# What makes new elements, or is computed on its own: it does not come from narrower elements.
+_SOURCES = frozenset(
+    {
+        *("reduce", "reduce_window", "dot_general", "convolution", "gather"),
+        *("while", "case", "if", _BARRIER),
+    }
+)
 _OF_FIRST = frozenset({"gather", "dynamic_slice", "reverse", "broadcast_in_dim"})
 
 
@@ -81,11 +79,6 @@ class Emitter(Builder):
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
             out.product = any(v.product for v in of)
             self._note_origin(of, out)
-            if any(v.reads for v in of):
-                if op in _MOVED:
-                    note_operation(self, [out])
-                elif op not in _ARRANGED:
-                    out.reads = joined(self, of)
         return out
 
     def _note_origin(self, operands: Sequence[Value], result: Value) -> None:
@@ -117,12 +110,7 @@ class Emitter(Builder):
         """
         if op.name == BARRIER:
             return
-        held = op.results
-        inner = [Value(v.shape, v.dtype) for v in held]
-        op.results = inner
-        for v in inner:
-            v.owner = op
-        self.block.insert_after(op, Op(BARRIER, inner, held, source=op.source))
+        self.block.insert_after(op, barrier_behind(op))
 
     def op(
         self,
@@ -140,24 +128,10 @@ class Emitter(Builder):
             of = operands[:1] if operation in _OF_FIRST else operands
             found[0].fold = fold_of(operation, of)
             found[0].product = operation != _BARRIER and any(v.product for v in of)
-        if operation not in _APART:
-            self._note_reads(operation, operands, found)
-            if operands and operation not in _FUSED:
-                for v in found:
-                    self._note_origin(operands, v)
+        if operands and operation not in _SOURCES:
+            for v in found:
+                self._note_origin(operands, v)
         return found
-
-    def _note_reads(
-        self, operation: str, operands: Sequence[Value], results: Sequence[Value]
-    ) -> None:
-        in_place = operation in _ELEMENTWISE and all(
-            v.shape in ((), results[0].shape) for v in operands
-        )
-        if in_place:
-            results[0].reads = joined(self, operands)
-        elif operation in _FUSED or any(v.reads for v in operands):
-            joined(self, operands)
-            note_operation(self, results)
 
     def op1(
         self,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +23,7 @@ from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.traits import has_control_flow
 from xpr.lowering.ir.verifier import verify
-from xpr.lowering.producers import Parameter, held, note_parameters, of_call
+from xpr.lowering.passes import run_passes
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import element_type, tensor_type
@@ -65,10 +64,9 @@ _Callee = tuple[int, bool, _Origins]
 
 @dataclass(frozen=True)
 class _Lowered:
-    """A private function: its name, its parameters and results, and the program's owner."""
+    """A private function: its name, its results, and the program's owner."""
 
     symbol: str
-    parameters: list[Parameter]
     results: list[Value]
     closed: ClosedJaxpr
 
@@ -214,10 +212,8 @@ class ModuleBuilder:
         if callee is None:
             callee = self._lowered[key] = self._function(closed, name, barred, origins)
         results = ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
-        self._hold_operands(ctx, callee, operands)
         for v, inner in zip(results, callee.results, strict=True):
             v.take_origin(inner.origin)
-            v.reads = of_call(ctx, operands, callee.parameters, inner)
         return results
 
     def _origin(self, operand: Value) -> Origin:
@@ -225,15 +221,6 @@ class ModuleBuilder:
         if self.target.repeats_conversions:
             return operand.origin
         return operand.origin._replace(narrowest=bits_of(operand.dtype))
-
-    def _hold_operands(
-        self, ctx: LoweringContext, callee: _Lowered, operands: Sequence[Value]
-    ) -> None:
-        """Holds what the function reads in two ways, or may do by way of two parameters."""
-        uses = Counter(kind for v in operands for kind in v.reads)
-        for v, parameter in zip(operands, callee.parameters, strict=True):
-            if parameter.is_held or any(uses[kind] > 1 for kind in v.reads):
-                held(ctx, [v])
 
     def _function(
         self, closed: ClosedJaxpr, name: str, barred: bool, origins: _Origins
@@ -245,11 +232,10 @@ class ModuleBuilder:
         for v, origin in zip(values, origins, strict=True):
             v.barred = barred
             v.take_origin(origin)
-        parameters = note_parameters(ctx, values)
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, symbol, results)
-        return _Lowered(symbol, parameters, results, closed)
+        return _Lowered(symbol, results, closed)
 
     def _finish(
         self,
@@ -472,6 +458,7 @@ def lower_jaxpr_to_module(
     if builder.hints.transposed_product and target.tiles_products(builder.hints):
         builder = ModuleBuilder(target, splits_transposed_products=True)
         donations = builder.add_main(closed, donate, embed_consts=embed_consts)
+    run_passes(builder.module, target)
     if state.enable_checks:
         verify(builder.module)
     builder.note_hints(

@@ -11,7 +11,6 @@ from xpr.core.aval import ShapedArray
 from xpr.lowering.folding import NO_ROOTS, SOLID, Roots
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block
-from xpr.lowering.producers import NO_READS, Reads
 
 Shape = graph.Shape
 
@@ -51,7 +50,6 @@ class Value(graph.Value):
         "mixed",
         "narrowest",
         "product",
-        "reads",
         "roots",
         "source_width",
         "spread",
@@ -86,8 +84,6 @@ class Value(graph.Value):
         self.roots: Roots = NO_ROOTS
         # Whether it was computed, element by element, from a product of matrices (see `transpose`).
         self.product = False
-        # What is perhaps computed where this is used, and how it is read (see `producers.py`).
-        self.reads: Reads = NO_READS
 
     @property
     def aval(self) -> ShapedArray:

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.emitter import BARRIER
+from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.registry import register
 from xpr.primitives.checkpoint import remat_p
 

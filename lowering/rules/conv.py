@@ -20,8 +20,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.emitter import BARRIER
-from xpr.lowering.producers import note_operation
+from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.registry import register
 from xpr.lowering.rules._window_fold import interleave, padded
 from xpr.lowering.rules.dot_general import apart, contract, widen
@@ -333,9 +332,7 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         "rhs_dilate": windows.dilation,
         "feature_group_count": windows.groups,
     }
-    out = ctx.assign("stablehlo.convolution", operands, shape, x.dtype, how)
-    note_operation(ctx, [out])
-    return out
+    return ctx.assign("stablehlo.convolution", operands, shape, x.dtype, how)
 
 
 # ---- groups of features

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.producers import held, note_operation, share
 from xpr.lowering.registry import register
 from xpr.lowering.rules.reduce import fold_in_blocks
 from xpr.primitives.convert import convert_element_type
@@ -40,17 +38,7 @@ def emit_dot(
     }
     out = ctx.assign("stablehlo.dot_general", (lhs, rhs), shape, dtype, numbers)
     out.product = True
-    _note_reads(ctx, lhs, rhs, dims, out)
     return out
-
-
-def _note_reads(ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, out: Value) -> None:
-    """A product over no more than one element is an elementwise operation to IREE."""
-    folded = math.prod(lhs.shape[i] for i in dims.lhs_contract)
-    spread = any(-1 in way for v in (lhs, rhs) for ways in v.reads.values() for way in ways)
-    if share(lhs, rhs) and (folded <= 1 or spread):
-        held(ctx, (lhs, rhs))
-    note_operation(ctx, [out])
 
 
 def _dot_general_lower(

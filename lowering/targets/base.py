@@ -80,7 +80,8 @@ class Target:
     (`alignment.py`)."""
 
     spreads_folds: bool = True
-    """Whether a fold may be spread along a leading axis in its own dispatch (`producers.py`)."""
+    """Whether a reduction may be broadcast along a leading axis in its own dispatch
+    (`passes/producers.py`)."""
 
     longest_loop: int | None = None
     """How often a loop inside of a dispatch may go round, where there is a limit."""

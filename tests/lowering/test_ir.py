@@ -27,6 +27,7 @@ from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, encloses, 
 from xpr.lowering.ir.printer import attribute_text, print_module
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
+from xpr.lowering.passes import run_passes
 from xpr.lowering.supported import check_types
 from xpr.lowering.targets import get_target
 
@@ -38,6 +39,7 @@ def graph_of(closed: ClosedJaxpr, target: str) -> Module:
     rules.load_all()
     builder = ModuleBuilder(get_target(target))
     builder.add_main(closed, ())
+    run_passes(builder.module, builder.target)
     return builder.module
 
 

@@ -17,6 +17,12 @@ import xpr.numpy as jnp
 from tests.conftest import first_device
 from tests.lowering.iree_util import Call, function, results
 from xpr import lax
+from xpr.lowering import rules
+from xpr.lowering.ir.graph import Module, Op, walk
+from xpr.lowering.ir.verifier import verify
+from xpr.lowering.module import ModuleBuilder
+from xpr.lowering.passes import producers
+from xpr.lowering.targets import get_target
 
 RNG = np.random.default_rng(11)
 Array = Any
@@ -43,6 +49,49 @@ def test_a_fold_read_in_two_ways_is_computed_in_part() -> None:
     s = a.sum(1)
     wrong = np.abs(found[0] - (s[:, None] - s[None])) > 1e-3
     assert wrong.mean() > 0.5, "IREE has mended this: the guard can go"
+
+
+def test_without_the_pass_the_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = RNG.standard_normal((64, 13)).astype("f4")
+    s = x.sum(1)
+
+    def differences(x: Array) -> Array:
+        return _pairwise(x.sum(1), x.sum(1))
+
+    np.testing.assert_allclose(xpr.jit(differences)(x), _pairwise(s, s), rtol=1e-4, atol=1e-4)
+    monkeypatch.setattr("xpr.lowering.passes.PASSES", {})
+    found = xpr.jit(lambda x: differences(x))(x)
+    wrong = np.abs(np.asarray(found) - _pairwise(s, s)) > 1e-3
+    assert wrong.mean() > 0.5, "IREE has mended this: the pass can go"
+
+
+def _held(f: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
+    """The operations that the pass puts behind barriers."""
+    rules.load_all()
+    builder = ModuleBuilder(get_target("cpu"))
+    builder.add_main(xpr.make_jaxpr(f)(*(np.ones(s, "f4") for s in shapes)), ())
+    assert "stablehlo.optimization_barrier" not in _names(builder.module)
+    producers.run(builder.module, builder.target)
+    verify(builder.module)
+    return [
+        op.operands[0].owner.name
+        for function in builder.module.functions
+        for op in walk(function.body)
+        if op.name == "stablehlo.optimization_barrier" and isinstance(op.operands[0].owner, Op)
+    ]
+
+
+def _names(module: Module) -> list[str]:
+    return [op.name for function in module.functions for op in walk(function.body)]
+
+
+def test_what_is_held() -> None:
+    inner = xpr.jit(lambda s, t: s[:, None] - t[None])
+    assert _held(lambda x: _pairwise(x.sum(1), x.sum(1)), (8, 3)) == ["stablehlo.reduce"] * 2
+    assert _held(lambda x, y: _pairwise(x.sum(1), y.sum(1)), (8, 3), (7, 3)) == []
+    assert _held(lambda x, y: x.sum(1) - y.sum(1), (8, 3), (8, 3)) == []
+    assert _held(lambda x: inner(x.sum(1), x.max(1)), (8, 3)) == ["stablehlo.reduce"] * 2
+    assert _held(lambda x: _pairwise(x[0], x[1]), (2, 8)) == []
 
 
 def _pairwise(a: Array, b: Array) -> Array:

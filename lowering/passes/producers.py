@@ -1,0 +1,343 @@
+"""Fused producers that are read by two access maps.
+
+IREE puts a reduction or a product into the dispatch of the elementwise operations that use it.
+Where those read it in two ways, as `s[:, None] - s[None, :]` does, the dispatch computes the
+elements that one of the ways reads, and takes them for the other, too: the numbers are wrong,
+without a word (the hazard "producers read in two ways" in docs/hazards.md). Here such producers get
+a barrier, and so do those that a target cannot broadcast along a leading axis in their dispatch.
+
+Equal operations become one in the compiler, so that producers of one type count as one here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.graph import Block, Function, Module, Op, Shape, Value
+from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.targets.base import Target
+
+Way = tuple[object, ...]
+"""For each axis of a value the axis of the producer that it runs along, -1 for none. What is no
+such arrangement is a tuple of what was done instead."""
+
+Reads = Mapping[str, Mapping[Way, frozenset["_Producer"]]]
+"""By the producers' type, the ways in which a value reads them, element by element."""
+
+_NO_READS: Reads = {}
+
+
+@dataclass(eq=False, slots=True)
+class _Producer:
+    """What gives a value that is perhaps computed where it is used: operations to be held.
+
+    Without them it is an argument of a function that may be inlined: its caller holds what it
+    stands for. `home` is the block whose operations may be fused with it.
+    """
+
+    home: Block
+    ops: tuple[Op, ...] = ()
+    is_held: bool = False
+
+
+@dataclass
+class _Summary:
+    """What a caller must know of a function."""
+
+    parameters: list[_Producer]
+    results: list[Reads] = field(default_factory=list)
+
+
+def run(module: Module, target: Target) -> None:
+    """Puts the producers that are read in two ways behind barriers."""
+    summaries: dict[str, _Summary] = {}
+    held: dict[Op, None] = {}
+    # A function stands before those that call it.
+    for function in module.functions:
+        walk = _Walk(target, summaries, held)
+        summaries[function.name] = walk.function(function)
+    rewrite.hold(held)
+
+
+class _Walk:
+    """The operations of one function, in order, and what their results read."""
+
+    def __init__(
+        self, target: Target, summaries: Mapping[str, _Summary], held: dict[Op, None]
+    ) -> None:
+        self._spreads_folds = target.spreads_folds
+        self._summaries = summaries
+        self._held = held
+        self._reads: dict[Value, Reads] = {}
+
+    def function(self, function: Function) -> _Summary:
+        summary = _Summary([])
+        if function.visibility == "private":
+            for v in function.body.arguments:
+                producer = _Producer(function.body)
+                summary.parameters.append(producer)
+                self._set(v, _read_as_is(producer, v))
+        self._block(function.body)
+        summary.results = [self._of(v) for v in function.body.ops[-1].operands]
+        return summary
+
+    def _of(self, x: Value) -> Reads:
+        return self._reads.get(x, _NO_READS)
+
+    def _set(self, x: Value, reads: Reads) -> None:
+        if reads:
+            self._reads[x] = reads
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            traits = TRAITS[op.name]
+            if traits.forms_dispatches:
+                for region in op.regions:
+                    self._block(region)
+            elif traits.kind in _RULES:
+                _RULES[traits.kind](self, op, block)
+
+    # ---- by kinds of operations
+
+    def _elementwise(self, op: Op, home: Block) -> None:
+        (out,) = op.results
+        if all(v.shape in ((), out.shape) for v in op.operands):
+            self._set(out, self._joined(home, op.operands))
+        else:
+            self._apart(op, home)
+
+    def _layout(self, op: Op, home: Block) -> None:
+        (x,), (out,) = op.operands, op.results
+        reads = self._of(x)
+        if not reads:
+            return
+        if op.name == "stablehlo.transpose":
+            reads = _transposed(reads, op.attributes["dims"])
+        elif op.name == "stablehlo.reshape":
+            reads = _reshaped(reads, x.shape, out.shape)
+        else:
+            reads = _broadcast(reads, x.shape, out.shape, op.attributes["dims"])
+        self._set(out, reads)
+
+    def _movement(self, op: Op, home: Block) -> None:
+        """Elements in other places: used there, perhaps, but not by the maps that are known."""
+        elements = op.operands[:1] if op.name == "stablehlo.dynamic_slice" else op.operands
+        if any(self._of(v) for v in elements):
+            self._note(op, home)
+
+    def _reduction(self, op: Op, home: Block) -> None:
+        self._joined(home, op.operands)
+        self._note(op, home)
+
+    def _apart(self, op: Op, home: Block) -> None:
+        if any(self._of(v) for v in op.operands):
+            self._reduction(op, home)
+
+    def _indexed(self, op: Op, home: Block) -> None:
+        if TRAITS[op.name].may_fuse:
+            self._reduction(op, home)
+        elif op.name != "stablehlo.dynamic_update_slice" or self._of(op.operands[1]):
+            self._apart(op, home)
+
+    def _contraction(self, op: Op, home: Block) -> None:
+        """A product over no more than one element is an elementwise operation to IREE."""
+        lhs, rhs = op.operands
+        left, right = self._of(lhs), self._of(rhs)
+        if op.name == "stablehlo.dot_general" and not left.keys().isdisjoint(right):
+            summed = math.prod(lhs.shape[i] for i in op.attributes["contracting"][0])
+            spread = any(-1 in way for r in (left, right) for ways in r.values() for way in ways)
+            if summed <= 1 or spread:
+                self._hold_all(home, left)
+                self._hold_all(home, right)
+        self._note(op, home)
+
+    def _call(self, op: Op, home: Block) -> None:
+        summary = self._summaries.get(op.attributes["callee"])
+        if summary is None:
+            return  # a call of the host
+        uses = Counter(kind for v in op.operands for kind in self._of(v))
+        for v, parameter in zip(op.operands, summary.parameters, strict=True):
+            reads = self._of(v)
+            if parameter.is_held or any(uses[kind] > 1 for kind in reads):
+                self._hold_all(home, reads)
+        operands = dict(zip(summary.parameters, map(self._of, op.operands), strict=True))
+        for out, reads in zip(op.results, summary.results, strict=True):
+            self._set(out, _of_call(home, operands, reads))
+
+    # ---- producers
+
+    def _note(self, op: Op, home: Block) -> None:
+        producer = _Producer(home, (op,))
+        for v in op.results:
+            self._set(v, _read_as_is(producer, v))
+
+    def _hold(self, home: Block, producers: Iterable[_Producer]) -> None:
+        """Holds those that may be fused; what lies around a region was computed before it."""
+        for producer in producers:
+            if producer.home is home:
+                producer.is_held = True
+                self._held.update(dict.fromkeys(producer.ops))
+
+    def _hold_all(self, home: Block, reads: Reads) -> None:
+        for ways in reads.values():
+            for producers in ways.values():
+                self._hold(home, producers)
+
+    def _joined(self, home: Block, operands: Iterable[Value]) -> Reads:
+        """What an elementwise operation reads; holds what it would read in two ways."""
+        found = _NO_READS
+        for v in operands:
+            reads = self._of(v)
+            if reads is found or not reads:
+                continue
+            if not found:
+                found = reads
+                continue
+            merged = dict(found)
+            for kind, ways in reads.items():
+                before = merged.get(kind)
+                merged[kind] = ways if before is None else _united(before, ways)
+            found = merged
+        if any(len(ways) > 1 for ways in found.values()):
+            found = self._one_way_each(home, found)
+        if found and not self._spreads_folds:
+            self._hold_spread(home, found)
+        return found
+
+    def _one_way_each(self, home: Block, reads: Reads) -> Reads:
+        out = {}
+        for kind, ways in reads.items():
+            if sum(any(p.home is home for p in producers) for producers in ways.values()) > 1:
+                for producers in ways.values():
+                    self._hold(home, producers)
+            else:
+                out[kind] = ways
+        return out
+
+    def _hold_spread(self, home: Block, reads: Reads) -> None:
+        """Holds what is broadcast along a leading axis, as `s[None, :]` is.
+
+        IREE's code generator for SPIR-V does not get through with a reduction of rows and such an
+        operation in one dispatch; for integers of 8 bits it ends the process.
+        """
+        for ways in reads.values():
+            for way, producers in ways.items():
+                if way and way[0] == -1:
+                    self._hold(home, producers)
+
+
+_RULES: dict[Kind, Callable[[_Walk, Op, Block], None]] = {
+    Kind.ELEMENTWISE: _Walk._elementwise,
+    Kind.LAYOUT: _Walk._layout,
+    Kind.MOVEMENT: _Walk._movement,
+    Kind.REDUCTION: _Walk._reduction,
+    Kind.CONTRACTION: _Walk._contraction,
+    Kind.INDEXED: _Walk._indexed,
+    Kind.SORT: _Walk._apart,
+    Kind.CALL: _Walk._call,
+}
+
+
+def _read_as_is(producer: _Producer, x: Value) -> Reads:
+    way = tuple(-1 if size == 1 else i for i, size in enumerate(x.shape))
+    if all(i == -1 for i in way):
+        return _NO_READS
+    return {x.type: {way: frozenset((producer,))}}
+
+
+def _united(
+    a: Mapping[Way, frozenset[_Producer]], b: Mapping[Way, frozenset[_Producer]]
+) -> Mapping[Way, frozenset[_Producer]]:
+    if a is b:
+        return a
+    out = dict(a)
+    for way, producers in b.items():
+        out[way] = out.get(way, frozenset()) | producers
+    return out
+
+
+# ---- arrangements
+
+
+def _moved(reads: Reads, move: Callable[[Way], Way]) -> Reads:
+    return {
+        kind: {move(way): producers for way, producers in ways.items()}
+        for kind, ways in reads.items()
+    }
+
+
+def _broadcast(reads: Reads, old: Shape, new: Shape, dims: Sequence[int]) -> Reads:
+    """What `broadcast_in_dim` from shape `old` to shape `new` reads."""
+    source = {d: i for i, d in enumerate(dims) if old[i] == new[d]}
+
+    def move(way: Way) -> Way:
+        if not _is_plain(way):
+            return ("broadcast", tuple(dims), new, way)
+        return tuple(way[source[d]] if d in source else -1 for d in range(len(new)))
+
+    return _moved(reads, move)
+
+
+def _transposed(reads: Reads, permutation: Sequence[int]) -> Reads:
+    """What `transpose` reads."""
+
+    def move(way: Way) -> Way:
+        if not _is_plain(way):
+            return ("transpose", tuple(permutation), way)
+        return tuple(way[i] for i in permutation)
+
+    return _moved(reads, move)
+
+
+def _reshaped(reads: Reads, old: Shape, new: Shape) -> Reads:
+    """What `reshape` from shape `old` to shape `new` reads."""
+    axes = [i for i, size in enumerate(old) if size != 1]
+    unit_axes_only = [old[i] for i in axes] == [size for size in new if size != 1]
+
+    def move(way: Way) -> Way:
+        if not unit_axes_only or not _is_plain(way):
+            return ("reshape", new, way)
+        kept = iter(axes)
+        return tuple(-1 if size == 1 else way[next(kept)] for size in new)
+
+    return _moved(reads, move)
+
+
+def _is_plain(way: Way) -> bool:
+    return not way or isinstance(way[0], int)
+
+
+# ---- calls
+
+
+def _of_call(home: Block, operands: Mapping[_Producer, Reads], result: Reads) -> Reads:
+    """What a result of a called function reads, once it is inlined.
+
+    `operands` tells what stands for its parameters, `result` tells it in the function's own terms.
+    """
+    out: dict[str, dict[Way, frozenset[_Producer]]] = {}
+
+    def add(kind: str, way: Way, producers: frozenset[_Producer]) -> None:
+        ways = out.setdefault(kind, {})
+        ways[way] = ways.get(way, frozenset()) | producers
+
+    for kind, ways in result.items():
+        for way, producers in ways.items():
+            for producer in producers:
+                if producer not in operands:
+                    add(kind, way, frozenset((_Producer(home, producer.ops),)))
+                    continue
+                for own_kind, own_ways in operands[producer].items():
+                    for own_way, own in own_ways.items():
+                        add(own_kind, _composed(own_way, way), own)
+    return out
+
+
+def _composed(inner: Way, outer: Way) -> Way:
+    if _is_plain(inner) and _is_plain(outer):
+        return tuple(inner[i] if isinstance(i, int) and i >= 0 else -1 for i in outer)
+    return ("then", inner, outer)
