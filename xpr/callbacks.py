@@ -16,8 +16,8 @@ from xpr.core.config import state
 from xpr.core.errors import shown
 from xpr.core.trace import Tracer, is_valid_value, outside_programs
 from xpr.dispatch.array import ArrayImpl, array_from_host
-from xpr.dispatch.eager import host_value
-from xpr.dispatch.placement import default_device
+from xpr.dispatch.default_device import default_device
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.transfer import device_put
 from xpr.primitives.callback import VMAP_METHODS, io_callback_p, pure_callback_p
 from xpr.runtimes import registry

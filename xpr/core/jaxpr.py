@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     from xpr.core.primitive import Primitive
 
 
+_print_jaxpr: Callable[..., str]
+_print_eqn: Callable[[JaxprEqn], str]
+
+
+def install_printer(print_jaxpr: Callable[..., str], print_eqn: Callable[[JaxprEqn], str]) -> None:
+    """Sets the functions that write the text of jaxprs and of single equations."""
+    global _print_jaxpr, _print_eqn
+    _print_jaxpr, _print_eqn = print_jaxpr, print_eqn
+
+
 class Var:
     """A variable; two are the same only when they are one object."""
 
@@ -81,9 +91,7 @@ class JaxprEqn:
         return JaxprEqn(**(fields | changes))
 
     def __repr__(self) -> str:
-        from xpr.core.printing import eqn_text  # noqa: PLC0415  printing reads jaxprs
-
-        return eqn_text(self)
+        return _print_eqn(self)
 
 
 @dataclass(frozen=True)
@@ -129,9 +137,7 @@ class Jaxpr:
     __repr__ = __str__
 
     def pretty_print(self, *, source_info: bool = False, width: int = 80) -> str:
-        from xpr.core.printing import jaxpr_text  # noqa: PLC0415  printing reads jaxprs
-
-        return jaxpr_text(self, source_info=source_info, width=width)
+        return _print_jaxpr(self, source_info=source_info, width=width)
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__

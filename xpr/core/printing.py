@@ -16,6 +16,7 @@ from xpr.core.jaxpr import (
     JaxprEqn,
     Literal,
     Var,
+    install_printer,
     sub_jaxprs,
 )
 from xpr.core.pretty import Break, Doc, Group, Nest, Text, concat, join, render
@@ -168,3 +169,6 @@ def jaxpr_text(jaxpr: Jaxpr, *, source_info: bool = False, width: int = 80) -> s
 
 def eqn_text(eqn: JaxprEqn, width: int = 80) -> str:
     return render(_eqn(_Names(), eqn), width)
+
+
+install_printer(jaxpr_text, eqn_text)

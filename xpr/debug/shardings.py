@@ -11,7 +11,7 @@ from xpr.core.errors import shown
 from xpr.core.trace import Tracer, get_aval
 from xpr.debug import drawing
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.placement import default_device
+from xpr.dispatch.default_device import default_device
 from xpr.primitives.sharding import inspect_sharding_p
 from xpr.sharding import Sharding, SingleDeviceSharding
 

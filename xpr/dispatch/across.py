@@ -6,25 +6,18 @@ devices, and nothing is sent. To change how an array is spread is a program of a
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import DebugInfo
-from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import host_value
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import put_array
-from xpr.dispatch.sharded_array import from_buffers
-from xpr.dispatch.transfer import placed
+from xpr.dispatch.resharding import reshard_program
 from xpr.runtimes import processes
 from xpr.runtimes.base import Device
 from xpr.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
-
-_MAX_KEPT = 256
 
 
 def check(x: Any, target: Device | Sharding) -> None:
@@ -123,36 +116,13 @@ def _respread(x: ArrayImpl, target: Sharding) -> ArrayImpl:
     program = None
     if source._device_assignment == target._device_assignment:
         try:
-            program = _program(aval, source, target.with_memory_kind("device"))
+            program = reshard_program(aval, source, target.with_memory_kind("device"))
         except ValueError:
             pass  # the axes of their meshes do not nest
     if program is None:
-        program = _program(aval, source, NamedSharding(source.mesh, PartitionSpec()))
+        program = reshard_program(aval, source, NamedSharding(source.mesh, PartitionSpec()))
     (out,) = program([put_array(x, source)])
     return put_array(out, target)
-
-
-@functools.lru_cache(maxsize=_MAX_KEPT)
-def _program(aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Any:
-    """The program that does nothing but spread its argument in another way."""
-    from xpr.dispatch.meshes import Places  # noqa: PLC0415  it needs this module's users
-    from xpr.dispatch.spmd import SpmdProgram  # noqa: PLC0415  the partitioner is lazy
-
-    places = Places("device_put")
-    places.add_sharding(source, "the array")
-    places.add_sharding(target, "the sharding")
-    mesh = places.mesh
-    assert mesh is not None
-    closed = trace_to_jaxpr(lambda x: [x], [aval], DebugInfo(func_name="device_put"))
-    return SpmdProgram(
-        closed,
-        "device_put",
-        mesh,
-        [source],
-        [target],
-        interpreted=all(d.runtime.is_host for d in mesh.flat_devices),
-        refinement=places.refinement(),
-    )
 
 
 def gathered(x: ArrayImpl) -> np.ndarray[Any, Any]:
@@ -163,24 +133,3 @@ def gathered(x: ArrayImpl) -> np.ndarray[Any, Any]:
     if isinstance(sharding, NamedSharding):
         return moved(x, NamedSharding(sharding.mesh, PartitionSpec()), donate=False)._value
     raise ValueError(f"{x.aval.str_short()} with {sharding} is in another process alone")
-
-
-def as_global(x: Any, local: NamedSharding, whole: NamedSharding) -> ArrayImpl:
-    """What this process has of an array that is spread as `whole`, as the whole of it.
-
-    `local` is the same over this process's part of the mesh; `x` is put there if it is elsewhere,
-    and shares the memory otherwise.
-    """
-    x = placed(x, local)
-    x._check_alive()
-    here, there = local.shard_counts(x.ndim), whole.shard_counts(x.ndim)
-    shape = tuple(n // a * b for n, a, b in zip(x.shape, here, there, strict=True))
-    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, whole)
-
-
-def as_local(x: ArrayImpl, local: NamedSharding) -> ArrayImpl:
-    """What this process holds of an array, which shares the memory: it is spread as `local`."""
-    x._check_alive()
-    here, there = local.shard_counts(x.ndim), x.sharding.shard_counts(x.ndim)
-    shape = tuple(n // b * a for n, a, b in zip(x.shape, here, there, strict=True))
-    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, local)

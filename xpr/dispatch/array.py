@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,19 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.guards import check_transfer
 from xpr.core.trace import register_aval
+from xpr.dispatch.default_device import default_device
 from xpr.dispatch.printing import array_repr
 from xpr.runtimes.base import Buffer, Device, deleted_error
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import Shard, Sharding, SingleDeviceSharding
+
+_device_put: Callable[[Any, Any], Any]
+
+
+def install_device_put(device_put: Callable[[Any, Any], Any]) -> None:
+    """Sets the function that `Array.to_device` calls."""
+    global _device_put
+    _device_put = device_put
 
 
 class ArrayImpl(Array):
@@ -271,11 +281,9 @@ class ArrayImpl(Array):
 
     def to_device(self, device: Any, *, stream: Any = None) -> Any:
         """The array on another device."""
-        from xpr.dispatch.transfer import device_put  # noqa: PLC0415  transfer makes arrays
-
         if stream is not None:
             raise NotImplementedError(f"to_device takes stream=None, got {stream!r}")
-        return device_put(self, device)
+        return _device_put(self, device)
 
 
 register_aval(ArrayImpl, lambda x: x.aval)
@@ -301,8 +309,6 @@ def array_from_host(
 
 
 def _unpickle(value: np.ndarray[Any, Any], weak_type: bool) -> ArrayImpl:
-    from xpr.dispatch.placement import default_device  # noqa: PLC0415  placement makes arrays
-
     return array_from_host(
         value, ShapedArray(value.shape, value.dtype, weak_type), default_device()
     )

@@ -13,7 +13,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import host_value
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import Box, box_of, check_sharding, local_boxes
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.runtimes.base import Buffer, Device

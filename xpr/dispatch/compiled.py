@@ -24,7 +24,7 @@ from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.deferred import DeferredExecutable, deferred
-from xpr.dispatch.eager import check_finite, host_value
+from xpr.dispatch.host_values import check_finite, host_value
 from xpr.interpreters.reference import interpret
 from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules

@@ -15,9 +15,12 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.primitive import Primitive
-from xpr.core.trace import Trace, Tracer, check_python_int, get_aval, install_eager_trace, leaked
-from xpr.dispatch import placement
-from xpr.dispatch.array import ArrayImpl, freeze
+from xpr.core.trace import Trace, get_aval, install_eager_trace
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.default_device import default_device, mesh_of_work
+from xpr.dispatch.host_values import host_value, own, wrap
+from xpr.dispatch.placement import common_device
+from xpr.dispatch.resharding import install_reshard_program
 from xpr.dispatch.sharded_array import HostMemoryArray
 from xpr.runtimes.base import Device
 from xpr.runtimes.host import HostBuffer
@@ -57,9 +60,7 @@ class EagerTrace(Trace):
             return (
                 _as_arrays(primitive, args, params, found) if primitive.multiple_results else found
             )
-        if primitive.eager == "spmd" or (
-            state.meshes is not None and placement.mesh_of_work() is not None
-        ):
+        if primitive.eager == "spmd" or (state.meshes is not None and mesh_of_work() is not None):
             return _on_several(primitive, args, params)
         avals: list[ShapedArray] = []
         hosts: list[np.ndarray[Any, Any]] = []
@@ -75,7 +76,7 @@ class EagerTrace(Trace):
                     elsewhere = True  # values come to the host only if the work is done there
                 if a._committed:
                     if committed and device is not buffer.device:
-                        placement.common_device(args, primitive.name)  # raises
+                        common_device(args, primitive.name)  # raises
                     device, committed = buffer.device, True
             elif isinstance(a, ArrayImpl):
                 return _on_several(primitive, args, params)
@@ -85,7 +86,7 @@ class EagerTrace(Trace):
                 hosts.append(host)
                 foreign = foreign or isinstance(a, np.ndarray)
         if device is None:
-            device = placement.default_device()
+            device = default_device()
         if primitive.eager == "compile" or not device.runtime.is_host:
             from xpr.dispatch import compiled  # noqa: PLC0415  reached only when compiling
 
@@ -135,7 +136,7 @@ def _as_arrays(
 ) -> list[Any]:
     """A program's results; literals and NumPy operands among them become arrays."""
     out = list(results)
-    device = placement.default_device()
+    device = default_device()
     if not device.runtime.is_host:
         return out
     types: Sequence[ShapedArray] = ()
@@ -148,47 +149,14 @@ def _as_arrays(
     return out
 
 
-def own(result: Any, args: Sequence[Any]) -> Any:
-    """`result`, copied if it may lie in a NumPy operand's memory, to which its owner may write."""
-    if type(result) is np.ndarray and any(
-        isinstance(a, np.ndarray) and np.may_share_memory(result, a) for a in args
-    ):
-        return result.copy()
-    return result
+def _reshard_program(*args: Any) -> Any:
+    """Loads the partitioner when the first array of several processes is resharded."""
+    from xpr.dispatch.spmd_reshard import reshard_program  # noqa: PLC0415  few programs need it
 
-
-def wrap(result: Any, aval: ShapedArray, device: Device, committed: bool) -> ArrayImpl:
-    """A NumPy result as an array of type `aval`."""
-    if type(result) is not np.ndarray or result.dtype is not aval.dtype:
-        result = np.asarray(result, dtype=aval.dtype)
-    if state.debug_nans or state.debug_infs:
-        check_finite(result)
-    freeze(result)
-    return ArrayImpl(aval, (HostBuffer(result, device),), committed)
-
-
-def check_finite(result: np.ndarray[Any, Any]) -> None:
-    """Raises FloatingPointError for what `debug_nans` and `debug_infs` look for."""
-    if result.dtype.kind in "biu":
-        return
-    if state.debug_nans and np.isnan(result).any():
-        raise FloatingPointError("invalid value (nan) encountered in an eager operation")
-    if state.debug_infs and np.isinf(result).any():
-        raise FloatingPointError("invalid value (inf) encountered in an eager operation")
-
-
-def host_value(x: Any) -> tuple[ShapedArray, np.ndarray[Any, Any]]:
-    """The aval and values of an operand that is not an array of xpr."""
-    if isinstance(x, Tracer):
-        raise leaked(x)
-    aval = get_aval(x)
-    if type(x) is int:
-        check_python_int(x, aval.dtype)
-    host = x._value if isinstance(x, ArrayImpl) else np.asarray(x)
-    if host.dtype != aval.dtype:
-        host = host.astype(aval.dtype)
-    return aval, host
+    install_reshard_program(reshard_program)
+    return reshard_program(*args)
 
 
 eager_trace = EagerTrace()
 install_eager_trace(eager_trace)
+install_reshard_program(_reshard_program)

@@ -12,8 +12,9 @@ from xpr.core.guards import check_transfer
 from xpr.core.memory_spaces import MemorySpace
 from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch import memories, placement
-from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import host_value
+from xpr.dispatch.array import ArrayImpl, install_device_put
+from xpr.dispatch.default_device import default_device
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import check_fits, put_array, put_host
 from xpr.dispatch.sharded_array import from_buffers
 from xpr.primitives.convert import device_put_p
@@ -100,7 +101,7 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
         raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
     if isinstance(place, MemorySpace):
         own = x.sharding if isinstance(x, ArrayImpl) else None
-        own = SingleDeviceSharding(placement.default_device()) if own is None else own
+        own = SingleDeviceSharding(default_device()) if own is None else own
         place = own.with_memory_kind(memories.kind_of(place))
     target = None if place is None else _resolved(place)
     if isinstance(target, Sharding):
@@ -127,7 +128,7 @@ def placed(x: Any, target: Device | Sharding | None, donate: bool = False) -> An
         return put_host(host, aval, target, foreign)
     aval, host = host_value(x)
     check_transfer("host_to_device", True, str(aval))
-    device = placement.default_device() if target is None else target
+    device = default_device() if target is None else target
     if processes.current is not None and device.process_index != processes.current.index:
         return from_buffers(aval, (), SingleDeviceSharding(device))
     buffer = device.runtime.buffer_from_host(host, device, copy=foreign)
@@ -245,3 +246,6 @@ def copy_to_host_async(x: Any) -> Any:
 def typeof(x: Any) -> Any:
     """The aval of `x`: its shape, dtype and weak type."""
     return get_aval(x)
+
+
+install_device_put(device_put)

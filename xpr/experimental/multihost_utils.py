@@ -13,9 +13,10 @@ import numpy as np
 from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.trace import Tracer
-from xpr.dispatch.across import as_global, as_local, check_same, gathered
+from xpr.dispatch.across import check_same, gathered
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import host_value
+from xpr.dispatch.host_values import host_value
+from xpr.dispatch.process_parts import as_global, as_local
 from xpr.dispatch.transfer import device_put
 from xpr.runtimes import processes
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec

@@ -12,6 +12,8 @@ Array([1., 1.], dtype=float32)
 
 from __future__ import annotations
 
+from xpr.export.deserialization import CorruptExportError as CorruptExportError
+from xpr.export.deserialization import deserialize as deserialize
 from xpr.export.exported import DisabledSafetyCheck as DisabledSafetyCheck
 from xpr.export.exported import Exported as Exported
 from xpr.export.exported import default_export_platform as default_export_platform
@@ -24,8 +26,6 @@ from xpr.export.exported import (
 )
 from xpr.export.loaded import LoadedBundle as LoadedBundle
 from xpr.export.loaded import load as load
-from xpr.export.serialization import CorruptExportError as CorruptExportError
-from xpr.export.serialization import deserialize as deserialize
 from xpr.export.symbolic import SymbolicScope as SymbolicScope
 from xpr.export.symbolic import is_symbolic_dim as is_symbolic_dim
 from xpr.export.symbolic import symbolic_args_specs as symbolic_args_specs

@@ -17,6 +17,7 @@ from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
 from xpr.export.layout import Layout, layout_of
 from xpr.export.programs import Program, derived_program, trace_program
+from xpr.export.serialization import serialized
 from xpr.export.symbolic import SymbolicAval
 from xpr.interpreters.zeros import tangent_aval
 from xpr.runtimes import registry
@@ -259,8 +260,6 @@ class Exported:
         Raises NotImplementedError for programs that call back into this process, ValueError for
         pytree nodes that were not registered for serialization.
         """
-        from xpr.export.serialization import serialized  # noqa: PLC0415  it builds on this file
-
         return serialized(self, vjp_order)
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from xpr.core import dtypes
 from xpr.core.errors import CompileError
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiled
-from xpr.export.exported import Exported
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
 from xpr.export.open_rules import open_target
 from xpr.export.open_text import general_text
@@ -20,6 +19,9 @@ from xpr.export.programs import OpenProgram, Program
 from xpr.export.targets import portable_target
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
+
+if TYPE_CHECKING:
+    from xpr.export.exported import Exported
 
 
 class ModuleProgram(NamedTuple):

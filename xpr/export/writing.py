@@ -11,12 +11,11 @@ import os
 import re
 import zipfile
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpr import tree_util
-from xpr.export.exported import Exported
 from xpr.export.modules import compile_for, stablehlo_text
 from xpr.export.program_data import dtype_text
 from xpr.export.spirv import spirv_needs
@@ -27,6 +26,9 @@ from xpr.export.trees import tree_data
 from xpr.lowering.iree import c_api
 from xpr.runtimes.bundle import FORMAT, FORMAT_VERSION, MANIFEST, SIGNATURE
 from xpr.version import __version__
+
+if TYPE_CHECKING:
+    from xpr.export.exported import Exported
 
 WEIGHTS = "weights.safetensors"
 # A fixed date, the first that a ZIP archive can hold: the same program gives the same bytes.

@@ -13,7 +13,7 @@ from xpr.core.config import state
 from xpr.core.errors import shown
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, get_aval, is_valid_value
-from xpr.dispatch.placement import default_device
+from xpr.dispatch.default_device import default_device
 from xpr.lax._flat import (
     Program,
     as_arrays,

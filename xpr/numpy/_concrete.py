@@ -9,9 +9,10 @@ import numpy as np
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
-from xpr.dispatch import placement
 from xpr.dispatch.array import ArrayImpl, array_from_host
-from xpr.dispatch.eager import eager_trace, host_value
+from xpr.dispatch.default_device import default_device, mesh_of_work
+from xpr.dispatch.eager import eager_trace
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import put_host
 from xpr.sharding import NamedSharding, PartitionSpec
 
@@ -38,8 +39,8 @@ def from_host(
     """
     if aval is None:
         aval = ShapedArray(value.shape, value.dtype)
-    mesh = placement.mesh_of_work()
+    mesh = mesh_of_work()
     if mesh is not None and context.trace is eager_trace:
         axes = (None,) * value.ndim if computed and mesh.are_all_axes_explicit else ()
         return put_host(value, aval, NamedSharding(mesh, PartitionSpec(*axes)), foreign=False)
-    return array_from_host(value, aval, placement.default_device())
+    return array_from_host(value, aval, default_device())

@@ -16,8 +16,9 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.trace import context
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import eager_trace, wrap
-from xpr.dispatch.placement import default_device, mesh_of_work
+from xpr.dispatch.default_device import default_device, mesh_of_work
+from xpr.dispatch.eager import eager_trace
+from xpr.dispatch.host_values import wrap
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.slicing import detached
 from xpr.runtimes.base import Device

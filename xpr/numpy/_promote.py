@@ -19,7 +19,7 @@ from xpr.core.config import state
 from xpr.core.jaxpr_trace import JaxprTracer
 from xpr.core.trace import check_python_int, get_aval, is_eager, is_valid_value, register_aval
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import wrap
+from xpr.dispatch.host_values import wrap
 from xpr.numpy._typing import DType, Shape
 from xpr.primitives.convert import convert_element_type_p, convert_type
 from xpr.primitives.shape import broadcast_in_dim_p

@@ -10,7 +10,8 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.trace import Tracer
 from xpr.dispatch.array import ArrayImpl, array_from_host
-from xpr.dispatch.placement import common_device, mesh_of_work
+from xpr.dispatch.default_device import mesh_of_work
+from xpr.dispatch.placement import common_device
 from xpr.numpy._concrete import from_host
 
 

@@ -13,7 +13,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.eager import host_value
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.transfer import device_put
 from xpr.numpy._concrete import as_array, from_host
 from xpr.numpy._promote import as_operand, broadcast_to, check_arraylike, convert

@@ -1,5 +1,9 @@
 """How arrays are spread over devices."""
 
+from typing import Any
+
+from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr_trace import install_typed_results
 from xpr.sharding.base import IndivisibleError as IndivisibleError
 from xpr.sharding.base import Shard as Shard
 from xpr.sharding.base import Sharding as Sharding
@@ -19,3 +23,14 @@ from xpr.sharding.named import NamedSharding as NamedSharding
 from xpr.sharding.single_device import SingleDeviceSharding as SingleDeviceSharding
 from xpr.sharding.single_device import make_single_device_sharding as make_single_device_sharding
 from xpr.sharding.spec import PartitionSpec as PartitionSpec
+
+
+def _typed_results(*args: Any) -> list[ShapedArray]:
+    """Loads the rules, which need every primitive, when the first of them is asked for."""
+    from xpr.sharding.types import typed_results  # noqa: PLC0415  not needed without typed arrays
+
+    install_typed_results(typed_results)
+    return typed_results(*args)
+
+
+install_typed_results(_typed_results)

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr_trace import install_typed_results
 from xpr.runtimes.base import Device
 from xpr.sharding.base import Index, Shape, Sharding, check_memory_kind
 from xpr.sharding.mesh import AbstractMesh, AxisType, Mesh
@@ -298,14 +296,3 @@ def _explicit(sharding: NamedSharding, ndim: int) -> NamedSharding:
     shown = set(mesh.explicit_axes)
     entries = [tuple(a for a in axes if a in shown) for axes in sharding.normalized_spec(ndim)]
     return NamedSharding(mesh.abstract_mesh, sharding.spec.update(partitions=entries))
-
-
-def _typed_results(*args: Any) -> list[ShapedArray]:
-    """Loads the rules, which need every primitive, when the first of them is asked for."""
-    from xpr.sharding.types import typed_results  # noqa: PLC0415  not needed without typed arrays
-
-    install_typed_results(typed_results)
-    return typed_results(*args)
-
-
-install_typed_results(_typed_results)

@@ -9,102 +9,35 @@ static arguments and calls under another trace take `_slow_call`.
 from __future__ import annotations
 
 import functools
-import warnings
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.errors import shown
 from xpr.core.jaxpr import eval_jaxpr
-from xpr.core.trace import Tracer, context, get_aval, is_valid_value
+from xpr.core.trace import Tracer, context
 from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.default_device import default_device
 from xpr.dispatch.eager import eager_trace
-from xpr.dispatch.placement import committed, common_device, default_device
+from xpr.dispatch.placement import committed
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
 from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.constraints import constrained_as
-from xpr.transforms.shardings import UNSPECIFIED, Shardings, requested
+from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
+from xpr.transforms.shardings import UNSPECIFIED, requested
 from xpr.transforms.signature import (
-    ArgumentRoles,
     argument_roles,
     name_of,
-    places,
-    source_of,
     takes_keyword,
 )
 from xpr.transforms.tracing import (
     TracedProgram,
-    abstractify,
     check_callable,
-    debug_info,
-    trace_function,
 )
-
-
-class JitOptions:
-    """What `jit` was told about a function."""
-
-    __slots__ = ("device", "inline", "keep_unused", "roles", "shardings")
-
-    def __init__(
-        self,
-        roles: ArgumentRoles,
-        keep_unused: bool,
-        inline: bool,
-        device: Device | None,
-        shardings: Shardings | None = None,
-    ) -> None:
-        self.roles = roles
-        self.keep_unused = keep_unused
-        self.inline = inline
-        self.device = device if shardings is None else shardings.device
-        self.shardings = shardings
-
-    def key(self) -> tuple[Any, ...]:
-        placed = None if self.shardings is None else self.shardings.key
-        return (self.roles, self.keep_unused, self.inline, self.device, placed)
-
-
-class CacheInfo:
-    """Everything that was traced and compiled for one function with one set of options."""
-
-    __slots__ = ("__weakref__", "calls", "fast", "programs", "traced")
-
-    def __init__(self) -> None:
-        self.traced: dict[Any, TracedProgram] = {}
-        self.programs: dict[Any, Any] = {}
-        self.fast: dict[Any, _Entry] = {}
-        self.calls: dict[Any, _Entry | _SpmdEntry] = {}
-
-    def clear(self) -> None:
-        self.traced.clear()
-        self.programs.clear()
-        self.fast.clear()
-        self.calls.clear()
-
-
-# jit(f) made twice shares its traces, as long as f lives.
-_by_function: weakref.WeakKeyDictionary[Any, dict[Any, CacheInfo]] = weakref.WeakKeyDictionary()
-_all_caches: weakref.WeakSet[CacheInfo] = weakref.WeakSet()
-
-
-def _cache_for(fun: Any, options: JitOptions) -> CacheInfo:
-    try:
-        per_function = _by_function.setdefault(fun, {})
-    except TypeError:  # not hashable, or no weak references
-        per_function = {}
-    cache = per_function.get(options.key())
-    if cache is None:
-        cache = per_function[options.key()] = CacheInfo()
-        _all_caches.add(cache)
-    return cache
 
 
 class _Entry:
@@ -144,38 +77,12 @@ class _SpmdEntry:
         self.single = tree_util.treedef_is_leaf(out_tree) and len(program.out_avals) == 1
 
 
-class CallParts:
-    """One call taken apart: its dynamic leaves, their tree and the static arguments."""
-
-    __slots__ = ("donated", "leaves", "static_args", "static_kwargs", "tree")
-
-    def __init__(
-        self,
-        leaves: list[Any],
-        tree: Any,
-        static_args: dict[int, Any],
-        static_kwargs: dict[str, Any],
-        donated: tuple[int, ...],
-    ) -> None:
-        self.leaves = leaves
-        self.tree = tree
-        self.static_args = static_args
-        self.static_kwargs = static_kwargs
-        self.donated = donated
-
-    def with_leaves(self, leaves: list[Any]) -> CallParts:
-        """The same call with other values."""
-        return CallParts(leaves, self.tree, self.static_args, self.static_kwargs, self.donated)
-
-
-class JittedFunction:
+class JittedFunction(ProgramBuilder):
     """A function that is traced and compiled when it is first called with new types."""
 
     def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
         functools.update_wrapper(self, fun)
-        self._fun = fun
-        self._options = options
-        self._cache = _cache_for(fun, options)
+        super().__init__(fun, options)
         self._fast = self._cache.fast
         self._calls = self._cache.calls
         roles = options.roles
@@ -338,161 +245,11 @@ class JittedFunction:
                 self._fast[key] = entry
         return out
 
-    def device_for(
-        self, traced: TracedProgram, parts: CallParts, otherwise: Device | None = None
-    ) -> Device:
-        """Where a call runs: `otherwise`, or on the default device, if nothing says it.
-
-        Raises ValueError for arguments that belong on different devices.
-        """
-        options = self._options
-        if options.device is None or options.shardings is not None:
-            several = {a.device for a in parts.leaves if type(a) is ArrayImpl and a._committed}
-            names: Sequence[str] = ()
-            if len(several) > 1 or options.shardings is not None:
-                names = debug_info(self._fun, parts.tree, parts.static_args, "jit").arg_names
-            if options.shardings is not None:
-                args, named = tree_util.tree_unflatten(parts.tree, parts.leaves)
-                options.shardings.check_arguments(
-                    args, named, parts.leaves, names, name_of(self._fun)
-                )
-                options.shardings.check_results(traced.out_tree)
-            if options.device is None:
-                device, chosen = common_device(parts.leaves, name_of(self._fun), names)
-                return device if chosen or otherwise is None else otherwise
-        return options.device
-
-    # ---- stages, also used by `trace`, `lower` and `compile`
-
-    def take_apart(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallParts:
-        """Separates static from dynamic arguments and flattens the dynamic ones."""
-        roles = self._options.roles
-        static_args = {i: args[i] for i in places(roles.static_argnums, len(args))}
-        static_kwargs = {k: kwargs[k] for k in roles.static_argnames if k in kwargs}
-        for place, value in (*static_args.items(), *static_kwargs.items()):
-            try:
-                hash(value)
-            except TypeError:
-                where = f"index {place}" if isinstance(place, int) else f"name {place!r}"
-                raise ValueError(
-                    "Non-hashable static arguments are used in a jit function: static argument "
-                    f"({where}) of type {type(value)} for function {name_of(self._fun)} is "
-                    f"non-hashable: {shown(value)}"
-                ) from None
-        dynamic = (
-            tuple(a for i, a in enumerate(args) if i not in static_args) if static_args else args
-        )
-        named = {k: v for k, v in kwargs.items() if k not in static_kwargs}
-        leaves, tree = tree_util.tree_flatten((dynamic, named))
-        donated = self._donated_leaves(args, named, static_args) if self._has_donation() else ()
-        return CallParts(leaves, tree, static_args, static_kwargs, donated)
-
-    def _has_donation(self) -> bool:
-        return bool(self._options.roles.donate_argnums or self._options.roles.donate_argnames)
-
-    def _donated_leaves(
-        self, args: tuple[Any, ...], named: dict[str, Any], static_args: dict[int, Any]
-    ) -> tuple[int, ...]:
-        roles = self._options.roles
-        donated = places(roles.donate_argnums, len(args))
-        flags: list[bool] = []
-        for i, a in enumerate(args):
-            if i not in static_args:
-                count = tree_util.tree_structure(a).num_leaves
-                flags += [i in donated] * count
-        for name in sorted(named):
-            count = tree_util.tree_structure(named[name]).num_leaves
-            flags += [name in roles.donate_argnames] * count
-        return tuple(i for i, donated in enumerate(flags) if donated)
-
-    def leaf_aval(self, parts: CallParts, index: int) -> ShapedArray:
-        """The type of one leaf; TypeError that names the argument when it is no array."""
-        leaf = parts.leaves[index]
-        try:
-            return get_aval(leaf) if is_valid_value(leaf) else abstractify(leaf)
-        except TypeError as error:
-            info = debug_info(self._fun, parts.tree, parts.static_args, "jit")
-            raise TypeError(
-                f"Error interpreting argument to {name_of(self._fun)} as an abstract array. The "
-                "problematic value is "
-                f"of type {type(leaf)} and was passed to the function at path "
-                f"{info.arg_names[index]}: {error}\n"
-                "This typically means that a jit-wrapped function was called with a non-array "
-                "argument, and this "
-                "argument was not marked as static using the static_argnums or static_argnames "
-                "parameters of jit."
-            ) from None
-
-    def traced_program(self, parts: CallParts, avals: Sequence[ShapedArray]) -> TracedProgram:
-        """The traced program for these types, from the cache or by running the function."""
-        statics = (
-            tuple((i, type(v), v) for i, v in parts.static_args.items()),
-            tuple((k, type(v), v) for k, v in sorted(parts.static_kwargs.items())),
-        )
-        shardings = self._options.shardings
-        if shardings is not None and shardings.mesh is not None:
-            avals = shardings.typed(avals, tree_util.tree_unflatten(parts.tree, parts.leaves)[0])
-        bound = context.axis_env, context.manual_axes
-        key = ((state.trace_key, bound), parts.tree, statics, *avals)
-        traced = self._cache.traced.get(key)
-        if traced is None:
-            if state.no_tracing:
-                raise RuntimeError(
-                    f"tracing function {name_of(self._fun)} at {source_of(self._fun)} for `jit`, "
-                    "but 'no_tracing' is set"
-                )
-            if state.explain_recompile and self._cache.traced:
-                warnings.warn(self._explain(key, parts), stacklevel=4)
-            traced = trace_function(
-                self._fun,
-                parts.tree,
-                avals,
-                static_args=parts.static_args,
-                static_kwargs=parts.static_kwargs,
-                traced_for="jit",
-            )
-            # A program that closed over another trace's values belongs to that trace alone.
-            if not any(isinstance(c, Tracer) for c in traced.closed.consts):
-                self._cache.traced[key] = traced
-        return traced
-
-    def program_for(self, traced: TracedProgram, device: Device, donated: tuple[int, ...]) -> Any:
-        """The compiled program of `traced` on `device`."""
-        key = (id(traced), device, donated)
-        found = self._cache.programs.get(key)
-        if found is None:
-            from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415  the compile path is lazy
-
-            program = CompiledProgram(
-                traced.closed,
-                name_of(self._fun),
-                device,
-                donated,
-                keep_unused=self._options.keep_unused,
-            )
-            # The entry keeps `traced` alive, so that its id stays its own.
-            found = self._cache.programs[key] = (program, traced)
-        return found[0]
-
-    def _explain(self, key: tuple[Any, ...], parts: CallParts) -> str:
-        """What differs between this call and the most similar one seen before."""
-        info = debug_info(self._fun, parts.tree, parts.static_args, "jit")
-        best: list[str] | None = None
-        for old in self._cache.traced:
-            found = _differences(old, key, info.arg_names)
-            if best is None or len(found) < len(best):
-                best = found
-        return (
-            f"recompiling {name_of(self._fun)} ({source_of(self._fun)}), traced "
-            f"{len(self._cache.traced)} time(s) before: "
-            + "; ".join(best or ["nothing comparable was traced"])
-        )
-
     # ---- ahead of time
 
     def trace(self, *args: Any, **kwargs: Any) -> Any:
         """Traces without running: a `Traced` with the jaxpr; `.lower().compile()` go on from it."""
-        from xpr.transforms.stages import Traced  # noqa: PLC0415  stages build on this class
+        from xpr.transforms.stages import Traced  # noqa: PLC0415  the compile path is lazy
 
         parts = self.take_apart(args, kwargs)
         avals = [self.leaf_aval(parts, i) for i in range(len(parts.leaves))]
@@ -525,10 +282,6 @@ class JittedFunction:
     def _cache_size(self) -> int:
         return len(self._cache.traced)
 
-    @property
-    def options(self) -> JitOptions:
-        return self._options
-
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Works as a method: `self` is the first argument."""
         return self if instance is None else functools.partial(self, instance)
@@ -543,27 +296,6 @@ def _plain_key(args: tuple[Any, ...], device: Device) -> tuple[Any, ...] | None:
         if type(a) is not ArrayImpl or a._buffers[0].device is not device:
             return None
     return (state.trace_key, *(a.aval for a in args), device if args else None)
-
-
-def _differences(old: tuple[Any, ...], new: tuple[Any, ...], names: Sequence[str]) -> list[str]:
-    found = []
-    if old[0] != new[0]:
-        found.append("the configuration changed")
-    if old[1] != new[1]:
-        found.append(f"the arguments' structure changed from {old[1]} to {new[1]}")
-        return found
-    if old[2] != new[2]:
-        for a, b in zip(old[2][0] + old[2][1], new[2][0] + new[2][1], strict=False):
-            if a != b:
-                found.append(f"static argument {b[0]} changed from {shown(a[2])} to {shown(b[2])}")
-    for name, a, b in zip(names, old[3:], new[3:], strict=False):
-        if a != b:
-            weak = " (weakly typed)" if b.weak_type and not a.weak_type else ""
-            was = " (weakly typed)" if a.weak_type and not b.weak_type else ""
-            found.append(
-                f"argument {name} changed from {a.str_short()}{was} to {b.str_short()}{weak}"
-            )
-    return found
 
 
 def jit(
@@ -631,7 +363,7 @@ def clear_caches() -> None:
     """Forgets every traced and compiled program of this process; the disk cache stays."""
     import sys  # noqa: PLC0415  only to see what was loaded
 
-    for cache in list(_all_caches):
+    for cache in list(all_caches):
         cache.clear()
     for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager"):
         module = sys.modules.get(name)

@@ -11,7 +11,7 @@ from xpr.dispatch.memories import in_kind, on_devices
 from xpr.dispatch.sharded_array import HostMemoryArray
 
 if TYPE_CHECKING:
-    from xpr.transforms.jit import CallParts
+    from xpr.transforms.jit_programs import CallParts
     from xpr.transforms.shardings import Shardings
     from xpr.transforms.tracing import TracedProgram
 

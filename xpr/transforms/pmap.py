@@ -16,9 +16,9 @@ from typing import Any
 from xpr import tree_util
 from xpr.core.errors import shown
 from xpr.core.trace import Tracer, context
-from xpr.dispatch.across import as_global, as_local
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
+from xpr.dispatch.process_parts import as_global, as_local
 from xpr.primitives.shape import expand_dims, squeeze
 from xpr.runtimes import processes, registry
 from xpr.runtimes.base import Device

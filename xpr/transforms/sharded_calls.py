@@ -20,10 +20,10 @@ from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify,
 if TYPE_CHECKING:
     from xpr.core.jaxpr import ClosedJaxpr
     from xpr.dispatch.spmd import SpmdProgram
-    from xpr.transforms.jit import CallParts, JittedFunction
+    from xpr.transforms.jit_programs import CallParts, ProgramBuilder
 
 
-def is_sharded(function: JittedFunction, traced: TracedProgram, leaves: Sequence[Any]) -> bool:
+def is_sharded(function: ProgramBuilder, traced: TracedProgram, leaves: Sequence[Any]) -> bool:
     """Whether a call concerns several devices: by its arguments, its options or its program."""
     shardings = function._options.shardings
     return (
@@ -54,7 +54,7 @@ def device_of_types(leaves: Sequence[Any], function: str, names: Sequence[str]) 
 
 
 def asked_shardings(
-    function: JittedFunction, traced: TracedProgram, parts: CallParts
+    function: ProgramBuilder, traced: TracedProgram, parts: CallParts
 ) -> tuple[Mesh | None, list[Sharding | None], list[Sharding | None]]:
     """The mesh of a call, and the shardings that arguments have or get, and results shall have.
 
@@ -70,7 +70,7 @@ def asked_shardings(
 
 
 def _asked(
-    function: JittedFunction, traced: TracedProgram, parts: CallParts
+    function: ProgramBuilder, traced: TracedProgram, parts: CallParts
 ) -> tuple[Places, list[Sharding | None], list[Sharding | None]]:
     """Where a call is to run, and what `in_shardings` and `out_shardings` say."""
     name = name_of(function._fun)
@@ -94,7 +94,7 @@ def _asked(
 
 
 def program_of(
-    function: JittedFunction, traced: TracedProgram, parts: CallParts, *, compiled: bool = True
+    function: ProgramBuilder, traced: TracedProgram, parts: CallParts, *, compiled: bool = True
 ) -> SpmdProgram | None:
     """The program of a call, from the cache or made now; None if one device is to run it.
 

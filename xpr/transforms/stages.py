@@ -17,13 +17,13 @@ from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
 from xpr.sharding.communication import Communication
 from xpr.transforms import memory_calls, sharded_calls
-from xpr.transforms.jit import CallParts, JittedFunction
+from xpr.transforms.jit_programs import CallParts, ProgramBuilder
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram
 
 
 class _Stage:
-    def __init__(self, function: JittedFunction, parts: CallParts, traced: TracedProgram) -> None:
+    def __init__(self, function: ProgramBuilder, parts: CallParts, traced: TracedProgram) -> None:
         self._function = function
         self._parts = parts
         self._traced = traced
@@ -96,7 +96,7 @@ class Lowered(_Stage):
 
     def __init__(
         self,
-        function: JittedFunction,
+        function: ProgramBuilder,
         parts: CallParts,
         traced: TracedProgram,
         platform: str | None,

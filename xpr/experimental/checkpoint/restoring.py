@@ -12,8 +12,8 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.dispatch.array import ArrayImpl, array_from_host, freeze
+from xpr.dispatch.default_device import default_device
 from xpr.dispatch.parts import local_boxes, put_host
-from xpr.dispatch.placement import default_device
 from xpr.dispatch.sharded_array import from_buffers
 from xpr.experimental.checkpoint.errors import DamagedCheckpointError, shown
 from xpr.experimental.checkpoint.folder import ARRAYS, TREE, read_content
