@@ -22,7 +22,7 @@ from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
-from xpr.lowering.iree.changes import Change, changes_for
+from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change, changes_for
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.targets.base import Target
@@ -205,6 +205,9 @@ def _cache_key(job: _Job) -> bytes:
     if target.shaders:
         parts.append(_BARRIERS_REVISION)
     parts += [change.key for change in _changes(job)]
+    if not job.separate:
+        # What is kept under the key may be the form that is taken when all others fail.
+        parts.append(SEPARATE_OPERATIONS.key)
     for part in (*parts, job.text):
         data = part.encode()
         # The length before each part keeps different splits of the same bytes apart.
