@@ -409,12 +409,6 @@ class LoweringContext(Emitter):
         found = self._rearranged(lambda part: self.transpose(part, permutation), x)
         if found:
             return found
-        if x.product:
-            # IREE ends the process when it tiles a product whose transposed elements are combined
-            # with their indices.
-            self.module.note_hints(transposed_product=True)
-            if self.module.splits_transposed_products:
-                x = self.barrier(x)
         shape = tuple(x.shape[i] for i in permutation)
         order = {"dims": tuple(permutation)}
         out = self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))

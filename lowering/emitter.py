@@ -77,7 +77,6 @@ class Emitter(Builder):
         if of:
             op = name[10:]
             out.fold, out.roots = fold_of(op, of), roots_of(op, of)
-            out.product = any(v.product for v in of)
             self._note_origin(of, out)
         return out
 
@@ -127,7 +126,6 @@ class Emitter(Builder):
         if len(found) == 1 and operands and operation not in _UNFOLDED:
             of = operands[:1] if operation in _OF_FIRST else operands
             found[0].fold = fold_of(operation, of)
-            found[0].product = operation != _BARRIER and any(v.product for v in of)
         if operands and operation not in _SOURCES:
             for v in found:
                 self._note_origin(operands, v)

@@ -103,9 +103,6 @@ class ProgramHints:
     reduction_length: int = 1
     """The largest number of values that one reduction folds into one result."""
 
-    transposed_product: bool = False
-    """Whether the result of a contraction is transposed, alone or after elementwise operations."""
-
     has_control_flow: bool = False
     """Whether a branch or a loop decides what is computed; not one inside of a dispatch."""
 

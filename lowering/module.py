@@ -74,9 +74,8 @@ class _Lowered:
 class ModuleBuilder:
     """Collects the functions of one module."""
 
-    def __init__(self, target: Target, *, splits_transposed_products: bool = False) -> None:
+    def __init__(self, target: Target) -> None:
         self.target = target
-        self.splits_transposed_products = splits_transposed_products
         self._context_class = target.context() if target.context else LoweringContext
         self.hints = ProgramHints()
         self.flops = 0.0
@@ -455,10 +454,7 @@ def lower_jaxpr_to_module(
     """Lowers a closed jaxpr for `target`; `donate` lists inputs that may be overwritten."""
     builder = ModuleBuilder(target)
     donations = builder.add_main(closed, donate, embed_consts=embed_consts)
-    if builder.hints.transposed_product and target.tiles_products(builder.hints):
-        builder = ModuleBuilder(target, splits_transposed_products=True)
-        donations = builder.add_main(closed, donate, embed_consts=embed_consts)
-    run_passes(builder.module, target)
+    run_passes(builder.module, target, builder.hints)
     if state.enable_checks:
         verify(builder.module)
     builder.note_hints(

@@ -34,7 +34,6 @@ def _only_reshapes(op: graph.Op) -> bool:
 class Origin(NamedTuple):
     """What a value may be computed from where it is read (see the attributes of `Value`)."""
 
-    product: bool
     narrowest: int
     source_width: int
     mixed: bool
@@ -49,7 +48,6 @@ class Value(graph.Value):
         "fold",
         "mixed",
         "narrowest",
-        "product",
         "roots",
         "source_width",
         "spread",
@@ -82,8 +80,6 @@ class Value(graph.Value):
         # Whether the compiler may know the elements to be one number (see `folding.py`).
         self.fold = SOLID
         self.roots: Roots = NO_ROOTS
-        # Whether it was computed, element by element, from a product of matrices (see `transpose`).
-        self.product = False
 
     @property
     def aval(self) -> ShapedArray:
@@ -130,11 +126,11 @@ class Value(graph.Value):
 
     @property
     def origin(self) -> Origin:
-        return Origin(self.product, self.narrowest, self.source_width, self.is_light, self.spread)
+        return Origin(self.narrowest, self.source_width, self.is_light, self.spread)
 
     def take_origin(self, origin: Origin) -> None:
         """Takes over what an argument or a result of a function that may be inlined comes from."""
-        self.product, self.narrowest, self.source_width, self.mixed, self.spread = origin
+        self.narrowest, self.source_width, self.mixed, self.spread = origin
 
     def take_layout(self, x: Value) -> None:
         """Takes over how the elements of `x`, which are this one's, lie and came about."""

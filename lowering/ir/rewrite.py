@@ -30,3 +30,19 @@ def hold(ops: Iterable[Op]) -> None:
         block.ops = [
             o for op in block.ops for o in ((op, barriers[op]) if op in barriers else (op,))
         ]
+
+
+def bar_operands(ops: Iterable[Op]) -> None:
+    """Puts the operands of operations behind barriers of their own."""
+    blocks: dict[Block, dict[Op, list[Op]]] = {}
+    for op in ops:
+        assert op.block is not None
+        barriers = []
+        for v in op.operands:
+            barrier = Op(BARRIER, (v,), (Value(v.shape, v.dtype),), source=op.source)
+            barrier.block = op.block
+            barriers.append(barrier)
+        op.replace_operands([b.result for b in barriers])
+        blocks.setdefault(op.block, {})[op] = barriers
+    for block, found in blocks.items():
+        block.ops = [o for op in block.ops for o in (*found.get(op, ()), op)]

@@ -1,24 +1,28 @@
 """Passes over the graph of a program: each guards against one class of hazards of IREE.
 
-A pass is a module with a function `run(module, target)` that changes the graph. docs/hazards.md has
-a row for each, and a test of it runs a program with the pass switched off.
+A pass is a module with a function `run(module, target, hints)` that changes the graph.
+docs/hazards.md has a row for each, and a test of it runs a program with the pass switched off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Module
-from xpr.lowering.passes import producers
+from xpr.lowering.passes import producers, transposed_products
 from xpr.lowering.targets.base import Target
 
-Pass = Callable[[Module, Target], None]
+Pass = Callable[[Module, Target, ProgramHints], None]
 
-PASSES: dict[str, Pass] = {"producers": producers.run}
+PASSES: dict[str, Pass] = {
+    "transposed_products": transposed_products.run,
+    "producers": producers.run,
+}
 """In the order in which they run."""
 
 
-def run_passes(module: Module, target: Target) -> None:
+def run_passes(module: Module, target: Target, hints: ProgramHints) -> None:
     """Runs all passes over a module that is complete."""
     for run in PASSES.values():
-        run(module, target)
+        run(module, target, hints)

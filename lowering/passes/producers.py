@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Shape, Value
 from xpr.lowering.ir.traits import TRAITS, Kind
@@ -52,8 +53,9 @@ class _Summary:
     results: list[Reads] = field(default_factory=list)
 
 
-def run(module: Module, target: Target) -> None:
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts the producers that are read in two ways behind barriers."""
+    del hints
     summaries: dict[str, _Summary] = {}
     held: dict[Op, None] = {}
     # A function stands before those that call it.

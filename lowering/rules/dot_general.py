@@ -36,9 +36,7 @@ def emit_dot(
         "batching": (dims.lhs_batch, dims.rhs_batch),
         "contracting": (dims.lhs_contract, dims.rhs_contract),
     }
-    out = ctx.assign("stablehlo.dot_general", (lhs, rhs), shape, dtype, numbers)
-    out.product = True
-    return out
+    return ctx.assign("stablehlo.dot_general", (lhs, rhs), shape, dtype, numbers)
 
 
 def _dot_general_lower(

@@ -10,13 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import xpr
 import xpr.numpy as jnp
 from tests.harness import run_reference
 from tests.lowering.iree_util import MENDED, status_of_compile
 from xpr import lax
+from xpr.lowering import rules
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.ir.graph import walk
+from xpr.lowering.ir.verifier import verify
+from xpr.lowering.module import ModuleBuilder
+from xpr.lowering.passes import transposed_products
+from xpr.lowering.targets import get_target
 
 TILED = llvm_cpu_flag_sets(ProgramHints(matmul_size=(1024, 1024, 1024)))[0]
 SQUARE = "tensor<40x40xf32>"
@@ -127,6 +134,32 @@ def test_only_tiled_programs_keep_transposed_products_apart() -> None:
         return text.count("stablehlo.optimization_barrier")
 
     assert barriers(40) > barriers(32) == 0
+
+
+def test_without_the_pass_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.zeros((40, 40), np.float32)
+    guarded = xpr.jit(PROGRAMS["turned"]).lower(x, x).as_text()
+    assert status_of_compile(guarded, TILED, **FILLED) == 0
+    monkeypatch.setattr("xpr.lowering.passes.PASSES", {})
+    plain = xpr.jit(lambda a, b: PROGRAMS["turned"](a, b)).lower(x, x).as_text()
+    assert any(status_of_compile(plain, TILED, **FILLED) < 0 for _ in range(5)), MENDED
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("turned", 1), ("behind elementwise", 1), ("both calls", 1), ("turned by a function", 1)],
+)
+def test_what_is_kept_apart(name: str, count: int) -> None:
+    rules.load_all()
+    builder = ModuleBuilder(get_target("cpu"))
+    x = np.zeros((40, 40), np.float32)
+    builder.add_main(xpr.make_jaxpr(PROGRAMS[name])(x, x), ())
+    transposed_products.run(builder.module, builder.target, builder.hints)
+    verify(builder.module)
+    ops = [op for f in builder.module.functions for op in walk(f.body)]
+    turned = [op for op in ops if op.name == "stablehlo.transpose"]
+    assert [op.operands[0].op is not None for op in turned] == [True] * count
+    assert sum(op.name == "stablehlo.optimization_barrier" for op in ops) == count
 
 
 def test_the_gradient_of_a_product_needs_no_transpose() -> None:

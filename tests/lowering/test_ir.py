@@ -39,7 +39,7 @@ def graph_of(closed: ClosedJaxpr, target: str) -> Module:
     rules.load_all()
     builder = ModuleBuilder(get_target(target))
     builder.add_main(closed, ())
-    run_passes(builder.module, builder.target)
+    run_passes(builder.module, builder.target, builder.hints)
     return builder.module
 
 

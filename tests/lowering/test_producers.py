@@ -71,7 +71,7 @@ def _held(f: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
     builder = ModuleBuilder(get_target("cpu"))
     builder.add_main(xpr.make_jaxpr(f)(*(np.ones(s, "f4") for s in shapes)), ())
     assert "stablehlo.optimization_barrier" not in _names(builder.module)
-    producers.run(builder.module, builder.target)
+    producers.run(builder.module, builder.target, builder.hints)
     verify(builder.module)
     return [
         op.operands[0].owner.name
