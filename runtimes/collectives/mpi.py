@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,6 +50,7 @@ class _Plan:
         kinds: Mapping[Group, Kinds],
         apart: bool,
     ) -> None:
+        self.circle = circle
         self.kinds = kinds
         self.is_uniform = len(groups) == 1
         self.collective = collective  # lives as long as its number is looked up
@@ -81,11 +83,27 @@ class _Plan:
         """The group, if all there is to do is a small reduction of one."""
         if self.is_inline and collective.kind == "all_reduce" and len(self.parts) == 1:
             self.quick = self.parts[0]
-            types = kinds[self.quick.group]
+            types = self.types = kinds[self.quick.group]
             self.combines = [reduce.combiner(collective.op, dtype) for _, dtype in types]
             self.targets = self.quick.mine if apart else self.quick.mine[:1]
             self.by_root = len(self.quick.of) > 2
             """Whether the group's first process combines for all: there are fewer messages then."""
+            self.root = next(iter(self.quick.of))
+            self.to_root = {p: w for p, w in self.wheres.items() if p == self.root}
+            self.layouts = _layouts(self.quick, types)
+
+
+def _layouts(part: Part, types: Kinds) -> list[tuple[Any, ...]]:
+    """Shape, dtype, offset and strides of each operand in what all processes sent, joined."""
+    kinds = [(shape, part.wire_type(dtype)) for shape, dtype in types]
+    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in kinds]
+    found: list[tuple[Any, ...]] = []
+    at = 0
+    for (shape, dtype), size in zip(kinds, sizes, strict=True):
+        strides = [math.prod(shape[i + 1 :]) * dtype.itemsize for i in range(len(shape))]
+        found.append(((len(part.of), *shape), dtype, at, (sum(sizes), *strides)))
+        at += size
+    return found
 
 
 class MpiMeetings(Meetings):
@@ -139,7 +157,28 @@ class MpiMeetings(Meetings):
         if plan.quick is None:
             self._perform(circle, run, plan, operands, results, limit)
         else:
-            self._perform_quick(circle, run, plan, plan.quick, operands, results, limit)
+            self._perform_quick(run, plan, plan.quick, operands, results, limit)
+            if plan.quick.is_single and not apart:
+                places.again[id(collective)] = plan
+
+    def perform_again(
+        self, places: RankPlaces, collective: Collective, operands: Sequence[Array]
+    ) -> list[Array] | None:
+        plan = places.again.get(id(collective))
+        run = places.run
+        if plan is None or plan.quick is None or run is None or self.broken:
+            return None
+        if len(operands) != len(plan.types):
+            return None
+        for x, (shape, dtype) in zip(operands, plan.types, strict=True):
+            if x.shape != shape or x.dtype != dtype:
+                return None
+        results = [np.empty(shape, dtype) for shape, dtype in plan.types]
+        with np.errstate(all="ignore"):
+            self._sum(run, plan, plan.quick, operands, results, DEFAULT)
+        for x in results:
+            x.setflags(write=False)
+        return results
 
     def _plan(
         self,
@@ -162,7 +201,6 @@ class MpiMeetings(Meetings):
 
     def _perform_quick(
         self,
-        circle: Circle,
         run: int,
         plan: _Plan,
         part: Part,
@@ -171,42 +209,49 @@ class MpiMeetings(Meetings):
         timeout: Any,
     ) -> None:
         """`_perform` for the sum of a few numbers, which is all about latency."""
-        board = self.board
-        index = self.processes.index
         ours = operands[part.mine[0]]
         if not part.is_single:
             ours = [
                 between.partial(c, [operands[r][i] for r in part.mine], part.wire_type(x.dtype))
                 for i, (x, c) in enumerate(zip(ours, plan.combines, strict=True))
             ]
+        first, *others = plan.targets
+        self._sum(run, plan, part, ours, results[first], timeout)
+        for rank in others:
+            for target, found in zip(results[rank], results[first], strict=True):
+                np.copyto(_bytes(target), _bytes(found))
+
+    def _sum(
+        self,
+        run: int,
+        plan: _Plan,
+        part: Part,
+        ours: Sequence[Array],
+        results: Sequence[Array],
+        timeout: Any,
+    ) -> None:
+        """Writes the sums of what the processes have to `results`."""
+        board = self.board
+        index = self.processes.index
         payload = ours[0].tobytes() if len(ours) == 1 else b"".join([x.tobytes() for x in ours])
-        root = next(iter(part.of))
-        if plan.by_root and index != root:
-            wheres = {root: plan.wheres[root]}
+        if plan.by_root and index != plan.root:
+            wheres = plan.to_root
             board.announce_all(wheres, run, payload)
-            told = board.wait_for(circle, run, wheres, timeout)[root].payload
+            told = board.wait_for(plan.circle, run, wheres, timeout)[plan.root].payload
             at = 0
-            for i in range(len(ours)):
-                for rank in plan.targets:
-                    target = results[rank][i]
-                    np.copyto(_bytes(target), np.frombuffer(told, np.uint8, target.nbytes, at))
-                at += results[part.mine[0]][i].nbytes
+            for target in results:
+                np.copyto(_bytes(target), np.frombuffer(told, np.uint8, target.nbytes, at))
+                at += target.nbytes
         else:
             if not plan.by_root:
                 board.announce_all(plan.wheres, run, payload)
-            meets = board.wait_for(circle, run, plan.wheres, timeout)
+            meets = board.wait_for(plan.circle, run, plan.wheres, timeout)
             # One copy, and views of it: that takes less time than an array for each process.
             told = b"".join([payload if p == index else meets[p].payload for p in part.of])
-            at = 0
-            for i, mine in enumerate(ours):
-                rows = np.ndarray(
-                    (len(part.of), *mine.shape), mine.dtype, told, at, (len(payload), *mine.strides)
-                )
-                plan.combines[i](list(rows), [results[r][i] for r in plan.targets])
-                at += mine.nbytes
+            for layout, combine, target in zip(plan.layouts, plan.combines, results, strict=True):
+                combine(list(np.ndarray(layout[0], layout[1], told, *layout[2:])), [target])
             if plan.by_root:
-                found = b"".join([x.tobytes() for x in results[part.mine[0]]])
-                board.announce_all(plan.wheres, run, found)
+                board.announce_all(plan.wheres, run, b"".join([x.tobytes() for x in results]))
         if self.wire.is_sending:
             self._let_go(plan, timeout)
 

@@ -9,8 +9,8 @@ which one it belongs to.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from xpr.runtimes.collectives.base import Array, Collective, Group
@@ -26,7 +26,17 @@ class RankPlaces:
     process of every rank. `name` is the program's, for messages: the same in all processes.
     """
 
-    __slots__ = ("_across", "members", "name", "owners", "plans", "processes", "ranks", "run")
+    __slots__ = (
+        "_across",
+        "again",
+        "members",
+        "name",
+        "owners",
+        "plans",
+        "processes",
+        "ranks",
+        "run",
+    )
 
     def __init__(
         self,
@@ -53,6 +63,9 @@ class RankPlaces:
         self.plans: dict[Any, Any] = {}
         """What the engine worked out for the collectives of the program."""
 
+        self.again: dict[int, Any] = {}
+        """The plans of small sums that were performed, by the identity of the collective."""
+
         self._across: dict[Group, bool] = {}
 
     def crosses(self, group: Group) -> bool:
@@ -68,26 +81,50 @@ class RankPlaces:
             found = self._across[group] = len(here) > 1
         return found
 
-    @contextmanager
-    def running(self) -> Iterator[RankPlaces]:
+    def running(self) -> _Running:
         """A context for one run of the program, to whose value all its collectives are given.
 
         An exception that leaves the context makes the run fail in the other processes, too: they
         raise PeerError at their next collective of this run. All processes of the program must
         have the same runs of its kind, in the same order.
         """
-        found = object.__new__(RankPlaces)
-        for slot in RankPlaces.__slots__:
-            setattr(found, slot, getattr(self, slot))
-        found.run = self.processes.meetings.begin(self)
-        try:
-            yield found
-        except BaseException as error:
-            self.processes.meetings.fail(found, error)
-            raise
+        return _Running(self)
 
     def __repr__(self) -> str:
         return f"RankPlaces({self.ranks}, {self.owners}, name={self.name!r})"
+
+
+class _Running:
+    """The context of one run; no generator, whose time small collectives would feel."""
+
+    __slots__ = ("_places",)
+
+    def __init__(self, places: RankPlaces) -> None:
+        found = object.__new__(RankPlaces)
+        found.ranks = places.ranks
+        found.owners = places.owners
+        found.processes = places.processes
+        found.name = places.name
+        found.members = places.members
+        found.plans = places.plans
+        found.again = places.again
+        found._across = places._across
+        found.run = None
+        self._places = found
+
+    def __enter__(self) -> RankPlaces:
+        places = self._places
+        places.run = places.processes.meetings.begin(places)
+        return places
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._places.processes.meetings.fail(self._places, error)
 
 
 class Meetings(ABC):
@@ -119,6 +156,16 @@ class Meetings(ABC):
         Raises CollectiveError when another process does something else, TimeoutError when one does
         not come, and PeerError when one fails. After that the results hold anything.
         """
+
+    def perform_again(
+        self, places: RankPlaces, collective: Collective, operands: Sequence[Array]
+    ) -> list[Array] | None:
+        """`perform` for the one rank of this process, where that is a small sum made before.
+
+        Returns its results, read-only; None for anything else, when nothing has happened.
+        """
+        del places, collective, operands
+        return None
 
     @abstractmethod
     def fail(self, places: RankPlaces, error: BaseException) -> None:

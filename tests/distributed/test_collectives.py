@@ -68,6 +68,40 @@ def test_large_sums_have_the_bits_of_one_process(run_processes):
     assert run_processes(2, program).out == ["same\n"] * 2
 
 
+def test_small_sums_again(run_processes):
+    def program():
+        import numpy as np
+
+        from tests.distributed.collective_cases import outcome, places
+        from xpr.runtimes.collectives import Collective, perform_for_all
+
+        here = places(range(3))
+        me = here.ranks[0]
+        total = Collective("all_reduce", ((2, 0, 1),), "sum")
+
+        def summed(xs):
+            return perform_for_all(total, [xs], here)[0]
+
+        for turn in range(5):
+            # Not contiguous, and of types whose sums are rounded at the end.
+            xs = [np.arange(6.0).reshape(2, 3).T * (me + turn), np.full(3, me, "int8")]
+            one, two = summed(xs)
+            np.testing.assert_array_equal(one, np.arange(6.0).reshape(2, 3).T * (3 + 3 * turn))
+            np.testing.assert_array_equal(two, np.full(3, 3, "int8"))
+            assert not one.flags.writeable
+        print(outcome(lambda: summed([np.ones((3, 2)), np.ones(3, "int8" if me else "int16")])))
+        print(summed(xs)[1])
+        with np.errstate(all="raise"):
+            print(summed([np.full((3, 2), 1e308), np.ones(3, "int8")])[0].max())
+
+    for out in run_processes(3, program).out:
+        lines = out.splitlines()
+        assert lines[0].startswith("CollectiveError after 0 s")
+        assert "int16[3]" in lines[0]
+        assert "int8[3]" in lines[0]
+        assert lines[1:] == ["[3 3 3]", "inf"]
+
+
 def test_processes_that_disagree_or_fail(run_processes):
     def program():
         import time

@@ -161,6 +161,8 @@ class SpmdProgram:
                 [*closed.consts, *self.partitioned.more_consts], specs[:n_const], strict=True
             )
         ]
+        # With shardings shown, once there were results: then their types need no changes.
+        self._result_avals: Sequence[ShapedArray] = self.out_avals
         self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
         self.closed = closed
         self.interpreted = interpreted
@@ -261,9 +263,11 @@ class SpmdProgram:
             if self._float0 and aval.dtype == dtypes.float0
             else from_buffers(aval, tuple(buffers), sharding)
             for aval, buffers, sharding in zip(
-                self.out_avals, found, self.out_shardings, strict=True
+                self._result_avals, found, self.out_shardings, strict=True
             )
         ]
+        if not self._float0:
+            self._result_avals = [x.aval for x in out if isinstance(x, ArrayImpl)]
         if state.debug_nans or state.debug_infs:
             for a in out:
                 if isinstance(a, ArrayImpl):
