@@ -24,7 +24,7 @@ from xpr.lowering.value import Shape, Value, bits_of
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
-_WITH_BRANCHES = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
+_WITH_BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
 I1 = np.dtype(np.bool_)
 # What is done with complex numbers part by part.
 _BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
@@ -63,10 +63,8 @@ class LoweringContext(Emitter):
         attributes: Attributes = NO_ATTRIBUTES,
         regions: Sequence[Block] = (),
     ) -> list[Value]:
-        """As the emitter's; what goes into a loop or a branch is made fit for that."""
-        if name == "stablehlo.while":
-            operands = [self.start_of_loop(v) for v in operands]
-        elif name in _WITH_BRANCHES:
+        """As the emitter's; what goes into a branch is made fit for that."""
+        if name in _WITH_BRANCHES:
             operands = self._unknown(operands)
         return super().op(name, operands, results, attributes, regions)
 
@@ -504,16 +502,6 @@ class LoweringContext(Emitter):
         IREE counts such elements wrongly when it reduces them.
         """
         return self.barrier(x) if x.fold == KNOWN else x
-
-    def start_of_loop(self, x: Value) -> Value:
-        """`x` behind a barrier if it is computed here: what a loop starts with.
-
-        IREE may not see that what uses both `x` and the loop's results comes after the loop, and
-        then fails to order the program. An array that no round changes may also be known in the
-        loop. Integers of rank 0 may be counters, which the host keeps.
-        """
-        is_number = not x.shape and (x.dtype.kind in "iub" or x.splat is not None)
-        return x if is_number or x.is_argument else self.barrier(x)
 
     def one_element(self, part: Value, x: Value) -> Value:
         """`part`, a slice of `x`, behind a barrier where IREE would never end compiling.

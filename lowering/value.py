@@ -10,12 +10,12 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.lowering.folding import NO_ROOTS, SOLID, Roots
 from xpr.lowering.ir import graph
+from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block
 
 Shape = graph.Shape
 
 _BARRIER = "stablehlo.optimization_barrier"
-_LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 
 def bits_of(dtype: np.dtype[Any]) -> int:
@@ -95,10 +95,7 @@ class Value(graph.Value):
     @property
     def splat(self) -> float | None:
         """The real number that all elements are, where it is written in the program."""
-        op = self.op
-        while op is not None and op.name in _LAYOUT:
-            op = op.operands[0].op
-        return op.attributes.get("number") if op is not None and self.dtype.kind in "biuf" else None
+        return splat_of(self)
 
     @property
     def parts(self) -> tuple[Value, Value] | None:
@@ -118,11 +115,6 @@ class Value(graph.Value):
         while (op := x.op) is not None and _only_reshapes(op):
             x = op.operands[0]
         return x if x is not self and isinstance(x, Value) else None
-
-    @property
-    def is_argument(self) -> bool:
-        """Whether it is an argument of a function or a region."""
-        return isinstance(self.owner, Block)
 
     @property
     def origin(self) -> Origin:

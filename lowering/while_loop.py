@@ -26,9 +26,7 @@ def while_loop(
     """`stablehlo.while`: `condition` and `body` take a context and the carried values."""
     types = [(v.shape, v.dtype) for v in carried]
     test = ctx.region(types, lambda inner, *values: [condition(inner, *values)], control_flow=True)
-    step = ctx.region(
-        types, lambda inner, *values: _apart(inner, body(inner, *values)), control_flow=True
-    )
+    step = ctx.region(types, body, control_flow=True)
     return ctx.op("stablehlo.while", carried, types, regions=[test, step])
 
 
@@ -40,18 +38,6 @@ def counted_loop(ctx: LoweringContext, n: int, start: Value, step: Callable[...,
         lambda inner, i, _: inner.compare("LT", i, n),
         lambda inner, i, v: [inner.add(i, 1), step(inner, i, v)],
     )[1]
-
-
-def _apart(ctx: LoweringContext, results: Sequence[Value]) -> list[Value]:
-    """The results of a step; one that comes a second time is kept behind a barrier.
-
-    MLIR would merge the two, and their arguments not always, after which IREE's conversion of the
-    loop fails or ends the process.
-    """
-    kept: list[Value] = []
-    for i, v in enumerate(results):
-        kept.append(ctx.barrier(v) if any(v is other for other in results[:i]) else v)
-    return kept
 
 
 def iterate_elements(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from xpr.lowering.ir.graph import Block, Op, Value
 
@@ -32,17 +32,21 @@ def hold(ops: Iterable[Op]) -> None:
         ]
 
 
-def bar_operands(ops: Iterable[Op]) -> None:
-    """Puts the operands of operations behind barriers of their own."""
+def bar_operands(places: Mapping[Op, Collection[int]]) -> None:
+    """Puts the operands at these places of operations behind barriers of their own."""
     blocks: dict[Block, dict[Op, list[Op]]] = {}
-    for op in ops:
+    for op, indices in places.items():
+        if not indices:
+            continue
         assert op.block is not None
-        barriers = []
-        for v in op.operands:
+        barriers, operands = [], list(op.operands)
+        for i in indices:
+            v = operands[i]
             barrier = Op(BARRIER, (v,), (Value(v.shape, v.dtype),), source=op.source)
             barrier.block = op.block
             barriers.append(barrier)
-        op.replace_operands([b.result for b in barriers])
+            operands[i] = barrier.result
+        op.replace_operands(operands)
         blocks.setdefault(op.block, {})[op] = barriers
     for block, found in blocks.items():
         block.ops = [o for op in block.ops for o in (*found.get(op, ()), op)]

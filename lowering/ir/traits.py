@@ -5,10 +5,11 @@ An operation that is not in the table is refused by the verifier, and cannot be 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from xpr.lowering.ir.graph import Module, Op
+from xpr.lowering.ir.graph import Block, Module, Op
 
 
 class Kind(Enum):
@@ -164,3 +165,12 @@ def has_control_flow(module: Module) -> bool:
     Those inside of a dispatch do not count; any other lies in one that stands in a function.
     """
     return any(TRAITS[op.name].forms_dispatches for f in module.functions for op in f.body.ops)
+
+
+def dispatched(block: Block) -> Iterator[Op]:
+    """The operations of a block that become dispatches, or hold such: loops and branches last."""
+    for op in block.ops:
+        if TRAITS[op.name].forms_dispatches:
+            for region in op.regions:
+                yield from dispatched(region)
+        yield op

@@ -23,7 +23,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     if target.tiles_products(hints):
         walk = _Walk(module)
         walk.call(module.functions[-1], ())
-        rewrite.bar_operands(walk.transposes)
+        rewrite.bar_operands(dict.fromkeys(walk.transposes, (0,)))
 
 
 class _Walk:

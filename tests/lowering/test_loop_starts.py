@@ -12,7 +12,13 @@ import xpr.numpy as jnp
 from tests.conftest import skip_unless_usable
 from tests.lowering.iree_util import MENDED, Call, barrier, compile_with, function, results
 from xpr import lax
+from xpr.lowering import rules
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.ir.graph import Value
+from xpr.lowering.ir.verifier import verify
+from xpr.lowering.module import ModuleBuilder
+from xpr.lowering.passes import loop_values
+from xpr.lowering.targets import get_target
 from xpr.runtimes import registry
 
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
@@ -58,6 +64,48 @@ def test_the_start_of_a_loop_used_after_it_does_not_compile() -> None:
     guarded = _used_after("%s", "%s = stablehlo.optimization_barrier %y : tensor<8xf32>")
     ((found,),) = results(guarded, [Call("f", [x])], FAST)
     np.testing.assert_array_equal(found, 8 * x**4)
+
+
+def test_without_the_pass_it_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.arange(LONG, dtype=np.float32)
+
+    def f(x: Any) -> Any:
+        y = x * x
+        return lax.fori_loop(0, 3, lambda i, v: v + v, y) * y
+
+    guarded = xpr.jit(f).lower(x).as_text()
+    module, _ = compile_with(guarded, FAST)
+    assert module is not None
+    monkeypatch.setattr("xpr.lowering.passes.PASSES", {})
+    module, diagnostics = compile_with(xpr.jit(lambda x: f(x)).lower(x).as_text(), FAST)
+    assert module is None, MENDED
+    assert "circular dependency" in str(diagnostics)
+
+
+def test_what_gets_a_barrier() -> None:
+    """What is computed and carried, but counters, and what a step returns a second time."""
+
+    def f(x: Any) -> Any:
+        def step(state: Any) -> Any:
+            i, v, w, _ = state
+            total = w + v
+            return i + 1, v * 2, total, total
+
+        return lax.while_loop(lambda s: s[0] < 3, step, (x[0].astype(int), x, x * 2, x + 1))
+
+    rules.load_all()
+    builder = ModuleBuilder(get_target("vmvx"))
+    builder.add_main(xpr.make_jaxpr(f)(np.ones(8, np.float32)), ())
+    loop_values.run(builder.module, builder.target, builder.hints)
+    verify(builder.module)
+    (loop,) = (op for op in builder.module.functions[-1].body.ops if op.name == "stablehlo.while")
+    assert [_is_barrier(v) for v in loop.operands] == [False, False, True, True]
+    end = loop.regions[1].ops[-1]
+    assert [_is_barrier(v) for v in end.operands] == [False, False, False, True]
+
+
+def _is_barrier(x: Value) -> bool:
+    return x.op is not None and x.op.name == "stablehlo.optimization_barrier"
 
 
 def _thrice(v: Any) -> Any:

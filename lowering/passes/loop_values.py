@@ -1,0 +1,41 @@
+"""What loops start with, and what their steps return twice.
+
+IREE may not see that what uses both the start of a loop and its results comes after the loop, and
+then fails to order the program: what is computed and carried gets a barrier. It may also know in
+the loop an array that no round changes. Integers of rank 0 may be counters, which the host keeps.
+
+Of two results of a step that are one value MLIR makes one, and not always of their arguments,
+after which IREE's conversion of the loop fails or ends the process: the second gets a barrier.
+"""
+
+from __future__ import annotations
+
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.constants import splat_of
+from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.targets.base import Target
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Puts barriers on what loops start with, and on what steps return a second time."""
+    del target, hints
+    places: dict[Op, list[int]] = {}
+    for function in module.functions:
+        for op in dispatched(function.body):
+            if op.name == "stablehlo.while":
+                places[op] = [i for i, v in enumerate(op.operands) if _is_computed(v)]
+                end = op.regions[1].ops[-1]
+                places[end] = _again(end)
+    rewrite.bar_operands(places)
+
+
+def _is_computed(x: Value) -> bool:
+    is_number = not x.shape and (x.dtype.kind in "iub" or splat_of(x) is not None)
+    return not is_number and not isinstance(x.owner, Block)
+
+
+def _again(end: Op) -> list[int]:
+    """The places of operands that have come before."""
+    return [i for i, v in enumerate(end.operands) if any(v is u for u in end.operands[:i])]
