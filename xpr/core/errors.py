@@ -63,7 +63,17 @@ class UnexpectedTracerError(XprError):
 
 
 class InconclusiveDimensionOperation(XprError):
-    """A comparison of symbolic dimensions that cannot be decided."""
+    """A question about symbolic dimensions whose answer depends on their values.
+
+    >>> from xpr.export import symbolic_shape
+    >>> a, b = symbolic_shape("a, b")
+    >>> a + b > a, a == b
+    (True, False)
+    >>> a > b  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    xpr.core.errors.InconclusiveDimensionOperation: Symbolic dimension comparison 'a' > 'b' is ...
+    """
 
 
 class KeyReuseError(XprError):

@@ -69,11 +69,13 @@ class Primitive:
         "abstract",
         "axis_names",
         "batch",
+        "calls",
         "dce_rule",
         "doc",
         "eager",
         "effects",
         "family",
+        "interprets",
         "jvp",
         "linearize",
         "multiple_results",
@@ -100,6 +102,8 @@ class Primitive:
         self.linearize: Rule | None = None
         self.partial_eval: Rule | None = None
         self.eager = "reference"
+        self.calls: str | None = None
+        self.interprets = False
         self.dce_rule: Rule | None = None
         self.pp_params: Callable[[dict[str, Any]], dict[str, Any]] | None = None
         self.doc = ""
@@ -158,6 +162,8 @@ def define(
     axis_names: Callable[[dict[str, Any]], Sequence[Any]] | None = None,
     effects: Callable[[dict[str, Any]], Effects] | None = None,
     vma: Rule | None = None,
+    calls: str | None = None,
+    interprets: bool = False,
     kind: type[Primitive] = Primitive,
 ) -> Primitive:
     """Makes the primitive `name` with all its rules and registers it.
@@ -171,8 +177,10 @@ def define(
     marks (`LinearJVP`, `ElementwiseBatch`, ...) that make the rule from the primitive itself.
     `axis_names` says which named axes the parameters of a collective name, `effects` what the
     operation does beside computing (by default what the programs inside it do). `vma` says along
-    which manual axes the results vary, see `xpr.core.manual`. `kind` is the class of the primitive,
-    for those whose `bind` is special.
+    which manual axes the results vary, see `xpr.core.manual`. `calls` names the parameter with the
+    program of a primitive that evaluates it and does nothing else; `interprets` says that the
+    reference rule runs programs, by the function that it is given as `interpret`, as loops do.
+    `kind` is the class of the primitive, for those whose `bind` is special.
     """
     if name in registry:
         raise ValueError(f"primitive {name!r} is defined twice")
@@ -189,5 +197,6 @@ def define(
     primitive.linearize, primitive.partial_eval = linearize, partial_eval
     primitive.axis_names, primitive.effects, primitive.vma = axis_names, effects, vma
     primitive.eager, primitive.pp_params, primitive.dce_rule = eager, pp_params, dce
+    primitive.calls, primitive.interprets = calls, interprets
     registry[name] = primitive
     return primitive

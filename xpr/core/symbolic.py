@@ -10,12 +10,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from xpr.core.errors import InconclusiveDimensionOperation
+
 Monomial = tuple[str, ...]
 """Names with repetition, sorted; the empty one stands for 1."""
-
-
-class InconclusiveDimensionOperation(ValueError):
-    """A question about open sizes whose answer depends on their values."""
 
 
 class SymbolicDim:

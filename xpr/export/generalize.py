@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.symbolic import Monomial
+from xpr.core.symbolic import Monomial, evaluate
 from xpr.export.program_data import Json, dtype_of
-from xpr.export.symbolic import simplified_value, terms_data, terms_of
+from xpr.export.symbolic import terms_data, terms_of
 
 Sizes = dict[str, int]
 Terms = dict[Monomial, int]
@@ -39,7 +39,7 @@ class Fitter:
         self.monomials: list[Monomial] = [
             m for d in degrees for m in itertools.combinations_with_replacement(names, d)
         ]
-        rows = [[simplified_value({m: 1}, p) for m in self.monomials] for p in points]
+        rows = [[evaluate({m: 1}, p) for m in self.monomials] for p in points]
         self._chosen, self._inverse = _independent_rows(rows)
         self._known: dict[tuple[int, ...], Terms | None] = {}
 
@@ -59,9 +59,7 @@ class Fitter:
                 return None
             if factor:
                 terms[monomial] = int(factor)
-        right = all(
-            simplified_value(terms, p) == v for p, v in zip(self.points, values, strict=True)
-        )
+        right = all(evaluate(terms, p) == v for p, v in zip(self.points, values, strict=True))
         return terms if right else None
 
     def fit_float(self, values: Sequence[float], dtype: np.dtype[Any]) -> tuple[Terms, bool] | None:
@@ -214,7 +212,7 @@ def specialize(data: Json, sizes: Sizes) -> Json:
     if not isinstance(data, dict):
         return data
     if data.keys() == {"dim"}:
-        return simplified_value(terms_of(data["dim"]), sizes)
+        return evaluate(terms_of(data["dim"]), sizes)
     if data.keys() == {"float"} and isinstance(data["float"], dict):
         return {"float": float(_number(data["float"], sizes)).hex()}
     if data.keys() == {"scalar"} and isinstance(data["scalar"][1], dict):
@@ -225,5 +223,5 @@ def specialize(data: Json, sizes: Sizes) -> Json:
 
 
 def _number(data: Json, sizes: Sizes) -> float | int:
-    value = simplified_value(terms_of(data["terms"]), sizes)
+    value = evaluate(terms_of(data["terms"]), sizes)
     return 1 / value if data["inverse"] else value

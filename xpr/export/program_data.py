@@ -56,9 +56,6 @@ _TUPLES: dict[str, Any] = {
 }
 _RECORDS: dict[str, Any] = {c.__name__: c for c in (DotAlgorithm, Tolerance)}
 
-# Families whose equations only call a program, whatever their rules say of derivatives.
-_CALLS = frozenset({"custom", "checkpoint", "call"})
-
 
 def dtype_text(dtype: np.dtype[Any]) -> str:
     """The name that a dtype is written under."""
@@ -140,11 +137,9 @@ class _Writer:
     def call_of(self, eqn: JaxprEqn) -> tuple[str, dict[str, Json]]:
         """Primitive and parameters; a plain call for what carries rules of the user's."""
         name, params = eqn.primitive.name, eqn.params
-        program = params.get("jaxpr", params.get("call_jaxpr"))
-        if eqn.primitive.family in _CALLS and isinstance(program, (ClosedJaxpr, Jaxpr)):
-            closed = program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program, [])
+        if eqn.primitive.calls is not None:
             return "jit", {
-                "jaxpr": {"closed": self.closed(closed)},
+                "jaxpr": {"closed": self.closed(params[eqn.primitive.calls])},
                 "name": str(params.get("name", name)),
                 "donated_invars": {"tuple": [False] * len(eqn.invars)},
                 "inline": False,

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
-from xpr.core.symbolic import Monomial, SymbolicDim, simplified, text_of
+from xpr.core.symbolic import Monomial, SymbolicDim, evaluate, simplified, text_of
 from xpr.transforms.tracing import ShapeDtypeStruct, abstractify
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
@@ -144,9 +144,7 @@ class SymbolicScope:
     def holds(self, sizes: dict[str, int]) -> bool:
         """Whether these sizes satisfy the constraints."""
         return all(
-            _RELATIONS[c.relation](
-                simplified_value(c.left, sizes), simplified_value(c.right, sizes)
-            )
+            _RELATIONS[c.relation](evaluate(c.left, sizes), evaluate(c.right, sizes))
             for c in self.constraints
         )
 
@@ -162,16 +160,6 @@ def _single(terms: dict[Monomial, int]) -> str | None:
 
 def _names(terms: dict[Monomial, int]) -> set[str]:
     return {n for monomial in terms for n in monomial}
-
-
-def simplified_value(terms: dict[Monomial, int], sizes: dict[str, int]) -> int:
-    """The value of a polynomial for these sizes."""
-    total = 0
-    for monomial, factor in terms.items():
-        for name in monomial:
-            factor *= sizes[name]
-        total += factor
-    return total
 
 
 def _parsed(text: str) -> ast.expr:
@@ -341,7 +329,7 @@ def sample_sizes(
             # A size that is said to equal something takes its value.
             name = _single(c.left)
             if c.relation == "==" and name is not None:
-                sizes[name] = simplified_value(c.right, sizes)
+                sizes[name] = evaluate(c.right, sizes)
         distinct = len(set(sizes.values())) == len(sizes) or attempt > _TRIES // 2
         if min(sizes.values()) >= 1 and distinct and sizes not in found and scope.holds(sizes):
             found.append(sizes)

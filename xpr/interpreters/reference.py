@@ -11,11 +11,6 @@ from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 
 Array = np.ndarray[Any, Any]
 
-# Their reference rules run programs, by a function that they are given.
-_RUN_PROGRAMS = frozenset({"scan", "while_loop", "cond"})
-# They hold a program and do nothing but evaluate it.
-_CALL_PROGRAMS = frozenset({"call", "custom", "checkpoint"})
-
 
 def interpret(closed: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Array]) -> list[Array]:
     """Evaluates a jaxpr on NumPy arrays by the reference rules."""
@@ -38,7 +33,7 @@ def interpret(closed: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Array])
 def interpret_equation(eqn: JaxprEqn, operands: Sequence[Array]) -> list[Array]:
     """The results of one equation."""
     inner = called_program(eqn)
-    if eqn.primitive.family in _RUN_PROGRAMS:
+    if eqn.primitive.interprets:
         found: Any = eqn.primitive.reference(*operands, **eqn.params, interpret=_interpret_inner)
     elif inner is not None:
         found = interpret(inner, [np.asarray(c) for c in inner.consts], operands)
@@ -51,10 +46,7 @@ def interpret_equation(eqn: JaxprEqn, operands: Sequence[Array]) -> list[Array]:
 
 def called_program(eqn: JaxprEqn) -> ClosedJaxpr | None:
     """The program that an equation calls and does nothing else with."""
-    if eqn.primitive.family not in _CALL_PROGRAMS:
-        return None
-    inner = eqn.params.get("jaxpr", eqn.params.get("call_jaxpr"))
-    return inner if isinstance(inner, ClosedJaxpr) else None
+    return None if eqn.primitive.calls is None else eqn.params[eqn.primitive.calls]
 
 
 def _interpret_inner(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Array]:

@@ -134,6 +134,7 @@ jit_p = define(
     "jit",
     family="call",
     doc="Calls a program that was traced by jit.",
+    calls="jaxpr",
     abstract=_jit_abstract,
     reference=_jit_reference,
     multiple_results=True,

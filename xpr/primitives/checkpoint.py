@@ -211,6 +211,7 @@ remat_p = define(
     "remat2",
     family="checkpoint",
     doc="Calls a program whose intermediate values reverse mode computes again.",
+    calls="jaxpr",
     abstract=_abstract,
     reference=_evaluate,
     jvp=_jvp,

@@ -296,6 +296,7 @@ cond_p = define(
     "cond",
     family="cond",
     doc="One of several programs, by an index.",
+    interprets=True,
     abstract=_abstract,
     reference=_reference,
     jvp=_jvp,

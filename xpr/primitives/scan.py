@@ -408,6 +408,7 @@ scan_p = define(
     "scan",
     family=_FAMILY,
     doc="A program applied to one slice after another, with carried values.",
+    interprets=True,
     abstract=_abstract,
     reference=_reference,
     jvp=_jvp,

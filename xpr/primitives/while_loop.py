@@ -278,6 +278,7 @@ while_p = define(
     "while",
     family="while_loop",
     doc="A program repeated while a condition holds.",
+    interprets=True,
     abstract=_abstract,
     reference=_reference,
     jvp=_jvp,
