@@ -5,14 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
@@ -178,16 +177,7 @@ class ModuleBuilder:
             else as_numpy_holds(ctx, r)
             for r in results
         ]
-        # IREE writes results into an argument's buffer when the argument has no later use. A use
-        # just before the return makes it copy instead; it costs nothing for arguments that are
-        # only read.
-        for i, v in enumerate(outer):
-            if i not in targets:
-                if dtypes.kind(v.dtype) == "u":
-                    # The barrier is refused for types with a sign; this bit cast costs nothing.
-                    v = ctx.bitcast(v, f"i{v.dtype.itemsize}")
-                ctx.assign("util.optimization_barrier", (v,), v.shape, v.dtype)
-        self._finish(ctx, ENTRY, results, attributes)
+        self._finish(ctx, ENTRY, results, attributes, targets)
         return donations
 
     def call(
@@ -242,13 +232,14 @@ class ModuleBuilder:
         name: str,
         results: Sequence[Value],
         argument_attributes: Sequence[str] = (),
+        donated: Collection[int] = (),
     ) -> None:
         private = name != ENTRY
         ctx.conversions.settle(ctx, results, inlined=private)
         ctx.append("func.return", results)
         visibility = "private" if private else "public"
         types = [v.type for v in results]
-        function = Function(name, visibility, ctx.block, types, argument_attributes)
+        function = Function(name, visibility, ctx.block, types, argument_attributes, donated)
         self.module.functions.append(function)
 
     # ---- equations

@@ -7,7 +7,7 @@ program is printed (`printer.py`), or what its operations mean (`traits.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,13 +141,17 @@ class Block:
 
 @dataclass
 class Function:
-    """A function of a module; `argument_attributes` are texts such as `{iree.abi.output = ...}`."""
+    """A function of a module; `argument_attributes` are texts such as `{iree.abi.output = ...}`.
+
+    Those of its arguments that are `donated` may be overwritten.
+    """
 
     name: str
     visibility: str
     body: Block
     result_types: Sequence[str]
     argument_attributes: Sequence[str] = ()
+    donated: Collection[int] = ()
 
     def __post_init__(self) -> None:
         self.body.parent = self
