@@ -35,6 +35,7 @@ from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
 from xpr.primitives.sharding import inspectors
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
+from xpr.runtimes.host import HostBuffer
 from xpr.sharding import SingleDeviceSharding
 
 _log = logging.getLogger("xpr.compile")
@@ -149,20 +150,25 @@ class CompiledProgram:
         small, used = dce_jaxpr(small, instantiate=keep_unused)
         live = _read_vars(small)
         const_used = [v in live for v in small.constvars]
-        self._const_values = [np.asarray(c) for c in closed.consts]
-        consts = [c for c, u in zip(self._const_values, const_used, strict=True) if u]
+        used_consts = [c for c, u in zip(closed.consts, const_used, strict=True) if u]
         constvars = [v for v, u in zip(small.constvars, const_used, strict=True) if u]
-        self.closed = ClosedJaxpr(small.replace(constvars=constvars), consts)
+        # Before anybody looks at the values: it may move them.
+        self._const_buffers = [_constant_buffer(c, device) for c in used_consts]
+        self.closed = ClosedJaxpr(
+            small.replace(constvars=constvars), [np.asarray(c) for c in used_consts]
+        )
         self.kept = tuple(i for i, u in enumerate(used) if u)
         self.donate = tuple(donate)
         # What is handed back as it came is given up after the call, not written to.
         written = {i for i in donate if ("in", i) not in self._routes}
         self.donated_kept = tuple(k for k, i in enumerate(self.kept) if i in written)
         self.all_kept = len(self.kept) == len(jaxpr.invars)
-        self._const_buffers: list[Buffer] = [
-            array_from_host(np.array(c), get_aval(c), device)._buffers[0] for c in consts
-        ]
-        self._const_results: dict[int, Buffer] = {}
+        # Constants that are results.
+        self._const_results: dict[int, Buffer] = {
+            i: _constant_buffer(closed.consts[i], device)
+            for kind, i in self._routes
+            if kind == "const"
+        }
         self.in_place = True  # whether donated operands are written to, or only given up
         self.lowered: LoweredModule | None = None
         self.executable: Executable | None = None
@@ -214,11 +220,8 @@ class CompiledProgram:
         """The same compiled program for another device, one of `beside` that run it together."""
         other = copy.copy(self)
         other.device = device
-        other._const_buffers = [
-            array_from_host(np.array(c), get_aval(c), device)._buffers[0]
-            for c in self.closed.consts
-        ]
-        other._const_results = {}
+        other._const_buffers = [b.seen_from(device) for b in self._const_buffers]
+        other._const_results = {i: b.seen_from(device) for i, b in self._const_results.items()}
         if self.executable is not None:
             program = _interpreter(self.closed) if self.vmfb is None else self.vmfb
             other.executable = device.runtime.load_beside(program, self._signature, device, beside)
@@ -285,7 +288,7 @@ class CompiledProgram:
             elif kind == "in":
                 out.append(buffers[index].alias())
             elif kind == "const":
-                out.append(self._const_buffer(index).alias())
+                out.append(self._const_results[index].alias())
             else:
                 out.append(results[index].alias() if index in taken else results[index])
                 taken.add(index)
@@ -317,7 +320,7 @@ class CompiledProgram:
             if kind == "out":
                 buffer = results[index].alias()
             elif kind == "const":
-                buffer = self._const_buffer(index).alias()
+                buffer = self._const_results[index].alias()
             elif type(args[index]) is ArrayImpl or not self.device.runtime.is_host:
                 buffer = buffers[index].alias()
             else:  # the caller may write to the argument later
@@ -329,14 +332,21 @@ class CompiledProgram:
                 _delete(args[i])
         return out
 
-    def _const_buffer(self, index: int) -> Buffer:
-        """A constant that is a result, on the device."""
-        found = self._const_results.get(index)
-        if found is None:
-            value = self._const_values[index]
-            made = array_from_host(np.array(value), get_aval(value), self.device)
-            found = self._const_results[index] = made._buffers[0]
-        return found
+
+def _constant_buffer(x: Any, device: Device) -> Buffer:
+    """The values of something that a program closes over, on the device.
+
+    An array shares its memory, however many programs close over it. Of others, to which their
+    owners may write, it is a copy.
+    """
+    if type(x) is ArrayImpl:
+        buffer = x._buffers[0]
+        if type(buffer) is not HostBuffer:
+            return buffer.alias() if buffer.device is device else buffer.seen_from(device)
+        if device.runtime.is_host and device.runtime.target != "reference":
+            buffer.hal_view()  # unaligned arrays move to memory of IREE's, once for all programs
+        return buffer.seen_from(device)
+    return array_from_host(np.array(x), get_aval(x), device)._buffers[0]
 
 
 def operand_buffer(x: Any, device: Device, later: bool = False) -> Buffer:
