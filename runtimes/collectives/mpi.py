@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import struct
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.runtimes.collectives import between, reduce
+from xpr.runtimes.collectives import between, reduce, rounds
 from xpr.runtimes.collectives.base import (
     Array,
     Collective,
@@ -20,10 +21,12 @@ from xpr.runtimes.collectives.base import (
 )
 from xpr.runtimes.collectives.between import Exchange, Incoming, Part
 from xpr.runtimes.collectives.places import Meetings, RankPlaces
+from xpr.runtimes.collectives.rounds import DIRECT, ROUND_BYTES
 from xpr.runtimes.collectives.streams import Flow
 from xpr.runtimes.collectives.switchboard import (
     INLINE_BYTES,
     Circle,
+    Line,
     Switchboard,
     Where,
     digest,
@@ -36,6 +39,9 @@ _PACK_BYTES = 1 << 16
 
 _GRACE = 5.0
 """Seconds that a failed collective waits for transfers that MPI is in the middle of."""
+
+
+_TAG = struct.Struct("<i")
 
 
 class _Plan:
@@ -77,7 +83,17 @@ class _Plan:
             self.wheres[peer] = Where(circle, places.name, key, told, f"{text} in {places.name}")
             size = sum(between.bytes_between(collective, p, kinds[p.group]) for p in shared)
             most = max(most, size)
+        first = self.parts[0]
+        self.order = list(first.of)
+        self.in_rounds = len(self.parts) == 1 and len(self.order) > DIRECT
         self.is_inline = most <= INLINE_BYTES
+        if self.in_rounds and collective.kind != "all_reduce":
+            # Messages have many blocks, and equal ones.
+            is_even = len({len(ranks) for ranks in first.of.values()}) == 1
+            half = (len(self.order) + 1) // 2
+            self.is_inline = (
+                is_even and collective.kind != "permute" and 0 < most * half <= ROUND_BYTES
+            )
         self.where = self.wheres[self.peers[0]]
         self.quick: Part | None = None
         """The group, if all there is to do is a small reduction of one."""
@@ -91,6 +107,10 @@ class _Plan:
             self.root = next(iter(self.quick.of))
             self.to_root = {p: w for p, w in self.wheres.items() if p == self.root}
             self.layouts = _layouts(self.quick, types)
+            self.wires = [self.quick.wire_type(dtype) for _, dtype in types]
+            if self.in_rounds:
+                # Sums of few go on to others, so that short floats have to stay wide.
+                self.wires = [reduce.wide_type(dtype) for _, dtype in types]
 
 
 def _layouts(part: Part, types: Kinds) -> list[tuple[Any, ...]]:
@@ -158,7 +178,7 @@ class MpiMeetings(Meetings):
             self._perform(circle, run, plan, operands, results, limit)
         else:
             self._perform_quick(run, plan, plan.quick, operands, results, limit)
-            if plan.quick.is_single and not apart:
+            if plan.quick.is_single and not (apart or plan.in_rounds):
                 places.again[id(collective)] = plan
 
     def perform_again(
@@ -210,10 +230,10 @@ class MpiMeetings(Meetings):
     ) -> None:
         """`_perform` for the sum of a few numbers, which is all about latency."""
         ours = operands[part.mine[0]]
-        if not part.is_single:
+        if plan.in_rounds or not part.is_single:
             ours = [
-                between.partial(c, [operands[r][i] for r in part.mine], part.wire_type(x.dtype))
-                for i, (x, c) in enumerate(zip(ours, plan.combines, strict=True))
+                between.partial(combine, [operands[r][i] for r in part.mine], wire)
+                for i, (combine, wire) in enumerate(zip(plan.combines, plan.wires, strict=True))
             ]
         first, *others = plan.targets
         self._sum(run, plan, part, ours, results[first], timeout)
@@ -231,6 +251,9 @@ class MpiMeetings(Meetings):
         timeout: Any,
     ) -> None:
         """Writes the sums of what the processes have to `results`."""
+        if plan.in_rounds:
+            self._sum_in_rounds(run, plan, ours, results, timeout)
+            return
         board = self.board
         index = self.processes.index
         payload = ours[0].tobytes() if len(ours) == 1 else b"".join([x.tobytes() for x in ours])
@@ -255,6 +278,62 @@ class MpiMeetings(Meetings):
         if self.wire.is_sending:
             self._let_go(plan, timeout)
 
+    def _sum_in_rounds(
+        self,
+        run: int,
+        plan: _Plan,
+        ours: Sequence[Array],
+        results: Sequence[Array],
+        timeout: Any,
+    ) -> None:
+        def arrays(block: bytes) -> list[Array]:
+            found, at = [], 0
+            for x in ours:
+                found.append(np.frombuffer(block, x.dtype, x.size, at))
+                at += x.nbytes
+            return found
+
+        def combined(a: bytes, b: bytes) -> bytes:
+            made = [np.empty(x.size, x.dtype) for x in ours]
+            for combine, x, y, to in zip(plan.combines, arrays(a), arrays(b), made, strict=True):
+                combine([x, y], [to])
+            return b"".join([x.tobytes() for x in made])
+
+        mine = b"".join([x.tobytes() for x in ours])
+        total = rounds.reduced(
+            Line(self.board, plan.circle, run, plan.order, plan.wheres, timeout), mine, combined
+        )
+        for combine, x, target in zip(plan.combines, arrays(total), results, strict=True):
+            combine([x.reshape(target.shape)], [target])
+        self._let_go(plan, timeout)
+
+    def _perform_in_rounds(
+        self, run: int, plan: _Plan, found: Exchange, timeout: Any
+    ) -> dict[int, int]:
+        """Exchanges small blocks, or the tags for larger ones: those of all processes."""
+        line = Line(self.board, plan.circle, run, plan.order, plan.wheres, timeout)
+        if not plan.is_inline:
+            with self.board.lock:
+                tag = self.wire.tag()
+            _do(found.moves)
+            told = rounds.gathered(line, _TAG.pack(tag))
+            return {p: _TAG.unpack(t)[0] for p, t in zip(plan.order, told, strict=True)}
+        _do(found.moves)
+        payloads = {p: b"".join([x.tobytes() for x in xs]) for p, xs in found.outgoing.items()}
+        some = payloads[plan.peers[0]]
+        payloads[self.processes.index] = bytes(len(some))
+        if plan.collective.kind == "all_gather":
+            got = rounds.gathered(line, some)
+        else:
+            got = rounds.exchanged(line, [payloads[p] for p in plan.order])
+        told = dict(zip(plan.order, got, strict=True))
+        for peer, blocks in found.incoming.items():
+            rest = memoryview(told[peer])
+            for block in blocks:
+                rest = block.take(rest)
+                block.finish()
+        return {}
+
     def _perform(
         self,
         circle: Circle,
@@ -268,6 +347,14 @@ class MpiMeetings(Meetings):
         found = between.exchange(
             plan.collective, plan.parts, plan.peers, operands, results, small=plan.is_inline
         )
+        if plan.in_rounds:
+            tags = self._perform_in_rounds(run, plan, found, timeout)
+            if tags:
+                self._move(circle, run, plan, found, tags, timeout)
+            for then in found.after:
+                then()
+            self._let_go(plan, timeout)
+            return
         tag = 0
         with board.lock:
             if not plan.is_inline:

@@ -219,6 +219,11 @@ def is_short_float(dtype: np.dtype[Any]) -> bool:
     return (dtype in _WIDE or dtype.isbuiltin != 1) and _wide(dtype) is np.float32
 
 
+def wide_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of sums that are not rounded yet."""
+    return np.dtype(np.float32) if is_short_float(dtype) else dtype
+
+
 def _wide(dtype: np.dtype[Any]) -> Any:
     return _WIDE.get(dtype, np.float32)
 

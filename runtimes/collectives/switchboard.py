@@ -17,6 +17,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from xpr.runtimes.collectives import rounds
 from xpr.runtimes.collectives.base import CollectiveError, PeerError
 from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.streams import Flow
@@ -341,3 +342,46 @@ class Switchboard:
     def state_of(self, process: int) -> str:
         """What a process answered when it was last asked."""
         return self._states.get(process, ("", 0.0))[0]
+
+
+_CHUNK = INLINE_BYTES
+
+
+class Line(rounds.Line):
+    """Messages between some processes at one collective, which all tell the same of it.
+
+    `wheres` has what each other one of them is told.
+    """
+
+    def __init__(
+        self,
+        board: Switchboard,
+        circle: Circle,
+        run: int,
+        order: Sequence[int],
+        wheres: Mapping[int, Where],
+        timeout: Any,
+    ) -> None:
+        self._board = board
+        self._circle = circle
+        self._run = run
+        self._order = order
+        self._wheres = wheres
+        self._timeout = timeout
+        self.count = len(order)
+        self.me = order.index(board.processes.index)
+
+    def send(self, to: int, block: bytes) -> None:
+        process = self._order[to]
+        where = {process: self._wheres[process]}
+        for start in range(0, max(len(block), 1), _CHUNK):
+            self._board.announce_all(where, self._run, block[start : start + _CHUNK])
+
+    def receive(self, source: int, size: int) -> bytes:
+        process = self._order[source]
+        where = {process: self._wheres[process]}
+        found: list[bytes] = []
+        for _ in range(0, max(size, 1), _CHUNK):
+            told = self._board.wait_for(self._circle, self._run, where, self._timeout)
+            found.append(told[process].payload)
+        return b"".join(found)

@@ -37,7 +37,12 @@ def places(owners: Sequence[int], name: str = "program") -> RankPlaces:
 def ways(way: str) -> Iterator[None]:
     """Small arrays go the way of larger ones."""
     before = (mpi.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES)
-    if way != "inline":
+    limits = (mpi.DIRECT, mpi.ROUND_BYTES)
+    if way.startswith("rounds"):
+        mpi.DIRECT = 2
+    if way == "rounds, blocks":
+        mpi.ROUND_BYTES = 0
+    if way not in ("inline", "rounds"):
         mpi.INLINE_BYTES = 0
     if way == "pieces":
         between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = 0, 24, 16
@@ -45,6 +50,7 @@ def ways(way: str) -> Iterator[None]:
         yield
     finally:
         mpi.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = before
+        mpi.DIRECT, mpi.ROUND_BYTES = limits
 
 
 def reduced_by_process(c: Collective, rank: int, xs: Sequence[Array], owners: Sequence[int]) -> Any:
@@ -61,6 +67,22 @@ def reduced_by_process(c: Collective, rank: int, xs: Sequence[Array], owners: Se
     if c.kind == "all_reduce":
         return total
     return np.ascontiguousarray(np.split(total, len(group), c.axis)[group.index(rank)])
+
+
+def in_rounds(c: Collective, xs: Sequence[Array], owners: Sequence[int]) -> Array:
+    """As loops say, where pairs of processes combine, then pairs of these, and so on."""
+    group = next(g for g in c.groups if 0 in g)
+    kind = xs[0].dtype
+    is_float = kind.kind in "fV" and not kind.name.startswith(("int", "uint"))
+    narrow = is_float and kind.itemsize < 4
+    wide = np.dtype(np.float32) if narrow else kind
+    order = dict.fromkeys(owners[r] for r in group)
+    made = [_loop(c.op, [xs[r].astype(wide) for r in group if owners[r] == p]) for p in order]
+    more = len(made) - (1 << (len(made).bit_length() - 1))
+    made = [_loop(c.op, made[2 * i : 2 * i + 2]) for i in range(more)] + made[2 * more :]
+    while len(made) > 1:
+        made = [_loop(c.op, made[i : i + 2]) for i in range(0, len(made), 2)]
+    return made[0].astype(kind)
 
 
 def _loop(op: str, xs: Sequence[Array]) -> Array:
@@ -112,7 +134,15 @@ def check(
                 apart = len({owners[r] for r in group}) == len(group)
                 xs = [x[i] for x in inputs]
                 inside = len({owners[r] for r in group}) == 1
-                if c.op and not apart and not inside:
+                small = sum(x.nbytes for x in inputs[0]) <= mpi.INLINE_BYTES
+                if (
+                    c.kind == "all_reduce"
+                    and len(c.groups) == 1
+                    and len(set(owners)) > mpi.DIRECT
+                    and small
+                ):
+                    same(got, in_rounds(c, xs, owners), c.op)
+                elif c.op and not apart and not inside:
                     same(got, reduced_by_process(c, rank, xs, owners), c.op)
                 else:
                     same(got, expected(c, rank, xs), c.op)
@@ -156,11 +186,15 @@ def every_dtype(owners: Sequence[int]) -> int:
     return count
 
 
-def every_group(owners: Sequence[int], chosen: Sequence[Groups]) -> int:
+def every_group(
+    owners: Sequence[int],
+    chosen: Sequence[Groups],
+    tried: Sequence[str] = ("inline", "blocks", "pieces"),
+) -> int:
     """Several operands, empty ones among them, in groups of any shape, each way."""
     n = len(owners)
     count = 0
-    for way in ("inline", "blocks", "pieces"):
+    for way in tried:
         for groups in chosen:
             for c in kinds(groups, count):
                 for dtype in (np.float32, DTYPES[3], np.complex128):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 import pytest
@@ -44,6 +45,42 @@ def test_groups_over_four_processes(run_processes):
 
     found = run_processes(4, program)
     assert [out.splitlines()[2] for out in found.out] == ["[4.5, 4.5]"] * 4
+
+
+def test_many_processes_meet_in_rounds(run_processes):
+    def program():
+        from tests.distributed.collective_cases import (
+            every_dtype,
+            every_group,
+            outcome,
+            summed,
+            ways,
+        )
+        from xpr.runtimes import processes
+
+        n = processes.current.count
+        way = ("rounds", "rounds, blocks")
+        uneven = (tuple(range(n + 1)),)
+        print(every_group(range(n), [(tuple(range(n)),), ((0, *range(n - 1, 0, -1)),)], way))
+        print(every_group((*range(n), *range(n)), [(tuple(range(2 * n)),)], way))
+        print(every_group((*range(n), 0), [uneven], way))
+        with ways("rounds"):
+            print(every_dtype(range(n)))
+            last = processes.current.index == n - 1
+            print(outcome(lambda: summed(1, dtype="float32" if last else "int32")))
+            print(outcome(lambda: summed(2, count=4 if last else 100_000)))
+            print(outcome(lambda: summed(3)))
+
+    long = bool(os.environ.get("XPR_LONG_TESTS"))
+    counts = (3, 4, 8) if long else (4,)
+    for n in counts:
+        for out in run_processes(n, program, timeout=300 if n > 4 else 120).out:
+            lines = out.splitlines()
+            assert int(lines[3]) > 100
+            for line, other in zip(lines[4:6], ("float32[4]", "float32[4]"), strict=True):
+                assert line.startswith("CollectiveError after 0 s"), line
+                assert other in line, line
+            assert lines[6] == "fine"
 
 
 def test_large_sums_have_the_bits_of_one_process(run_processes):

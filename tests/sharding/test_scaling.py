@@ -103,10 +103,80 @@ def sent_directly(kind: str, n: int, size: float, net: Network) -> float:
     "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"]
 )
 def test_a_direct_collective_takes_its_messages(kind: str, net: Network) -> None:
-    for n in (2, 3, 64):
+    for n in (2, 3, 8):
         for size in (8.0, 1e4, 64e6):
             found = transfer_seconds(transfer(kind, n, size), net)
             assert found == pytest.approx(sent_directly(kind, n, size, net), rel=1e-9), (n, size)
+
+
+def sent_in_rounds(kind: str, n: int, size: float, net: Network) -> float:
+    """One collective of many processes: what a process sends in each round, message by message."""
+
+    def messages(size: float) -> float:
+        seconds, left = net.latency, size
+        while True:
+            seconds += net.overhead + min(left, 2048) / net.bandwidth
+            left -= 2048
+            if left <= 0:
+                return seconds
+
+    def gathered(block: float) -> float:
+        seconds, have = 0.0, 1
+        while have < n:
+            new = min(have, n - have)
+            seconds += messages(new * block)
+            have += new
+        return seconds
+
+    def exchanged(block: float) -> float:
+        # Those blocks move in a round whose way to go has its bit.
+        seconds, bit = 0.0, 1
+        while bit < n:
+            seconds += messages(sum(block for way in range(n) if way & bit))
+            bit *= 2
+        return seconds
+
+    def everybody(size: float) -> float:
+        return net.latency + sum(net.overhead + size / net.bandwidth for _ in range(n - 1))
+
+    def combine(size: float) -> float:
+        return sum(size / net.reduction for _ in range(n - 1))
+
+    if kind == "all_reduce":
+        if size > 2048:
+            return gathered(4) + 2 * everybody(size / n) + combine(size / n)
+        seconds, groups = 0.0, n
+        one = net.overhead + net.latency + size / net.bandwidth
+        if n & (n - 1):  # the first ones in pairs, and the result back
+            seconds += 2 * one + size / net.reduction
+            groups = 2 ** int(math.log2(n))
+        while groups > 1:
+            seconds += one + size / net.reduction
+            groups //= 2
+        return seconds
+    if kind == "permute":
+        return gathered(4) + net.overhead + net.latency + size / net.bandwidth
+    one = size if kind == "all_gather" else size / n
+    extra = combine(one) if kind == "reduce_scatter" else 0
+    if one * ((n + 1) // 2) <= 32768:
+        return (gathered if kind == "all_gather" else exchanged)(one) + extra
+    return gathered(4) + everybody(one) + extra
+
+
+@pytest.mark.parametrize("net", [SLOW, THIN, EVEN], ids=["slow", "thin", "even"])
+@pytest.mark.parametrize(
+    "kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute"]
+)
+def test_many_processes_take_rounds(kind: str, net: Network) -> None:
+    for n in (9, 16, 100, 4096):
+        for size in (8.0, 1e4, 64e6):
+            found = transfer_seconds(transfer(kind, n, size), net)
+            assert found == pytest.approx(sent_in_rounds(kind, n, size, net), rel=1e-6), (n, size)
+
+
+def test_small_sums_of_many_processes_take_few_messages() -> None:
+    found = transfer_seconds(transfer("all_reduce", 4096, 8), EVEN)
+    assert found < 13 * EVEN.message(8)
 
 
 def test_processes_that_are_no_power_of_two_need_another_round() -> None:

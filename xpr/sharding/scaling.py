@@ -5,9 +5,11 @@ network where a message of n bytes arrives after `latency + n / bandwidth` secon
 processor for `overhead` (A. Alexandrov and others, "LogGP: incorporating long messages into the
 LogP model", SPAA 1995). Two ways to perform a collective are costed:
 
-- `direct`, what `runtimes/collectives` does: every process sends to every other one of its group.
-  All tell each other where they are, and small operands go with that; large ones take a round of
-  their own, reductions two: each process combines its share, and then all get all shares.
+- `direct`, what `runtimes/collectives` does: up to 8 processes send to every other one of their
+  group. All tell each other where they are, and small operands go with that; large ones take a
+  round of their own, reductions two: each process combines its share, and then all get all shares.
+  More processes tell each other in log2(n) rounds (`runtimes/collectives/rounds.py`), and small
+  operands go with that; large ones take the same as with few.
 - `tree`, the best that is published: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
   collective communication operations in MPICH", International Journal of High Performance Computing
   Applications 19, 2005, of which the faster algorithm for the size counts.
@@ -23,13 +25,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from xpr.runtimes.collectives.rounds import DIRECT, ROUND_BYTES, TAG_BYTES
 from xpr.runtimes.collectives.switchboard import INLINE_BYTES
 from xpr.sharding.communication import Communication, Transfer
 
 ASSUMPTIONS = (
     "the devices of a process meet in its memory first, then the processes meet once",
     "a message of n bytes takes overhead + latency + n / bandwidth; links are not shared",
-    "direct: each process sends to every other one of a group, as xpr does",
+    "direct: what xpr does; of more than 8 processes what is small goes in log2(n) rounds",
     "tree: the best algorithms of Thakur, Rabenseifner and Gropp (2005), for comparison",
     "nothing overlaps, and every process computes equally fast: the slowest is the average",
     "of a while loop whose rounds are not known one round counts",
@@ -72,6 +75,11 @@ class Network:
     def message(self, size: float) -> float:
         """Seconds of one message of `size` bytes."""
         return self.start + size / self.bandwidth
+
+    def chunks(self, size: float) -> float:
+        """Seconds of `size` bytes in short messages, one after the other."""
+        count = max(1, math.ceil(size / INLINE_BYTES))
+        return count * self.overhead + self.latency + size / self.bandwidth
 
     def round(self, peers: int, size: float) -> float:
         """Seconds of a round in which a process sends `size` bytes to each of `peers` others."""
@@ -134,6 +142,8 @@ def _operand_bytes(transfer: Transfer) -> float:
 
 def _direct(kind: str, size: float, n: int, network: Network) -> float:
     """Every process sends to every other one, once for what is small."""
+    if n > DIRECT:
+        return _in_rounds(kind, size, n, network)
     peers = 1 if kind == "permute" else n - 1
     per_peer = size / n if kind in ("all_to_all", "reduce_scatter") else size
     agree = network.round(n - 1, 0)
@@ -145,6 +155,30 @@ def _direct(kind: str, size: float, n: int, network: Network) -> float:
     if per_peer <= INLINE_BYTES:
         # Whoever is in the group says where it is, also to those to which it sends nothing.
         return network.round(n - 1, 0) + peers * per_peer / network.bandwidth + reduction
+    return agree + network.round(peers, per_peer) + reduction
+
+
+def _in_rounds(kind: str, size: float, n: int, network: Network) -> float:
+    """As `_direct`, where what is small goes in rounds."""
+    rounds = math.ceil(math.log2(n))
+    if kind == "all_reduce" and size <= INLINE_BYTES:
+        # Of no power of two the ones too many give theirs to others first, and get the result.
+        power = math.floor(math.log2(n))
+        one = network.message(size)
+        pairs = 0.0 if power == rounds else 2 * one + size / network.reduction
+        return power * (one + size / network.reduction) + pairs
+    per_peer = size / n if kind in ("all_to_all", "reduce_scatter") else size
+    peers = 1 if kind == "permute" else n - 1
+    reduction = peers * per_peer / network.reduction if kind == "reduce_scatter" else 0.0
+    if kind not in ("permute", "all_reduce") and per_peer * ((n + 1) // 2) <= ROUND_BYTES:
+        if kind == "all_gather":
+            moved = [min(1 << k, n - (1 << k)) for k in range(rounds)]
+        else:
+            moved = [sum(j >> k & 1 for j in range(n)) for k in range(rounds)]
+        return sum(network.chunks(m * per_peer) for m in moved) + reduction
+    agree = sum(network.chunks(TAG_BYTES * min(1 << k, n - (1 << k))) for k in range(rounds))
+    if kind == "all_reduce":
+        return agree + 2 * network.round(peers, size / n) + peers * size / n / network.reduction
     return agree + network.round(peers, per_peer) + reduction
 
 
