@@ -42,7 +42,7 @@ class DeviceBuffer(Buffer):
         self._kind = kind
         self.device: Device = device
         if allocation is None:
-            allocation = Allocation(device.memory, self.nbytes)
+            allocation = Allocation(device.memory_count, self.nbytes)
         self._allocation: Allocation | None = allocation
         self._host: np.ndarray[Any, Any] | None = None
 
@@ -114,7 +114,7 @@ class HalDevice(Device):
         self._info = info
         self._lock = threading.Lock()
         self._pair: hal.DevicePair | None = None
-        self.memory = MemoryCount()
+        self.memory_count = MemoryCount()
 
     def hal_device(self) -> hal.DevicePair:
         """The IREE device and the HAL module bound to it."""
@@ -212,7 +212,7 @@ class HalDevice(Device):
         Counted here, without what a program takes while it runs: IREE's allocator for Vulkan
         never counts what is freed.
         """
-        used, peak = self.memory.read()
+        used, peak = self.memory_count.read()
         limit = {"bytes_limit": self.memory_limit} if self.memory_limit else {}
         return {"bytes_in_use": used, "peak_bytes_in_use": peak, **limit}
 

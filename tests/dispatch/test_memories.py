@@ -216,6 +216,7 @@ def test_a_gpu_computes_in_its_own_memory_alone() -> None:
     skip_unless_usable("vulkan")
     device = xpr.devices("vulkan")[0]
     assert [m.kind for m in device.addressable_memories()] == ["device", "pinned_host"]
+    assert device.memory("pinned_host").kind == "pinned_host"
     place = SingleDeviceSharding(device, memory_kind="pinned_host")
     there = xpr.device_put(X, place)
     check(there, X, place)

@@ -77,7 +77,9 @@ def test_refused_arguments():
 
 def test_after_devices_were_used():
     xpr.devices("cpu")
-    with pytest.raises(RuntimeError, match=r"must be called before any XPR calls.*cpu.* has started"):
+    with pytest.raises(
+        RuntimeError, match=r"must be called before any XPR calls.*cpu.* has started"
+    ):
         xpr.distributed.initialize()
     assert not xpr.distributed.is_initialized()
 

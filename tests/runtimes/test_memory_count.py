@@ -68,10 +68,10 @@ def test_threads_and_cycles() -> None:
 
 def test_aliases_share_their_memory(device: HalDevice) -> None:
     gc.collect()
-    before = device.memory.read()[0]
+    before = device.memory_count.read()[0]
 
     def more() -> int:
-        return device.memory.read()[0] - before
+        return device.memory_count.read()[0] - before
 
     buffer = device.runtime.buffer_from_host(np.ones(1000, np.float32), device, copy=True)
     assert isinstance(buffer, DeviceBuffer)
