@@ -23,7 +23,7 @@ _BARRIER = "util.optimization_barrier"
 # What is computed inside of dispatches is not the host's.
 _DEVICE_CODE = frozenset({"flow.executable", "stream.executable", "hal.executable"})
 _SPARE_TENSOR = "%spare = flow.tensor.empty : tensor<i8>"
-_SPARE_NUMBER = "%spare = arith.constant 0 : i32"
+_SPARE_NUMBER = "%spare = arith.constant 0 : index"
 
 
 def balance_loops(mlir: Mlir, operation: int) -> None:

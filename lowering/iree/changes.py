@@ -46,7 +46,7 @@ class Change:
 SEPARATE_OPERATIONS = Change(
     "operations are separate", 2, START, separate_operations.separate_operations
 )
-BALANCE_LOOPS = Change("loops are balanced", 1, balance_loops.PHASE, balance_loops.balance_loops)
+BALANCE_LOOPS = Change("loops are balanced", 2, balance_loops.PHASE, balance_loops.balance_loops)
 REMOVE_DEALLOCATIONS = Change(
     "frees nothing",
     1,
