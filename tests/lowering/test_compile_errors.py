@@ -11,6 +11,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.dispatch import compiled
 from xpr.errors import CompileError
+from xpr.lowering.ir.traits import TRAITS
 from xpr.lowering.registry import rules
 from xpr.lowering.rules import load_all
 
@@ -18,11 +19,12 @@ from xpr.lowering.rules import load_all
 def test_failure_names_the_users_line_and_keeps_the_program(monkeypatch) -> None:
     def broken(ctx, x, **_):
         # A call that no target knows: it parses, and cannot be compiled.
-        text = f"stablehlo.custom_call @no_such_call({x.name}) : ({x.type}) -> {x.type}"
-        return ctx.assign(text, x.shape, x.dtype)
+        name = {"call_target_name": '"no_such_call"'}
+        return ctx.assign("stablehlo.custom_call", [x], x.shape, x.dtype, name)
 
     load_all()
     monkeypatch.setitem(rules, "tanh", broken)
+    monkeypatch.setitem(TRAITS, "stablehlo.custom_call", TRAITS["stablehlo.tanh"])
     # Else it would be computed by NumPy, with a warning.
     monkeypatch.setattr(compiled.host_fallback, "compile_around", lambda *_: None)
     with pytest.raises(CompileError, match="custom_call") as e:
@@ -34,6 +36,6 @@ def test_failure_names_the_users_line_and_keeps_the_program(monkeypatch) -> None
     assert "custom_call" in e.value.diagnostics
     assert e.value.stablehlo_path is not None
     saved = Path(e.value.stablehlo_path)
-    assert "@no_such_call" in saved.read_text(encoding="utf-8")
+    assert "no_such_call" in saved.read_text(encoding="utf-8")
     assert str(saved) in str(e.value)
     saved.unlink()

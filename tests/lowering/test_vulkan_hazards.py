@@ -123,7 +123,7 @@ def update_in_a_loop(device: Device) -> None:
 
 
 def test_a_scan_of_complex_numbers_ends_the_compiler(device: Device) -> None:
-    assert _run_alone("scan_complex") < 0, MENDED
+    assert _run_alone("scan_complex") != 0, MENDED
 
 
 def test_commands_submitted_again_keep_their_first_buffers(device: Device) -> None:

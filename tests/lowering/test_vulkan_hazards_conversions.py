@@ -16,9 +16,13 @@ import xpr
 import xpr.numpy as xnp
 from tests.harness import run_compiled
 from tests.lowering.test_vulkan_hazards import MENDED
-from tests.lowering.vulkan_util import compile_on, run_on, vulkan_device
+from tests.lowering.vulkan_util import (
+    compile_on,
+    does_not_compile,
+    run_on,
+    vulkan_device,
+)
 from xpr.core.config import override
-from xpr.core.errors import CompileError
 from xpr.runtimes.base import Device
 
 
@@ -38,7 +42,7 @@ def test_a_conversion_that_is_read_twice_does_not_fit_in_shared_memory(device: D
     %r = stablehlo.subtract %y, %b : tensor<5x10007xf32>
     %r
     """
-    with pytest.raises(CompileError, match="bytes of shared memory"):
+    with does_not_compile():
         compile_on(device, body, [x], like)
 
 
@@ -119,7 +123,7 @@ def test_conversions_of_two_shapes_of_a_slice_do_not_compile(device: Device) -> 
     %r = stablehlo.subtract %m, %n : tensor<4x4xi32>
     %r
     """
-    with pytest.raises(CompileError, match="failed to legalize"):
+    with does_not_compile():
         compile_on(device, body, [x], like)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.conftest import first_device
 from xpr.dispatch.compiled import target_of
@@ -78,3 +80,13 @@ def run_on(device: Device, body: str, args: Sequence[Array], like: Array) -> Arr
     executable = device.runtime.load(vmfb, signature, device)
     buffers = [device.runtime.buffer_from_host(a, device, copy=True) for a in args]
     return executable(buffers)[0].host_view()
+
+
+@contextmanager
+def does_not_compile() -> Iterator[None]:
+    """A context for a program that no set of flags compiles, only its operations one by one."""
+    # What was compiled so before would come from the cache, without the warning.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XPR_CACHE", "0")
+        with pytest.warns(RuntimeWarning, match="its operations are computed one by one"):
+            yield

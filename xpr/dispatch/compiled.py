@@ -337,9 +337,9 @@ def _constant_buffer(x: Any, device: Device) -> Buffer:
     """The values of something that a program closes over, on the device.
 
     An array shares its memory, however many programs close over it. Of others, to which their
-    owners may write, it is a copy.
+    owners may write, it is a copy, and of what lies in another memory than the device's.
     """
-    if type(x) is ArrayImpl:
+    if type(x) is ArrayImpl and _reaches(device, x._buffers[0]):
         buffer = x._buffers[0]
         if type(buffer) is not HostBuffer:
             return buffer.alias() if buffer.device is device else buffer.seen_from(device)
@@ -347,6 +347,13 @@ def _constant_buffer(x: Any, device: Device) -> Buffer:
             buffer.hal_view()  # unaligned arrays move to memory of IREE's, once for all programs
         return buffer.seen_from(device)
     return array_from_host(np.array(x), get_aval(x), device)._buffers[0]
+
+
+def _reaches(device: Device, buffer: Buffer) -> bool:
+    """Whether the device computes on the memory where the buffer lies."""
+    if device.runtime.is_host:
+        return buffer.device.runtime.is_host
+    return buffer.device is device and type(buffer) is not HostBuffer
 
 
 def operand_buffer(x: Any, device: Device, later: bool = False) -> Buffer:
