@@ -8,7 +8,6 @@ that somebody else uses, too, is never faster than it is, and often slower.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.launched import launch, launcher
 from benchmarks.report import Row, progress
-from benchmarks.sessions import ROOT, environment
 from benchmarks.timing import Measurement
 
 NAMES = (
@@ -35,25 +34,15 @@ _KEYS = ("dd", "save", "call", "longer", "behind", "restore")
 
 def measure(rounds: int, wanted: frozenset[str], quick: bool) -> list[Row]:
     """The rows among `NAMES` that are wanted."""
-    launcher = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    if launcher is None or shutil.which("dd") is None:
-        progress("mpirun or dd is missing: checkpoints are not measured")
+    if launcher() is None or shutil.which("dd") is None:
+        progress("mpi4py, mpirun or dd is missing: checkpoints are not measured")
         return []
     size = 1 << 25 if quick else 1 << 30
     with tempfile.TemporaryDirectory() as folder:
-        arguments = [folder, str(size), str(rounds)]
-        done = subprocess.run(
-            [launcher, "--oversubscribe", "-n", "2", sys.executable, "-m", __name__, *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=ROOT,
-            env=environment(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1"),
-        )
-    if done.returncode != 0:
-        failure = f"status {done.returncode}: {(done.stderr.strip() or 'no message')[-500:]}"
-        return [Row(NAMES[1], "checkpoints", {}, remarks=(failure,))]
-    found = json.loads(done.stdout)
+        try:
+            found = launch(2, ["-m", __name__, folder, str(size), str(rounds)])
+        except RuntimeError as error:
+            return [Row(NAMES[1], "checkpoints", {}, remarks=(str(error),))]
     rows = []
     for name, key in zip(NAMES, _KEYS, strict=True):
         if name in wanted:

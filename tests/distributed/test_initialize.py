@@ -104,7 +104,7 @@ def test_half_of_a_launcher():
     ],
 )
 def test_without_mpi(before, env, message):
-    pytest.importorskip("mpi4py")
+    pytest.importorskip("mpi4py", reason="mpi4py is of the extra mpi")
     program = f"""
         import sys
         import xpr
@@ -122,7 +122,7 @@ def test_without_mpi(before, env, message):
 
 
 def test_a_program_that_was_started_alone():
-    pytest.importorskip("mpi4py")
+    pytest.importorskip("mpi4py", reason="mpi4py is of the extra mpi")
     program = """
         import xpr
         xpr.distributed.initialize(num_processes=1, process_id=0, local_device_ids=1)
@@ -233,7 +233,7 @@ def test_the_processes_of_a_machine_share_its_gpus(hosts, shares):
 
 
 def test_a_process_that_ends_is_seen(monkeypatch):
-    pytest.importorskip("mpi4py")
+    pytest.importorskip("mpi4py", reason="mpi4py is of the extra mpi")
     with subprocess.Popen(["sleep", "60"]) as child:
         for there in (True, False):
             monkeypatch.setattr(os.path, "isdir", lambda path, there=there: there)

@@ -20,21 +20,6 @@ from xpr.sharding import PartitionSpec as P
 
 
 @pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Holds writing up until it is set."""
-    gate = threading.Event()
-    write = saving.write
-
-    def later(*args: Any) -> None:
-        assert gate.wait(60)
-        write(*args)
-
-    monkeypatch.setattr(saving, "write", later)
-    yield gate
-    gate.set()
-
-
-@pytest.fixture
 def broken(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes writing fail."""
 

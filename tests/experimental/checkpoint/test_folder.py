@@ -16,7 +16,6 @@ import pytest
 import xpr.numpy as jnp
 from xpr.experimental import checkpoint
 from xpr.experimental.checkpoint import folder as folder_module
-from xpr.experimental.checkpoint import saving
 
 
 def _names(folder: Path) -> list[str]:
@@ -96,21 +95,6 @@ def test_keep(tmp_path: Path) -> None:
 
 
 # ---- two writers
-
-
-@pytest.fixture
-def gate(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Holds writing up until it is set."""
-    gate = threading.Event()
-    write = saving.write
-
-    def later(*args: Any) -> None:
-        assert gate.wait(60)
-        write(*args)
-
-    monkeypatch.setattr(saving, "write", later)
-    yield gate
-    gate.set()
 
 
 _OTHER = """
