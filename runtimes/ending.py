@@ -15,8 +15,6 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import TypeVar
 
-from xpr.runtimes.queue import finish_all
-
 F = TypeVar("F", bound=Callable[..., object])
 
 _PATIENCE = 10.0
@@ -27,6 +25,7 @@ is_near = False
 
 _entering: set[CodeType] = set()
 _called: set[CodeType] = set()
+_first: list[Callable[[], None]] = []
 _when_near: list[Callable[[], None]] = []
 _last_thread: int | None = None
 _stopped: set[int] = set()
@@ -49,6 +48,11 @@ def called_by_iree(function: F) -> F:
     return function
 
 
+def at_first(function: Callable[[], None]) -> None:
+    """Has a function called at the end of the process while threads may still enter IREE."""
+    _first.append(function)
+
+
 def when_near(function: Callable[[], None]) -> None:
     """Has a function called when other threads than the calling one are to be stopped."""
     _when_near.append(function)
@@ -62,6 +66,12 @@ def stop_other_threads() -> None:
         _never.wait()
 
 
+def stop_if_near() -> None:
+    """Called before IREE is entered: does not return once the end of the process is near."""
+    if is_near:
+        stop_other_threads()
+
+
 def _is_in(functions: set[CodeType], frame: FrameType | None) -> bool:
     while frame is not None:
         if frame.f_code in functions:
@@ -73,7 +83,8 @@ def _is_in(functions: set[CodeType], frame: FrameType | None) -> bool:
 def _at_exit() -> None:
     """Lets programs in queues and what is inside IREE finish, and starts no other."""
     global is_near, _last_thread
-    finish_all()
+    for function in _first:
+        function()
     _last_thread = threading.get_ident()
     is_near = True
     for function in _when_near:

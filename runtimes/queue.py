@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.runtimes import ending
 from xpr.runtimes.base import ArrayType, Buffer, Device, Executable, Shape, deleted_error, type_str
 
 LIMIT = 32
@@ -386,6 +387,9 @@ def finish_all() -> None:
     _is_ending = True
     for queue in list(_queues):
         queue.finish()
+
+
+ending.at_first(finish_all)
 
 
 def _after_fork() -> None:

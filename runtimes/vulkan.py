@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xpr.runtimes import _vulkan_features, hal
 from xpr.runtimes._spinning_threads import giving_way
-from xpr.runtimes.bundle import VULKAN_FLAGS
+from xpr.runtimes.bundle.iree import VULKAN_FLAGS
 from xpr.runtimes.hal_device import HalDevice, HalRuntime
 
 

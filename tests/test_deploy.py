@@ -34,7 +34,7 @@ def test_the_digits_classifier_is_deployed(tmp_path: Path) -> None:
 
     # What was copied is all that another machine needs.
     folder = tmp_path / "deployed"
-    loader, original = folder / "bundle.py", ROOT / "runtimes" / "bundle.py"
+    loader, original = folder / "bundle.py", ROOT / "runtimes" / "bundle" / "one_file" / "bundle.py"
     assert loader.read_bytes() == original.read_bytes()
     command = [sys.executable, "bundle.py", "digits.xpr", "--input", "images.npy"]
     command += ["--output", "again.npy", "--output", "likely.npy", "--platform", "cpu"]

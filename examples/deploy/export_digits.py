@@ -30,7 +30,9 @@ from typing import Any
 import numpy as np
 
 import xpr
-import xpr.runtimes.bundle as loader
+from xpr.runtimes.bundle import LOADER_FILE
+from xpr.runtimes.bundle.archive import open_bundle
+from xpr.runtimes.bundle.tensors import read_tensors
 
 HERE = Path(__file__).resolve().parent
 PLATFORMS = ("cpu", "vulkan")
@@ -95,11 +97,11 @@ def run_with_iree(folder: Path, platform: str) -> list[np.ndarray]:
     program = shutil.which("iree-run-module", path=Path(sys.executable).parent)
     if program is None:
         raise FileNotFoundError("iree-run-module comes with the package iree-base-runtime")
-    members = loader.open_bundle(folder / "digits.xpr")
+    members = open_bundle(folder / "digits.xpr")
     entry = members.manifest["programs"][0]
     module = folder / f"digits_{platform}.vmfb"
     module.write_bytes(members.files[entry["modules"][platform]])
-    weights, _ = loader.read_tensors(members.files["weights.safetensors"])
+    weights, _ = read_tensors(members.files["weights.safetensors"])
     command = [program, f"--module={module.name}", "--function=main"]
     command.append(f"--device={DRIVERS[platform]}")
     for name in entry["weights"]:
@@ -144,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
     exported = xpr.export.export(predict, platforms=PLATFORMS)(images)
     exported.save(folder / "digits.xpr")
     small = show_sizes(folder / "digits.xpr")
-    for file in (Path(loader.__file__), HERE / "run_digits.py"):
+    for file in (LOADER_FILE, HERE / "run_digits.py"):
         shutil.copy(file, folder)
     np.save(folder / "images.npy", np.asarray(images))
 

@@ -16,7 +16,7 @@ import pytest
 from xpr.cli.errors import CommandError
 from xpr.cli.modules import describe
 from xpr.cli.programs import check_gpu
-from xpr.runtimes import bundle as loader
+from xpr.runtimes.bundle import command as loader
 from xpr.runtimes.hal_device import HalDevice
 
 from .conftest import Call

@@ -16,7 +16,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.export import Exported, export
 from xpr.export.writing import bundle_bytes
-from xpr.runtimes import bundle
+from xpr.runtimes.bundle.archive import MANIFEST
 
 W = np.random.default_rng(0).standard_normal((64, 16)).astype(np.float32)
 X = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
@@ -58,14 +58,14 @@ def changed(
     """A bundle after `change(manifest, members)`; digests follow the members if wanted."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    manifest = json.loads(members.pop(bundle.MANIFEST))
+    manifest = json.loads(members.pop(MANIFEST))
     change(manifest, members)
     if digests:
         for name in set(members) & set(manifest["members"]):
             manifest["members"][name]["sha256"] = hashlib.sha256(members[name]).hexdigest()
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compress) as archive:
-        archive.writestr(bundle.MANIFEST, json.dumps(manifest))
+        archive.writestr(MANIFEST, json.dumps(manifest))
         for name, content in members.items():
             archive.writestr(name, content)
     return out.getvalue()

@@ -34,8 +34,8 @@ from tests.lowering.vulkan_util import UPDATE_IN_A_LOOP, compile_on, vulkan_devi
 from xpr.export import export, load, symbolic_shape
 from xpr.export.targets import export_target
 from xpr.export.writing import bundle_bytes
-from xpr.runtimes import bundle
 from xpr.runtimes.bundle import (
+    LOADER_FILE,
     ArgumentTypeError,
     ArgumentValueError,
     Bundle,
@@ -44,10 +44,13 @@ from xpr.runtimes.bundle import (
     BundleTargetError,
     BundleVersionError,
     CorruptBundleError,
+    machine,
 )
+from xpr.runtimes.bundle.archive import read_archive
+from xpr.runtimes.bundle.command import main
+from xpr.runtimes.bundle.iree import iree_version
 from xpr.runtimes.vulkan import VulkanDevice
 
-LOADER = Path(bundle.__file__).resolve()
 SHIFT = np.float32(1)
 
 
@@ -70,7 +73,7 @@ def test_what_a_bundle_holds():
     manifest = json.loads(members["manifest.json"])
     assert (manifest["format"], manifest["format_version"]) == ("xpr-bundle", 1)
     assert (manifest["xpr"], manifest["vjp_order"]) == (xpr.__version__, 1)
-    assert manifest["iree"].split(".")[:2] == bundle.iree_version().split(".")[:2]
+    assert manifest["iree"].split(".")[:2] == iree_version().split(".")[:2]
     program = manifest["programs"][0]
     assert [(i["path"], i["shape"], i["dtype"]) for i in program["inputs"]] == [
         ("args[0]['b']", [16], "float32"),
@@ -177,7 +180,7 @@ sys.meta_path.insert(0, Blocked())
 
 
 def run_alone(folder: Path, code: str) -> str:
-    shutil.copy(LOADER, folder / "bundle.py")
+    shutil.copy(LOADER_FILE, folder / "bundle.py")
     (folder / "model.xpr").write_bytes(plain_bundle())
     (folder / "alone.py").write_text(ALONE + code)
     done = subprocess.run(
@@ -225,10 +228,10 @@ except SystemExit as end:
 def test_the_program_tells_why_it_fails(tmp_path, capsys):
     path = tmp_path / "model.xpr"
     path.write_bytes(b"nothing of the kind")
-    assert bundle.main([str(path)]) == 1
+    assert main([str(path)]) == 1
     assert "not a bundle" in capsys.readouterr().err
     path.write_bytes(plain_bundle())
-    assert bundle.main([str(path)]) == 1
+    assert main([str(path)]) == 1
     told = capsys.readouterr().err
     assert "the program takes 4 inputs (args[0]['b']: float32[16], " in told
     assert told.endswith("), got 0\n")
@@ -241,11 +244,11 @@ def test_the_program_tells_why_it_fails(tmp_path, capsys):
     def arguments(files: list[str]) -> list[str]:
         return [str(path), *(part for file in files for part in ("--input", file))]
 
-    assert bundle.main(arguments(files)) == 0
+    assert main(arguments(files)) == 0
     assert capsys.readouterr().out.startswith("result['rest'][0]: float32[]\n")
-    assert bundle.main(arguments([*files[:3], str(tmp_path / "empty.npy")])) == 1
+    assert main(arguments([*files[:3], str(tmp_path / "empty.npy")])) == 1
     assert "empty.npy is no .npy file with an array: " in capsys.readouterr().err
-    assert bundle.main([*arguments(files), *["--output", "a"] * 5]) == 1
+    assert main([*arguments(files), *["--output", "a"] * 5]) == 1
     assert "the program has 4 results" in capsys.readouterr().err
 
 
@@ -275,7 +278,7 @@ def test_altered_bytes():
         data = bytearray(plain_bundle())
         data[place] ^= 0x10
         try:
-            bundle.read_archive(bytes(data))
+            read_archive(bytes(data))
         except BundleError:
             continue
         # What no digest covers: times, attributes and such in the archive's own records.
@@ -341,7 +344,7 @@ def test_modules_for_other_machines():
     def entry(**fields):
         return lambda m, _: m["platforms"]["cpu"].update(fields)
 
-    here = bundle.host_architecture()
+    here = machine.host_architecture()
     data = changed(plain_bundle(), entry(architecture="z80"))
     for open_it in (Bundle, load):
         with pytest.raises(
@@ -440,8 +443,8 @@ def test_every_target_compiles():
     assert Bundle(data, platform="vmvx").platform == "vmvx"
     found = Bundle(data, platform="vmvx").call(X)
     np.testing.assert_allclose(found, np.tanh(X) @ X.T, rtol=1e-4, atol=1e-4)
-    if bundle.host_architecture() in ELF_MACHINES:
-        name = f"{bundle.host_architecture()}"
+    if machine.host_architecture() in ELF_MACHINES:
+        name = f"{machine.host_architecture()}"
         assert Bundle(data).platform.startswith(name)
         np.testing.assert_allclose(Bundle(data).call(X), np.tanh(X) @ X.T, rtol=1e-4, atol=1e-4)
 
@@ -494,13 +497,13 @@ def test_modules_for_other_gpus(target: str, here: str, reason: str | None) -> N
         return TOLD[runtime].format(here)
 
     if reason is None:
-        assert bundle.choose_platform(manifest, None, tell=tell) == target
+        assert machine.choose_platform(manifest, None, tell=tell) == target
     else:
         with pytest.raises(BundleTargetError, match=f"the module '{target}': {reason}"):
-            bundle.choose_platform(manifest, runtime, tell=tell)
-    assert bundle.choose_platform(manifest, None, check_machine=False) == target
+            machine.choose_platform(manifest, runtime, tell=tell)
+    assert machine.choose_platform(manifest, None, check_machine=False) == target
     # What a driver does not tell speaks against nothing.
-    assert bundle.choose_platform(manifest, None, tell=lambda _: "") == target
+    assert machine.choose_platform(manifest, None, tell=lambda _: "") == target
 
 
 VULKAN = """
@@ -524,11 +527,11 @@ def test_what_modules_for_vulkan_need() -> None:
         assert needs(lambda x: x * 2 + 1, np.ones(4)) == ["float64"]
 
     entry = {"runtime": "vulkan", "needs": ["float64", "int8"]}
-    assert bundle.why_gpu_unfit(entry, frozenset({"float64", "int8", "int64"})) is None
-    assert bundle.why_gpu_unfit(entry, None) is None
+    assert machine.why_gpu_unfit(entry, frozenset({"float64", "int8", "int64"})) is None
+    assert machine.why_gpu_unfit(entry, None) is None
     reason = "it needs what this device lacks: float64"
-    assert bundle.why_gpu_unfit(entry, frozenset({"int8"})) == reason
-    assert bundle.gpu_abilities("vulkan", VULKAN.format("no such device")) is None
+    assert machine.why_gpu_unfit(entry, frozenset({"int8"})) == reason
+    assert machine.gpu_abilities("vulkan", VULKAN.format("no such device")) is None
 
 
 def test_platforms_that_do_not_work_here() -> None:
@@ -536,9 +539,9 @@ def test_platforms_that_do_not_work_here() -> None:
         raise RuntimeError(f"no driver\nfor {runtime}")
 
     manifest = {"platforms": {"cuda": {"runtime": "cuda"}, "vmvx": {"runtime": "vmvx"}}}
-    assert bundle.choose_platform(manifest, None, tell=tell) == "vmvx"
+    assert machine.choose_platform(manifest, None, tell=tell) == "vmvx"
     with pytest.raises(BundleTargetError, match="'cuda': cuda does not work here: no driver for"):
-        bundle.choose_platform(manifest, "cuda", tell=tell)
+        machine.choose_platform(manifest, "cuda", tell=tell)
     if any(device.platform == "metal" for device in xpr.devices()):
         pytest.skip("Metal works here")
     data = bundle_bytes(exported(), targets="metal")
@@ -577,7 +580,7 @@ def test_a_vulkan_device_that_lacks_a_type(monkeypatch, tmp_path) -> None:
     data = bundle_bytes(exported(), targets="vulkan:device")
     assert isinstance(device, VulkanDevice)
     told = device.told()
-    able = bundle.gpu_abilities("vulkan", told)
+    able = machine.gpu_abilities("vulkan", told)
     assert able is not None
     assert able & {"float64", "int64"} == device.capabilities.types & {"float64", "int64"}
     message = r"the module 'vulkan:device': it needs what this device lacks: float128"
@@ -592,7 +595,7 @@ def test_a_vulkan_device_that_lacks_a_type(monkeypatch, tmp_path) -> None:
     data = bundle_bytes(flags, targets=["vulkan:device", "vmvx"])
     lesser = told.replace("shaderInt8=yes", "shaderInt8=no")
     monkeypatch.setattr(type(device), "told", lambda _: lesser)
-    monkeypatch.setattr(bundle, "_tell_of_gpu", lambda _: lesser)
+    monkeypatch.setattr(machine, "tell_of_gpu", lambda _: lesser)
     for open_it in (Bundle, load):
         with pytest.raises(BundleTargetError, match="what this device lacks: int8"):
             open_it(data, platform="vulkan")

@@ -11,14 +11,9 @@ from typing import Any
 from xpr.cli.errors import UsageError
 from xpr.cli.modules import Function, Module, describe, open_type_text, type_text
 from xpr.cli.programs import is_bundle
-from xpr.runtimes.bundle import (
-    SIGNATURE,
-    ArgumentType,
-    CorruptBundleError,
-    Members,
-    naming,
-    open_bundle,
-)
+from xpr.runtimes.bundle import ArgumentType, CorruptBundleError
+from xpr.runtimes.bundle.archive import SIGNATURE, Members, open_bundle
+from xpr.runtimes.bundle.errors import naming
 
 _FUNCTION = re.compile(r".+:[A-Za-z_][\w.]*")
 _WEIGHTS = "weights.safetensors"

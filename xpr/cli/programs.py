@@ -14,14 +14,10 @@ from xpr.cli.modules import DYNAMIC, Module, describe, type_text
 from xpr.export.spirv import spirv_needs
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, Device, ExecutableSignature, Shape
-from xpr.runtimes.bundle import (
-    MANIFEST,
-    ArgumentType,
-    gpu_abilities,
-    host_architecture,
-    read_npy,
-    why_gpu_unfit,
-)
+from xpr.runtimes.bundle import ArgumentType
+from xpr.runtimes.bundle.archive import MANIFEST
+from xpr.runtimes.bundle.command import read_npy
+from xpr.runtimes.bundle.machine import gpu_abilities, host_architecture, why_gpu_unfit
 from xpr.runtimes.hal_device import HalDevice
 
 _ENTRY = "main"

@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xpr.core.errors import InconclusiveDimensionOperation
-
-Monomial = tuple[str, ...]
-"""Names with repetition, sorted; the empty one stands for 1."""
+from xpr.core.polynomials import Monomial, evaluate
 
 
 class SymbolicDim:
@@ -152,11 +150,6 @@ class SymbolicDim:
 
     def __repr__(self) -> str:
         return text_of(self.terms)
-
-
-def evaluate(terms: Mapping[Monomial, int], sizes: Mapping[str, int]) -> int:
-    """The value of a polynomial."""
-    return sum(c * math.prod(sizes[n] for n in m) for m, c in terms.items())
 
 
 def simplified(terms: Mapping[Monomial, int], scope: Any) -> Any:

@@ -2,7 +2,7 @@
 
 `export(jit(f))(*args)` gives an `Exported`, which can be called, serialised and read back by
 `deserialize`, and saved as a bundle: one file with compiled modules for several platforms. `load`
-reads a bundle; `runtimes/bundle.py` does so with NumPy and IREE's runtime alone.
+reads a bundle; `runtimes/bundle/` does so with NumPy and IREE's runtime alone.
 
 >>> import xpr, xpr.numpy as jnp
 >>> exported = xpr.export.export(xpr.jit(lambda x: x + 1))(jnp.ones(2))

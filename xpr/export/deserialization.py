@@ -17,7 +17,8 @@ from xpr.export.layout import layout_from_data
 from xpr.export.program_data import Arrays, dtype_of
 from xpr.export.programs import stored_program
 from xpr.export.serialization import BLANK, DIGEST, FORMAT
-from xpr.runtimes.bundle import CorruptBundleError, read_tensors
+from xpr.runtimes.bundle import CorruptBundleError
+from xpr.runtimes.bundle.tensors import read_tensors
 
 _NOT_ONE = "this is no exported function, or a damaged one"
 # What reading a document raises where something in it is not what it should be.

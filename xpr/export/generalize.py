@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.symbolic import Monomial, evaluate
+from xpr.core.polynomials import Monomial, evaluate
 from xpr.export.program_data import Json, dtype_of
 from xpr.export.symbolic import terms_data, terms_of
 

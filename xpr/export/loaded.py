@@ -16,15 +16,12 @@ from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.export import trees
 from xpr.runtimes import registry
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
-from xpr.runtimes.bundle import (
-    ArgumentType,
-    ArgumentTypeError,
-    Program,
-    flatten_call,
-    naming,
-    open_bundle,
-    open_sizes,
-)
+from xpr.runtimes.bundle import ArgumentType, ArgumentTypeError
+from xpr.runtimes.bundle.archive import open_bundle
+from xpr.runtimes.bundle.arguments import open_sizes
+from xpr.runtimes.bundle.errors import naming
+from xpr.runtimes.bundle.programs import Program
+from xpr.runtimes.bundle.trees import flatten_call
 from xpr.runtimes.hal_device import HalDevice
 
 

@@ -37,7 +37,8 @@ from xpr.export.symbolic import (
     sample_sizes,
     scope_of,
 )
-from xpr.runtimes.bundle import ArgumentType, open_sizes
+from xpr.runtimes.bundle import ArgumentType
+from xpr.runtimes.bundle.arguments import open_sizes
 from xpr.transforms.tracing import ShapeDtypeStruct
 
 Sizes = tuple[int, ...]

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
-from xpr.core.symbolic import Monomial, SymbolicDim, evaluate, simplified, text_of
+from xpr.core.polynomials import Monomial, evaluate
+from xpr.core.symbolic import SymbolicDim, simplified, text_of
 from xpr.transforms.tracing import ShapeDtypeStruct, abstractify
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {

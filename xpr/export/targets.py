@@ -14,7 +14,7 @@ from xpr.lowering.targets.gpu import cuda_target, rocm_target
 from xpr.lowering.targets.vulkan import DESKTOP, vulkan_target
 from xpr.runtimes import registry
 from xpr.runtimes._vulkan_features import MINIMUM, VulkanCapabilities
-from xpr.runtimes.bundle import host_architecture, host_features
+from xpr.runtimes.bundle.machine import host_architecture, host_features
 
 # What the levels of x86-64 add, by the names that Linux gives the features. Source: the System V
 # ABI for AMD64, section "Micro-Architecture Levels".

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes.bundle import SAFETENSORS_TYPES
+from xpr.runtimes.bundle.tensors import SAFETENSORS_TYPES
 
 _NAMES = {name: code for code, name in SAFETENSORS_TYPES.items()}
 _ALIGNMENT = 64

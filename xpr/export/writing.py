@@ -24,7 +24,7 @@ from xpr.export.targets import ExportTarget, export_target
 from xpr.export.tensors import has_name, write_tensors
 from xpr.export.trees import tree_data
 from xpr.lowering.iree import c_api
-from xpr.runtimes.bundle import FORMAT, FORMAT_VERSION, MANIFEST, SIGNATURE
+from xpr.runtimes.bundle.archive import FORMAT, FORMAT_VERSION, MANIFEST, SIGNATURE
 from xpr.version import __version__
 
 if TYPE_CHECKING:

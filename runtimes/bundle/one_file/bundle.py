@@ -4,12 +4,11 @@ This one file is the whole loader: copy it beside a model and use it as a module
 
     python bundle.py model.xpr --input x.npy --output y.npy
 
-A bundle is a ZIP archive whose members are stored as they are: `manifest.json` (what the program
-takes and gives, what it was compiled for, the SHA-256 of every other member), `modules/*.vmfb`,
-`program.mlir` and perhaps `weights.safetensors` and `signature.json`. Everything is checked before
-a module is loaded, for a module for a CPU is native code that can do whatever this process can:
-**run only bundles that you would run as a program.** Give `hmac_key` or `public_key` to accept
-none but those that the owner of the key made.
+Everything in a bundle is checked before a module is loaded, for a module for a CPU is native code
+that can do whatever this process can: **run only bundles that you would run as a program.** Give
+`hmac_key` or `public_key` to accept none but those that the owner of the key made.
+
+Made by `python -m xpr.runtimes.bundle.assemble`: change the modules named below, not this file.
 """
 
 from __future__ import annotations
@@ -35,34 +34,119 @@ import threading
 import time
 import zipfile
 from collections import namedtuple
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
 
-FORMAT = "xpr-bundle"
-FORMAT_VERSION = 1
-MANIFEST, SIGNATURE = "manifest.json", "signature.json"
-_MAX_MANIFEST_BYTES = 64 << 20
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*\Z")
+# ---- xpr/core/polynomials.py
 
-# What zipfile raises for damaged archives, beside its own error.
-_DAMAGED = (
-    *(NotImplementedError, OSError, EOFError, RuntimeError),
-    *(ValueError, OverflowError, struct.error),
-)
 
-VULKAN_FLAGS = (
-    "--vulkan_cached_bda_replay_instances=0",
-    "--vulkan_retained_cached_bda_replay_instances=0",
-)
-"""For IREE's driver. What it records of a program, to submit it again with other buffers, it
-submits with the earlier ones: loops that update an array in place lose updates."""
+Monomial = tuple[str, ...]
 
-Array = np.ndarray[Any, Any]
+
+def evaluate(terms: Mapping[Monomial, int], sizes: Mapping[str, int]) -> int:
+    """The value of a polynomial.
+
+    >>> evaluate({("a", "b"): 2, (): 1}, {"a": 3, "b": 4})
+    25
+    """
+    return sum(c * math.prod(sizes[name] for name in m) for m, c in terms.items())
+
+
+# ---- xpr/runtimes/ending.py
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_PATIENCE = 10.0
+"""Seconds that the end of the process waits for daemon threads."""
+
+is_near = False
+"""Whether no thread but the last may enter IREE any more."""
+
+_entering: set[CodeType] = set()
+_called: set[CodeType] = set()
+_first: list[Callable[[], None]] = []
+_when_near: list[Callable[[], None]] = []
+_last_thread: int | None = None
+_stopped: set[int] = set()
+_never = threading.Event()
+
+
+def enters_iree(function: F) -> F:
+    """Marks a function that the end of the process waits for.
+
+    It calls what gives up the interpreter's lock inside of IREE, or what runs Python code there,
+    and begins with ``if ending.is_near: ending.stop_other_threads()``.
+    """
+    _entering.add(function.__code__)
+    return function
+
+
+def called_by_iree(function: F) -> F:
+    """Marks a function that IREE calls: a thread that is in one must go on to leave IREE."""
+    _called.add(function.__code__)
+    return function
+
+
+def at_first(function: Callable[[], None]) -> None:
+    """Has a function called at the end of the process while threads may still enter IREE."""
+    _first.append(function)
+
+
+def when_near(function: Callable[[], None]) -> None:
+    """Has a function called when other threads than the calling one are to be stopped."""
+    _when_near.append(function)
+
+
+def stop_other_threads() -> None:
+    """In any thread but the last one: waits for ever, unless it is inside IREE already."""
+    thread = threading.get_ident()
+    if thread != _last_thread and not _is_in(_called, sys._getframe()):
+        _stopped.add(thread)
+        _never.wait()
+
+
+def stop_if_near() -> None:
+    """Called before IREE is entered: does not return once the end of the process is near."""
+    if is_near:
+        stop_other_threads()
+
+
+def _is_in(functions: set[CodeType], frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code in functions:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _at_exit() -> None:
+    """Lets programs in queues and what is inside IREE finish, and starts no other."""
+    global is_near, _last_thread
+    for function in _first:
+        function()
+    _last_thread = threading.get_ident()
+    is_near = True
+    for function in _when_near:
+        function()
+    end = time.monotonic() + _PATIENCE
+    while time.monotonic() < end:
+        others = sys._current_frames().items()
+        waiting = {_last_thread, *_stopped}
+        if not any(_is_in(_entering, frame) for t, frame in others if t not in waiting):
+            return
+        time.sleep(0.001)
+
+
+atexit.register(_at_exit)
+
+
+# ---- xpr/runtimes/bundle/errors.py
 
 
 class BundleError(ValueError):
@@ -104,7 +188,20 @@ def naming(source: str | os.PathLike[str] | bytes) -> Iterator[None]:
         raise
 
 
-# ---- the archive
+# ---- xpr/runtimes/bundle/archive.py
+
+
+FORMAT = "xpr-bundle"
+FORMAT_VERSION = 1
+MANIFEST, SIGNATURE = "manifest.json", "signature.json"
+_MAX_MANIFEST_BYTES = 64 << 20
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]*(/[A-Za-z0-9_][A-Za-z0-9_.\-]*)*\Z")
+
+# What zipfile raises for damaged archives, beside its own error.
+_DAMAGED = (
+    *(NotImplementedError, OSError, EOFError, RuntimeError),
+    *(ValueError, OverflowError, struct.error),
+)
 
 
 def read_archive(data: bytes, *, hmac_key: bytes | None = None, public_key: Any = None) -> Members:
@@ -216,189 +313,26 @@ def _check_ed25519(manifest: bytes, signature: bytes, public_key: Any) -> None:
         ) from None
 
 
-# ---- what this machine is
-
-_ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
-
-
-def host_architecture() -> str:
-    """The architecture of this machine, as the first word of a target triple."""
-    name = host_platform.machine().lower()
-    return _ARCHITECTURES.get(name, name)
-
-
-@functools.cache
-def host_features() -> frozenset[str] | None:
-    """The instruction sets of this CPU as Linux names them; None where nothing tells them."""
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            for line in file:
-                key, _, value = line.partition(":")
-                if key.strip() in ("flags", "Features"):
-                    return frozenset(value.split())
-                if key.strip() == "isa":
-                    return frozenset(value.strip().lower().split("_"))
-    except OSError:
-        pass
-    return None
-
-
-def iree_version() -> str:
-    """The version of the IREE runtime that is installed."""
-    version = importlib.import_module("iree.runtime.version")
-    return str(getattr(version, "VERSION", None) or getattr(version, "PACKAGE_VERSION", ""))
-
-
-def _major(version: str) -> str:
-    return str(version).partition(".")[0]
-
-
-def _why_cpu_unfit(entry: dict[str, Any]) -> str | None:
-    """Why this machine's CPU cannot run a module; None if nothing speaks against it."""
-    here, wanted = host_architecture(), entry["architecture"]
-    if here != wanted:
-        return f"it is for the architecture {wanted}, and this machine is {here}"
-    features = set(entry["features"])
-    if not features:
-        return None
-    known = host_features()
-    if known is None:
-        return (
-            f"it needs the CPU features {', '.join(sorted(features))}, and this system does not "
-            "tell which ones there are (check_machine=False skips this check)"
-        )
-    missing = sorted(features - known)
-    return f"it needs CPU features that are missing here: {', '.join(missing)}" if missing else None
-
-
-# What modules for Vulkan may need of a device: under which name IREE tells of it, and, where it
-# does not, the place of the flag in Vulkan's own list, VkPhysicalDeviceFeatures.
-_VULKAN_TOLD = {
-    "float16": "shaderFloat16",
-    "int8": "shaderInt8",
-    "storage16": "storageBuffer16BitAccess",
-    "storage8": "storageBuffer8BitAccess",
-}
-_VULKAN_ASKED = {"float64": 39, "int64": 40, "int16": 41}
-_VULKAN_LIBRARIES = {"win32": "vulkan-1.dll", "darwin": "libvulkan.1.dylib"}
-
-
-def gpu_abilities(runtime: str, told: str) -> frozenset[str] | None:
-    """What a module may need of a GPU, from the text that IREE's driver tells about it.
-
-    That is the architecture for CUDA and ROCm, the types for Vulkan; None if nothing is known.
-    """
-    if runtime == "cuda":
-        found = re.search(r"gpu-compute-capability: (\d+)\.(\d+)", told)
-        return frozenset({f"sm_{found[1]}{found[2]}"}) if found else None
-    if runtime == "rocm":
-        found = re.search(r"gpu-arch-name: (\w+)", told)  # settings may follow behind a colon
-        return frozenset({found[1]}) if found else None
-    name = re.search(r"^name: (.*)$", told, re.MULTILINE)
-    asked = _asked_of_vulkan(name[1]) if runtime == "vulkan" and name else None
-    if asked is None:
-        return None
-    return asked | {key for key, flag in _VULKAN_TOLD.items() if f" {flag}=yes" in told}
-
-
-def _asked_of_vulkan(device_name: str) -> frozenset[str] | None:
-    """The types of 64 and 16 bits that a device computes with; None if Vulkan does not tell.
-
-    The structures are those of Vulkan 1.0, as rows of 32-bit words.
-    """
-    try:
-        vulkan: Any = ctypes.CDLL(_VULKAN_LIBRARIES.get(sys.platform, "libvulkan.so.1"))
-    except OSError:
-        return None
-    instance, count = ctypes.c_void_p(), ctypes.c_uint32()
-    info = (ctypes.c_uint32 * 16)(1)  # VkInstanceCreateInfo: its type, and nothing asked for
-    if vulkan.vkCreateInstance(info, None, ctypes.byref(instance)) != 0:
-        return None
-    try:
-        vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), None)
-        devices = (ctypes.c_void_p * count.value)()
-        vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), devices)
-        for device in map(ctypes.c_void_p, devices):
-            properties, flags = ctypes.create_string_buffer(2048), (ctypes.c_uint32 * 64)()
-            vulkan.vkGetPhysicalDeviceProperties(device, properties)
-            if properties.raw[20:276].split(b"\0")[0].decode("utf-8", "replace") == device_name:
-                vulkan.vkGetPhysicalDeviceFeatures(device, flags)
-                return frozenset(key for key, place in _VULKAN_ASKED.items() if flags[place])
-        return None
-    finally:
-        vulkan.vkDestroyInstance(instance, None)
-
-
-def why_gpu_unfit(entry: dict[str, Any], abilities: frozenset[str] | None) -> str | None:
-    """Why a GPU of these abilities cannot run a module; None if nothing speaks against it."""
-    if abilities is None:
-        return None
-    if entry["runtime"] == "vulkan":
-        missing = sorted(set(entry.get("needs", ())) - abilities)
-        return f"it needs what this device lacks: {', '.join(missing)}" if missing else None
-    (here,) = abilities
-    if entry["runtime"] == "rocm":
-        wanted = entry["architecture"]
-        return None if here == wanted else f"it is for {wanted}, and this GPU is {here}"
-    wanted = entry["compiled_for"]
-    if int(here.removeprefix("sm_")) >= int(wanted.removeprefix("sm_")):
-        return None
-    return f"it is for GPUs from {wanted} on, and this one is {here}"
-
-
-def _why_unfit(entry: dict[str, Any], tell: Callable[[str], str]) -> str | None:
-    runtime = entry["runtime"]
-    if runtime == "cpu":
-        return _why_cpu_unfit(entry)
-    if runtime not in _DRIVERS:
-        return None
-    try:
-        told = tell(runtime)
-    except (RuntimeError, ValueError) as error:
-        return f"{runtime} does not work here: {' '.join(str(error).split())}"
-    return why_gpu_unfit(entry, gpu_abilities(runtime, told))
-
-
-def choose_platform(
-    manifest: dict[str, Any],
-    platform: str | None,
+def open_bundle(
+    source: str | os.PathLike[str] | bytes,
     *,
-    check_machine: bool = True,
-    tell: Callable[[str], str] | None = None,
-) -> str:
-    """The key, in the manifest's table of platforms, of the module to run here.
-
-    Without a name: the first module that fits this machine, those for CPUs before others.
-    `tell` gives what IREE tells about the GPU of a runtime. Raises BundleTargetError with the
-    reason for each module that does not fit.
-    """
-    table: dict[str, Any] = manifest["platforms"]
-    names = [n for n, e in table.items() if platform in (None, n, e["runtime"])]
-    if not names:
-        raise BundleTargetError(
-            f"the bundle has no module for the platform {platform!r}, only for {', '.join(table)}"
-        )
-    reasons = {}
-    for name in sorted(names, key=lambda n: table[n]["runtime"] != "cpu"):
-        reason = _why_unfit(table[name], tell or _tell_of_gpu) if check_machine else None
-        if reason is None:
-            return name
-        reasons[name] = reason
-    said = "; ".join(f"the module {n!r}: {r}" for n, r in reasons.items())
-    raise BundleTargetError(f"the bundle cannot run on this machine: {said}")
+    hmac_key: bytes | None = None,
+    public_key: Any = None,
+) -> Members:
+    """The checked members of the bundle in a file, or of its bytes."""
+    if isinstance(source, (bytes, bytearray)):
+        data = bytes(source)
+    else:
+        with open(source, "rb") as file:
+            data = file.read()
+    return read_archive(data, hmac_key=hmac_key, public_key=public_key)
 
 
-def check_versions(manifest: dict[str, Any]) -> None:
-    """Raises BundleVersionError for a bundle of another major version of IREE."""
-    made, here = manifest["iree"], iree_version()
-    if _major(made) != _major(here):
-        raise BundleVersionError(
-            f"the bundle was compiled by IREE {made}, and the installed runtime is {here}: they "
-            "must agree in the major version"
-        )
+# ---- xpr/runtimes/bundle/tensors.py
 
 
-# ---- types and tensors
+Array = np.ndarray[Any, Any]
+
 
 SAFETENSORS_TYPES = {
     "BOOL": "bool",
@@ -443,10 +377,13 @@ def read_tensors(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
     return arrays, metadata
 
 
+# ---- xpr/runtimes/bundle/arguments.py
+
+
 class ArgumentType:
     """One input or result: where it stands, its dtype, and its shape.
 
-    An extent is a number, or a polynomial in the open sizes, as `[[factor, [name, ...]], ...]`.
+    An extent is a number, or a polynomial in the open sizes.
     """
 
     def __init__(self, entry: dict[str, Any]) -> None:
@@ -454,39 +391,40 @@ class ArgumentType:
         self.given_no_values = entry["dtype"] == "float0"
         self.dtype = np.dtype(bool) if self.given_no_values else named_dtype(entry["dtype"])
         self.weak = bool(entry.get("weak_type"))
-        self.extents: tuple[Any, ...] = tuple(
-            e if isinstance(e, int) else tuple((int(f), tuple(names)) for f, names in e["terms"])
-            for e in entry["shape"]
+        self.extents = tuple(
+            e if isinstance(e, int) else _terms(e["terms"]) for e in entry["shape"]
         )
         self.texts = tuple(str(e) if isinstance(e, int) else e["text"] for e in entry["shape"])
         self.fixed = all(isinstance(e, int) for e in self.extents)
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
         """The shape for these open sizes."""
-        return tuple(evaluate(e, sizes) for e in self.extents)
+        return tuple(_value(e, sizes) for e in self.extents)
 
     def __str__(self) -> str:
         return f"{'float0' if self.given_no_values else self.dtype.name}[{','.join(self.texts)}]"
 
 
-def evaluate(extent: Any, sizes: dict[str, int]) -> int:
-    """The value of an extent for these open sizes."""
-    if isinstance(extent, int):
-        return extent
-    return sum(factor * math.prod(sizes[n] for n in names) for factor, names in extent)
+def _terms(written: Sequence[tuple[int, Sequence[str]]]) -> Mapping[Monomial, int]:
+    """A polynomial as a manifest has it, `[[factor, [name, ...]], ...]`."""
+    return {tuple(names): int(factor) for factor, names in written}
 
 
-def _solve(extent: Any, found: int, sizes: dict[str, int]) -> None:
+def _value(extent: int | Mapping[Monomial, int], sizes: Mapping[str, int]) -> int:
+    return extent if isinstance(extent, int) else evaluate(extent, sizes)
+
+
+def _solve(extent: Mapping[Monomial, int], found: int, sizes: dict[str, int]) -> None:
     """Takes an open size from an extent that has no other one, if that can be done exactly."""
-    unknown = {n for _, names in extent for n in names if n not in sizes}
+    unknown = {n for names in extent for n in names if n not in sizes}
     if len(unknown) != 1:
         return
     (name,) = unknown
-    linear = [(f, names) for f, names in extent if name in names]
-    if len(linear) != 1 or linear[0][1] != (name,):
+    linear = [names for names in extent if name in names]
+    if linear != [(name,)]:
         return
-    rest = evaluate(tuple(t for t in extent if name not in t[1]), sizes)
-    quotient, remainder = divmod(found - rest, linear[0][0])
+    rest = {names: f for names, f in extent.items() if name not in names}
+    quotient, remainder = divmod(found - evaluate(rest, sizes), extent[(name,)])
     if remainder == 0:
         sizes[name] = quotient
 
@@ -510,7 +448,7 @@ def open_sizes(
     told = "".join(f", where {n} is {v}" for n, v in sorted(sizes.items()))
     for kind, shape in zip(types, shapes, strict=True):
         known = all(
-            isinstance(e, int) or all(n in sizes for _, names in e for n in names)
+            isinstance(e, int) or all(n in sizes for names in e for n in names)
             for e in kind.extents
         )
         if len(shape) != len(kind.extents) or not known or kind.shape(sizes) != shape:
@@ -523,8 +461,7 @@ def open_sizes(
             raise ArgumentValueError(f"the open size {name} must be at least 1, got {value}")
     for constraint in constraints:
         left, right = (
-            evaluate(tuple((f, tuple(n)) for f, n in side), sizes)
-            for side in (constraint["left"], constraint["right"])
+            evaluate(_terms(side), sizes) for side in (constraint["left"], constraint["right"])
         )
         if not _HOLDS[constraint["relation"]](left, right):
             values = ", ".join(f"{n} = {v}" for n, v in sorted(sizes.items()))
@@ -561,10 +498,10 @@ def checked_argument(kind: ArgumentType, value: Any) -> Array:
     return array
 
 
-# ---- trees
+# ---- xpr/runtimes/bundle/trees.py
+
 
 Children = Callable[[str, Any], Sequence[Any] | None]
-
 
 _SEQUENCES = ("tuple", "list", "custom")
 
@@ -590,7 +527,7 @@ def count_leaves(structure: Any) -> int:
     return sum(map(count_leaves, children))
 
 
-def _check_structure(in_tree: Any, out_tree: Any, inputs: int, outputs: int) -> None:
+def check_structure(in_tree: Any, out_tree: Any, inputs: int, outputs: int) -> None:
     """Raises CorruptBundleError unless these are a call's arguments and its result."""
     found = count_leaves(in_tree), count_leaves(out_tree)
     if found != (inputs, outputs):
@@ -697,12 +634,19 @@ def flatten_call(
     return leaves
 
 
-# ---- running
+# ---- xpr/runtimes/bundle/iree.py
 
-_DRIVERS = {"vulkan": "vulkan", "cuda": "cuda", "rocm": "hip", "metal": "metal"}
-_PARALLEL_COST = 4e6
-_COPIED_BYTES = 4096
-_ALIGNMENT = 64
+
+VULKAN_FLAGS = (
+    "--vulkan_cached_bda_replay_instances=0",
+    "--vulkan_retained_cached_bda_replay_instances=0",
+)
+"""For IREE's driver. What it records of a program, to submit it again with other buffers, it
+submits with the earlier ones: loops that update an array in place lose updates."""
+
+
+DRIVERS = {"vulkan": "vulkan", "cuda": "cuda", "rocm": "hip", "metal": "metal"}
+
 
 # The integers that carry types which NumPy and IREE have no common name for.
 _CARRIED = {
@@ -722,6 +666,12 @@ _CARRIED = {
     "uint4": ("uint8", "UINT_8"),
 }
 _KINDS = {"b": "BOOL", "i": "SINT", "u": "UINT", "f": "FLOAT", "c": "COMPLEX"}
+
+
+def iree_version() -> str:
+    """The version of the IREE runtime that is installed."""
+    version = importlib.import_module("iree.runtime.version")
+    return str(getattr(version, "VERSION", None) or getattr(version, "PACKAGE_VERSION", ""))
 
 
 class _Iree:
@@ -770,7 +720,7 @@ class _Iree:
     def _shared_device(self, name: str) -> tuple[Any, Any] | None:
         """In a process of xpr's, the GPU that it has opened, or opens now, with this driver."""
         registry = sys.modules.get("xpr.runtimes.registry")
-        runtime = next((r for r, driver in _DRIVERS.items() if driver == name), None)
+        runtime = next((r for r, driver in DRIVERS.items() if driver == name), None)
         if registry is None or runtime is None:
             return None
         try:
@@ -795,31 +745,216 @@ class _Iree:
         return int(getattr(self.rt.HalElementType, name)), carried[0] if carried else None
 
 
-_iree = functools.cache(_Iree)
+iree = functools.cache(_Iree)
 
 
-def _tell_of_gpu(runtime: str) -> str:
+def tell_of_gpu(runtime: str) -> str:
     """What IREE tells about the GPU that this process uses for a runtime."""
-    iree, name = _iree(), _DRIVERS[runtime]
-    return str(iree.driver(name).dump_device_info(iree.first_device(name)))
+    found, name = iree(), DRIVERS[runtime]
+    return str(found.driver(name).dump_device_info(found.first_device(name)))
 
 
-class _Runner:
+# ---- xpr/runtimes/bundle/machine.py
+
+
+_ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}
+
+
+def host_architecture() -> str:
+    """The architecture of this machine, as the first word of a target triple."""
+    name = host_platform.machine().lower()
+    return _ARCHITECTURES.get(name, name)
+
+
+@functools.cache
+def host_features() -> frozenset[str] | None:
+    """The instruction sets of this CPU as Linux names them; None where nothing tells them."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("flags", "Features"):
+                    return frozenset(value.split())
+                if key.strip() == "isa":
+                    return frozenset(value.strip().lower().split("_"))
+    except OSError:
+        pass
+    return None
+
+
+def _major(version: str) -> str:
+    return str(version).partition(".")[0]
+
+
+def _why_cpu_unfit(entry: dict[str, Any]) -> str | None:
+    """Why this machine's CPU cannot run a module; None if nothing speaks against it."""
+    here, wanted = host_architecture(), entry["architecture"]
+    if here != wanted:
+        return f"it is for the architecture {wanted}, and this machine is {here}"
+    features = set(entry["features"])
+    if not features:
+        return None
+    known = host_features()
+    if known is None:
+        return (
+            f"it needs the CPU features {', '.join(sorted(features))}, and this system does not "
+            "tell which ones there are (check_machine=False skips this check)"
+        )
+    missing = sorted(features - known)
+    return f"it needs CPU features that are missing here: {', '.join(missing)}" if missing else None
+
+
+# What modules for Vulkan may need of a device: under which name IREE tells of it, and, where it
+# does not, the place of the flag in Vulkan's own list, VkPhysicalDeviceFeatures.
+_VULKAN_TOLD = {
+    "float16": "shaderFloat16",
+    "int8": "shaderInt8",
+    "storage16": "storageBuffer16BitAccess",
+    "storage8": "storageBuffer8BitAccess",
+}
+_VULKAN_ASKED = {"float64": 39, "int64": 40, "int16": 41}
+_VULKAN_LIBRARIES = {"win32": "vulkan-1.dll", "darwin": "libvulkan.1.dylib"}
+
+
+def gpu_abilities(runtime: str, told: str) -> frozenset[str] | None:
+    """What a module may need of a GPU, from the text that IREE's driver tells about it.
+
+    That is the architecture for CUDA and ROCm, the types for Vulkan; None if nothing is known.
+    """
+    if runtime == "cuda":
+        found = re.search(r"gpu-compute-capability: (\d+)\.(\d+)", told)
+        return frozenset({f"sm_{found[1]}{found[2]}"}) if found else None
+    if runtime == "rocm":
+        found = re.search(r"gpu-arch-name: (\w+)", told)  # settings may follow behind a colon
+        return frozenset({found[1]}) if found else None
+    name = re.search(r"^name: (.*)$", told, re.MULTILINE)
+    asked = _asked_of_vulkan(name[1]) if runtime == "vulkan" and name else None
+    if asked is None:
+        return None
+    return asked | {key for key, flag in _VULKAN_TOLD.items() if f" {flag}=yes" in told}
+
+
+def _asked_of_vulkan(device_name: str) -> frozenset[str] | None:
+    """The types of 64 and 16 bits that a device computes with; None if Vulkan does not tell.
+
+    The structures are those of Vulkan 1.0, as rows of 32-bit words.
+    """
+    try:
+        vulkan: Any = ctypes.CDLL(_VULKAN_LIBRARIES.get(sys.platform, "libvulkan.so.1"))
+    except OSError:
+        return None
+    instance, count = ctypes.c_void_p(), ctypes.c_uint32()
+    info = (ctypes.c_uint32 * 16)(1)  # VkInstanceCreateInfo: its type, and nothing asked for
+    if vulkan.vkCreateInstance(info, None, ctypes.byref(instance)) != 0:
+        return None
+    try:
+        vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), None)
+        devices = (ctypes.c_void_p * count.value)()
+        vulkan.vkEnumeratePhysicalDevices(instance, ctypes.byref(count), devices)
+        for device in map(ctypes.c_void_p, devices):
+            properties, flags = ctypes.create_string_buffer(2048), (ctypes.c_uint32 * 64)()
+            vulkan.vkGetPhysicalDeviceProperties(device, properties)
+            if properties.raw[20:276].split(b"\0")[0].decode("utf-8", "replace") == device_name:
+                vulkan.vkGetPhysicalDeviceFeatures(device, flags)
+                return frozenset(key for key, place in _VULKAN_ASKED.items() if flags[place])
+        return None
+    finally:
+        vulkan.vkDestroyInstance(instance, None)
+
+
+def why_gpu_unfit(entry: dict[str, Any], abilities: frozenset[str] | None) -> str | None:
+    """Why a GPU of these abilities cannot run a module; None if nothing speaks against it."""
+    if abilities is None:
+        return None
+    if entry["runtime"] == "vulkan":
+        missing = sorted(set(entry.get("needs", ())) - abilities)
+        return f"it needs what this device lacks: {', '.join(missing)}" if missing else None
+    (here,) = abilities
+    if entry["runtime"] == "rocm":
+        wanted = entry["architecture"]
+        return None if here == wanted else f"it is for {wanted}, and this GPU is {here}"
+    wanted = entry["compiled_for"]
+    if int(here.removeprefix("sm_")) >= int(wanted.removeprefix("sm_")):
+        return None
+    return f"it is for GPUs from {wanted} on, and this one is {here}"
+
+
+def _why_unfit(entry: dict[str, Any], tell: Callable[[str], str]) -> str | None:
+    runtime = entry["runtime"]
+    if runtime == "cpu":
+        return _why_cpu_unfit(entry)
+    if runtime not in DRIVERS:
+        return None
+    try:
+        told = tell(runtime)
+    except (RuntimeError, ValueError) as error:
+        return f"{runtime} does not work here: {' '.join(str(error).split())}"
+    return why_gpu_unfit(entry, gpu_abilities(runtime, told))
+
+
+def choose_platform(
+    manifest: dict[str, Any],
+    platform: str | None,
+    *,
+    check_machine: bool = True,
+    tell: Callable[[str], str] | None = None,
+) -> str:
+    """The key, in the manifest's table of platforms, of the module to run here.
+
+    Without a name: the first module that fits this machine, those for CPUs before others.
+    `tell` gives what IREE tells about the GPU of a runtime. Raises BundleTargetError with the
+    reason for each module that does not fit.
+    """
+    table: dict[str, Any] = manifest["platforms"]
+    names = [n for n, e in table.items() if platform in (None, n, e["runtime"])]
+    if not names:
+        raise BundleTargetError(
+            f"the bundle has no module for the platform {platform!r}, only for {', '.join(table)}"
+        )
+    reasons = {}
+    for name in sorted(names, key=lambda n: table[n]["runtime"] != "cpu"):
+        reason = _why_unfit(table[name], tell or tell_of_gpu) if check_machine else None
+        if reason is None:
+            return name
+        reasons[name] = reason
+    said = "; ".join(f"the module {n!r}: {r}" for n, r in reasons.items())
+    raise BundleTargetError(f"the bundle cannot run on this machine: {said}")
+
+
+def check_versions(manifest: dict[str, Any]) -> None:
+    """Raises BundleVersionError for a bundle of another major version of IREE."""
+    made, here = manifest["iree"], iree_version()
+    if _major(made) != _major(here):
+        raise BundleVersionError(
+            f"the bundle was compiled by IREE {made}, and the installed runtime is {here}: they "
+            "must agree in the major version"
+        )
+
+
+# ---- xpr/runtimes/bundle/runner.py
+
+
+_PARALLEL_COST = 4e6
+_COPIED_BYTES = 4096
+_ALIGNMENT = 64
+
+
+class Runner:
     """One module on one device: flat arrays in, flat arrays out."""
 
     def __init__(self, vmfb: bytes, runtime: str, cost: float, inputs: int) -> None:
-        iree = _iree()
-        rt = iree.rt
+        shared = iree()
+        rt = shared.rt
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         local = "local-task" if cost >= _PARALLEL_COST and (cores or 1) > 1 else "local-sync"
-        self.is_host = runtime not in _DRIVERS
+        self.is_host = runtime not in DRIVERS
         try:
-            self.device, hal_module = iree.device(_DRIVERS.get(runtime, local))
+            self.device, hal_module = shared.device(DRIVERS.get(runtime, local))
         except (RuntimeError, ValueError) as error:
             raise BundleTargetError(f"{runtime} does not work here: {error}") from error
         try:
-            module = rt.VmModule.copy_buffer(iree.instance, vmfb)
-            self._context = rt.VmContext(iree.instance, [hal_module, module])
+            module = rt.VmModule.copy_buffer(shared.instance, vmfb)
+            self._context = rt.VmContext(shared.instance, [hal_module, module])
         except Exception as error:
             raise BundleTargetError(
                 f"IREE {iree_version()} cannot load the module for {runtime}: {error}"
@@ -833,7 +968,7 @@ class _Runner:
             raise CorruptBundleError(
                 f"the module takes {taken} arrays, {MANIFEST} lists {inputs} weights and inputs"
             )
-        self._pack_context = iree.InvokeContext(self.device)
+        self._pack_context = shared.InvokeContext(self.device)
         memory, usage = rt.MemoryType, rt.BufferUsage
         if self.is_host:
             self._memory = int(memory.HOST_LOCAL | memory.DEVICE_VISIBLE)
@@ -841,8 +976,8 @@ class _Runner:
         else:
             self._memory, self._usage = int(memory.DEVICE_LOCAL), int(usage.DEFAULT)
         self._allocator = self.device.allocator
-        self._element_type = iree.element_type
-        self._pack = iree.pack
+        self._element_type = shared.element_type
+        self._pack = shared.pack
         self._results = rt.VmVariantList
         self._view = rt.HalBufferView
 
@@ -875,7 +1010,7 @@ class _Runner:
         if self.is_host:
             raw = np.asarray(memoryview(view.map()).toreadonly())
             return raw[:count].view(dtype).reshape(shape)
-        rt = _iree().rt
+        rt = iree().rt
         memory, usage = rt.MemoryType, rt.BufferUsage
         staging = self.device.allocator.allocate_buffer(
             int(memory.HOST_LOCAL | memory.DEVICE_VISIBLE),
@@ -927,139 +1062,16 @@ class _Runner:
         return arrays
 
 
-class Bundle:
-    """An exported program, ready to be called with NumPy arrays.
-
-    `source` is a path or the bytes of a bundle. `platform` names a runtime (`cpu`, `vulkan`, ...)
-    or one of the bundle's own names of modules; without it the first that fits this machine is
-    taken. `hmac_key` (bytes) and `public_key` (32 bytes, or a key object of `cryptography`) ask
-    for a signature. `order` picks the function itself (0) or its derivatives (`vjp_order`).
-    `check_machine=False` skips the comparison of the module's needs with this machine.
-
-    Raises CorruptBundleError, BundleSignatureError, BundleVersionError or BundleTargetError, all of
-    them BundleErrors and ValueErrors, before any of the bundle's code is loaded.
-    """
-
-    def __init__(
-        self,
-        source: str | os.PathLike[str] | bytes,
-        *,
-        platform: str | None = None,
-        hmac_key: bytes | None = None,
-        public_key: Any = None,
-        order: int = 0,
-        check_machine: bool = True,
-    ) -> None:
-        if _last_thread is not None:
-            _stop_other_threads()
-        with naming(source):
-            members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
-            program = Program(members, order, platform, check_machine)
-            passed = [i for i, t in enumerate(program.inputs) if not t.given_no_values]
-            count = len(program.weights) + len(passed)
-            self._runner = _Runner(program.vmfb, program.runtime, program.cost, count)
-        self.manifest = members.manifest
-        self.platform = program.platform
-        self.inputs, self.outputs = program.inputs, program.outputs
-        self._program = program
-        self._passed = passed
-        self._weights = [self._runner.to_device(_aligned(w)) for w in program.weights]
-        # The results to copy out of other memory, once that is known: where no branch of the
-        # program decides about it, the first call shows it for all.
-        self._shared: frozenset[int] | None = None
-        self._fixed = all(t.fixed for t in (*self.inputs, *self.outputs))
-        self._shapes = [t.shape({}) for t in self.inputs] if self._fixed else []
-        self._kinds = self._result_kinds({}) if self._fixed else []
-
-    def _result_kinds(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
-        return [(t.shape(sizes), t.dtype) for t in self.outputs if not t.given_no_values]
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Calls the program; arguments and result have the structure of the exported function.
-
-        Raises ArgumentTypeError for a wrong number, structure or dtype, ArgumentValueError for
-        wrong shapes, both with the name of the argument.
-        """
-        leaves = flatten_call(self._program.in_tree, args, kwargs)
-        return unflatten(self._program.out_tree, self.call_flat(leaves))
-
-    __call__ = call
-
-    def call_flat(self, leaves: Sequence[Any]) -> list[Array]:
-        """Calls the program with its flat inputs and gives its flat results."""
-        if _last_thread is not None:
-            _stop_other_threads()
-        types = self.inputs
-        if len(leaves) != len(types):
-            raise ArgumentTypeError(f"the program takes {len(types)} arrays, got {len(leaves)}")
-        arrays = [checked_argument(t, x) for t, x in zip(types, leaves, strict=True)]
-        shapes = [a.shape for a in arrays]
-        sizes: dict[str, int] = {}
-        if self._fixed and shapes == self._shapes:
-            kinds = self._kinds
-        else:
-            sizes = open_sizes(types, shapes, self.manifest["constraints"])
-            kinds = self._result_kinds(sizes)
-        runner = self._runner
-        views = [*self._weights, *(runner.to_device(arrays[i]) for i in self._passed)]
-        results = runner(views, kinds)
-        shared = self._shared
-        if shared is None:
-            shared = runner.shared_results(views, results)
-            if self._program.straight_line:
-                self._shared = shared
-        for i in shared:
-            results[i] = results[i].copy()
-        if len(results) == len(self.outputs):
-            return results
-        rest = iter(results)
-        return [
-            np.zeros(t.shape(sizes), bool) if t.given_no_values else next(rest)
-            for t in self.outputs
-        ]
+def aligned(array: Array) -> Array:
+    """A writable copy in memory that compiled code can use as it is."""
+    raw = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
+    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
-# ---- the end of the process, when daemon threads may still be inside IREE (as in ending.py)
-
-_PATIENCE = 10.0
-"""Seconds that the end of the process waits for them."""
-
-_last_thread: int | None = None
-_stopped: set[int] = set()
-_never = threading.Event()
-
-
-def _stop_other_threads() -> None:
-    thread = threading.get_ident()
-    if thread != _last_thread:
-        _stopped.add(thread)
-        _never.wait()
-
-
-def _is_inside(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code in (Bundle.call_flat.__code__, Bundle.__init__.__code__):
-            return True
-        frame = frame.f_back
-    return False
-
-
-@atexit.register
-def _at_exit() -> None:
-    """Starts no program in other threads and waits for those that run.
-
-    Python ends a thread that comes back to an interpreter that is being finalised, and where it
-    comes back in the middle of IREE's C++ code, that aborts the process.
-    """
-    global _last_thread
-    _last_thread = threading.get_ident()
-    end = time.monotonic() + _PATIENCE
-    while time.monotonic() < end:
-        waiting = {_last_thread, *_stopped}
-        others = [f for t, f in sys._current_frames().items() if t not in waiting]
-        if not any(_is_inside(frame) for frame in others):
-            return
-        time.sleep(0.001)
+# ---- xpr/runtimes/bundle/programs.py
 
 
 # What reading a manifest raises where something in it is not what it should be.
@@ -1093,7 +1105,7 @@ class Program:
             self.inputs = [ArgumentType(e) for e in data["inputs"]]
             self.outputs = [ArgumentType(e) for e in data["outputs"]]
             self.in_tree, self.out_tree = data["in_tree"], data["out_tree"]
-            _check_structure(self.in_tree, self.out_tree, len(self.inputs), len(self.outputs))
+            check_structure(self.in_tree, self.out_tree, len(self.inputs), len(self.outputs))
             self.cost = float(data["cost"])
             self.straight_line = data["straight_line"] is True
             self.constraints = manifest["constraints"]
@@ -1107,31 +1119,102 @@ class Program:
             raise CorruptBundleError(f"{MANIFEST} is damaged: {error!r}") from error
 
 
-def _aligned(array: Array) -> Array:
-    """A writable copy in memory that compiled code can use as it is."""
-    raw = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
-    start = -raw.__array_interface__["data"][0] % _ALIGNMENT
-    copy = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    copy[...] = array
-    return copy
+# ---- xpr/runtimes/bundle/loader.py
 
 
-def open_bundle(
-    source: str | os.PathLike[str] | bytes,
-    *,
-    hmac_key: bytes | None = None,
-    public_key: Any = None,
-) -> Members:
-    """The checked members of the bundle in a file, or of its bytes."""
-    if isinstance(source, (bytes, bytearray)):
-        data = bytes(source)
-    else:
-        with open(source, "rb") as file:
-            data = file.read()
-    return read_archive(data, hmac_key=hmac_key, public_key=public_key)
+class Bundle:
+    """An exported program, ready to be called with NumPy arrays.
+
+    `source` is a path or the bytes of a bundle. `platform` names a runtime (`cpu`, `vulkan`, ...)
+    or one of the bundle's own names of modules; without it the first that fits this machine is
+    taken. `hmac_key` (bytes) and `public_key` (32 bytes, or a key object of `cryptography`) ask
+    for a signature. `order` picks the function itself (0) or its derivatives (`vjp_order`).
+    `check_machine=False` skips the comparison of the module's needs with this machine.
+
+    Raises CorruptBundleError, BundleSignatureError, BundleVersionError or BundleTargetError, all of
+    them BundleErrors and ValueErrors, before any of the bundle's code is loaded.
+    """
+
+    @enters_iree
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | bytes,
+        *,
+        platform: str | None = None,
+        hmac_key: bytes | None = None,
+        public_key: Any = None,
+        order: int = 0,
+        check_machine: bool = True,
+    ) -> None:
+        stop_if_near()
+        with naming(source):
+            members = open_bundle(source, hmac_key=hmac_key, public_key=public_key)
+            program = Program(members, order, platform, check_machine)
+            passed = [i for i, t in enumerate(program.inputs) if not t.given_no_values]
+            count = len(program.weights) + len(passed)
+            self._runner = Runner(program.vmfb, program.runtime, program.cost, count)
+        self.manifest = members.manifest
+        self.platform = program.platform
+        self.inputs, self.outputs = program.inputs, program.outputs
+        self._program = program
+        self._passed = passed
+        self._weights = [self._runner.to_device(aligned(w)) for w in program.weights]
+        # The results to copy out of other memory, once that is known: where no branch of the
+        # program decides about it, the first call shows it for all.
+        self._shared: frozenset[int] | None = None
+        self._fixed = all(t.fixed for t in (*self.inputs, *self.outputs))
+        self._shapes = [t.shape({}) for t in self.inputs] if self._fixed else []
+        self._kinds = self._result_kinds({}) if self._fixed else []
+
+    def _result_kinds(self, sizes: dict[str, int]) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+        return [(t.shape(sizes), t.dtype) for t in self.outputs if not t.given_no_values]
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the program; arguments and result have the structure of the exported function.
+
+        Raises ArgumentTypeError for a wrong number, structure or dtype, ArgumentValueError for
+        wrong shapes, both with the name of the argument.
+        """
+        leaves = flatten_call(self._program.in_tree, args, kwargs)
+        return unflatten(self._program.out_tree, self.call_flat(leaves))
+
+    __call__ = call
+
+    @enters_iree
+    def call_flat(self, leaves: Sequence[Any]) -> list[Array]:
+        """Calls the program with its flat inputs and gives its flat results."""
+        stop_if_near()
+        types = self.inputs
+        if len(leaves) != len(types):
+            raise ArgumentTypeError(f"the program takes {len(types)} arrays, got {len(leaves)}")
+        arrays = [checked_argument(t, x) for t, x in zip(types, leaves, strict=True)]
+        shapes = [a.shape for a in arrays]
+        sizes: dict[str, int] = {}
+        if self._fixed and shapes == self._shapes:
+            kinds = self._kinds
+        else:
+            sizes = open_sizes(types, shapes, self.manifest["constraints"])
+            kinds = self._result_kinds(sizes)
+        runner = self._runner
+        views = [*self._weights, *(runner.to_device(arrays[i]) for i in self._passed)]
+        results = runner(views, kinds)
+        shared = self._shared
+        if shared is None:
+            shared = runner.shared_results(views, results)
+            if self._program.straight_line:
+                self._shared = shared
+        for i in shared:
+            results[i] = results[i].copy()
+        if len(results) == len(self.outputs):
+            return results
+        rest = iter(results)
+        return [
+            np.zeros(t.shape(sizes), bool) if t.given_no_values else next(rest)
+            for t in self.outputs
+        ]
 
 
-# ---- the program
+# ---- xpr/runtimes/bundle/command.py
 
 
 def main(arguments: list[str] | None = None) -> int:
