@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test fast doctest lint types format check example bench wheel clean
+.PHONY: help venv native test fast doctest lint types format check example bench wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
@@ -10,6 +10,10 @@ help:  ## list the targets
 venv:  ## make .venv and install xpr with what the tests need
 	python3 -m venv .venv
 	.venv/bin/python -m pip install -e '.[test]'
+
+native:  ## build the native part anew, after a change of its sources
+	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON))
+	cmake --build --preset release
 
 test:  ## run every test, on all cores
 	$(PYTHON) -m pytest -n auto

@@ -3,17 +3,19 @@
 import doctest
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
 import zipfile
 from email.parser import HeaderParser
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import xpr.version
+from xpr.runtimes import extension as extension_of_xpr
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -141,37 +143,65 @@ def test_jax_is_named_by_the_benchmarks_alone() -> None:
     assert not any(re.match(r"jax(lib)?\b", requirement) for requirement in project["dependencies"])
 
 
-def _setuptools_major() -> int:
-    try:
-        return int(version("setuptools").split(".")[0])
-    except PackageNotFoundError:
-        return 0
-
-
-@pytest.mark.skipif(
-    _setuptools_major() < 77,
-    reason="building a wheel without isolation needs setuptools 77 or later in this environment",
-)
-def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
-    # A copy of the sources: building in place would leave a build folder in the work tree.
-    copy = tmp_path / "source"
+def _wheel(folder: Path, **environment: str) -> Path:
+    """A wheel of the sources, built in `folder`: building in place would leave files there."""
+    copy = folder / "source"
     copy.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CMakeLists.txt"):
         (copy / name).write_bytes((ROOT / name).read_bytes())
     for name in ("lowering", "runtimes", "xpr"):
         _copy_sources(ROOT / name, copy / name)
-
     options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(tmp_path), str(copy)],
+        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(copy)],
         capture_output=True,
+        env={**os.environ, **environment},
         text=True,
         check=False,
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (wheel,) = tmp_path.glob("xpr-*.whl")
+    (wheel,) = folder.glob("xpr-*.whl")
+    return wheel
 
+
+_can_build = pytest.mark.skipif(
+    find_spec("scikit_build_core") is None,
+    reason="building a wheel without isolation needs scikit-build-core in this environment",
+)
+
+
+@_can_build
+@pytest.mark.skipif(
+    not all(shutil.which(tool) for tool in ("cmake", "c++")) or find_spec("nanobind") is None,
+    reason="the native part is built with cmake, a C++ compiler and nanobind",
+)
+def test_a_wheel_carries_the_native_part(tmp_path: Path) -> None:
+    with zipfile.ZipFile(_wheel(tmp_path)) as archive:
+        (extension,) = (n for n in archive.namelist() if n.startswith("xpr/runtimes/_native."))
+        archive.extract(extension, tmp_path)
+        assert not [n for n in archive.namelist() if n.endswith((".cpp", ".h", "CMakeLists.txt"))]
+    source = (
+        "import importlib.util, sys\n"
+        "spec = importlib.util.spec_from_file_location('_native', sys.argv[1])\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        "print(module.interface)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source, str(tmp_path / extension)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert int(done.stdout) == extension_of_xpr.INTERFACE
+
+
+@_can_build
+def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
+    # Without a compiler, as on a machine that has none: it is whole but for the native part.
+    wheel = _wheel(tmp_path, CC="/nonexistent", CXX="/nonexistent")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         python = {name.removeprefix("xpr/") for name in names if name.endswith(".py")}
@@ -179,6 +209,7 @@ def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
         assert "lowering/__init__.py" in python
         assert "xpr/py.typed" in names
         # Regular files, not links: the upper half of external_attr is the Unix mode.
+        assert not [name for name in names if "_native." in name]
         modes = {archive.getinfo(f"xpr/{name}").external_attr >> 28 for name in python}
         assert modes == {0o10}
         for name in ("lowering/cache.py", "core/config.py"):
@@ -226,5 +257,5 @@ def _copy_sources(source: Path, target: Path) -> None:
         elif entry.is_dir():
             if entry.name not in _NOT_OURS:
                 _copy_sources(entry, target / entry.name)
-        elif entry.suffix in (".py", ".typed"):
+        elif entry.suffix in (".py", ".typed", ".cpp", ".h", ".txt"):
             (target / entry.name).write_bytes(entry.read_bytes())

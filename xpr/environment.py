@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Literal, overload
 
 from xpr.runtimes import processes, registry
+from xpr.runtimes.extension import native
 from xpr.version import __version__
 
 _PACKAGES = ("numpy", "ml_dtypes", "scipy", "iree-base-compiler", "iree-base-runtime")
@@ -42,6 +43,7 @@ def print_environment_info(return_string: bool = False) -> str | None:
             lines.append(f"{package}: {metadata.version(package)}")
     lines += [
         f"python: {sys.version}",
+        f"native part: {native().describe()}",
         f"devices: {len(devices)} of {registry.default_backend()} ({', '.join(kinds)})",
         *_processes(),
         f"platform: {platform.uname()}",

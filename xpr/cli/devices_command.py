@@ -8,12 +8,14 @@ import os
 
 import xpr
 from xpr.distributed import launchers
+from xpr.runtimes.extension import native
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints the table of devices, with the reason for each runtime that does not work here."""
     xpr.print_devices()
-    print(f"\nseveral processes: {_launcher()}")
+    print(f"\nnative part: {native().describe()}")
+    print(f"several processes: {_launcher()}")
     return 0
 
 

@@ -1,0 +1,69 @@
+"""The native part of xpr: the extension module `_native`, where it was built and is wanted.
+
+Everything works without it, through IREE's own runtime; calls of small programs then take longer.
+`XPR_NATIVE` decides: `0` leaves it alone, `1` asks for it, `check` has programs run both ways and
+compares the results bit by bit. Nobody else imports `_native`.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import Any
+
+INTERFACE = 1
+"""The number that the extension must have; one that was built from other sources is not used."""
+
+_CHOICES = ("", "0", "1", "check")
+
+
+class Found:
+    """The extension, or why there is none."""
+
+    def __init__(self, module: Any, reason: str, checks: bool = False) -> None:
+        self.module = module
+        self.reason = reason
+        """Empty when there is one."""
+        self.checks = checks
+        """Whether programs are to run both ways."""
+
+    def describe(self) -> str:
+        """One line for reports."""
+        if self.module is None:
+            return f"not used: {self.reason}"
+        return f"{self.module.build_info()}{', checked against IREE' * self.checks}"
+
+
+def find(choice: str) -> Found:
+    """What `XPR_NATIVE=choice` gives.
+
+    Raises ValueError for a choice that does not exist, and ImportError when the extension is asked
+    for and cannot be had.
+    """
+    if choice not in _CHOICES:
+        raise ValueError(f"XPR_NATIVE must be 0, 1 or check, got {choice!r}")
+    if choice == "0":
+        return Found(None, "XPR_NATIVE=0")
+    module, reason = None, ""
+    try:
+        module = import_module("xpr.runtimes._native")
+    except ImportError as error:
+        reason = f"it was not built here ({error})"
+    else:
+        if module.interface != INTERFACE:
+            reason = "it was built from other sources; install xpr again, or build it anew"
+            module = None
+    if module is None and choice:
+        raise ImportError(f"XPR_NATIVE={choice} asks for the native part of xpr, but {reason}")
+    return Found(module, reason, choice == "check")
+
+
+_found: Found | None = None
+
+
+def native() -> Found:
+    """What there is in this process, looked for by the first call."""
+    global _found
+    if _found is None:
+        _found = find(os.environ.get("XPR_NATIVE", ""))
+    return _found
