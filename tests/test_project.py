@@ -143,17 +143,20 @@ def test_jax_is_named_by_the_benchmarks_alone() -> None:
     assert not any(re.match(r"jax(lib)?\b", requirement) for requirement in project["dependencies"])
 
 
-def _wheel(folder: Path, **environment: str) -> Path:
-    """A wheel of the sources, built in `folder`: building in place would leave files there."""
+def _copy(folder: Path) -> Path:
+    """A copy of the sources: building in place would leave files there."""
     copy = folder / "source"
     copy.mkdir()
     for name in ("pyproject.toml", "README.md", "LICENSE", "CMakeLists.txt"):
         (copy / name).write_bytes((ROOT / name).read_bytes())
-    for name in ("lowering", "runtimes", "xpr"):
+    for name in ("lowering", "build_backend", "runtimes", "xpr"):
         _copy_sources(ROOT / name, copy / name)
-    options = ["--quiet", "--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
+    return copy
+
+
+def _run(*command: str | Path, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", *options, "--wheel-dir", str(folder), str(copy)],
+        [sys.executable, *map(str, command)],
         capture_output=True,
         env={**os.environ, **environment},
         text=True,
@@ -161,6 +164,15 @@ def _wheel(folder: Path, **environment: str) -> Path:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+_PIP = ("-m", "pip", "--quiet", "--disable-pip-version-check")
+
+
+def _wheel(folder: Path, **environment: str) -> Path:
+    options = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder)
+    _run(*_PIP, "wheel", *options, _copy(folder), **environment)
     (wheel,) = folder.glob("xpr-*.whl")
     return wheel
 
@@ -188,14 +200,26 @@ def test_a_wheel_carries_the_native_part(tmp_path: Path) -> None:
         "spec.loader.exec_module(module)\n"
         "print(module.interface)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", source, str(tmp_path / extension)],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
+    assert int(_run("-c", source, tmp_path / extension)) == extension_of_xpr.INTERFACE
+
+
+@_can_build
+def test_an_editable_install_comes_behind_what_pythonpath_names(tmp_path: Path) -> None:
+    copy = _copy(tmp_path)
+    target, other = tmp_path / "installed", tmp_path / "other"
+    options = ("--no-deps", "--no-build-isolation", "--target", target)
+    _run(*_PIP, "install", *options, "-e", copy, CC="/nonexistent", CXX="/nonexistent")
+    (other / "xpr").mkdir(parents=True)
+    (other / "xpr" / "__init__.py").write_text("")
+    # Packages of the environment are found before those of the folder, hence -S.
+    source = (
+        "import importlib.util, site, sys\n"
+        "site.addsitedir(sys.argv[1])\n"
+        "print(importlib.util.find_spec('xpr').origin)\n"
     )
-    assert int(done.stdout) == extension_of_xpr.INTERFACE
+    for place, first in (("", copy), (str(other), other)):
+        found = _run("-S", "-P", "-c", source, target, PYTHONPATH=place)
+        assert found.strip() == str(first / "xpr" / "__init__.py")
 
 
 @_can_build
@@ -226,12 +250,7 @@ def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
 
     # Installed into a folder of its own, it has the command, which runs the files of that folder.
     target = tmp_path / "installed"
-    options = ["--quiet", "--no-deps", "--no-index", "--disable-pip-version-check"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", *options, "--target", str(target), str(wheel)],
-        check=True,
-        timeout=300,
-    )
+    _run(*_PIP, "install", "--no-deps", "--no-index", "--target", target, wheel)
     (command,) = (target / "bin").glob("xpr*")
     done = subprocess.run(
         [str(command), "compile", "model:missing", "-o", "m.vmfb", "--traceback"],
