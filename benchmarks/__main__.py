@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 
-from benchmarks import between, checkpoints, implementations, processes
+from benchmarks import between, checkpoints, compile_times, implementations, processes
 from benchmarks.cases import Case, ProgramCase, worst_error
 from benchmarks.report import Row, findings, machine, progress, render
 from benchmarks.sessions import CASES, LocalSession, Session, WorkerSession, version_in
@@ -63,7 +63,12 @@ def _selected(only: str | None) -> tuple[list[Case], list[frozenset[str]]]:
 
 
 # What starts processes of its own, by the group of its rows.
-_APART = {"processes": processes, "between": between, "checkpoints": checkpoints}
+_APART = {
+    "processes": processes,
+    "between": between,
+    "checkpoints": checkpoints,
+    "compile": compile_times,
+}
 
 
 def _pythons(jax_python: str | None) -> dict[str, str]:
@@ -146,7 +151,7 @@ def main(arguments: list[str] | None = None) -> int:
     if not cases and not any(names):
         print(f"no case contains any of {options.only!r}", file=sys.stderr)
         return 2
-    process_names, between_names, checkpoint_names = names
+    process_names, between_names, checkpoint_names, compile_names = names
     pythons = _pythons(options.jax_python)
     for library in ("xpr", "jax"):
         if library not in pythons:
@@ -174,6 +179,9 @@ def main(arguments: list[str] | None = None) -> int:
         if checkpoint_names:
             progress("checkpoints")
             rows += checkpoints.measure(min(options.rounds, 5), checkpoint_names, options.quick)
+        if compile_names:
+            rounds = min(options.rounds, 3)
+            rows += compile_times.measure(pythons, rounds, compile_names, options.quick)
 
     print("\n".join(machine()))
     if "jax" in pythons:
@@ -182,6 +190,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.quick:
         print("Quick: sizes are smaller than the names say, so the figures only show that it runs.")
     print("\n" + render(rows, options.markdown))
+    if compile_names:
+        print(compile_times.breakdown(rows, options.markdown) + "\n")
     for finding in findings(rows) + between.findings(rows) + checkpoints.findings(rows):
         print(f"- {finding}")
     return 1 if any(row.remarks for row in rows) else 0

@@ -15,6 +15,7 @@ from benchmarks.timing import Measurement, geometric_mean, ratio_of_medians
 TITLES = {
     "calls": "Overhead of a call",
     "compiling": "Tracing and compiling",
+    "compile": "Compiling, nothing cached: processor time",
     "processes": "New processes",
     "between": "Sums over processes",
     "checkpoints": "Checkpoints: the least of several rounds",
@@ -146,7 +147,7 @@ def _table(rows: Sequence[Row], markdown: bool) -> str:
     if len(rows) > 1 and ratios:
         means = [_ratio(_mean(rows, pair)) for pair in ratios]
         lines.append(["geometric mean", *[""] * len(modes), *means])
-    return _markdown(lines) if markdown else _text(lines)
+    return markdown_table(lines) if markdown else text_table(lines)
 
 
 def _mean(rows: Sequence[Row], pair: tuple[str, str]) -> float | None:
@@ -171,14 +172,16 @@ def _ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _markdown(lines: list[list[str]]) -> str:
+def markdown_table(lines: list[list[str]]) -> str:
+    """A table in Markdown; the first line is its head."""
     header, *body = (f"| {' | '.join(line)} |" for line in lines)
     columns = len(lines[0])
     rule = "| --- |" + " ---: |" * (columns - 1)
     return "\n".join([header, rule, *body])
 
 
-def _text(lines: list[list[str]]) -> str:
+def text_table(lines: list[list[str]]) -> str:
+    """A table for the terminal."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     out = []
     for line in lines:

@@ -17,7 +17,7 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
-from xpr.lowering import fallbacks
+from xpr.lowering import fallbacks, stopwatch
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree import c_api
@@ -25,6 +25,7 @@ from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change, changes_for
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
+from xpr.lowering.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
 from xpr.runtimes import ending
 
@@ -92,6 +93,8 @@ class _Job:
     """Where the compiler runs, as the setting ``compiler`` says."""
     separate: bool = False
     """Whether operations are not to be fused, and nothing else is to be tried."""
+    watch: Stopwatch | None = None
+    """What is told of the phases of a compile in this process."""
 
 
 # The compiles under way by cache key: threads that ask for the same program share one compile.
@@ -127,6 +130,9 @@ def compile_stablehlo(
     if ending.is_near:
         ending.stop_other_threads()
     job = _job(text, target, hints, debug_text, separate)
+    watch = stopwatch.current()
+    if watch is not None:
+        return _watched(job, watch)
     key = _cache_key(job)
     cache = default_cache()
     module = cache.get(key) if cache is not None else None
@@ -145,6 +151,14 @@ def compile_stablehlo(
         cache.put(key, outcome.module)
         if outcome.separate:
             cache.note(key, {"fallback": fallbacks.SEPARATE})
+    return outcome.module
+
+
+def _watched(job: _Job, watch: Stopwatch) -> bytes:
+    """Compiles in this thread, past the cache, and has the stages timed."""
+    outcome = _compile(replace(job, where="inline", watch=watch))
+    if isinstance(outcome, _Failure):
+        raise _compile_error(outcome, job.target)
     return outcome.module
 
 
@@ -321,7 +335,7 @@ def _run(
         except client.UnavailableError as error:
             if job.where == "process":
                 _warn_unavailable(f"{error}")
-    return c_api.compile_module(text, flags, **options)
+    return c_api.compile_module(text, flags, **options, watch=job.watch)
 
 
 @functools.cache

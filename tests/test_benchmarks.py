@@ -228,6 +228,25 @@ def test_the_command_prints_its_tables() -> None:
     assert "xpr jit / NumPy" in done.stdout
 
 
+def test_compile_times_are_told_by_stage() -> None:
+    options = ["--quick", "--rounds=1", "--only=compile: a sine"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if "compile: a sine" in line]
+    assert len(rows) == 2
+    dispatches, *stages = map(int, rows[1][3:])
+    assert dispatches == 1
+    assert len(stages) == 9
+    assert sum(stages) > 20
+
+
 def test_findings_about_checkpoints() -> None:
     rows = [
         Row(name, "checkpoints", {"xpr jit": Measurement((seconds,))})

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from xpr.lowering.iree.changes import END, START, Change
+from xpr.lowering.iree.changes import END, PHASES, START, Change
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
+from xpr.lowering.stopwatch import Stopwatch
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -141,12 +142,14 @@ def compile_module(
     verify: bool,
     parallel: bool = True,
     changes: Sequence[Change] = (),
+    watch: Stopwatch | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    ``changes`` are made on the way, in their order. Safe to call from several threads.
+    ``changes`` are made on the way, in their order; ``watch`` is told of each phase. Safe to call
+    from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
@@ -157,10 +160,10 @@ def compile_module(
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(library, text, flags, name, verify, parallel, changes)
+                result = _compile(library, text, flags, name, verify, parallel, changes, watch)
                 _prepared.add(described)
                 return result
-    return _compile(library, text, flags, name, verify, parallel, changes)
+    return _compile(library, text, flags, name, verify, parallel, changes, watch)
 
 
 def _compile(
@@ -171,6 +174,7 @@ def _compile(
     verify: bool,
     parallel: bool,
     changes: Sequence[Change],
+    watch: Stopwatch | None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
 
@@ -200,8 +204,13 @@ def _compile(
             )
         )
         module = None
-        if library.InvocationParseSource(invocation, source) and _run(library, invocation, changes):
-            module = _output(library, invocation)
+        if library.InvocationParseSource(invocation, source):
+            if watch is not None:
+                watch.passed("parse")
+            if _run(library, invocation, changes, watch):
+                module = _output(library, invocation)
+                if watch is not None:
+                    watch.passed("write")
         return module, diagnostics
     finally:
         if invocation is not None:
@@ -211,21 +220,38 @@ def _compile(
         library.SessionDestroy(session)
 
 
-def _run(library: _Library, invocation: int, changes: Sequence[Change]) -> bool:
-    """Runs the compile, with stops for the changes; whether it came to its end."""
+def _run(
+    library: _Library, invocation: int, changes: Sequence[Change], watch: Stopwatch | None
+) -> bool:
+    """Runs the compile, with stops for the changes and the watch; whether it came to its end."""
+    stops = [phase for phase in PHASES if watch is not None or phase == END]
+    stops = sorted({*stops, *(change.phase for change in changes)} - {START}, key=PHASES.index)
     reached = START
-    for change in (*changes, None):
-        phase = END if change is None else change.phase
-        if phase != reached:
+    for phase in (START, *stops):
+        if phase != START:
             if reached != START:
                 library.InvocationSetCompileFromPhase(invocation, reached.encode())
             library.InvocationSetCompileToPhase(invocation, phase.encode())
             if not library.InvocationPipeline(invocation, _STANDARD_PIPELINE):
                 return False
             reached = phase
-        if change is not None and not _change(library, invocation, change):
-            return False
+        for change in changes:
+            if change.phase == phase and not _change(library, invocation, change):
+                return False
+        if watch is not None:
+            _look(library, invocation, phase, watch)
     return True
+
+
+def _look(library: _Library, invocation: int, phase: str, watch: Stopwatch) -> None:
+    """Tells the watch of a phase that has ended, and how many dispatches there are."""
+    if phase != START:
+        watch.passed(phase)
+    if phase == "executable-sources":
+        module = library.InvocationExportStealModule(invocation)
+        names = [library.mlir.name(inner) for inner in library.mlir.operations(module)]
+        watch.dispatches = names.count("hal.executable")
+        library.InvocationImportStealModule(invocation, module)
 
 
 def _change(library: _Library, invocation: int, change: Change) -> bool:

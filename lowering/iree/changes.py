@@ -19,6 +19,13 @@ START = separate_operations.PHASE
 END = "end"
 """The last phase of the compile; what is changed behind it is the program as it is written out."""
 
+PHASES = (
+    *(START, "input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow"),
+    *("stream", "executable-sources", "executable-configurations", "executable-targets", "hal"),
+    *("vm", END),
+)
+"""The phases of the compile, in their order."""
+
 
 @dataclass(frozen=True)
 class Change:

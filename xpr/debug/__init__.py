@@ -5,6 +5,8 @@ from __future__ import annotations
 from xpr.debug.breakpoints import breakpoint as breakpoint
 from xpr.debug.callbacks import debug_callback as callback
 from xpr.debug.callbacks import debug_print as print
+from xpr.debug.explaining import Explanation as Explanation
+from xpr.debug.explaining import explain as explain
 from xpr.debug.shardings import draw_array_sharding as draw_array_sharding
 from xpr.debug.shardings import draw_sharding as draw_sharding
 from xpr.debug.shardings import inspect_array_sharding as inspect_array_sharding
@@ -12,10 +14,12 @@ from xpr.debug.shardings import visualize_array_sharding as visualize_array_shar
 from xpr.debug.shardings import visualize_sharding as visualize_sharding
 
 __all__ = [
+    "Explanation",
     "breakpoint",
     "callback",
     "draw_array_sharding",
     "draw_sharding",
+    "explain",
     "inspect_array_sharding",
     "print",
     "visualize_array_sharding",

@@ -26,7 +26,7 @@ from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
 from xpr.interpreters.reference import interpret
-from xpr.lowering import host_fallback
+from xpr.lowering import host_fallback, stopwatch
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.compiler import compile_stablehlo
 from xpr.lowering.module import ENTRY, LoweredModule, lower_jaxpr_to_module
@@ -197,7 +197,9 @@ class CompiledProgram:
         target = target_of(device)
         self.in_place = target.donation
         donated = self.donated_kept if self.in_place else ()
+        stopwatch.passed("prepare")
         module = lower(closed, target, self.name, donated, device=device)
+        stopwatch.passed("lower")
         paired = {i for i, _ in module.donations}
         offset = len(closed.consts)
         lost = [i for i in self.donated_kept if self.in_place and offset + i not in paired]
@@ -215,6 +217,7 @@ class CompiledProgram:
             self.executable = runtime.load_beside(vmfb, self._signature, device, self._beside)
         else:
             self.executable = deferred(runtime.load(vmfb, self._signature, device))
+        stopwatch.passed("load")
 
     def loaded_on(self, device: Device, beside: int) -> CompiledProgram:
         """The same compiled program for another device, one of `beside` that run it together."""

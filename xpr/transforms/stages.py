@@ -75,6 +75,20 @@ def _structs(avals: Any) -> list[ShapeDtypeStruct]:
     ]
 
 
+def _is_sharded(function: ProgramBuilder, parts: CallParts, traced: TracedProgram) -> bool:
+    return sharded_calls.is_sharded(
+        function, traced, parts.leaves
+    ) or sharded_calls.are_types_sharded(parts.leaves)
+
+
+def _device_of(
+    function: ProgramBuilder, parts: CallParts, traced: TracedProgram, name: str
+) -> Device:
+    names = traced.closed.jaxpr.debug_info.arg_names
+    device = sharded_calls.device_of_types(parts.leaves, name, names)
+    return device or function.device_for(traced, parts)
+
+
 class Traced(_Stage):
     """A function traced at certain types."""
 
@@ -82,6 +96,16 @@ class Traced(_Stage):
     def jaxpr(self) -> ClosedJaxpr:
         """The program."""
         return self._traced.closed
+
+    def single_device(self) -> Device:
+        """The device that the program runs on.
+
+        Raises NotImplementedError if it runs on several.
+        """
+        function, parts, traced = self._function, self._parts, self._traced
+        if _is_sharded(function, parts, traced):
+            raise NotImplementedError(f"{self.fun_name} runs on several devices, one is required")
+        return _device_of(function, parts, traced, self.fun_name)
 
     def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
         """Lowers the program to StableHLO for the platform named, else for the default device."""
@@ -104,15 +128,12 @@ class Lowered(_Stage):
         super().__init__(function, parts, traced)
         self._spmd = (
             sharded_calls.program_of(function, traced, parts, compiled=False)
-            if sharded_calls.is_sharded(function, traced, parts.leaves)
-            or sharded_calls.are_types_sharded(parts.leaves)
+            if _is_sharded(function, parts, traced)
             else None
         )
         closed, donated = traced.closed, parts.donated
         if self._spmd is None:
-            names = traced.closed.jaxpr.debug_info.arg_names
-            device = sharded_calls.device_of_types(parts.leaves, self.fun_name, names)
-            device = device or function.device_for(traced, parts)
+            device = _device_of(function, parts, traced, self.fun_name)
         else:
             device = (*self._spmd.local_devices, *self._spmd.devices)[0]
             closed, donated = self._spmd.local, self._spmd.local_donated

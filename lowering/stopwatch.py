@@ -1,0 +1,73 @@
+"""Where the processor's time goes while a program is made ready: for `xpr.debug.explain`."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import time
+from collections.abc import Iterator
+
+try:
+    import resource
+except ImportError:  # Windows counts no processor time of processes that have ended
+    resource = None
+
+LINK = "link"
+
+
+def _seconds() -> tuple[float, float]:
+    """Processor time of this process, in all of its threads, and of its ended child processes."""
+    if resource is None:
+        return time.process_time(), 0.0
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time(), children.ru_utime + children.ru_stime
+
+
+class Stopwatch:
+    """Processor time by stage, in the order of the stages.
+
+    The compiler has no child process but the linker, whose time is a stage of its own.
+    """
+
+    def __init__(self) -> None:
+        self.stages: dict[str, float] = {}
+        self.dispatches: int | None = None
+        self._last = _seconds()
+
+    def passed(self, stage: str) -> None:
+        """What was done since the last call was this stage, or more of it."""
+        now = _seconds()
+        own, linker = now[0] - self._last[0], now[1] - self._last[1]
+        self.stages[stage] = self.stages.get(stage, 0.0) + own
+        if linker:
+            self.stages[LINK] = self.stages.get(LINK, 0.0) + linker
+        self._last = _seconds()
+
+
+_watching: contextvars.ContextVar[Stopwatch | None] = contextvars.ContextVar(
+    "xpr_stopwatch", default=None
+)
+
+
+@contextlib.contextmanager
+def watching() -> Iterator[Stopwatch]:
+    """Inside the block programs are compiled anew, in this thread, and their stages are timed."""
+    token = _watching.set(Stopwatch())
+    try:
+        found = _watching.get()
+        assert found is not None
+        yield found
+    finally:
+        _watching.reset(token)
+
+
+def current() -> Stopwatch | None:
+    """The stopwatch that runs in this context."""
+    return _watching.get()
+
+
+def passed(stage: str) -> None:
+    """Tells the stopwatch that runs, if one does, that a stage has ended."""
+    watch = _watching.get()
+    if watch is not None:
+        watch.passed(stage)
