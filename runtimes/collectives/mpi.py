@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import time
 from collections.abc import Mapping, Sequence
@@ -17,20 +16,12 @@ from xpr.runtimes.collectives.base import (
     CollectiveError,
     Group,
     Kinds,
-    described,
 )
-from xpr.runtimes.collectives.between import Exchange, Incoming, Part
-from xpr.runtimes.collectives.places import Meetings, RankPlaces
-from xpr.runtimes.collectives.rounds import DIRECT, ROUND_BYTES
+from xpr.runtimes.collectives.between import Exchange, Incoming
+from xpr.runtimes.collectives.places import Meetings, RankPlaces, SumOfOne
+from xpr.runtimes.collectives.plans import Plan
 from xpr.runtimes.collectives.streams import Flow
-from xpr.runtimes.collectives.switchboard import (
-    INLINE_BYTES,
-    Circle,
-    Line,
-    Switchboard,
-    Where,
-    digest,
-)
+from xpr.runtimes.collectives.switchboard import Circle, Line, Switchboard
 from xpr.runtimes.collectives.wire import Wire
 from xpr.runtimes.processes import DEFAULT
 
@@ -40,90 +31,7 @@ _PACK_BYTES = 1 << 16
 _GRACE = 5.0
 """Seconds that a failed collective waits for transfers that MPI is in the middle of."""
 
-
 _TAG = struct.Struct("<i")
-
-
-class _Plan:
-    """What is known of a collective before its operands are."""
-
-    def __init__(
-        self,
-        circle: Circle,
-        places: RankPlaces,
-        collective: Collective,
-        groups: Sequence[Group],
-        kinds: Mapping[Group, Kinds],
-        apart: bool,
-    ) -> None:
-        self.circle = circle
-        self.kinds = kinds
-        self.is_uniform = len(groups) == 1
-        self.collective = collective  # lives as long as its number is looked up
-        index = places.processes.index
-        self.parts = [Part(g, places.owners, index) for g in groups]
-        self.peers = sorted({p for part in self.parts for p in part.others})
-        self.wheres: dict[int, Where] = {}
-        most = 0
-        key = digest("group", groups[0] if apart else None)
-        what = (
-            collective.kind,
-            collective.groups,
-            collective.op,
-            collective.axis,
-            collective.concat_axis,
-            collective.pairs,
-            collective.number,
-        )
-        for peer in self.peers:
-            shared = [p for p in self.parts if peer in p.of]
-            types = {kinds[p.group]: None for p in shared}
-            text = " and ".join(described(collective, k) for k in types)
-            told = digest(what, [[(s, d.name) for s, d in k] for k in types])
-            self.wheres[peer] = Where(circle, places.name, key, told, f"{text} in {places.name}")
-            size = sum(between.bytes_between(collective, p, kinds[p.group]) for p in shared)
-            most = max(most, size)
-        first = self.parts[0]
-        self.order = list(first.of)
-        self.in_rounds = len(self.parts) == 1 and len(self.order) > DIRECT
-        self.is_inline = most <= INLINE_BYTES
-        if self.in_rounds and collective.kind != "all_reduce":
-            # Messages have many blocks, and equal ones.
-            is_even = len({len(ranks) for ranks in first.of.values()}) == 1
-            half = (len(self.order) + 1) // 2
-            self.is_inline = (
-                is_even and collective.kind != "permute" and 0 < most * half <= ROUND_BYTES
-            )
-        self.where = self.wheres[self.peers[0]]
-        self.quick: Part | None = None
-        """The group, if all there is to do is a small reduction of one."""
-        if self.is_inline and collective.kind == "all_reduce" and len(self.parts) == 1:
-            self.quick = self.parts[0]
-            types = self.types = kinds[self.quick.group]
-            self.combines = [reduce.combiner(collective.op, dtype) for _, dtype in types]
-            self.targets = self.quick.mine if apart else self.quick.mine[:1]
-            self.by_root = len(self.quick.of) > 2
-            """Whether the group's first process combines for all: there are fewer messages then."""
-            self.root = next(iter(self.quick.of))
-            self.to_root = {p: w for p, w in self.wheres.items() if p == self.root}
-            self.layouts = _layouts(self.quick, types)
-            self.wires = [self.quick.wire_type(dtype) for _, dtype in types]
-            if self.in_rounds:
-                # Sums of few go on to others, so that short floats have to stay wide.
-                self.wires = [reduce.wide_type(dtype) for _, dtype in types]
-
-
-def _layouts(part: Part, types: Kinds) -> list[tuple[Any, ...]]:
-    """Shape, dtype, offset and strides of each operand in what all processes sent, joined."""
-    kinds = [(shape, part.wire_type(dtype)) for shape, dtype in types]
-    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in kinds]
-    found: list[tuple[Any, ...]] = []
-    at = 0
-    for (shape, dtype), size in zip(kinds, sizes, strict=True):
-        strides = [math.prod(shape[i + 1 :]) * dtype.itemsize for i in range(len(shape))]
-        found.append(((len(part.of), *shape), dtype, at, (sum(sizes), *strides)))
-        at += size
-    return found
 
 
 class MpiMeetings(Meetings):
@@ -174,31 +82,36 @@ class MpiMeetings(Meetings):
         if run is None:
             raise ValueError(f"{plan.where.text} belongs to no run: see RankPlaces.running")
         limit = DEFAULT if timeout is None else timeout
-        if plan.quick is None:
+        if plan.small is None:
             self._perform(circle, run, plan, operands, results, limit)
-        else:
-            self._perform_quick(run, plan, plan.quick, operands, results, limit)
-            if plan.quick.is_single and not (apart or plan.in_rounds):
-                places.again[id(collective)] = plan
+            return
+        mine = plan.parts[0].mine
+        targets = results[mine[0]]
+        plan.small.perform(run, [operands[r] for r in mine], targets, limit)
+        for rank in mine[1:] if apart else ():
+            for target, found in zip(results[rank], targets, strict=True):
+                np.copyto(_bytes(target), _bytes(found))
 
-    def perform_again(
-        self, places: RankPlaces, collective: Collective, operands: Sequence[Array]
-    ) -> list[Array] | None:
-        plan = places.again.get(id(collective))
-        run = places.run
-        if plan is None or plan.quick is None or run is None or self.broken:
+    def small_sum(
+        self, places: RankPlaces, collective: Collective, kinds: Kinds
+    ) -> SumOfOne | None:
+        (rank,) = places.ranks
+        group = collective.group_of(rank)
+        if collective.kind != "all_reduce" or not places.crosses(group):
             return None
-        if len(operands) != len(plan.types):
+        circle = self.board.circle(places.members)
+        found = {group: kinds}
+        small = Plan(self.board, circle, places, collective, [group], found, apart=False).small
+        if small is None:
             return None
-        for x, (shape, dtype) in zip(operands, plan.types, strict=True):
-            if x.shape != shape or x.dtype != dtype:
-                return None
-        results = [np.empty(shape, dtype) for shape, dtype in plan.types]
-        with np.errstate(all="ignore"):
-            self._sum(run, plan, plan.quick, operands, results, DEFAULT)
-        for x in results:
-            x.setflags(write=False)
-        return results
+        reduced = small.of_one
+
+        def summed(run: int, operands: Sequence[Array]) -> list[Array]:
+            if self.broken:
+                raise CollectiveError(f"{collective} is not possible any more: {self.broken}")
+            return reduced(run, operands)
+
+        return summed
 
     def _plan(
         self,
@@ -208,7 +121,7 @@ class MpiMeetings(Meetings):
         groups: Sequence[Group],
         operands: Mapping[int, Sequence[Array]],
         apart: bool,
-    ) -> _Plan:
+    ) -> Plan:
         rank = next(r for r in groups[0] if r in operands)
         first = tuple([(x.shape, x.dtype) for x in operands[rank]])
         key = (id(collective), first, groups[0] if apart else None)
@@ -216,99 +129,13 @@ class MpiMeetings(Meetings):
         if plan is not None and (plan.is_uniform or plan.kinds == _kinds(groups, operands)):
             return plan
         kinds = _kinds(groups, operands)
-        plan = places.plans[key] = _Plan(circle, places, collective, groups, kinds, apart)
+        plan = places.plans[key] = Plan(
+            self.board, circle, places, collective, groups, kinds, apart
+        )
         return plan
 
-    def _perform_quick(
-        self,
-        run: int,
-        plan: _Plan,
-        part: Part,
-        operands: Mapping[int, Sequence[Array]],
-        results: Mapping[int, Sequence[Array]],
-        timeout: Any,
-    ) -> None:
-        """`_perform` for the sum of a few numbers, which is all about latency."""
-        ours = operands[part.mine[0]]
-        if plan.in_rounds or not part.is_single:
-            ours = [
-                between.partial(combine, [operands[r][i] for r in part.mine], wire)
-                for i, (combine, wire) in enumerate(zip(plan.combines, plan.wires, strict=True))
-            ]
-        first, *others = plan.targets
-        self._sum(run, plan, part, ours, results[first], timeout)
-        for rank in others:
-            for target, found in zip(results[rank], results[first], strict=True):
-                np.copyto(_bytes(target), _bytes(found))
-
-    def _sum(
-        self,
-        run: int,
-        plan: _Plan,
-        part: Part,
-        ours: Sequence[Array],
-        results: Sequence[Array],
-        timeout: Any,
-    ) -> None:
-        """Writes the sums of what the processes have to `results`."""
-        if plan.in_rounds:
-            self._sum_in_rounds(run, plan, ours, results, timeout)
-            return
-        board = self.board
-        index = self.processes.index
-        payload = ours[0].tobytes() if len(ours) == 1 else b"".join([x.tobytes() for x in ours])
-        if plan.by_root and index != plan.root:
-            wheres = plan.to_root
-            board.announce_all(wheres, run, payload)
-            told = board.wait_for(plan.circle, run, wheres, timeout)[plan.root].payload
-            at = 0
-            for target in results:
-                np.copyto(_bytes(target), np.frombuffer(told, np.uint8, target.nbytes, at))
-                at += target.nbytes
-        else:
-            if not plan.by_root:
-                board.announce_all(plan.wheres, run, payload)
-            meets = board.wait_for(plan.circle, run, plan.wheres, timeout)
-            # One copy, and views of it: that takes less time than an array for each process.
-            told = b"".join([payload if p == index else meets[p].payload for p in part.of])
-            for layout, combine, target in zip(plan.layouts, plan.combines, results, strict=True):
-                combine(list(np.ndarray(layout[0], layout[1], told, *layout[2:])), [target])
-            if plan.by_root:
-                board.announce_all(plan.wheres, run, b"".join([x.tobytes() for x in results]))
-        if self.wire.is_sending:
-            self._let_go(plan, timeout)
-
-    def _sum_in_rounds(
-        self,
-        run: int,
-        plan: _Plan,
-        ours: Sequence[Array],
-        results: Sequence[Array],
-        timeout: Any,
-    ) -> None:
-        def arrays(block: bytes) -> list[Array]:
-            found, at = [], 0
-            for x in ours:
-                found.append(np.frombuffer(block, x.dtype, x.size, at))
-                at += x.nbytes
-            return found
-
-        def combined(a: bytes, b: bytes) -> bytes:
-            made = [np.empty(x.size, x.dtype) for x in ours]
-            for combine, x, y, to in zip(plan.combines, arrays(a), arrays(b), made, strict=True):
-                combine([x, y], [to])
-            return b"".join([x.tobytes() for x in made])
-
-        mine = b"".join([x.tobytes() for x in ours])
-        total = rounds.reduced(
-            Line(self.board, plan.circle, run, plan.order, plan.wheres, timeout), mine, combined
-        )
-        for combine, x, target in zip(plan.combines, arrays(total), results, strict=True):
-            combine([x.reshape(target.shape)], [target])
-        self._let_go(plan, timeout)
-
     def _perform_in_rounds(
-        self, run: int, plan: _Plan, found: Exchange, timeout: Any
+        self, run: int, plan: Plan, found: Exchange, timeout: Any
     ) -> dict[int, int]:
         """Exchanges small blocks, or the tags for larger ones: those of all processes."""
         line = Line(self.board, plan.circle, run, plan.order, plan.wheres, timeout)
@@ -338,7 +165,7 @@ class MpiMeetings(Meetings):
         self,
         circle: Circle,
         run: int,
-        plan: _Plan,
+        plan: Plan,
         operands: Mapping[int, Sequence[Array]],
         results: Mapping[int, Sequence[Array]],
         timeout: Any,
@@ -353,7 +180,7 @@ class MpiMeetings(Meetings):
                 self._move(circle, run, plan, found, tags, timeout)
             for then in found.after:
                 then()
-            self._let_go(plan, timeout)
+            board.let_go(plan.peers, plan.where, timeout)
             return
         tag = 0
         with board.lock:
@@ -378,20 +205,7 @@ class MpiMeetings(Meetings):
             self._move(circle, run, plan, found, tags, timeout)
         for then in found.after:
             then()
-        self._let_go(plan, timeout)
-
-    def _let_go(self, plan: _Plan, timeout: Any) -> None:
-        """Waits until all messages of this process have left: nobody looks at them afterwards."""
-        board = self.board
-
-        def done() -> bool:
-            with board.lock:
-                return self.wire.flush()
-
-        if self.wire.is_sending:
-            self.processes.wait_until(
-                done, missing=lambda: plan.peers, what=plan.where.text, timeout=timeout
-            )
+        board.let_go(plan.peers, plan.where, timeout)
 
     # ---- arrays
 
@@ -399,7 +213,7 @@ class MpiMeetings(Meetings):
         self,
         circle: Circle,
         run: int,
-        plan: _Plan,
+        plan: Plan,
         found: Exchange,
         tags: Mapping[int, int],
         timeout: Any,
@@ -416,7 +230,7 @@ class MpiMeetings(Meetings):
             self._clean_up(flow, plan)
             raise
 
-    def _clean_up(self, flow: Flow, plan: _Plan) -> None:
+    def _clean_up(self, flow: Flow, plan: Plan) -> None:
         """Leaves no transfer that could write to memory that is somebody else's by then."""
         end = time.monotonic() + _GRACE
         with self.board.lock:

@@ -9,14 +9,18 @@ which one it belongs to.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from xpr.runtimes.collectives.base import Array, Collective, Group
+from xpr.runtimes.collectives.base import Array, Collective, Group, Kinds
 
 if TYPE_CHECKING:
     from xpr.runtimes.processes import Processes
+
+
+SumOfOne = Callable[[int, Sequence[Array]], list[Array]]
+"""A small reduction: takes the number of a run and the operands, and gives the results."""
 
 
 class RankPlaces:
@@ -28,7 +32,6 @@ class RankPlaces:
 
     __slots__ = (
         "_across",
-        "again",
         "members",
         "name",
         "owners",
@@ -62,9 +65,6 @@ class RankPlaces:
 
         self.plans: dict[Any, Any] = {}
         """What the engine worked out for the collectives of the program."""
-
-        self.again: dict[int, Any] = {}
-        """The plans of small sums that were performed, by the identity of the collective."""
 
         self._across: dict[Group, bool] = {}
 
@@ -107,7 +107,6 @@ class _Running:
         found.name = places.name
         found.members = places.members
         found.plans = places.plans
-        found.again = places.again
         found._across = places._across
         found.run = None
         self._places = found
@@ -157,14 +156,14 @@ class Meetings(ABC):
         not come, and PeerError when one fails. After that the results hold anything.
         """
 
-    def perform_again(
-        self, places: RankPlaces, collective: Collective, operands: Sequence[Array]
-    ) -> list[Array] | None:
-        """`perform` for the one rank of this process, where that is a small sum made before.
+    def small_sum(
+        self, places: RankPlaces, collective: Collective, kinds: Kinds
+    ) -> SumOfOne | None:
+        """`perform` planned beforehand, for the one rank of this process and operands like these.
 
-        Returns its results, read-only; None for anything else, when nothing has happened.
+        Its results are read-only. None for all but reductions of a few numbers over processes.
         """
-        del places, collective, operands
+        del places, collective, kinds
         return None
 
     @abstractmethod

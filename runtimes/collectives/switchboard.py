@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xpr.runtimes.collectives import rounds
@@ -39,6 +39,9 @@ _SPINS = 100
 _SPINS_ALONE = 10
 """Looks before other processes get the core between them; where there are more processes than
 cores, the one that is waited for may need this one."""
+
+_SPINS_OF_SWAPS = 300
+"""Looks for the message that is expected, before the wait is one like any other."""
 
 _ASK_FIRST = 0.5
 _ASK_AFTER = 5.0
@@ -96,7 +99,7 @@ class Circle:
 class Where:
     """What this process tells the others at a collective: the digests, and a text for messages."""
 
-    __slots__ = ("constant", "digests", "inbox", "place", "text")
+    __slots__ = ("constant", "digests", "inbox", "place", "said", "start", "text")
 
     def __init__(self, circle: Circle, program: str, group: bytes, what: bytes, text: str) -> None:
         said = text.encode()
@@ -104,6 +107,9 @@ class Where:
             said = said[: _TEXT_BYTES - 3] + b"..."
         self.digests = circle.name + digest("program", program) + group + what
         self.constant = self.digests + said
+        self.said = len(said)
+        self.start = _HEAD.size + len(self.constant)
+        """Where the operands begin in a message."""
         self.inbox = circle.name + group
         self.place = circle.name
         self.text = text
@@ -124,6 +130,8 @@ class Switchboard:
         self._inbox: defaultdict[tuple[int, bytes], deque[Meet]] = defaultdict(deque)
         self._latest: dict[tuple[int, bytes], Meet] = {}
         self._states: dict[int, tuple[str, float]] = {}
+        self._taken = 0
+        """Messages that were put where `wait_for` finds them."""
 
     # ---- circles and runs
 
@@ -159,23 +167,27 @@ class Switchboard:
 
     def _take_in(self) -> None:
         for source, message in self.wire.arrived():
-            kind, text, run, tag = _HEAD.unpack_from(message)
-            if kind == _MEET:
-                where = message[_HEAD.size : _HEAD.size + _DIGESTS]
-                meet = Meet(run, tag, where, message, text)
-                self._inbox[source, where[:8] + where[16:24]].append(meet)
-                self._latest[source, where[:8]] = meet
-            elif kind == _FAILED:
-                start = _HEAD.size + _DIGESTS
-                said = message[start : start + text].decode(errors="replace")
-                self._failed(message[_HEAD.size :][:8], run, Failure(source, bool(tag), said))
-            elif kind == _ASK:
-                said = waiting()
-                if said:
-                    self._say(source, _STATE, said)
-            else:
-                said = message[_HEAD.size + _DIGESTS :].decode(errors="replace")
-                self._states[source] = (said, time.monotonic())
+            self._take(source, message)
+
+    def _take(self, source: int, message: bytes) -> None:
+        self._taken += 1
+        kind, text, run, tag = _HEAD.unpack_from(message)
+        if kind == _MEET:
+            where = message[_HEAD.size : _HEAD.size + _DIGESTS]
+            meet = Meet(run, tag, where, message, text)
+            self._inbox[source, where[:8] + where[16:24]].append(meet)
+            self._latest[source, where[:8]] = meet
+        elif kind == _FAILED:
+            start = _HEAD.size + _DIGESTS
+            said = message[start : start + text].decode(errors="replace")
+            self._failed(message[_HEAD.size :][:8], run, Failure(source, bool(tag), said))
+        elif kind == _ASK:
+            said = waiting()
+            if said:
+                self._say(source, _STATE, said)
+        else:
+            said = message[_HEAD.size + _DIGESTS :].decode(errors="replace")
+            self._states[source] = (said, time.monotonic())
 
     def _failed(self, name: bytes, run: int, failure: Failure) -> None:
         circle = self._named.get(name)
@@ -193,15 +205,14 @@ class Switchboard:
 
     def announce(self, process: int, where: Where, run: int, tag: int, payload: bytes) -> None:
         """Tells another process where this one is."""
-        text = len(where.constant) - _DIGESTS
-        self.wire.post(process, _HEAD.pack(_MEET, text, run, tag) + where.constant + payload)
+        head = _HEAD.pack(_MEET, where.said, run, tag)
+        self.wire.post(process, head + where.constant + payload)
 
     def announce_all(self, wheres: Mapping[int, Where], run: int, payload: bytes) -> None:
         """Tells all of them where this process is, with the same operands."""
         with self.lock:
             for process, where in wheres.items():
-                text = len(where.constant) - _DIGESTS
-                head = _HEAD.pack(_MEET, text, run, 0)
+                head = _HEAD.pack(_MEET, where.said, run, 0)
                 self.wire.post(process, head + where.constant + payload)
 
     # ---- failures
@@ -248,6 +259,77 @@ class Switchboard:
         )
 
     # ---- waiting
+
+    def swap(
+        self,
+        circle: Circle,
+        run: int,
+        wheres: Mapping[int, Where],
+        where: Where,
+        payload: bytes,
+        timeout: Any,
+    ) -> dict[int, bytes]:
+        """Tells all of `wheres`, which are equal to `where`, where this process is, and waits.
+
+        Returns the message of each of them; its operands begin at `where.start`. What comes as it
+        is expected, which is the rule, begins with the same bytes as what this process sends.
+        """
+        expected = _HEAD.pack(_MEET, where.said, run, 0) + where.constant
+        key = where.inbox
+        inbox = self._inbox
+        lock = self.lock
+        wire = self.wire
+        alone = self._spins_alone
+        found: dict[int, bytes] = {}
+        seen = -1
+        with lock:
+            wire.post_all(wheres, expected + payload)
+        for i in range(_SPINS_OF_SWAPS):
+            if lock.acquire(blocking=False):
+                try:
+                    if self._taken != seen:  # another thread, or an earlier wait
+                        seen = self._taken
+                        for process in wheres:
+                            box = inbox.get((process, key))
+                            if box and process not in found and _begins(box, expected):
+                                found[process] = box.popleft().message
+                    for source, message in wire.arrived():
+                        if (
+                            message.startswith(expected)
+                            and source not in found
+                            and not inbox.get((source, key))
+                        ):
+                            found[source] = message
+                        else:
+                            self._take(source, message)
+                finally:
+                    lock.release()
+            if len(found) == len(wheres) or circle.failures:
+                break
+            if i >= alone:
+                give_way()
+        if circle.failures:
+            self._check(circle, run, where, ())
+        missing = {p: w for p, w in wheres.items() if p not in found}
+        if missing:
+            found.update(
+                (p, m.message) for p, m in self.wait_for(circle, run, missing, timeout).items()
+            )
+        return found
+
+    def let_go(self, peers: Iterable[int], where: Where, timeout: Any) -> None:
+        """Waits until all messages of this process have left: nobody looks at them afterwards."""
+        if not self.wire.is_sending:
+            return
+        waiting_for = list(peers)
+
+        def done() -> bool:
+            with self.lock:
+                return self.wire.flush()
+
+        self.processes.wait_until(
+            done, missing=lambda: waiting_for, what=where.text, timeout=timeout
+        )
 
     def wait_for(
         self, circle: Circle, run: int, wheres: Mapping[int, Where], timeout: Any
@@ -342,6 +424,10 @@ class Switchboard:
     def state_of(self, process: int) -> str:
         """What a process answered when it was last asked."""
         return self._states.get(process, ("", 0.0))[0]
+
+
+def _begins(box: deque[Meet], expected: bytes) -> bool:
+    return box[0].message.startswith(expected)
 
 
 _CHUNK = INLINE_BYTES

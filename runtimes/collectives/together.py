@@ -52,10 +52,6 @@ def perform_for_all(
     if places is not None and places.run is None:
         with places.running() as run:
             return perform_for_all(collective, operands, run)
-    if places is not None and len(operands) == 1:
-        again = places.processes.meetings.perform_again(places, collective, operands[0])
-        if again is not None:
-            return [again]
     held = [[x if x.flags.c_contiguous else x.copy(order="C") for x in xs] for xs in operands]
     ranks = range(len(held)) if places is None else places.ranks
     if len(ranks) != len(held):

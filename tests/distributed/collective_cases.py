@@ -18,6 +18,7 @@ from xpr.runtimes.collectives import (
     mpi,
     perform,
     perform_for_all,
+    plans,
     run_together,
     streams,
 )
@@ -36,21 +37,21 @@ def places(owners: Sequence[int], name: str = "program") -> RankPlaces:
 @contextmanager
 def ways(way: str) -> Iterator[None]:
     """Small arrays go the way of larger ones."""
-    before = (mpi.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES)
-    limits = (mpi.DIRECT, mpi.ROUND_BYTES)
+    before = (plans.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES)
+    limits = (plans.DIRECT, plans.ROUND_BYTES)
     if way.startswith("rounds"):
-        mpi.DIRECT = 2
+        plans.DIRECT = 2
     if way == "rounds, blocks":
-        mpi.ROUND_BYTES = 0
+        plans.ROUND_BYTES = 0
     if way not in ("inline", "rounds"):
-        mpi.INLINE_BYTES = 0
+        plans.INLINE_BYTES = 0
     if way == "pieces":
         between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = 0, 24, 16
     try:
         yield
     finally:
-        mpi.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = before
-        mpi.DIRECT, mpi.ROUND_BYTES = limits
+        plans.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = before
+        plans.DIRECT, plans.ROUND_BYTES = limits
 
 
 def reduced_by_process(c: Collective, rank: int, xs: Sequence[Array], owners: Sequence[int]) -> Any:
@@ -134,11 +135,11 @@ def check(
                 apart = len({owners[r] for r in group}) == len(group)
                 xs = [x[i] for x in inputs]
                 inside = len({owners[r] for r in group}) == 1
-                small = sum(x.nbytes for x in inputs[0]) <= mpi.INLINE_BYTES
+                small = sum(x.nbytes for x in inputs[0]) <= plans.INLINE_BYTES
                 if (
                     c.kind == "all_reduce"
                     and len(c.groups) == 1
-                    and len(set(owners)) > mpi.DIRECT
+                    and len(set(owners)) > plans.DIRECT
                     and small
                 ):
                     same(got, in_rounds(c, xs, owners), c.op)

@@ -18,6 +18,7 @@ import numpy as np
 
 from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
+from xpr.dispatch.spmd_steps import Steps
 from xpr.interpreters.reference import interpret
 from xpr.primitives.group_collective import call_for_all
 from xpr.runtimes.base import Buffer, Device
@@ -73,11 +74,35 @@ class Runner:
             for s in (_cut(closed, devices, same) if devices else ())
         ]
         self.programs = [p for s in self.stages for p in s.programs.values()]
+        self._steps = self._planned()
+
+    def _planned(self) -> Steps | None:
+        """The steps of the one device that this process has; None for other programs."""
+        if not self.meets_others or len(self.devices) != 1:
+            return None
+        if any(isinstance(v, Literal) for v in self.outvars):
+            return None
+        found = Steps(self.devices[0], self.invars, self.outvars)
+        for loaded in self.stages:
+            stage = loaded.stage
+            if stage.meets or any(e.primitive.name == "call_once" for e in stage.collectives):
+                return None
+            meets = stage.collectives
+            if loaded.parts:
+                (part,) = loaded.parts
+                dead = [] if meets else stage.dead
+                found.compute(part, [*stage.inputs, *stage.summed], stage.outputs, dead)
+            for eqn in meets:
+                found.meet(eqn, stage.dead if eqn is meets[-1] else [])
+        found.finish()
+        return found
 
     def run(self, columns: Sequence[Column]) -> list[Column]:
         """The results, from the operands: one buffer for each device each."""
         if self.places is not None and self.meets_others:
             with self.places.running() as places:
+                if self._steps is not None:
+                    return self._steps.run(columns, places)
                 return self._run(columns, places)
         return self._run(columns, None) if self.devices else [()] * len(self.outvars)
 
