@@ -19,7 +19,7 @@ from xpr.runtimes.collectives.between import Part, partial
 from xpr.runtimes.collectives.switchboard import Circle, Line, Switchboard, Where
 from xpr.runtimes.processes import DEFAULT
 
-_EACH = 4
+EACH = 4
 """Processes up to which each tells all others what it has; the first one of more combines for all.
 There are fewer messages then, and one more on the way."""
 
@@ -46,7 +46,7 @@ class SmallSum:
         self._me = part.index
         self._order = list(part.of)
         self._in_rounds = in_rounds
-        self._by_root = not in_rounds and len(self._order) > _EACH
+        self._by_root = not in_rounds and len(self._order) > EACH
         self._combines = [reduce.combiner(op, dtype) for _, dtype in kinds]
         self.wires = [
             # Sums of few go on to others in rounds, so that short floats have to stay wide.

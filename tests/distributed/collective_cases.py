@@ -20,6 +20,7 @@ from xpr.runtimes.collectives import (
     perform_for_all,
     plans,
     run_together,
+    small,
     streams,
 )
 
@@ -38,12 +39,14 @@ def places(owners: Sequence[int], name: str = "program") -> RankPlaces:
 def ways(way: str) -> Iterator[None]:
     """Small arrays go the way of larger ones."""
     before = (plans.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES)
-    limits = (plans.DIRECT, plans.ROUND_BYTES)
+    limits = (plans.DIRECT, plans.ROUND_BYTES, small.EACH)
+    if way == "root":
+        small.EACH = 1
     if way.startswith("rounds"):
         plans.DIRECT = 2
     if way == "rounds, blocks":
         plans.ROUND_BYTES = 0
-    if way not in ("inline", "rounds"):
+    if way not in ("inline", "root", "rounds"):
         plans.INLINE_BYTES = 0
     if way == "pieces":
         between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = 0, 24, 16
@@ -51,7 +54,7 @@ def ways(way: str) -> Iterator[None]:
         yield
     finally:
         plans.INLINE_BYTES, between.STREAM_BYTES, streams.PIECE_BYTES, mpi._PACK_BYTES = before
-        plans.DIRECT, plans.ROUND_BYTES = limits
+        plans.DIRECT, plans.ROUND_BYTES, small.EACH = limits
 
 
 def reduced_by_process(c: Collective, rank: int, xs: Sequence[Array], owners: Sequence[int]) -> Any:

@@ -124,7 +124,7 @@ class _Meet:
         self.is_planned = False
 
     def run(self, values: Values, places: RankPlaces) -> None:
-        operands = [values[t].host_view() if type(t) is int else t for t in self.takes]
+        operands = [values[t].host_view() if isinstance(t, int) else t for t in self.takes]
         if not self.is_planned:
             self._plan(operands, places)
         if self.small is not None:
