@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import functools
-import math
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +13,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
@@ -263,11 +262,8 @@ class ModuleBuilder:
 
         dead = last_uses(jaxpr)
         outer = ctx.source
-        sources: dict[Var, frozenset[Var]] = {}
         for index, eqn in enumerate(jaxpr.eqns):
             ctx.source = eqn.source_info
-            if ctx.makes_dispatches:
-                self._limit_fusion(ctx, eqn, env, sources)
             operands = [read(a) for a in eqn.invars]
             ctx.in_avals = [a.aval for a in eqn.invars]
             ctx.out_avals = [v.aval for v in eqn.outvars]
@@ -282,51 +278,12 @@ class ModuleBuilder:
                         f"its abstract rule {aval.str_short()}"
                     )
                 env[var] = wrapped(ctx, value)
-            if ctx.makes_dispatches:
-                self._end_fusion(ctx, eqn, env, sources)
             self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
             self.flops += sum(a.size for a in out_avals)
             for var in dead.get(index, ()):
                 env.pop(var, None)
         ctx.source = outer
         return [read(v) for v in jaxpr.outvars]
-
-    def _limit_fusion(
-        self,
-        ctx: LoweringContext,
-        eqn: JaxprEqn,
-        env: dict[Var, Value],
-        sources: dict[Var, frozenset[Var]],
-    ) -> None:
-        """Puts operands behind barriers where IREE might fuse more than one dispatch can take.
-
-        A dispatch has at most 32 bindings; a longer fused sum compiles, and cannot be loaded.
-        `sources` holds what a variable may be fused with: the arrays it was computed from.
-        """
-        operands = {a for a in eqn.invars if isinstance(a, Var)}
-        if _reads_whole_operands(eqn) or len(operands) > _MAX_BINDINGS:
-            return  # in the second case the results get the barriers
-        fused = [v for v in operands if len(sources.get(v, ())) > 1]
-        fused.sort(key=lambda v: (len(sources[v]), eqn.invars.index(v)))
-        while fused and len(_sources_of(operands, sources)) > _MAX_BINDINGS:
-            v = fused.pop()
-            env[v] = ctx.barrier(env[v])
-            sources[v] = frozenset((v,))
-
-    def _end_fusion(
-        self,
-        ctx: LoweringContext,
-        eqn: JaxprEqn,
-        env: dict[Var, Value],
-        sources: dict[Var, frozenset[Var]],
-    ) -> None:
-        """Notes what the results of `eqn` may be fused with."""
-        operands = frozenset(a for a in eqn.invars if isinstance(a, Var))
-        found = operands if _reads_whole_operands(eqn) else _sources_of(operands, sources)
-        for v in eqn.outvars:
-            if len(found) > _MAX_BINDINGS:
-                env[v] = ctx.barrier(env[v])
-            sources[v] = frozenset((v,)) if len(found) > _MAX_BINDINGS else found
 
     def inline(
         self,
@@ -394,26 +351,6 @@ def _abi_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 
 _MAX_FUSED = 16
-
-# Some room is left for the results and for operands that a rule adds.
-_MAX_BINDINGS = 20
-
-
-def _sources_of(variables: Iterable[Var], sources: dict[Var, frozenset[Var]]) -> frozenset[Var]:
-    """The arrays that `variables` were computed from without a dispatch between."""
-    return frozenset[Var]().union(*(sources.get(v, frozenset((v,))) for v in variables))
-
-
-def _reads_whole_operands(eqn: JaxprEqn) -> bool:
-    """Whether no dispatch computes an operand and the result: so it is for products of matrices."""
-    if eqn.primitive.name != "dot_general":
-        return eqn.primitive.name == "conv_general_dilated"
-    x, y = eqn.invars
-    (x_contracted, y_contracted), (x_batch, y_batch) = eqn.params["dimension_numbers"]
-    return all(
-        math.prod(n for i, n in enumerate(v.aval.shape) if i not in (*contracted, *batch)) > 1
-        for v, contracted, batch in ((x, x_contracted, x_batch), (y, y_contracted, y_batch))
-    )
 
 
 def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:

@@ -10,12 +10,19 @@ from collections.abc import Callable
 
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Module
-from xpr.lowering.passes import argument_barriers, loop_values, producers, transposed_products
+from xpr.lowering.passes import (
+    argument_barriers,
+    binding_limit,
+    loop_values,
+    producers,
+    transposed_products,
+)
 from xpr.lowering.targets.base import Target
 
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "binding_limit": binding_limit.run,
     "argument_barriers": argument_barriers.run,
     "loop_values": loop_values.run,
     "transposed_products": transposed_products.run,
