@@ -12,7 +12,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xpr.core.config import state
@@ -23,6 +23,7 @@ from xpr.lowering.flags import FlagSet, ProgramHints
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change, changes_for
+from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.stopwatch import Stopwatch
@@ -62,6 +63,8 @@ DebugText = Callable[[], str]
 class _Failure:
     text: str
     diagnostics: list[Diagnostic]
+    too_long: bool = False
+    """Whether the compiler was given up because of the time it took."""
 
 
 @dataclass(frozen=True)
@@ -91,14 +94,26 @@ class _Job:
     parallel: bool
     where: str
     """Where the compiler runs, as the setting ``compiler`` says."""
+    timeout: float | None = None
+    """The seconds that an attempt may take in a helper process."""
     separate: bool = False
     """Whether operations are not to be fused, and nothing else is to be tried."""
     watch: Stopwatch | None = None
     """What is told of the phases of a compile in this process."""
+    interruption: Interruption = field(default_factory=Interruption)
 
 
-# The compiles under way by cache key: threads that ask for the same program share one compile.
-_in_flight: dict[bytes, Future[_Outcome]] = {}
+@dataclass(eq=False)
+class _Running:
+    """A compile under way, which all threads share that ask for the same program."""
+
+    job: _Job
+    future: Future[_Outcome] = field(default_factory=Future)
+    waiting: int = 1
+
+
+# The compiles under way by cache key.
+_in_flight: dict[bytes, _Running] = {}
 _lock = threading.Lock()
 
 
@@ -120,8 +135,8 @@ def compile_stablehlo(
     A program that no set of flags compiles is compiled with a barrier behind each operation, which
     gives a warning that names the user's line. With ``separate`` nothing else is tried.
 
-    Ctrl-C takes effect at once: the compile then ends in the background and its result is
-    dropped.
+    Ctrl-C takes effect at once: it ends the compile in a helper process; one in this process goes
+    on in the background and its result is dropped.
 
     Raises ``CompileError`` if no set of flags compiles the program, ``OSError`` if the directory
     for temporary files cannot be written, and ``ImportError`` if a compile is needed and the
@@ -141,8 +156,8 @@ def compile_stablehlo(
     places = cache.noted(key).get("equations") if cache is not None else None
     if places is not None:
         raise KnownFailureError(text, frozenset(places))
-    future, started_here = _start(key, job)
-    outcome = future.result()
+    running, started_here = _start(key, job)
+    outcome = _outcome(key, running)
     if isinstance(outcome, _Failure):
         raise _compile_error(outcome, target)
     if outcome.separate and started_here:
@@ -160,6 +175,10 @@ def _watched(job: _Job, watch: Stopwatch) -> bytes:
     if isinstance(outcome, _Failure):
         raise _compile_error(outcome, job.target)
     return outcome.module
+
+
+class TooLongError(CompileError):
+    """A program of which no form was compiled in the time that the settings allow."""
 
 
 class KnownFailureError(CompileError):
@@ -200,6 +219,7 @@ def _job(
         state.enable_checks,
         state.parallel_compiles,
         state.compiler,
+        state.compiler_timeout,
         separate,
     )
 
@@ -234,7 +254,22 @@ def _has_branches(text: str) -> bool:
     return any(name in text for name in _WITH_BRANCHES)
 
 
-def _start(key: bytes, job: _Job) -> tuple[Future[_Outcome], bool]:
+def _outcome(key: bytes, running: _Running) -> _Outcome:
+    """Waits for a compile, which is ended if nobody waits any more."""
+    try:
+        return running.future.result()
+    except BaseException:
+        with _lock:
+            running.waiting -= 1
+            if not running.waiting and not running.future.done():
+                # Whoever asks from now on starts anew.
+                if _in_flight.get(key) is running:
+                    del _in_flight[key]
+                running.job.interruption.request()
+        raise
+
+
+def _start(key: bytes, job: _Job) -> tuple[_Running, bool]:
     """The compile for ``key`` in a thread of its own, and whether this call began it.
 
     The caller waits for a Python lock, which Ctrl-C interrupts; a call into the compiler from the
@@ -243,8 +278,10 @@ def _start(key: bytes, job: _Job) -> tuple[Future[_Outcome], bool]:
     with _lock:
         running = _in_flight.get(key)
         if running is not None:
+            running.waiting += 1
             return running, False
-        future: Future[_Outcome] = Future()
+        running = _in_flight[key] = _Running(job)
+        future = running.future
 
         def work() -> None:
             outcome, failure = None, None
@@ -254,13 +291,13 @@ def _start(key: bytes, job: _Job) -> tuple[Future[_Outcome], bool]:
                 failure = error
             # Before the waiting callers go on, so that a new attempt never gets the old failure.
             with _lock:
-                _in_flight.pop(key, None)
+                if _in_flight.get(key) is running:
+                    del _in_flight[key]
             if outcome is None:
                 future.set_exception(failure)
             else:
                 future.set_result(outcome)
 
-        _in_flight[key] = future
         previous = threading.stack_size(_STACK_BYTES)
         try:
             threading.Thread(target=work, name="xpr-compile").start()
@@ -273,7 +310,7 @@ def _start(key: bytes, job: _Job) -> tuple[Future[_Outcome], bool]:
             threading.stack_size(previous)
     if here:
         work()
-    return future, True
+    return running, True
 
 
 def _after_fork() -> None:
@@ -294,8 +331,10 @@ def _compile(job: _Job) -> _Outcome:
         outcome = _attempt(job, job.text, flags, job.verify)
         if isinstance(outcome, _Compiled):
             return outcome
+        if outcome.too_long:
+            break  # other flags would hardly make it quick
     plainest = job.flag_sets[-1]
-    if job.debug_text is not None:
+    if job.debug_text is not None and not outcome.too_long:
         # The plainest flags leave the program closest to what was written. Should the compile
         # succeed this time, then an outside cause (Ctrl-C killed the linker, which is a process of
         # its own) has gone: the module differs from the wanted one in nothing that matters.
@@ -306,13 +345,22 @@ def _compile(job: _Job) -> _Outcome:
     if not job.separate:
         alone = _attempt(replace(job, separate=True), job.text, plainest, job.verify)
         if isinstance(alone, _Compiled):
-            location = _source_location(outcome.diagnostics) or _first_location(outcome.text)
+            failed = outcome.text
+            if outcome.too_long and job.debug_text is not None:
+                failed = job.debug_text()
+            location = _source_location(outcome.diagnostics) or _first_location(failed)
             return replace(alone, separate=True, location=location)
+        if alone.too_long:
+            return replace(outcome, too_long=True)
     return outcome
 
 
 def _attempt(job: _Job, text: str, flags: FlagSet, verify: bool) -> _Outcome:
-    module, diagnostics = _run(job, text, flags, verify)
+    job.interruption.check()
+    try:
+        module, diagnostics = _run(job, text, flags, verify)
+    except TimeoutError as error:
+        return _Failure(text, [Diagnostic("error", f"{error}")], too_long=True)
     return _Failure(text, diagnostics) if module is None else _finished(module, job)
 
 
@@ -329,7 +377,9 @@ def _run(
         from xpr.lowering.iree.process import client  # noqa: PLC0415 - not on all systems
 
         try:
-            return client.compile_module(text, flags, **options)
+            return client.compile_module(
+                text, flags, **options, timeout=job.timeout, interruption=job.interruption
+            )
         except client.CompilerDiedError as error:
             return None, [Diagnostic("error", f"{error}")]
         except client.UnavailableError as error:
@@ -418,7 +468,8 @@ def _compile_error(failure: _Failure, target: Target) -> CompileError:
     location = _source_location(failure.diagnostics)
     where = f" (at {location[0]}:{location[1]}:{location[2]})" if location else ""
     path, saved = _save(failure.text)
-    return CompileError(
+    error = TooLongError if failure.too_long else CompileError
+    return error(
         f"the program{where} cannot be compiled for target {target.name!r}. {saved} "
         f"The compiler says:\n{said or 'nothing'}",
         stablehlo_path=path,

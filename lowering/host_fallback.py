@@ -21,7 +21,12 @@ from xpr.core.errors import CompileError
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.interpreters.reference import called_program, interpret_equation
 from xpr.lowering import fallbacks
-from xpr.lowering.compiler import KnownFailureError, compile_stablehlo, note_fallback
+from xpr.lowering.compiler import (
+    KnownFailureError,
+    TooLongError,
+    compile_stablehlo,
+    note_fallback,
+)
 from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
 from xpr.lowering.targets.base import Target
 from xpr.primitives.callback import pure_callback_p
@@ -75,7 +80,9 @@ def compile_around(
         half = len(group) // 2
         return at_fault(group[:half]) + at_fault(group[half:])
 
-    for hosted in (frozenset(at_fault(places)), frozenset(places)):
+    # Where the compiler was given up for the time it took, a search would take many times as long.
+    tried = () if isinstance(error, TooLongError) else (frozenset(at_fault(places)),)
+    for hosted in (*tried, frozenset(places)):
         found = _attempt(flat, module.name, target, donate, hosted)
         if found is not None:
             break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -14,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +31,8 @@ from xpr.lowering.targets import get_target
 if sys.platform != "linux":
     pytest.skip("helper processes are for Linux", allow_module_level=True)
 
-from xpr.lowering.iree.process import client, messages, place
-from xpr.lowering.iree.process.client import CompilerDiedError
+from xpr.lowering.iree.process import client, messages, place, worker
+from xpr.lowering.iree.process.client import CompilerDiedError, CompilerTimeoutError
 from xpr.lowering.iree.process.place import UnavailableError
 
 ROOT = Path(__file__).parents[2]
@@ -345,19 +347,204 @@ def children(process: int) -> list[int]:
     ]
 
 
+def helper_of_user() -> int:
+    found = helper_at(place.socket_path())
+    assert found is not None
+    return found
+
+
+def only_worker() -> int:
+    """The worker of the helper, if it has one."""
+    (found,) = children(helper_of_user())
+    return found
+
+
+def open_files(process: int) -> list[Path]:
+    return [f for f in Path(f"/proc/{process}/fd").iterdir() if f.is_symlink()]
+
+
+def test_a_worker_compiles_one_program_after_the_other(
+    own: Path, use: Callable[[Path], None]
+) -> None:
+    use(own)
+    compiled()
+    first = only_worker()
+    compiled("again")
+    with pytest.raises(RuntimeError, match="no-such-flag"):
+        client.compile_module(add_text(), ["--no-such-flag"], name="t", verify=True, parallel=True)
+    compiled("more")
+    assert only_worker() == first
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"), [("_MOST_COMPILES", 2), ("_MOST_BYTES", 1), ("_MOST_SECONDS", 0.0)]
+)
+def test_a_worker_ends_that_has_compiled_much_or_is_large_or_old(
+    limit: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, limit, value)
+    monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
+    request = {
+        "flags": ["--no-such-flag"],
+        "name": "t",
+        "verify": False,
+        "parallel": False,
+        "changes": [],
+        "tmpdir": tempfile.gettempdir(),
+        "processors": sorted(os.sched_getaffinity(0)),
+    }
+    helper, control = socket.socketpair()
+    thread = threading.Thread(target=worker.work, args=(control,))
+    thread.start()
+    said = b""
+    with helper, control:
+        while worker.LAST not in said:
+            left, right = socket.socketpair()
+            with left, right:
+                socket.send_fds(helper, [worker.TAKE], [right.fileno()])
+                messages.send(left, request, add_text().encode())
+                assert messages.receive(left)[0] == {"begun": os.getpid()}
+                said += helper.recv(1)
+                assert "no-such-flag" in messages.receive(left)[0]["error"]
+        thread.join()
+    assert said == (worker.DONE + worker.LAST if limit == "_MOST_COMPILES" else worker.LAST)
+
+
 def test_the_compile_of_a_process_that_ends_is_ended(
     own: Path, use: Callable[[Path], None]
 ) -> None:
     use(own)
     compiled()
-    helper = helper_at(place.socket_path())
-    assert helper is not None
-    process = script("compile_cpu(long_text(900))", XPR_RUNTIME_DIR=str(own))
-    wait_until(lambda: bool(children(helper)))
+    ended = only_worker()
+    os.kill(ended, signal.SIGSTOP)  # as if it compiled for ever
+    process = script("compile_cpu(add_text('never'))", XPR_RUNTIME_DIR=str(own))
+    wait_until(lambda: waiting_for_worker(process.pid))
     process.kill()
     process.communicate()
-    wait_until(lambda: not children(helper), 5)
+    wait_until(lambda: not is_running(ended))
     compiled("again")
+    assert only_worker() != ended
+
+
+def waiting_for_worker(process: int) -> bool:
+    """Whether a process is connected to a helper."""
+    mine = {os.readlink(f)[8:-1] for f in open_files(process) if "socket" in os.readlink(f)}
+    table = Path("/proc/net/unix").read_text().splitlines()[1:]
+    return any(line.split()[6] in mine for line in table)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_ends_the_compile(own: Path, use: Callable[[Path], None]) -> None:
+    use(own)
+    compiled()
+    ended = only_worker()
+    os.kill(ended, signal.SIGSTOP)
+    process = script("compile_cpu(add_text('never'))", XPR_RUNTIME_DIR=str(own))
+    wait_until(lambda: waiting_for_worker(process.pid))
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=100)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in said
+    wait_until(lambda: not is_running(ended))
+
+
+def test_who_waits_too_long_gets_another_worker(own: Path, use: Callable[[Path], None]) -> None:
+    use(own)
+    compiled()
+    helper = helper_of_user()
+    cores = os.cpu_count() or 1
+    with contextlib.ExitStack() as stack:
+        for _ in range(cores):
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.connect(str(place.socket_path()))
+            assert messages.receive(connection)[0]["process"] == helper
+            connection.sendall(b"\0")
+            # The worker waits for the rest.
+            assert messages.receive(connection)[0]["begun"] in children(helper)
+        busy = set(children(helper))
+        assert len(busy) == cores
+        compiled("late")
+        assert busy <= set(children(helper))
+    wait_until(lambda: len(children(helper)) <= cores)
+    compiled("again")
+
+
+def test_a_compile_that_takes_too_long_is_given_up(own: Path, use: Callable[[Path], None]) -> None:
+    use(own)
+    compiled()
+    stopped = only_worker()
+    os.kill(stopped, signal.SIGSTOP)
+    with pytest.raises(UnavailableError, match=r"no compile began within 0\.3 seconds"):
+        client.compile_module(
+            add_text(), FLAGS, name="t", verify=False, parallel=False, timeout=0.3
+        )
+    wait_until(lambda: not is_running(stopped))
+    compiled("again")
+
+
+def test_a_worker_that_never_answers_is_given_up(own: Path, use: Callable[[Path], None]) -> None:
+    use(own)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket_path()))
+        listener.listen()
+        left: list[bytes] = []
+
+        def answer() -> None:
+            with listener.accept()[0] as connection:
+                messages.send(connection, {"digest": place.digest()})
+                messages.receive(connection)
+                messages.send(connection, {"begun": 1})
+                left.append(connection.recv(1))
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(CompilerTimeoutError, match=r"than 0\.3 seconds \(XPR_COMPILER_TIMEOUT"):
+            client.compile_module(
+                add_text(), FLAGS, name="t", verify=False, parallel=False, timeout=0.3
+            )
+        thread.join()
+    assert left == [b""]  # the other side is told
+
+
+def test_a_helper_that_ends_in_the_middle_is_asked_again(
+    own: Path, use: Callable[[Path], None]
+) -> None:
+    use(own)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(place.socket_path()))
+        listener.listen()
+
+        def leave() -> None:
+            with listener.accept()[0] as connection:
+                messages.send(connection, {"digest": place.digest()})
+                messages.receive(connection)
+                messages.send(connection, {"begun": 1})
+            listener.close()
+
+        thread = threading.Thread(target=leave)
+        thread.start()
+        compiled()
+        thread.join()
+    assert helper_of_user() != os.getpid()
+
+
+def test_what_takes_too_long_is_compiled_in_a_simpler_form(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XPR_CACHE", "0")
+    run = compiler._run
+    tried: list[bool] = []
+
+    def slow(job: Any, text: str, flags: Any, verify: bool) -> Any:
+        tried.append(job.separate)
+        if not job.separate:
+            raise CompilerTimeoutError(3)
+        return run(job, text, flags, verify)
+
+    monkeypatch.setattr(compiler, "_run", slow)
+    with pytest.warns(RuntimeWarning, match="its operations are computed one by one"):
+        doubles(compile_stablehlo(add_text("slow"), CPU, hints=ProgramHints()), "slow")
+    assert tried == [False, True]
 
 
 def test_settings() -> None:

@@ -40,6 +40,7 @@ class _State(threading.local):
     parallel_compiles: bool = True
     compiler: str = "auto"
     compiler_idle: float = 600.0
+    compiler_timeout: float | None = 900.0
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
@@ -186,6 +187,12 @@ _SETTINGS: dict[str, Setting] = {
             "share, or in this one; auto is a helper where there can be one",
         ),
         Setting("compiler_idle", _idle, "seconds without work after which a helper process ends"),
+        Setting(
+            "compiler_timeout",
+            _seconds,
+            "seconds after which a helper process gives a compile up, and the program is compiled "
+            "in a simpler form; none lets it take any time",
+        ),
         Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
         Setting("enable_custom_prng", _bool, "PRNGKey makes typed keys, as key does", True),

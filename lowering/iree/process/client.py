@@ -10,17 +10,20 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from xpr.core.config import state
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.changes import Change
+from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.process import messages, place
 from xpr.lowering.iree.process.place import UnavailableError
 
 _PATIENCE = 20.0
-"""Seconds that a helper may take to answer; the compile itself may take any time."""
+"""Seconds that a helper may take to greet; what a compile may take is a setting."""
 
 _ATTEMPTS = 3
 _BACKLOG = 128
@@ -37,6 +40,19 @@ class CompilerDiedError(Exception):
         super().__init__(f"the compiler's process ended{how}")
 
 
+class CompilerTimeoutError(TimeoutError):
+    """A compile has taken longer than the setting ``compiler_timeout`` allows."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the compiler took longer than {seconds:g} seconds (XPR_COMPILER_TIMEOUT)"
+        )
+
+
+class _HelperGoneError(Exception):
+    """The helper has ended; of the compile nothing is known."""
+
+
 def compile_module(
     text: str,
     flags: Sequence[str],
@@ -45,10 +61,14 @@ def compile_module(
     verify: bool,
     parallel: bool,
     changes: Sequence[Change] = (),
+    timeout: float | None = None,
+    interruption: Interruption | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """As `c_api.compile_module`, in another process.
 
-    Raises `CompilerDiedError` if that ends, and `UnavailableError` if there is none to be had.
+    Raises `CompilerDiedError` if that ends, `CompilerTimeoutError` if it takes longer than
+    `timeout` seconds, `InterruptedCompileError` if `interruption` is requested meanwhile, and
+    `UnavailableError` if there is no helper to be had.
     """
     request = {
         "flags": list(flags),
@@ -59,11 +79,14 @@ def compile_module(
         "tmpdir": os.environ.get("TMPDIR"),
         "processors": sorted(os.sched_getaffinity(0)),
     }
-    with _connection(flags) as connection:
+    interruption = interruption or Interruption()
+    try:
+        answer, module = _connect_and_ask(request, text, timeout, interruption)
+    except _HelperGoneError:
+        # That may have to do with another compile, or with none.
         try:
-            messages.send(connection, request, text.encode())
-            answer, module = messages.receive(connection)
-        except (EOFError, ConnectionError) as error:
+            answer, module = _connect_and_ask(request, text, timeout, interruption)
+        except _HelperGoneError as error:
             raise CompilerDiedError(None) from error
     if "died" in answer:
         raise CompilerDiedError(answer["died"])
@@ -71,6 +94,44 @@ def compile_module(
         raise RuntimeError(answer["error"])
     said = [Diagnostic(*one) for one in answer["said"]]
     return (module if answer["module"] else None), said
+
+
+def _connect_and_ask(
+    request: dict[str, Any], text: str, timeout: float | None, interruption: Interruption
+) -> tuple[dict[str, Any], bytes]:
+    connection = _connection(request["flags"])
+    with connection, interruption.calls(partial(_close, connection)):
+        try:
+            return _ask(connection, request, text, timeout)
+        except _HelperGoneError:
+            interruption.check()
+            raise
+
+
+def _close(connection: socket.socket) -> None:
+    """Has the other side give up; whoever reads here finds the end."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def _ask(
+    connection: socket.socket, request: dict[str, Any], text: str, seconds: float | None
+) -> tuple[dict[str, Any], bytes]:
+    connection.settimeout(seconds)
+    try:
+        try:
+            messages.send(connection, request, text.encode())
+            begun, _ = messages.receive(connection)
+        except TimeoutError:
+            raise UnavailableError(f"no compile began within {seconds:g} seconds") from None
+        if "begun" not in begun:
+            return begun, b""
+        try:
+            return messages.receive(connection)
+        except TimeoutError:
+            raise CompilerTimeoutError(seconds or 0.0) from None
+    except (EOFError, ConnectionError) as error:
+        raise _HelperGoneError from error
 
 
 def _connection(flags: Sequence[str]) -> socket.socket:
@@ -116,7 +177,6 @@ def _check(connection: socket.socket) -> None:
     hello, _ = messages.receive(connection)
     if hello.get("digest") != place.digest():
         raise UnavailableError("the helper process is of another version")
-    connection.settimeout(None)
 
 
 def _connect(path: Path) -> socket.socket | None:

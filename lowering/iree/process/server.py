@@ -1,8 +1,8 @@
-"""The helper process: it forks for each compile, and never compiles what it is asked itself.
+"""The helper process: it has workers compile what is asked for, and never compiles that itself.
 
-It has one thread and a loaded compiler, so that a fork has all it needs. A compile that crashes
-takes its own process with it; the one who asked is told the signal. Who goes away meanwhile has
-their compile ended.
+It has one thread and a loaded compiler, so that a worker, which is a fork of it, has all it needs.
+As many workers as cores are kept for the next compiles. A compile that crashes takes its worker
+with it; the one who asked is told the signal. Who goes away meanwhile has their compile ended.
 """
 
 from __future__ import annotations
@@ -15,14 +15,27 @@ import select
 import signal
 import socket
 import time
+from collections import deque
+from dataclasses import dataclass
 from pathlib import Path
 
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import change_of
-from xpr.lowering.iree.process import messages, place
+from xpr.lowering.iree.process import messages, place, worker
 
-_WARM_UP_SECONDS = 0.3
+_WARM_UP_SECONDS = 2.0
 """How long nobody must have asked for anything before the helper prepares itself."""
+
+_WAIT_SECONDS = 1.0
+"""Who waits longer for workers that are all busy gets one more."""
+
+_MOST = 4
+"""How many workers there may be at most for each core."""
+
+_REST_SECONDS = 60.0
+"""Workers that were not needed for so long end, but for one."""
+
+_OLDEST_SECONDS = 6 * 3600.0
+"""A helper that is older, and has nothing to do, makes room for a new one."""
 
 _TINY = """
 func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
@@ -46,6 +59,24 @@ def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flag
     _Server(listener, Path(path), digest, float(idle), json.loads(flags)).run()
 
 
+@dataclass(eq=False)
+class _Worker:
+    """A process that compiles, one program after the other."""
+
+    process: int
+    control: socket.socket
+    """Takes connections to those who ask, and says when a compile has ended."""
+
+    rested: float
+    """Since when it has nothing to do."""
+
+    connection: socket.socket | None = None
+    """To the one whose program it compiles."""
+
+    ending: bool = False
+    """Whether it takes no more compiles."""
+
+
 class _Server:
     def __init__(
         self, listener: socket.socket, path: Path, digest: str, idle: float, flags: list[str]
@@ -55,9 +86,13 @@ class _Server:
         self._inode = path.stat().st_ino
         self._digest = digest
         self._idle = idle
-        self._busy: dict[int, socket.socket] = {}
-        self._last = time.monotonic()
+        self._cores = os.cpu_count() or 1
+        self._workers: list[_Worker] = []
+        self._greeted: dict[int, socket.socket] = {}
+        self._waiting: deque[tuple[socket.socket, float]] = deque()
+        self._begin = self._last = time.monotonic()
         self._flags = flags
+        self._warm = False
         self._has_threads = False
         self._poll = select.poll()
         self._poll.register(listener, select.POLLIN)
@@ -69,24 +104,36 @@ class _Server:
         self._poll.register(self._ended, select.POLLIN)
 
     def run(self) -> None:
-        warm = False
         while True:
-            rest = self._last + self._idle - time.monotonic()
-            if not self._busy and rest <= 0:
+            now = time.monotonic()
+            busy = self._is_busy()
+            if not busy and now >= min(self._last + self._idle, self._begin + _OLDEST_SECONDS):
                 break
-            seconds = rest if warm else min(rest, _WARM_UP_SECONDS)
-            events = self._poll.poll(None if self._busy else max(0, seconds) * 1000)
+            events = self._poll.poll(self._timeout(now) * 1000)
             for descriptor, _ in events:
                 if descriptor == self._listener.fileno():
                     self._accept()
                 elif descriptor == self._ended:
                     self._reap()
                 else:
-                    self._give_up(descriptor)
-            if not events and not warm and not self._busy:
-                warm = True
+                    self._heard(descriptor)
+            if not events and not self._warm and not busy:
                 self._warm_up()
+            self._hand_out()
+            self._dismiss()
         self._leave()
+
+    def _is_busy(self) -> bool:
+        return bool(self._waiting) or any(w.connection is not None for w in self._workers)
+
+    def _timeout(self, now: float) -> float:
+        """The seconds until something is to be done though nobody asks for it."""
+        if self._waiting:
+            return max(0.01, self._waiting[0][1] + _WAIT_SECONDS - now)
+        if self._is_busy():
+            return _REST_SECONDS
+        rest = max(0.0, self._last + self._idle - now)
+        return min(rest, _REST_SECONDS if self._warm else _WARM_UP_SECONDS)
 
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):
@@ -94,61 +141,163 @@ class _Server:
             if not place.is_own_user(connection):
                 connection.close()
                 return
-            child = os.fork()
-            if not child:
-                self._compile(connection)
-            self._busy[child] = connection
-            # Of no interest but that the other side goes away.
-            self._poll.register(connection, 0)
+            connection.setblocking(True)  # a greeting finds room in any socket
+            messages.send(connection, {"digest": self._digest, "process": os.getpid()})
+            self._greeted[connection.fileno()] = connection
+            self._poll.register(connection, select.POLLIN)
 
-    def _compile(self, connection: socket.socket) -> None:
-        """In the child: one compile."""
+    def _hand_out(self) -> None:
+        """Gives those who wait a worker, as far as there are any."""
+        while self._waiting:
+            found = next((w for w in self._workers if w.connection is None and not w.ending), None)
+            if found is None:
+                waited = time.monotonic() - self._waiting[0][1]
+                limit = self._cores if waited < _WAIT_SECONDS else self._cores * _MOST
+                if len(self._workers) >= limit:
+                    return
+                found = self._hire()
+            connection, _ = self._waiting.popleft()
+            found.connection = connection
+            with contextlib.suppress(OSError):  # it has died, which is heard of in its time
+                socket.send_fds(found.control, [worker.TAKE], [connection.fileno()])
+
+    def _hire(self) -> _Worker:
+        here, there = socket.socketpair()
+        child = os.fork()
+        if not child:
+            self._begin_work(there)
+        there.close()
+        here.setblocking(False)
+        hired = _Worker(child, here, time.monotonic())
+        self._workers.append(hired)
+        self._poll.register(here, select.POLLIN)
+        return hired
+
+    def _begin_work(self, control: socket.socket) -> None:
+        """In the child: compiles until the helper has no more to do for it."""
         status = 1
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             self._listener.close()
-            connection.setblocking(True)
+            # What the others are told is none of this worker's business, nor may it keep their
+            # connections open.
+            for other in self._workers:
+                other.control.close()
+                if other.connection is not None:
+                    other.connection.close()
+            for connection in (*self._greeted.values(), *(c for c, _ in self._waiting)):
+                connection.close()
             if not self._has_threads:
                 c_api.adopt_threads()
-            messages.send(connection, {"digest": self._digest, "process": os.getppid()})
-            answer(connection)
+            worker.work(control)
             status = 0
-        except (OSError, EOFError):
-            status = 0  # whoever asked is gone
         finally:
             os._exit(status)
+
+    def _heard(self, descriptor: int) -> None:
+        """A worker has something to say, or somebody asks or has gone away."""
+        greeted = self._greeted.pop(descriptor, None)
+        if greeted is not None:
+            self._asked(greeted)
+            return
+        for one in self._workers:
+            if one.control.fileno() == descriptor:
+                self._listen(one)
+                return
+        for one in self._workers:
+            if one.connection is not None and one.connection.fileno() == descriptor:
+                self._listen(one)  # whoever has an answer goes away, too
+                if one.connection is not None:
+                    self._forget(one)
+                    one.ending = True
+                    os.kill(one.process, signal.SIGKILL)
+                return
+        for entry in self._waiting:
+            if entry[0].fileno() == descriptor:
+                self._waiting.remove(entry)
+                self._poll.unregister(descriptor)
+                entry[0].close()
+                return
+
+    def _asked(self, connection: socket.socket) -> None:
+        try:
+            begins = connection.recv(1, socket.MSG_PEEK)
+        except ConnectionError:
+            begins = b""
+        if begins:
+            self._waiting.append((connection, time.monotonic()))
+            # It is of no interest any more but that the other side goes away.
+            self._poll.modify(connection, 0)
+        else:
+            self._poll.unregister(connection)
+            connection.close()
+
+    def _listen(self, one: _Worker) -> None:
+        try:
+            said = one.control.recv(16)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            said = b""
+        if not said:
+            one.ending = True
+            with contextlib.suppress(KeyError):
+                self._poll.unregister(one.control)
+            return
+        one.ending = one.ending or worker.LAST in said
+        self._forget(one)
+
+    def _forget(self, one: _Worker) -> None:
+        """The compile of a worker has come to its end."""
+        if one.connection is not None:
+            self._poll.unregister(one.connection)
+            one.connection.close()
+            one.connection = None
+        self._last = one.rested = time.monotonic()
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self._ended, 512)
-        while self._busy:
+        while self._workers:
             child, status = os.waitpid(-1, os.WNOHANG)
             if not child:
                 return
-            connection = self._busy.pop(child)
-            with contextlib.suppress(KeyError):  # the other side has gone
-                self._poll.unregister(connection)
-            if status:
-                died = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-                with contextlib.suppress(OSError):
-                    messages.send(connection, {"died": died})
-            connection.close()
-            self._last = time.monotonic()
+            for one in self._workers:
+                if one.process == child:
+                    self._bury(one, status)
+                    break
 
-    def _give_up(self, descriptor: int) -> None:
-        """Ends the compile of somebody who is gone."""
-        self._poll.unregister(descriptor)
-        for child, connection in self._busy.items():
-            if connection.fileno() == descriptor:
-                os.kill(child, signal.SIGKILL)
+    def _bury(self, one: _Worker, status: int) -> None:
+        self._listen(one)
+        if one.connection is not None:
+            died = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+            with contextlib.suppress(OSError):
+                messages.send(one.connection, {"died": died})
+            self._forget(one)
+        with contextlib.suppress(KeyError):
+            self._poll.unregister(one.control)
+        one.control.close()
+        self._workers.remove(one)
+
+    def _dismiss(self) -> None:
+        """Ends workers that nobody has needed for some time."""
+        now = time.monotonic()
+        free = [w for w in self._workers if w.connection is None and not w.ending]
+        free.sort(key=lambda w: w.rested)
+        surplus = len(self._workers) - self._cores
+        for i, one in enumerate(free):
+            if i < surplus or (i < len(free) - 1 and now - one.rested > _REST_SECONDS):
+                one.ending = True
+                one.control.shutdown(socket.SHUT_WR)
 
     def _warm_up(self) -> None:
-        """Compiles something, so that each compile has less to set up; without threads.
+        """Compiles something, so that each worker has less to set up; without threads.
 
         Threads would not come along when the process forks. Were there any nevertheless, compiles
         would have to do without them, too.
         """
+        self._warm = True
         c_api.compile_module(_TINY, self._flags, name="tiny", verify=False, parallel=False)
         self._has_threads = len(os.listdir("/proc/self/task")) > 1
 
@@ -156,25 +305,3 @@ class _Server:
         with contextlib.suppress(OSError, place.UnavailableError), place.locked(self._path.parent):
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()
-
-
-def answer(connection: socket.socket) -> None:
-    """Reads what is to be compiled, compiles it and sends what came of it."""
-    request, text = messages.receive(connection)
-    if request["tmpdir"] is not None:
-        os.environ["TMPDIR"] = request["tmpdir"]
-    with contextlib.suppress(OSError):
-        os.sched_setaffinity(0, request["processors"])
-    try:
-        module, said = c_api.compile_module(
-            text.decode(),
-            request["flags"],
-            name=request["name"],
-            verify=request["verify"],
-            parallel=request["parallel"],
-            changes=[change_of(key) for key in request["changes"]],
-        )
-    except Exception as error:  # it is raised again where the compile was asked for
-        messages.send(connection, {"error": f"{error}"})
-        return
-    messages.send(connection, {"module": module is not None, "said": said}, module or b"")
