@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xpr.core.primitive import Primitive
+from xpr.core.primitive import Primitive, registry
 from xpr.lowering.targets.base import Target
 
 LoweringRule = Callable[..., Any]
 
 rules: dict[str, LoweringRule] = {}
+program_rules: dict[Primitive, dict[str | None, LoweringRule]] = {}
+"""Rules that programs give, by target; the one of no target is for all others."""
 
 
 def register(primitive: Primitive, rule: LoweringRule) -> None:
@@ -25,9 +27,27 @@ def register(primitive: Primitive, rule: LoweringRule) -> None:
     rules[primitive.name] = rule
 
 
+def register_for_program(primitive: Primitive, rule: LoweringRule, target: str | None) -> None:
+    """Makes `rule` the lowering of a program's own primitive: on one target, or on all for None.
+
+    A rule of the program's for a primitive of xpr comes before xpr's.
+    """
+    known = program_rules.setdefault(
+        primitive,
+        {None: rules[primitive.name]}
+        if primitive.name in rules and registry.get(primitive.name) is primitive
+        else {},
+    )
+    known[target] = rule
+
+
 def find_rule(primitive: Primitive, target: Target) -> LoweringRule:
     """The rule for `primitive` on `target`: the target's own, else the common one."""
-    rule = target.overrides.get(primitive.name) or rules.get(primitive.name)
+    given = program_rules.get(primitive)
+    if given is not None:
+        rule = given.get(target.name) or given.get(None)
+    else:
+        rule = target.overrides.get(primitive.name) or rules.get(primitive.name)
     if rule is None:
         raise NotImplementedError(
             f"primitive {primitive.name} has no lowering rule for target {target.name}; "

@@ -16,6 +16,13 @@ _ROOTS = tuple(
     )
 )
 _internal: dict[str, bool] = {}
+_excluded: list[str] = []
+
+
+def register_exclusion(path: str) -> None:
+    """Has the lines of a file, or of all files below a folder, not taken for the user's."""
+    _excluded.append(os.path.realpath(path))
+    _internal.clear()
 
 
 def is_internal(filename: str) -> bool:
@@ -29,7 +36,7 @@ def is_internal(filename: str) -> bool:
             "functools.py",
         )
         known = _internal[filename] = (
-            path.startswith(_ROOTS) or helper or "optree" in path.split(os.sep)
+            path.startswith((*_ROOTS, *_excluded)) or helper or "optree" in path.split(os.sep)
         )
     return known
 

@@ -238,4 +238,6 @@ else:  # type checkers would take any name for an attribute
         # Not every program needs factorisations: they are loaded when they are first used.
         if name == "linalg":
             return importlib.import_module("xpr.lax.linalg")
+        if name.endswith("_p"):
+            return importlib.import_module("xpr.primitives._jax_names").primitive_of(name)
         raise AttributeError(f"module 'xpr.lax' has no attribute {name!r}")

@@ -1,0 +1,32 @@
+"""What `import jax` gives: the names of xpr, and JAX's version."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import xpr
+from xpr.compat import finder
+from xpr.compat.version import JAX_VERSION, JAX_VERSION_INFO
+
+__version__ = JAX_VERSION
+__version_info__ = JAX_VERSION_INFO
+
+
+def __getattr__(name: str) -> Any:
+    """A name of xpr's; AttributeError if JAX has it and xpr has not, or neither has."""
+    if name.startswith("__") or name in finder.NOT_JAX:
+        raise AttributeError(f"module 'jax' has no attribute {name!r}")
+    if finder.is_own(name):
+        return importlib.import_module(f"{__name__}.{name}")
+    found = getattr(xpr, name, None)
+    if found is not None:
+        return found
+    target = finder.target_of(name)
+    if target is not None:
+        return importlib.import_module(target)
+    raise AttributeError(f"module 'jax' has no attribute {name!r} in xpr: {finder.PAGE}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *dir(xpr)} - finder.NOT_JAX)

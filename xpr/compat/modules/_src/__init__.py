@@ -1,0 +1,3 @@
+"""The few private modules of JAX's that its clients import."""
+
+from __future__ import annotations

@@ -1,0 +1,79 @@
+"""`jax.api_util`: flat functions of functions of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xpr.compat.modules.extend.linear_util import WrappedFun, transformation_with_aux2
+from xpr.core.jaxpr import DebugInfo
+from xpr.core.trace import get_aval
+from xpr.tree_util import tree_flatten, tree_unflatten
+
+__all__ = [
+    "argnums_partial",
+    "debug_info",
+    "flatten_fun",
+    "flatten_fun_nokwargs",
+    "safe_map",
+    "shaped_abstractify",
+]
+
+
+def _flat(f: Callable[..., Any], store: Any, in_tree: Any, *leaves: Any) -> list[Any]:
+    args, kwargs = tree_unflatten(in_tree, leaves)
+    found, tree = tree_flatten(f(*args, **kwargs))
+    store.put(tree)
+    return found
+
+
+def _flat_without_keywords(
+    f: Callable[..., Any], store: Any, in_tree: Any, *leaves: Any
+) -> list[Any]:
+    found, tree = tree_flatten(f(*tree_unflatten(in_tree, leaves)))
+    store.put(tree)
+    return found
+
+
+def flatten_fun(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[], Any]]:
+    """The function on the leaves of `(args, kwargs)`, and what tells the results' structure."""
+    return transformation_with_aux2(_flat)(fun, in_tree)
+
+
+def flatten_fun_nokwargs(fun: WrappedFun, in_tree: Any) -> tuple[WrappedFun, Callable[[], Any]]:
+    """The function on the leaves of `args`, and what tells the results' structure."""
+    return transformation_with_aux2(_flat_without_keywords)(fun, in_tree)
+
+
+def argnums_partial(
+    fun: WrappedFun, argnums: int | tuple[int, ...], args: tuple[Any, ...]
+) -> tuple[WrappedFun, tuple[Any, ...]]:
+    """The function of some of its arguments, with the others fixed, and these arguments."""
+    picked = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    picked = tuple(i % len(args) for i in picked)
+
+    def partial(f: Callable[..., Any], *given: Any) -> Any:
+        full = list(args)
+        for i, value in zip(picked, given, strict=True):
+            full[i] = value
+        return f(*full)
+
+    return fun.wrap(partial), tuple(args[i] for i in picked)
+
+
+def debug_info(traced_for: str, fun: Callable[..., Any], *_: Any, **__: Any) -> DebugInfo:
+    """Of which function a jaxpr is, for messages."""
+    return DebugInfo(getattr(fun, "__name__", str(fun)), traced_for=traced_for)
+
+
+def safe_map(f: Callable[..., Any], *args: Any) -> list[Any]:
+    """`map` of sequences that must be equally long."""
+    columns = [list(a) for a in args]
+    if len({len(c) for c in columns}) > 1:
+        raise ValueError(f"length mismatch: {[len(c) for c in columns]}")
+    return [f(*row) for row in zip(*columns, strict=True)]
+
+
+def shaped_abstractify(x: Any) -> Any:
+    """The type of a value."""
+    return get_aval(x)

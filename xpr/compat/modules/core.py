@@ -1,0 +1,67 @@
+"""`jax.core`: types, tracers and the evaluation of jaxprs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr.contexts import ensure_compile_time_eval
+from xpr.core.aval import ShapedArray
+from xpr.core.context import context
+from xpr.core.jaxpr import Literal, Var, eval_jaxpr
+from xpr.core.trace import Trace, Tracer, get_aval, outside_programs
+
+AbstractValue = ShapedArray
+Atom = Var | Literal
+ParamDict = dict[str, Any]
+Value = Any
+eval_context = outside_programs
+
+
+def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
+    """What is current when tracing: two states are equal if the same traces are current."""
+    del convention
+    return OpaqueTraceState()
+
+
+def trace_state_clean() -> bool:
+    """Whether nothing is being traced."""
+    return context.trace is context.eager
+
+
+class OpaqueTraceState:
+    """The traces and mapped axes that are current when it is made, to be compared later."""
+
+    def __init__(self) -> None:
+        self._trace = context.trace
+        self._axes = context.axis_env
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, OpaqueTraceState):
+            return NotImplemented
+        return self._trace is other._trace and self._axes == other._axes
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def is_concrete(x: Any) -> bool:
+    """Whether a value is known now."""
+    return not isinstance(x, Tracer)
+
+
+__all__ = [
+    "AbstractValue",
+    "Atom",
+    "OpaqueTraceState",
+    "ParamDict",
+    "ShapedArray",
+    "Trace",
+    "Tracer",
+    "Value",
+    "ensure_compile_time_eval",
+    "eval_context",
+    "eval_jaxpr",
+    "get_aval",
+    "get_opaque_trace_state",
+    "is_concrete",
+    "trace_state_clean",
+]

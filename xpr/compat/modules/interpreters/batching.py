@@ -1,0 +1,70 @@
+"""`jax.interpreters.batching`: batching rules of primitives."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from xpr.compat.primitives import axis_primitive_batchers as axis_primitive_batchers
+from xpr.compat.primitives import primitive_batchers as primitive_batchers
+from xpr.core.primitive import Primitive
+from xpr.interpreters.batching import broadcast_batch, move_axis
+
+__all__ = [
+    "axis_primitive_batchers",
+    "bdim_at_front",
+    "broadcast",
+    "defbroadcasting",
+    "defvectorized",
+    "fancy_primitive_batchers",
+    "moveaxis",
+    "not_mapped",
+    "primitive_batchers",
+]
+
+fancy_primitive_batchers = axis_primitive_batchers
+not_mapped = None
+
+
+def moveaxis(x: Any, source: int, target: int) -> Any:
+    """`x` with an axis moved."""
+    return move_axis(x, source, target)
+
+
+def broadcast(x: Any, size: int, axis: int) -> Any:
+    """`x` repeated along a new axis."""
+    return broadcast_batch(x, size, axis)
+
+
+def bdim_at_front(x: Any, dim: int | None, size: int) -> Any:
+    """`x` with its batch axis moved to the front, or repeated along one."""
+    return broadcast_batch(x, size, 0) if dim is None else move_axis(x, dim, 0)
+
+
+def defvectorized(primitive: Primitive) -> None:
+    """Makes a primitive one that computes each element alone; batch axes must agree."""
+    primitive_batchers[primitive] = functools.partial(_vectorized, primitive)
+
+
+def _vectorized(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
+    if len(set(dims)) != 1:
+        raise ValueError(f"{primitive}: batch axes {tuple(dims)} must agree")
+    result = primitive.bind(*args, **params)
+    return result, ([dims[0]] * len(result) if primitive.multiple_results else dims[0])
+
+
+def defbroadcasting(primitive: Primitive) -> None:
+    """As `defvectorized`, for operands whose ranks and batch axes may differ."""
+    primitive_batchers[primitive] = functools.partial(_broadcasting, primitive)
+
+
+def _broadcasting(primitive: Primitive, args: Any, dims: Any, **params: Any) -> Any:
+    rank = max(x.ndim - (d is not None) for x, d in zip(args, dims, strict=True))
+    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+    moved = []
+    for x, d in zip(args, dims, strict=True):
+        front = bdim_at_front(x, d, size)
+        missing = rank - (front.ndim - 1)
+        moved.append(front.reshape(front.shape[0], *(1,) * missing, *front.shape[1:]))
+    result = primitive.bind(*moved, **params)
+    return result, ([0] * len(result) if primitive.multiple_results else 0)
