@@ -243,7 +243,8 @@ def combiner(op: str, dtype: np.dtype[Any]) -> Combine:
             ufunc(sources[0], sources[1], out=total)
             for source in sources[2:]:
                 ufunc(total, source, out=total)
-        copy([total], targets[1:])
+        if len(targets) > 1:
+            copy([total], targets[1:])
 
     return combine
 

@@ -161,8 +161,8 @@ class SpmdProgram:
                 [*closed.consts, *self.partitioned.more_consts], specs[:n_const], strict=True
             )
         ]
-        # With shardings shown, once there were results: then their types need no changes.
-        self._result_avals: Sequence[ShapedArray] = self.out_avals
+        # What the results of the first call were made as: those of others are the same.
+        self._makers: list[tuple[type[ArrayImpl], ShapedArray, Sharding]] = []
         self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
         self.closed = closed
         self.interpreted = interpreted
@@ -258,16 +258,23 @@ class SpmdProgram:
         for i in self.donate:
             if isinstance(leaves[i], ArrayImpl):
                 leaves[i].delete()
-        out = [
-            np.zeros(aval.shape, dtypes.float0)
-            if self._float0 and aval.dtype == dtypes.float0
-            else from_buffers(aval, tuple(buffers), sharding)
-            for aval, buffers, sharding in zip(
-                self._result_avals, found, self.out_shardings, strict=True
-            )
-        ]
-        if not self._float0:
-            self._result_avals = [x.aval for x in out if isinstance(x, ArrayImpl)]
+        makers = self._makers
+        if makers:
+            out: list[Any] = [
+                kind(aval, tuple(buffers), True, sharding)
+                for (kind, aval, sharding), buffers in zip(makers, found, strict=True)
+            ]
+        else:
+            out = [
+                np.zeros(aval.shape, dtypes.float0)
+                if self._float0 and aval.dtype == dtypes.float0
+                else from_buffers(aval, tuple(buffers), sharding)
+                for aval, buffers, sharding in zip(
+                    self.out_avals, found, self.out_shardings, strict=True
+                )
+            ]
+            if not self._float0:
+                self._makers = [(type(x), x.aval, x.sharding) for x in out]
         if state.debug_nans or state.debug_infs:
             for a in out:
                 if isinstance(a, ArrayImpl):
