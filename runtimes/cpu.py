@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import ending, hal
+from xpr.runtimes import ending, hal, processes
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -325,7 +325,10 @@ class CpuRuntime(Runtime):
 
 
 def _cores() -> int:
-    """The number of cores that this process may use."""
+    """The number of cores that this process may use, beside others that compute with it."""
+    together = processes.current
+    if together is not None and together.cores is not None:
+        return together.cores
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

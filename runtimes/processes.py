@@ -50,6 +50,9 @@ class Processes(ABC):
     hosts: tuple[int, ...]
     """The number of the machine that each process runs on, from 0."""
 
+    cores: int | None = None
+    """Cores of its machine that are left to this process by the others; None if nobody knows."""
+
     limit: float = DEFAULT_LIMIT
     """Seconds that a wait without a timeout of its own may take."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
+from xpr.distributed.mpi_processes import Peer, _share
+
 
 def test_numbers_and_devices(run_processes):
     def program():
@@ -203,3 +205,26 @@ def test_an_mpi_without_threads_is_refused(run_processes):
 
     (out,) = run_processes(1, program, initialize=False).out
     assert out.startswith("xpr.distributed needs MPI_THREAD_MULTIPLE, or at least MPI_THREAD_SERI")
+
+
+def test_processes_of_a_machine_share_its_cores(run_processes):
+    def peer(machine, *cores):
+        return Peer(machine, machine, 1, "", list(cores))
+
+    bound = [peer("a", 0, 1), peer("a", 2, 3), peer("b", 0, 1)]
+    assert [_share(p, bound) for p in bound] == [2, 2, 2]
+    free = [peer("a", 0, 1, 2, 3)] * 3 + [peer("b", *range(4))]
+    assert [_share(p, free) for p in free] == [1, 1, 1, 4]
+    crowd = [peer("a", 0, 1)] * 3 + [peer("a", 1)]
+    assert [_share(p, crowd) for p in crowd] == [1] * 4
+
+    def program():
+        import os
+
+        from xpr.runtimes import processes
+
+        print(processes.current.cores, len(os.sched_getaffinity(0)))
+
+    for out in run_processes(2, program, flags=("--bind-to", "none")).out:
+        mine, all_of_them = map(int, out.split())
+        assert mine == max(1, all_of_them // 2)

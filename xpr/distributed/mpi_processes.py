@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
+import math
 import os
 import socket
 import threading
 import time
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
@@ -33,6 +34,8 @@ class Peer:
     started: str
     """When the process began, as its machine counts, so that its number is not taken for that of
     another; "" where that cannot be known."""
+    cores: list[int]
+    """The numbers of the cores that it may use."""
 
 
 class MpiProcesses(Processes):
@@ -64,12 +67,14 @@ class MpiProcesses(Processes):
 
     def meet(self, what: str, timeout: float) -> None:
         """Learns where the others are. All processes must come here before anything else."""
-        me = Peer(socket.gethostname(), _machine(), os.getpid(), _started(os.getpid()))
+        pid = os.getpid()
+        me = Peer(socket.gethostname(), _machine(), pid, _started(pid), _cores())
         found = self.gather(json.dumps(asdict(me)).encode(), what=what, timeout=timeout)
         self.peers = [Peer(**json.loads(text)) for text in found]
         machines = [p.machine for p in self.peers]
         order = list(dict.fromkeys(machines))
         self.hosts = tuple(order.index(m) for m in machines)
+        self.cores = _share(me, self.peers)
         self._visible = [
             p.machine == me.machine and bool(p.started) and _started(p.pid) == p.started
             for p in self.peers
@@ -263,6 +268,18 @@ def _stat(pid: int) -> list[str]:
             return file.read().rpartition(")")[2].split()
     except OSError:
         return []
+
+
+def _cores() -> list[int]:
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
+
+
+def _share(me: Peer, peers: Sequence[Peer]) -> int:
+    """How many cores a process has when those that may use the same ones share them alike."""
+    rivals = Counter(core for p in peers if p.machine == me.machine for core in p.cores)
+    return max(1, math.floor(sum(1 / rivals[core] for core in me.cores) + 1e-6))
 
 
 def _started(pid: int) -> str:
