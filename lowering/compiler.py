@@ -40,10 +40,9 @@ _TEXT_NAME = "stablehlo"
 # IREE ends the process when it cannot write its intermediate files, so we look first.
 _TEMPORARY_BYTES = 4 << 20
 
-# Operations that become branches in the code of a module, which is changed then
+# Branches and loops become branches in the code of a module, which is changed then
 # (`iree/patch_vm_bytecode.py`).
 # The number is the revision of that change: it tells the modules in the cache apart.
-_WITH_BRANCHES = ('"stablehlo.while"', '"stablehlo.case"', '"stablehlo.if"')
 _BRANCHES_REVISION = "branches copy 3"
 # The same for the barriers in shaders (`iree/shader_barriers.py`).
 _BARRIERS_REVISION = "barriers 1"
@@ -87,6 +86,7 @@ class _Job:
     debug_text: DebugText | None
     target: Target
     flag_sets: list[FlagSet]
+    hints: ProgramHints
     verify: bool
     """Whether the compiler checks its intermediate forms between passes. That takes an eighth to a
     fifth of the time of a compile. Of 1233 programs it turned one down that compiled without it, to
@@ -216,6 +216,7 @@ def _job(
         debug_text,
         target,
         flag_sets[-1:] if separate else flag_sets,
+        hints,
         state.enable_checks,
         state.parallel_compiles,
         state.compiler,
@@ -234,7 +235,7 @@ def _cache_key(job: _Job) -> bytes:
     target = job.target
     parts = [c_api.version(), target.name, target.machine_key(), str(job.verify)]
     parts += ["\n".join(flags) for flags in job.flag_sets]
-    if _has_branches(job.text):
+    if job.hints.has_control_flow:
         parts.append(_BRANCHES_REVISION)
     if target.shaders:
         parts.append(_BARRIERS_REVISION)
@@ -248,10 +249,6 @@ def _cache_key(job: _Job) -> bytes:
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.digest()
-
-
-def _has_branches(text: str) -> bool:
-    return any(name in text for name in _WITH_BRANCHES)
 
 
 def _outcome(key: bytes, running: _Running) -> _Outcome:
@@ -399,18 +396,18 @@ def _warn_unavailable(reason: str) -> None:
 
 def _changes(job: _Job) -> tuple[Change, ...]:
     return changes_for(
-        has_branches=_has_branches(job.text), frees=_frees(job), separate=job.separate
+        has_branches=job.hints.has_control_flow, frees=_frees(job), separate=job.separate
     )
 
 
 def _frees(job: _Job) -> bool:
     """Whether the program may free arrays while it runs."""
-    return job.target.host_memory or not (job.separate or "optimization_barrier" in job.text)
+    return job.target.host_memory or not (job.separate or job.hints.has_barriers)
 
 
 def _finished(module: bytes, job: _Job) -> _Outcome:
     """The module with what IREE left out of its code."""
-    if _has_branches(job.text):
+    if job.hints.has_control_flow:
         module = with_copies(module)
     try:
         return _Compiled(with_barriers(module) if job.target.shaders else module)

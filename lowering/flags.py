@@ -106,6 +106,9 @@ class ProgramHints:
     has_control_flow: bool = False
     """Whether a branch or a loop decides what is computed; not one inside of a dispatch."""
 
+    has_barriers: bool = False
+    """Whether a barrier stands between any two operations."""
+
     num_equations: int = 0
 
 

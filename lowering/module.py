@@ -17,9 +17,9 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
 from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
-from xpr.lowering.ir.traits import has_control_flow
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.passes import run_passes
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
@@ -75,7 +75,7 @@ class ModuleBuilder:
     def __init__(self, target: Target) -> None:
         self.target = target
         self._context_class = target.context() if target.context else LoweringContext
-        self.hints = ProgramHints()
+        self._reduction_length = 1
         self.flops = 0.0
         self.bytes_accessed = 0.0
         self.module = Module(target.module_attributes)
@@ -93,22 +93,15 @@ class ModuleBuilder:
         self._symbols.add(name)
         return name
 
-    def note_hints(self, **fields: Any) -> None:
-        """Records facts for the choice of compiler flags; sizes are kept when they are greater."""
-        current = self.hints
-        changes: dict[str, Any] = {}
-        for key, value in fields.items():
-            old = getattr(current, key)
-            if isinstance(value, bool):
-                changes[key] = old or value
-            elif isinstance(value, tuple):
-                bigger = old is None or float(np.prod(value, dtype=float)) > float(
-                    np.prod(old, dtype=float)
-                )
-                changes[key] = value if bigger else old
-            else:
-                changes[key] = max(old, value)
-        self.hints = replace(current, **changes)
+    def note_reduction(self, length: int) -> None:
+        """Records how many values a reduction folds into one result."""
+        self._reduction_length = max(self._reduction_length, length)
+
+    @property
+    def hints(self) -> ProgramHints:
+        """What passes go by, and the choice of compiler flags."""
+        hints = ProgramHints(reduction_length=self._reduction_length)
+        return with_contractions(hints, self.module)
 
     def host_call(
         self,
@@ -382,11 +375,15 @@ def lower_jaxpr_to_module(
     """Lowers a closed jaxpr for `target`; `donate` lists inputs that may be overwritten."""
     builder = ModuleBuilder(target)
     donations = builder.add_main(closed, donate, embed_consts=embed_consts)
-    run_passes(builder.module, target, builder.hints)
+    hints = builder.hints
+    run_passes(builder.module, target, hints)
     if state.enable_checks:
         verify(builder.module)
-    builder.note_hints(
-        num_equations=len(closed.eqns), has_control_flow=has_control_flow(builder.module)
+    hints = replace(
+        hints,
+        num_equations=len(closed.eqns),
+        has_control_flow=has_control_flow(builder.module),
+        has_barriers=has_barriers(builder.module),
     )
     jaxpr = closed.jaxpr
     return LoweredModule(
@@ -398,7 +395,7 @@ def lower_jaxpr_to_module(
         out_avals=tuple(v.aval for v in jaxpr.outvars),
         donations=donations,
         host_calls=builder.host_calls,
-        hints=builder.hints,
+        hints=hints,
         flops=builder.flops,
         bytes_accessed=builder.bytes_accessed,
     )

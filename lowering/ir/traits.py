@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from xpr.lowering.ir.graph import Block, Module, Op
+from xpr.lowering.ir.graph import Block, Op
 
 
 class Kind(Enum):
@@ -157,14 +157,6 @@ TRAITS: dict[str, Traits] = {
 def kind(op: Op) -> Kind:
     """What an operation does with the elements of its operands."""
     return TRAITS[op.name].kind
-
-
-def has_control_flow(module: Module) -> bool:
-    """Whether a branch or a loop decides what is computed, and in which memory results lie.
-
-    Those inside of a dispatch do not count; any other lies in one that stands in a function.
-    """
-    return any(TRAITS[op.name].forms_dispatches for f in module.functions for op in f.body.ops)
 
 
 def dispatched(block: Block) -> Iterator[Op]:

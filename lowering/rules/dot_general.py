@@ -95,11 +95,6 @@ def contract(
         if m == n or large.rank - 1 not in large.contract:
             found = _fold_products(ctx, large, small, wide)
             return ctx.reshape(found, dims.out_shape(lhs.shape, rhs.shape))
-    ctx.module.note_hints(has_batched_contraction=batch > 1)
-    if m > 1 and n > 1:
-        ctx.module.note_hints(matmul_size=(m, n, k))
-    else:
-        ctx.module.note_hints(matvec_size=(max(m, n), k))
     reused = min(m, n) >= 16
     lhs, rhs = widen(ctx, lhs, wide, reused), widen(ctx, rhs, wide, reused)
     longest = ctx.target.longest_loop

@@ -119,7 +119,7 @@ def _reduction(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRul
         if 0 in x.shape:
             return ctx.constant(start, out.dtype, out.shape)
         length = min(x.aval.size // max(out.size, 1), _LONG_ROW)
-        ctx.module.note_hints(reduction_length=length)
+        ctx.module.note_reduction(length)
         ctx.module.flops += x.aval.size - out.size
         kind = dtypes.kind(x.dtype)
         if kind == "c" and op in ("maximum", "minimum"):

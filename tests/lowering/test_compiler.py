@@ -216,10 +216,14 @@ def test_the_key_holds_all_that_shapes_the_module() -> None:
     flags = CPU.flag_sets(HINTS)
 
     def key(
-        text: str = "a", target: Target = CPU, sets: list[Any] = flags, verify: bool = False
+        text: str = "a",
+        target: Target = CPU,
+        sets: list[Any] = flags,
+        verify: bool = False,
+        hints: ProgramHints = HINTS,
     ) -> bytes:
         return compiler._cache_key(
-            compiler._Job(text, None, target, list(sets), verify, True, "inline")
+            compiler._Job(text, None, target, list(sets), hints, verify, True, "inline")
         )
 
     keys = [
@@ -231,6 +235,7 @@ def test_the_key_holds_all_that_shapes_the_module() -> None:
         key(sets=flags[:1]),
         key(sets=[(*flags[0], *flags[1])]),
         key(verify=True),
+        key(hints=ProgramHints(has_control_flow=True)),
     ]
     assert len(set(keys)) == len(keys)
     assert key() == keys[0]

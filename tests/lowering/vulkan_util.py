@@ -69,7 +69,11 @@ def compile_on(device: Device, body: str, args: Sequence[Array], result: Array) 
             "}}",
         ]
     )
-    return compile_stablehlo(text, target, hints=ProgramHints())
+    hints = ProgramHints(
+        has_control_flow='"stablehlo.while"' in text or '"stablehlo.case"' in text,
+        has_barriers="optimization_barrier" in text,
+    )
+    return compile_stablehlo(text, target, hints=hints)
 
 
 def run_on(device: Device, body: str, args: Sequence[Array], like: Array) -> Array:

@@ -1,0 +1,71 @@
+"""What flags, costs and the runtime must know of a program is read off its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.lowering.test_ir import graph_of
+from xpr import lax
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir.facts import has_barriers, with_contractions
+
+A, B, V = np.ones((4, 6), "f4"), np.ones((6, 3), "f4"), np.ones(6, "f4")
+
+
+def _looped(a: Any, b: Any) -> Any:
+    return lax.fori_loop(0, 3, lambda i, c: jnp.tanh(c @ b[:3] @ (a @ b).T @ (a @ b)), a @ b)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "matmul", "matvec", "batched"),
+    [
+        (jnp.add, (V, V), None, None, False),
+        (jnp.matmul, (A, B), (4, 3, 6), None, False),
+        (lambda a, b: (a @ b, b.T @ a.T @ (a @ b)), (A, B), (4, 3, 6), None, False),
+        (jnp.matmul, (A, V), None, (4, 6), False),
+        (jnp.matmul, (np.stack([A, A]), np.stack([B, B])), (4, 3, 6), None, True),
+        (jnp.matmul, (A.astype("c8"), B.astype("c8")), (4, 3, 6), None, False),
+        (_looped, (A, B), (4, 3, 6), None, False),
+        (
+            lambda a, b: xpr.jit(lambda x: x @ b)(a) + xpr.jit(lambda x: x @ b)(a),
+            (A, B),
+            *((4, 3, 6), None, False),
+        ),
+    ],
+    ids=["none", "matmul", "largest", "matvec", "batch", "complex", "loop", "call"],
+)
+def test_contractions(
+    f: Callable[..., Any], args: Any, matmul: Any, matvec: Any, batched: bool
+) -> None:
+    found = with_contractions(ProgramHints(), graph_of(xpr.make_jaxpr(f)(*args), "cpu"))
+    assert found == ProgramHints(
+        matmul_size=matmul, matvec_size=matvec, has_batched_contraction=batched
+    )
+
+
+def test_what_was_known_is_kept_where_it_is_more() -> None:
+    before = ProgramHints(matmul_size=(9, 9, 9), has_control_flow=True)
+    assert with_contractions(before, graph_of(xpr.make_jaxpr(jnp.matmul)(A, B), "cpu")) == before
+
+
+def test_barriers_are_found_in_branches() -> None:
+    def f(x: Any) -> Any:
+        return lax.cond(x[0] > 0, lambda x: lax.optimization_barrier(x) * 2, lambda x: x, x)
+
+    donated = xpr.jit(f, donate_argnums=0).lower(V)
+    assert donated._module.hints.has_barriers
+    assert donated._module.hints.has_control_flow
+    plain = xpr.jit(lambda x: x * 2, donate_argnums=0).lower(V)
+    assert not plain._module.hints.has_barriers
+    assert not plain._module.hints.has_control_flow
+
+
+def test_an_argument_that_is_kept_has_a_barrier() -> None:
+    assert not has_barriers(graph_of(xpr.make_jaxpr(lambda: jnp.arange(3))(), "vulkan"))
+    assert has_barriers(graph_of(xpr.make_jaxpr(lambda x: x)(V), "vulkan"))
