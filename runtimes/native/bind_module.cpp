@@ -1,12 +1,20 @@
 // The extension module xpr.runtimes._native.
+#define XPR_IMPORTS_NUMPY
+#include "numpy_arrays.h"
+
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include "arrays.h"
+#include "bind_call.h"
 #include "build_info.h"
 
 namespace nb = nanobind;
 
 NB_MODULE(_native, module) {
+  if (_import_array() < 0) throw nb::python_error();
   module.attr("interface") = xpr::kInterface;
   module.def("build_info", &xpr::build_info, "The compiler and processor of this build.");
+  xpr::bind_arrays(module);
+  xpr::bind_call(module);
 }

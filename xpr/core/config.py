@@ -266,11 +266,23 @@ def _key_names() -> tuple[str, ...]:
     return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes", "loose_types")
 
 
+# Equal keys are one object, so that the native part can tell them apart by their addresses.
+_trace_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_MAX_TRACE_KEYS = 4096
+
+
+def _trace_key_of(settings: Any) -> tuple[Any, ...]:
+    key = tuple(getattr(settings, n) for n in _key_names())
+    if len(_trace_keys) >= _MAX_TRACE_KEYS:
+        _trace_keys.clear()
+    return _trace_keys.setdefault(key, key)
+
+
 def _refresh_trace_key() -> None:
-    _State.trace_key = tuple(getattr(_State, n) for n in _key_names())
+    _State.trace_key = _trace_key_of(_State)
     # A thread with an override of its own keeps a key of its own.
     if any(n in state.__dict__ for n in _key_names()):
-        state.trace_key = tuple(getattr(state, n) for n in _key_names())
+        state.trace_key = _trace_key_of(state)
     else:
         state.__dict__.pop("trace_key", None)
 

@@ -15,6 +15,7 @@ from xpr.core.trace import register_aval
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.printing import array_repr
 from xpr.runtimes.base import Buffer, Device, deleted_error
+from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import Shard, Sharding, SingleDeviceSharding
 
@@ -287,6 +288,8 @@ class ArrayImpl(Array):
 
 
 register_aval(ArrayImpl, lambda x: x.aval)
+if native().module is not None:
+    native().module.learn_arrays(ArrayImpl, HostBuffer)
 
 
 def freeze(value: np.ndarray[Any, Any]) -> None:

@@ -25,6 +25,7 @@ from xpr.dispatch.placement import committed
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
+from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.constraints import constrained_as
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
@@ -168,7 +169,7 @@ class JittedFunction(ProgramBuilder):
         if context.trace is not eager_trace or any(isinstance(x, Tracer) for x in parts.leaves):
             out = self._bind(traced, parts)
         else:
-            out = self._run(traced, parts, args if not kwargs else None, call_key)
+            out = self._run(traced, parts, args, kwargs, call_key)
         return tree_util.tree_unflatten(traced.out_tree, out)
 
     def _bind(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
@@ -202,33 +203,37 @@ class JittedFunction(ProgramBuilder):
         self,
         traced: TracedProgram,
         parts: CallParts,
-        plain: tuple[Any, ...] | None,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
         shardings = self._options.shardings
         if memory_calls.is_concerned(shardings, traced, parts.leaves):
             return memory_calls.call(
-                lambda p: self._run_on_devices(traced, p, None, None),
+                lambda p: self._run_on_devices(traced, p, None)[0],
                 shardings,
                 traced,
                 parts,
                 name_of(self._fun),
             )
-        return self._run_on_devices(traced, parts, plain, call_key)
+        out, entry = self._run_on_devices(traced, parts, call_key)
+        if entry is not None and not kwargs and entry.program.simple and not parts.static_args:
+            key = _plain_key(args, entry.device)
+            if key is not None and not (state.debug_nans or state.debug_infs):
+                self._fast[key] = entry
+        self._remember(args, kwargs, parts, entry)
+        return out
 
     def _run_on_devices(
-        self,
-        traced: TracedProgram,
-        parts: CallParts,
-        plain: tuple[Any, ...] | None,
-        call_key: tuple[Any, ...] | None,
-    ) -> Sequence[Any]:
+        self, traced: TracedProgram, parts: CallParts, call_key: tuple[Any, ...] | None
+    ) -> tuple[Sequence[Any], _Entry | None]:
+        """The results, and how later calls of one device find its program."""
         if sharded_calls.is_sharded(self, traced, parts.leaves):
             spmd = sharded_calls.program_of(self, traced, parts)
             if spmd is not None:
                 if call_key is not None and len(call_key) == len(parts.leaves) + 3:
                     self._calls[call_key] = _SpmdEntry(spmd, traced.out_tree)
-                return spmd(parts.leaves)
+                return spmd(parts.leaves), None
         fixed = self._options.device is not None
         device = self.device_for(traced, parts)
         program = self.program_for(traced, device, parts.donated)
@@ -239,11 +244,12 @@ class JittedFunction(ProgramBuilder):
         # Some nodes (deques, say) have other leaves under the quick key than in truth.
         if call_key is not None and len(call_key) == len(parts.leaves) + 3:
             self._calls[call_key] = entry
-        if plain is not None and program.simple and not parts.static_args:
-            key = _plain_key(plain, device)
-            if key is not None and not (state.debug_nans or state.debug_infs):
-                self._fast[key] = entry
-        return out
+        return out, entry
+
+    def _remember(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], parts: CallParts, entry: _Entry | None
+    ) -> None:
+        """Tells whoever looks calls up before this code how one was answered."""
 
     # ---- ahead of time
 
@@ -288,6 +294,69 @@ class JittedFunction(ProgramBuilder):
 
     def __repr__(self) -> str:
         return f"<jitted {self._fun!r}>"
+
+
+_JITTED: type[JittedFunction] = JittedFunction
+_NO_RESULT = (..., 1, None)
+"""The results' tree of what is left to Python."""
+
+if native().module is not None:
+    _native: Any = native().module
+    _native.learn_calls(context, eager_trace, state)
+
+    class NativeJittedFunction(_native.NativeCall, JittedFunction):
+        """A jitted function whose calls are looked up in C++ (`runtimes/native/bind_call.cpp`).
+
+        What is not found there comes to `_answer_first_call`, which says how the next such call is
+        answered, and what cannot be found there to `_call_in_python`.
+        """
+
+        def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
+            super().__init__(fun, options)
+            if self._cache.native is None:
+                self._cache.native = _native.CallCache()
+            roles = options.roles
+            names = frozenset(roles.static_argnames)
+            _native.prepare(self, self._cache.native, roles.static_argnums, names)
+
+        _call_in_python = JittedFunction.__call__
+
+        def _answer_first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            return self._slow_call(args, kwargs, None)
+
+        def _remember(
+            self,
+            args: tuple[Any, ...],
+            kwargs: dict[str, Any],
+            parts: CallParts,
+            entry: _Entry | None,
+        ) -> None:
+            checked = state.debug_nans or state.debug_infs
+            if entry is None or checked:
+                _native.remember(
+                    self, args, kwargs, "python", None, (), (), (), _NO_RESULT, None, True, False
+                )
+                return
+            program, tree = entry.program, entry.out_tree
+            kind, function, first = "program", program, ()
+            kept: Sequence[int] = range(len(parts.leaves))
+            if (
+                program.direct
+                and entry.executable is not None
+                and all(type(x) is ArrayImpl for x in parts.leaves)
+            ):
+                kind, function = "executable", entry.executable
+                first, kept = program._const_buffers, program.kept
+            elif entry.committed:
+                kind = "python"
+            count = tree.num_leaves
+            results = (tree.unflatten([...] * count), count, tree.unflatten)
+            _native.remember(
+                self, args, kwargs, kind, function, first, kept, entry.out_avals, results,
+                entry.device, entry.is_default, entry.committed
+            )  # fmt: skip
+
+    _JITTED = NativeJittedFunction
 
 
 def _plain_key(args: tuple[Any, ...], device: Device) -> tuple[Any, ...] | None:
@@ -356,7 +425,7 @@ def jit(
         device = registry.first_device(backend)
     roles = argument_roles(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     shardings = requested(in_shardings, out_shardings, device)
-    return JittedFunction(fun, JitOptions(roles, keep_unused, inline, device, shardings))
+    return _JITTED(fun, JitOptions(roles, keep_unused, inline, device, shardings))
 
 
 def clear_caches() -> None:

@@ -52,7 +52,7 @@ class JitOptions:
 class CacheInfo:
     """Everything that was traced and compiled for one function with one set of options."""
 
-    __slots__ = ("__weakref__", "calls", "fast", "programs", "traced")
+    __slots__ = ("__weakref__", "calls", "fast", "native", "programs", "traced")
 
     def __init__(self) -> None:
         self.traced: dict[Any, TracedProgram] = {}
@@ -60,12 +60,15 @@ class CacheInfo:
         # How the next call of its kind finds its program: `jit.py` says what stands there.
         self.fast: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
+        self.native: Any = None  # the same for the native part
 
     def clear(self) -> None:
         self.traced.clear()
         self.programs.clear()
         self.fast.clear()
         self.calls.clear()
+        if self.native is not None:
+            self.native.clear()
 
 
 # jit(f) made twice shares its traces, as long as f lives.

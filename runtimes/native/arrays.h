@@ -1,0 +1,40 @@
+// Arrays as the native part sees them: instances of the Python classes `ArrayImpl` and
+// `HostBuffer`, whose slots are read and written directly.
+#pragma once
+
+#include "python_objects.h"
+
+namespace xpr {
+
+// The classes, and where their slots are; all null until `learn_arrays` was called.
+struct ArrayClasses {
+  PyTypeObject* array = nullptr;   // ArrayImpl
+  PyTypeObject* buffer = nullptr;  // HostBuffer
+  Py_ssize_t aval = 0, buffers = 0, committed = 0, sharding = 0;
+  Py_ssize_t host = 0, view = 0, device = 0, type = 0, memory = 0, frozen = 0, span = 0;
+};
+inline ArrayClasses classes;
+
+inline bool is_array(PyObject* object) { return Py_TYPE(object) == classes.array; }
+
+// The fields below belong to an array: `is_array` holds.
+inline PyObject* aval_of(PyObject* array) { return slot(array, classes.aval); }
+inline bool is_committed(PyObject* array) { return slot(array, classes.committed) == Py_True; }
+
+// The array's buffer in the host's memory, or null when it is of another kind.
+inline PyObject* host_buffer_of(PyObject* array) {
+  PyObject* buffers = slot(array, classes.buffers);
+  if (buffers == nullptr || !PyTuple_CheckExact(buffers) || PyTuple_Size(buffers) != 1) {
+    return nullptr;
+  }
+  PyObject* buffer = PyTuple_GetItem(buffers, 0);
+  return Py_TYPE(buffer) == classes.buffer ? buffer : nullptr;
+}
+inline PyObject* device_of(PyObject* buffer) { return slot(buffer, classes.device); }
+
+// A new array over `buffer`, or null with an exception set.
+PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed);
+
+void bind_arrays(nanobind::module_& module);
+
+}  // namespace xpr

@@ -1,0 +1,412 @@
+// `NativeCall`: what a call of a jitted function does before, and mostly instead of, Python code.
+//
+// The types and the place of the arguments are looked up in a `CallCache`. Its entries are made by
+// the Python path after the first call of a kind; what has none goes there.
+#include "bind_call.h"
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "arrays.h"
+#include "call_key.h"
+#include "result_tree.h"
+
+namespace xpr {
+
+namespace nb = nanobind;
+
+namespace {
+
+// How a call is answered.
+enum class Way {
+  kPython,      // by the Python path, from the beginning
+  kProgram,     // by a function that takes the leaves and returns a list of arrays
+  kExecutable,  // by a function that takes buffers and returns a list of buffers
+};
+
+struct Entry {
+  Entry(const CallKey& call, ResultTree results) : key(call), tree(std::move(results)) {}
+
+  StoredKey key;
+  ResultTree tree;
+  Way way = Way::kPython;
+  Ref function;
+  std::vector<Ref> first;              // buffers that come before those of the arguments
+  std::vector<std::uint32_t> operands;  // the leaves that the function takes, by the key's number
+  std::vector<Ref> avals;              // of the results
+  bool is_default = false;             // whether uncommitted work belongs on its device, too
+  bool commits = false;                // whether its results are committed
+
+  int traverse(visitproc visit, void* arg) const {
+    if (int stop = key.traverse(visit, arg)) return stop;
+    if (int stop = tree.traverse(visit, arg)) return stop;
+    Py_VISIT(function.get());
+    for (const Ref& buffer : first) Py_VISIT(buffer.get());
+    for (const Ref& aval : avals) Py_VISIT(aval.get());
+    return 0;
+  }
+};
+
+using EntryPointer = std::shared_ptr<const Entry>;
+
+// More kinds of calls than this are forgotten, so that keys that never come again do not pile up.
+constexpr std::size_t kMostEntries = 4096;
+
+class CallTable {
+ public:
+  // The entry for the key, or none. With an exception set when comparing static values failed.
+  EntryPointer find(const CallKey& key) const {
+    auto range = entries_.equal_range(key.hash());
+    if (!key.has_values()) {
+      for (auto at = range.first; at != range.second; ++at) {
+        if (at->second->key.matches_quickly(key)) return at->second;
+      }
+      return nullptr;
+    }
+    std::vector<EntryPointer> candidates;  // comparing values may change the table
+    for (auto at = range.first; at != range.second; ++at) {
+      if (at->second->key.matches_quickly(key)) candidates.push_back(at->second);
+    }
+    for (const EntryPointer& candidate : candidates) {
+      int same = candidate->key.matches_values(key);
+      if (same < 0) return nullptr;
+      if (same) return candidate;
+    }
+    return nullptr;
+  }
+
+  // Puts `entry` in the place of `old`, which may be none.
+  void replace(const EntryPointer& old, EntryPointer entry) {
+    std::uint64_t hash = entry->key.hash();
+    auto range = entries_.equal_range(hash);
+    for (auto at = range.first; at != range.second; ++at) {
+      if (old && at->second == old) {
+        at->second = std::move(entry);
+        return;
+      }
+    }
+    if (entries_.size() >= kMostEntries) clear();
+    entries_.emplace(hash, std::move(entry));
+  }
+
+  void clear() {
+    // What is dropped may run Python code, which must find the table as it will be.
+    auto dropped = std::move(entries_);
+    entries_.clear();
+  }
+
+  std::size_t size() const { return entries_.size(); }
+
+  int traverse(visitproc visit, void* arg) const {
+    for (const auto& item : entries_) {
+      if (int stop = item.second->traverse(visit, arg)) return stop;
+    }
+    return 0;
+  }
+
+ private:
+  std::unordered_multimap<std::uint64_t, EntryPointer> entries_;
+};
+
+// ---- CallCache
+
+struct CallCache {
+  PyObject_HEAD
+  CallTable* table;
+};
+
+PyTypeObject* cache_type = nullptr;
+
+void free_object(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  reinterpret_cast<freefunc>(PyType_GetSlot(type, Py_tp_free))(self);
+  Py_DECREF(type);
+}
+
+CallTable& table_of(PyObject* cache) { return *reinterpret_cast<CallCache*>(cache)->table; }
+
+PyObject* cache_new(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* self = PyType_GenericAlloc(type, 0);
+  if (self != nullptr) reinterpret_cast<CallCache*>(self)->table = new CallTable();
+  return self;
+}
+
+void cache_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  delete reinterpret_cast<CallCache*>(self)->table;
+  free_object(self);
+}
+
+int cache_traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  CallTable* table = reinterpret_cast<CallCache*>(self)->table;
+  return table == nullptr ? 0 : table->traverse(visit, arg);
+}
+
+int cache_clear(PyObject* self) {
+  table_of(self).clear();
+  return 0;
+}
+
+PyObject* cache_forget(PyObject* self, PyObject*) {
+  table_of(self).clear();
+  Py_RETURN_NONE;
+}
+
+Py_ssize_t cache_length(PyObject* self) { return static_cast<Py_ssize_t>(table_of(self).size()); }
+
+PyMethodDef cache_methods[] = {
+    {"clear", cache_forget, METH_NOARGS, "Forgets all programs."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot cache_slots[] = {
+    {Py_tp_doc, const_cast<char*>("How calls of one function find their programs.")},
+    {Py_tp_new, reinterpret_cast<void*>(cache_new)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(cache_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(cache_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(cache_clear)},
+    {Py_sq_length, reinterpret_cast<void*>(cache_length)},
+    {Py_tp_methods, cache_methods},
+    {0, nullptr},
+};
+
+PyType_Spec cache_spec = {"xpr.runtimes._native.CallCache", sizeof(CallCache), 0,
+                          Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, cache_slots};
+
+// ---- NativeCall
+
+struct Call {
+  PyObject_HEAD
+  PyObject* cache;
+  StaticArguments* statics;
+};
+
+// What `learn_calls` is told: where the current trace and the key of the settings are found.
+struct Surroundings {
+  PyObject* context = nullptr;
+  PyObject* eager = nullptr;
+  PyObject* settings = nullptr;
+  PyObject* trace_name = nullptr;
+  PyObject* trace_key_name = nullptr;
+  PyObject* first_call_name = nullptr;
+  PyObject* python_call_name = nullptr;
+};
+Surroundings around;
+
+PyObject* call_new(PyTypeObject* type, PyObject*, PyObject*) { return PyType_GenericAlloc(type, 0); }
+
+int call_traverse(PyObject* self, visitproc visit, void* arg) {
+  auto* call = reinterpret_cast<Call*>(self);
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(call->cache);
+  if (call->statics != nullptr) Py_VISIT(call->statics->names.get());
+  return 0;
+}
+
+int call_clear(PyObject* self) {
+  Py_CLEAR(reinterpret_cast<Call*>(self)->cache);
+  return 0;
+}
+
+void call_dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  call_clear(self);
+  delete reinterpret_cast<Call*>(self)->statics;
+  free_object(self);
+}
+
+PyObject* call_method(PyObject* self, PyObject* name, PyObject* args, PyObject* kwargs) {
+  Ref method = Ref::steal(PyObject_GetAttr(self, name));
+  return method ? PyObject_Call(method.get(), args, kwargs) : nullptr;
+}
+
+PyObject* build_tree(const Entry& entry, PyObject* results, bool wrap, bool committed) {
+  // A list, or whatever the function returned in its place.
+  auto count = static_cast<Py_ssize_t>(entry.tree.leaf_count());
+  if (!PyList_Check(results) || PyList_Size(results) != count) {
+    PyErr_Format(PyExc_TypeError, "a program must return a list of %zd results, got %R", count,
+                 results);
+    return nullptr;
+  }
+  SmallVector<PyObject*, 16> leaves;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    PyObject* result = PyList_GetItem(results, i);
+    PyObject* leaf = wrap ? make_array(entry.avals[static_cast<std::size_t>(i)].get(), result,
+                                       committed)
+                          : Ref::borrow(result).release();
+    if (leaf == nullptr) {
+      for (PyObject* made : leaves) Py_DECREF(made);
+      return nullptr;
+    }
+    leaves.push_back(leaf);
+  }
+  return entry.tree.build(leaves.data());
+}
+
+PyObject* run(const Entry& entry, const CallKey& key) {
+  bool wrap = entry.way == Way::kExecutable;
+  Ref operands = Ref::steal(
+      PyList_New(static_cast<Py_ssize_t>(entry.first.size() + entry.operands.size())));
+  if (!operands) return nullptr;
+  Py_ssize_t at = 0;
+  for (const Ref& buffer : entry.first) {
+    PyList_SetItem(operands.get(), at++, Ref(buffer).release());
+  }
+  for (std::uint32_t index : entry.operands) {
+    PyObject* leaf = key.leaf(index);
+    PyObject* operand = wrap ? host_buffer_of(leaf) : leaf;
+    PyList_SetItem(operands.get(), at++, Ref::borrow(operand).release());
+  }
+  bool committed = key.is_committed() || entry.commits;
+  Ref results = Ref::steal(PyObject_CallOneArg(entry.function.get(), operands.get()));
+  return results ? build_tree(entry, results.get(), wrap, committed) : nullptr;
+}
+
+// The entry for a call, if it can be answered here. Without one, `unusual` says whether the Python
+// path is to look further before it makes one.
+EntryPointer find(const Call& call, CallKey& key, PyObject* args, PyObject* kwargs,
+                  std::vector<Ref>& held, bool& unusual) {
+  Ref trace_key = Ref::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
+  if (!trace_key) return nullptr;
+  Walked walked = key.add_call(trace_key.get(), args, kwargs, *call.statics);
+  unusual = walked != Walked::kUsual;
+  if (unusual) {
+    PyErr_Clear();  // a static value without a hash: the Python path names it
+    return nullptr;
+  }
+  if (key.has_values()) key.hold(held);  // comparing them may run code that drops the arguments
+  EntryPointer entry = table_of(call.cache).find(key);
+  if (entry && (entry->way == Way::kPython || !(key.is_committed() || entry->is_default))) {
+    unusual = true;
+    return nullptr;
+  }
+  return entry;
+}
+
+PyObject* call_call(PyObject* self, PyObject* args, PyObject* kwargs) {
+  auto* call = reinterpret_cast<Call*>(self);
+  bool unusual = true;
+  if (call->cache != nullptr && around.context != nullptr) {
+    Ref trace = Ref::steal(PyObject_GetAttr(around.context, around.trace_name));
+    if (!trace) return nullptr;
+    if (trace.get() == around.eager) {
+      CallKey key;
+      std::vector<Ref> held;
+      EntryPointer entry = find(*call, key, args, kwargs, held, unusual);
+      if (PyErr_Occurred()) return nullptr;
+      if (entry) return run(*entry, key);
+    }
+  }
+  if (unusual) return call_method(self, around.python_call_name, args, kwargs);
+  Ref named = kwargs == nullptr ? Ref::steal(PyDict_New()) : Ref::borrow(kwargs);
+  if (!named) return nullptr;
+  return PyObject_CallMethodObjArgs(self, around.first_call_name, args, named.get(), nullptr);
+}
+
+void prepare(nb::handle self, nb::handle cache, nb::sequence positions, nb::handle names) {
+  auto* call = reinterpret_cast<Call*>(self.ptr());
+  if (Py_TYPE(cache.ptr()) != cache_type) throw nb::type_error("prepare takes a CallCache");
+  auto statics = std::make_unique<StaticArguments>();
+  for (nb::handle position : positions) statics->positions.push_back(nb::cast<Py_ssize_t>(position));
+  if (nb::len(names) != 0) statics->names = Ref::borrow(names.ptr());
+  delete call->statics;
+  call->statics = statics.release();
+  Py_XSETREF(call->cache, Ref::borrow(cache.ptr()).release());
+}
+
+PyType_Slot call_slots[] = {
+    {Py_tp_doc, const_cast<char*>("A function whose calls are looked up in a CallCache.")},
+    {Py_tp_new, reinterpret_cast<void*>(call_new)},
+    {Py_tp_call, reinterpret_cast<void*>(call_call)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(call_dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(call_traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(call_clear)},
+    {0, nullptr},
+};
+
+PyType_Spec call_spec = {"xpr.runtimes._native.NativeCall", sizeof(Call), 0,
+                         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC, call_slots};
+
+// ---- entries, which the Python path makes
+
+// `kind` is "python", "program" or "executable". `kept` are the leaves, in the order of the
+// arguments' pytree, that the function takes after the buffers `first`.
+void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* kind,
+              nb::handle function, nb::sequence first, nb::sequence kept, nb::sequence avals,
+              nb::tuple results, nb::handle device, bool is_default, bool commits) {
+  auto* call = reinterpret_cast<Call*>(self.ptr());
+  Ref trace_key = Ref::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
+  if (!trace_key) throw nb::python_error();
+  CallKey key;
+  Walked walked = key.add_call(trace_key.get(), args.ptr(), kwargs.ptr(), *call->statics);
+  if (walked == Walked::kFailed) throw nb::python_error();
+  if (walked != Walked::kUsual) return;
+  std::vector<Ref> held;
+  key.hold(held);
+  auto entry = std::make_shared<Entry>(
+      key, ResultTree(results[0].ptr(), nb::cast<std::size_t>(results[1]), results[2].ptr()));
+  std::string_view way = kind;
+  bool here = key.device() == nullptr || key.device() == device.ptr();
+  if (way == "executable" && key.has_foreign()) {
+    throw nb::value_error("remember: an executable takes arrays only");
+  }
+  if (here && way == "program") entry->way = Way::kProgram;
+  if (here && way == "executable") entry->way = Way::kExecutable;
+  entry->function = Ref::borrow(function.ptr());
+  entry->is_default = is_default;
+  entry->commits = commits;
+  for (nb::handle buffer : first) entry->first.push_back(Ref::borrow(buffer.ptr()));
+  for (nb::handle aval : avals) entry->avals.push_back(Ref::borrow(aval.ptr()));
+  std::vector<std::uint32_t> order = leaf_order(args.ptr(), kwargs.ptr(), *call->statics);
+  for (nb::handle leaf : kept) {
+    auto index = nb::cast<std::uint32_t>(leaf);
+    if (index >= key.leaf_count()) throw nb::value_error("remember: there is no such leaf");
+    entry->operands.push_back(order.empty() ? index : order[index]);
+  }
+  CallTable& table = table_of(call->cache);
+  EntryPointer old = table.find(key);
+  if (PyErr_Occurred()) throw nb::python_error();
+  table.replace(old, std::move(entry));
+}
+
+PyObject* intern(const char* text) {
+  PyObject* found = PyUnicode_InternFromString(text);
+  if (found == nullptr) throw nb::python_error();
+  return found;
+}
+
+void learn_calls(nb::object context, nb::object eager, nb::object settings) {
+  // For as long as the process lives.
+  Surroundings found;
+  found.context = context.release().ptr();
+  found.eager = eager.release().ptr();
+  found.settings = settings.release().ptr();
+  found.trace_name = intern("trace");
+  found.trace_key_name = intern("trace_key");
+  found.first_call_name = intern("_answer_first_call");
+  found.python_call_name = intern("_call_in_python");
+  around = found;
+}
+
+PyTypeObject* make_type(nb::module_& module, PyType_Spec& spec, const char* name) {
+  nb::object type = nb::steal(PyType_FromSpec(&spec));
+  if (!type.is_valid()) throw nb::python_error();
+  module.attr(name) = type;
+  return as_type(type.release().ptr());
+}
+
+}  // namespace
+
+void bind_call(nb::module_& module) {
+  cache_type = make_type(module, cache_spec, "CallCache");
+  make_type(module, call_spec, "NativeCall");
+  module.def("prepare", &prepare, "Gives a NativeCall its cache and its static arguments.");
+  module.def("remember", &remember, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+             nb::arg("function").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
+             nb::arg("device").none(), nb::arg(), nb::arg(), "Enters a program into the cache of a NativeCall.");
+  module.def("learn_calls", &learn_calls, "Says where the trace and the settings are found.");
+}
+
+}  // namespace xpr
