@@ -18,7 +18,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
-from xpr.lowering.ir.graph import Block, Function, Module
+from xpr.lowering.ir.graph import Block, Function, Module, walk
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.passes import run_passes
@@ -382,6 +382,7 @@ def lower_jaxpr_to_module(
     hints = replace(
         hints,
         num_equations=len(closed.eqns),
+        num_operations=sum(1 for f in builder.module.functions for _ in walk(f.body)),
         has_control_flow=has_control_flow(builder.module),
         has_barriers=has_barriers(builder.module),
     )

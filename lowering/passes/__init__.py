@@ -13,6 +13,7 @@ from xpr.lowering.ir.graph import Module
 from xpr.lowering.passes import (
     argument_barriers,
     binding_limit,
+    long_chains,
     loop_values,
     producers,
     transposed_products,
@@ -27,6 +28,7 @@ PASSES: dict[str, Pass] = {
     "loop_values": loop_values.run,
     "transposed_products": transposed_products.run,
     "producers": producers.run,
+    "long_chains": long_chains.run,
 }
 """In the order in which they run."""
 

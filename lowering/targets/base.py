@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xpr.lowering.flags import FlagSet, ProgramHints
+from xpr.lowering.flags import FlagSet, ProgramHints, common_flags
 
 if TYPE_CHECKING:
     from xpr.lowering.context import LoweringContext
@@ -108,7 +108,8 @@ class Target:
 
     def flag_sets(self, hints: ProgramHints) -> list[FlagSet]:
         """Complete flag sets for a program with these hints, from best to plainest."""
-        return [(*self.base_flags, *variant) for variant in self.choose_flags(hints)]
+        flags = (*self.base_flags, *common_flags(hints))
+        return [(*flags, *variant) for variant in self.choose_flags(hints)]
 
     def machine_key(self) -> str:
         """The part of a cache key that tells machines apart; empty for portable modules."""
