@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.sessions import ROOT, environment
+from xpr.distributed.launchers import AS_ROOT
 
 
 def launcher() -> str | None:
@@ -33,15 +34,13 @@ def launch(count: int, arguments: Sequence[str], *options: str, **variables: str
     if found is None:
         raise RuntimeError("there is no mpi4py or no mpirun: pip install 'xpr[mpi]'")
     command = [found, "--oversubscribe", *options, "-n", str(count), sys.executable, *arguments]
-    # Containers run all as root, which Open MPI wants to be told.
-    root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     done = subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=False,
         cwd=ROOT,
-        env=environment(**root, **variables),
+        env=environment(**AS_ROOT, **variables),
     )
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["no message"]

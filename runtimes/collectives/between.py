@@ -107,6 +107,47 @@ class Exchange:
         return found
 
 
+class _Operand:
+    """One operand of a collective in one group, and what it becomes: by ranks of this process."""
+
+    __slots__ = ("collective", "found", "outs", "part", "xs")
+
+    def __init__(
+        self,
+        found: Exchange,
+        collective: Collective,
+        part: Part,
+        xs: dict[int, Array],
+        outs: dict[int, Array],
+    ) -> None:
+        self.found = found
+        """Where the blocks and moves go."""
+        self.collective = collective
+        self.part = part
+        self.xs = xs
+        self.outs = outs
+
+    @property
+    def distinct(self) -> list[Array]:
+        """The results, of which ranks may share some."""
+        return list({id(x): x for x in self.outs.values()}.values())
+
+    # ---- reductions
+
+    def shares(self, x: Array) -> Sequence[Array]:
+        """What each rank of the group gets of the reduced operand, in the order of the group."""
+        group = self.part.group
+        if self.collective.kind == "all_reduce":
+            return [x] * len(group)
+        cut = reduce.in_parts(x, self.collective.axis, len(group))
+        return [cut[:, i] for i in range(len(group))]
+
+    def wanted(self, process: int) -> list[int]:
+        """The ranks of a process whose results differ."""
+        ranks = self.part.of[process]
+        return ranks[:1] if self.collective.kind == "all_reduce" else ranks
+
+
 def exchange(
     collective: Collective,
     parts: Sequence[Part],
@@ -125,60 +166,44 @@ def exchange(
             first = outs[part.mine[0]]
             if not first.size:
                 continue
+            operand = _Operand(found, collective, part, xs, outs)
             if collective.kind in REDUCING:
                 large = not small and first.nbytes * len(part.others) > STREAM_BYTES
-                (_reduce_large if large else _reduce_small)(found, collective, part, xs, outs)
+                (_reduce_large if large else _reduce_small)(operand)
             else:
-                _KINDS[collective.kind](found, collective, part, xs, outs)
+                _KINDS[collective.kind](operand)
     return found
 
 
 # ---- reductions
 
 
-def _shares(collective: Collective, part: Part, x: Array) -> Sequence[Array]:
-    """What each rank of the group gets of the reduced operand, in the order of the group."""
-    if collective.kind == "all_reduce":
-        return [x] * len(part.group)
-    cut = reduce.in_parts(x, collective.axis, len(part.group))
-    return [cut[:, i] for i in range(len(part.group))]
-
-
-def _wanted(collective: Collective, part: Part, process: int) -> list[int]:
-    """The ranks of a process whose results differ."""
-    return part.of[process][:1] if collective.kind == "all_reduce" else part.of[process]
-
-
-def _reduce_small(
-    found: Exchange,
-    collective: Collective,
-    part: Part,
-    xs: dict[int, Array],
-    outs: dict[int, Array],
-) -> None:
+def _reduce_small(operand: _Operand) -> None:
+    found, part, outs = operand.found, operand.part, operand.outs
+    is_for_all = operand.collective.kind == "all_reduce"
     dtype = outs[part.mine[0]].dtype
     wire = part.wire_type(dtype)
-    combine = reduce.combiner(collective.op, dtype)
-    shares = {r: _shares(collective, part, x) for r, x in xs.items()}
+    combine = reduce.combiner(operand.collective.op, dtype)
+    shares = {r: operand.shares(x) for r, x in operand.xs.items()}
     made: dict[int, Array] = {}
 
     def mine(rank: int) -> Array:
-        at = 0 if collective.kind == "all_reduce" else part.place[rank]
+        at = 0 if is_for_all else part.place[rank]
         if at not in made:
             made[at] = partial(combine, [shares[r][at] for r in part.mine], wire)
         return made[at]
 
     for process in part.others:
-        for rank in _wanted(collective, part, process):
+        for rank in operand.wanted(process):
             found.send(process, mine(rank))
-    for rank in _wanted(collective, part, part.index):
+    for rank in operand.wanted(part.index):
         own = mine(rank)
         slots = {p: found.expect(p, own, []) for p in part.others}
         found.after.append(lambda own=own, slots=slots, rank=rank: finish(own, slots, rank))
 
     def finish(own: Array, slots: dict[int, Incoming], rank: int) -> None:
         sources = [own if p == part.index else _held(slots[p]) for p in part.of]
-        targets = _distinct(outs) if collective.kind == "all_reduce" else [outs[rank]]
+        targets = operand.distinct if is_for_all else [outs[rank]]
         combine(sources, [t.reshape(own.shape) for t in targets])
 
 
@@ -187,23 +212,18 @@ def _held(block: Incoming) -> Array:
     return block.array
 
 
-def _reduce_large(
-    found: Exchange,
-    collective: Collective,
-    part: Part,
-    xs: dict[int, Array],
-    outs: dict[int, Array],
-) -> None:
+def _reduce_large(operand: _Operand) -> None:
+    found, part, xs, outs = operand.found, operand.part, operand.xs, operand.outs
     dtype = outs[part.mine[0]].dtype
     wire = part.wire_type(dtype)
-    combine = reduce.combiner(collective.op, dtype)
+    combine = reduce.combiner(operand.collective.op, dtype)
     order = list(part.of)
-    if collective.kind == "all_reduce":
+    if operand.collective.kind == "all_reduce":
         sources = [x.reshape(-1) for x in xs.values()]
-        targets = [t.reshape(-1) for t in _distinct(outs)]
+        targets = [t.reshape(-1) for t in operand.distinct]
         found.items.append(Item(sources, targets, None, order, combine, wire))
         return
-    shares = {r: _shares(collective, part, x) for r, x in xs.items()}
+    shares = {r: operand.shares(x) for r, x in xs.items()}
     for at, rank in enumerate(part.group):
         sources = [shares[r][at] for r in part.mine]
         owner = next(p for p, ranks in part.of.items() if rank in ranks)
@@ -223,27 +243,17 @@ def partial(combine: reduce.Combine, sources: list[Array], wire: np.dtype[Any]) 
     return made
 
 
-def _distinct(outs: Mapping[int, Array]) -> list[Array]:
-    return list({id(x): x for x in outs.values()}.values())
-
-
 # ---- what only moves
 
 
-def _all_gather(
-    found: Exchange,
-    collective: Collective,
-    part: Part,
-    xs: dict[int, Array],
-    outs: dict[int, Array],
-) -> None:
-    raw = {r: reduce.as_raw(x) for r, x in xs.items()}
-    cuts = [
-        reduce.in_parts(reduce.as_raw(t), collective.axis, len(part.group)) for t in _distinct(outs)
-    ]
+def _all_gather(operand: _Operand) -> None:
+    found, part = operand.found, operand.part
+    axis, size = operand.collective.axis, len(part.group)
+    cuts = [reduce.in_parts(reduce.as_raw(t), axis, size) for t in operand.distinct]
     shape = cuts[0][:, 0].shape
-    for rank, x in raw.items():
+    for rank, given in operand.xs.items():
         at = part.place[rank]
+        x = reduce.as_raw(given)
         found.moves.append((reduce.copy, [x.reshape(shape)], [c[:, at] for c in cuts]))
         for process in part.others:
             found.send(process, x)
@@ -253,17 +263,12 @@ def _all_gather(
             found.expect(process, targets[0], targets)
 
 
-def _all_to_all(
-    found: Exchange,
-    collective: Collective,
-    part: Part,
-    xs: dict[int, Array],
-    outs: dict[int, Array],
-) -> None:
+def _all_to_all(operand: _Operand) -> None:
+    found, part = operand.found, operand.part
     size = len(part.group)
-    split, concat = collective.axis, collective.concat_axis
-    sent = {r: np.split(reduce.as_raw(x), size, split) for r, x in xs.items()}
-    got = {r: np.split(reduce.as_raw(t), size, concat) for r, t in outs.items()}
+    split, concat = operand.collective.axis, operand.collective.concat_axis
+    sent = {r: np.split(reduce.as_raw(x), size, split) for r, x in operand.xs.items()}
+    got = {r: np.split(reduce.as_raw(t), size, concat) for r, t in operand.outs.items()}
     for s in part.mine:
         for d in part.mine:
             source, target = sent[s][part.place[d]], got[d][part.place[s]]
@@ -278,14 +283,9 @@ def _all_to_all(
                 found.expect(process, target, [target])
 
 
-def _permute(
-    found: Exchange,
-    collective: Collective,
-    part: Part,
-    xs: dict[int, Array],
-    outs: dict[int, Array],
-) -> None:
-    sender = {d: s for s, d in collective.pairs}
+def _permute(operand: _Operand) -> None:
+    found, part, xs, outs = operand.found, operand.part, operand.xs, operand.outs
+    sender = {d: s for s, d in operand.collective.pairs}
     for process in part.others:
         for d in part.of[process]:
             if sender.get(d) in xs:

@@ -18,6 +18,8 @@ from typing import Any
 
 import pytest
 
+from xpr.distributed.launchers import AS_ROOT
+
 ROOT = Path(__file__).parent.parent.parent
 LAUNCHER = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
 START = "import xpr; xpr.distributed.initialize()\n"
@@ -63,7 +65,7 @@ def run_processes(tmp_path: Path) -> Callable[..., Outcome]:
         *,
         devices: int = 1,
         env: Mapping[str, str] | None = None,
-        timeout: float = 120,
+        timeout: float = 240,
         may_fail: bool = False,
         initialize: bool = True,
         flags: tuple[str, ...] = (),
@@ -105,8 +107,7 @@ def _launch(
     command += ["sh", "-c", wrapper, sys.executable, str(script), *arguments]
     environment = {
         **os.environ,
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        **AS_ROOT,
         "PYTHONPATH": str(ROOT),
         "PYTHONUNBUFFERED": "1",
         "XPR_NUM_CPU_DEVICES": str(devices),

@@ -231,8 +231,23 @@ def test_explicit_mode_shard_map_and_pmap(run_processes, processes, each):
                 f(parts[:1])
         with pytest.raises(ValueError, match="axis_size 3 doesn't match the 4 devices"):
             xpr.pmap(lambda p: p, axis_size=3)(parts[mine])
-        with pytest.raises(NotImplementedError, match="cannot be a part of another program"):
-            xpr.jit(f)(parts[mine])
+        # in other programs: its own slices, as long as these do not meet
+        apart = xpr.pmap(lambda w, p: jnp.sin(w * p), in_axes=(None, 0))
+        w = np.float32(0.5)
+        np.testing.assert_allclose(
+            xpr.jit(lambda p: apart(w, p) + 1)(parts[mine]), np.sin(w * parts[mine]) + 1, rtol=1e-5
+        )
+        for g in (xpr.grad, lambda f, i: xpr.jit(xpr.grad(f, i))):
+            slope, slopes = g(lambda w, p: apart(w, p).sum(), (0, 1))(w, parts[mine])
+            cosine = np.cos(w * parts[mine])
+            np.testing.assert_allclose(slope, (parts[mine] * cosine).sum(), rtol=1e-4)
+            np.testing.assert_allclose(slopes, w * cosine, rtol=1e-4, atol=1e-5)
+        inside = xpr.pmap(lambda p: lax.fori_loop(0, 2, lambda i, q: q + lax.psum(q, "i"), p), "i")
+        for meets in (f, inside, index):
+            with pytest.raises(NotImplementedError, match="cannot be a part of another program"):
+                xpr.jit(meets)(np.zeros((n, 4), np.float32))
+        with pytest.raises(NotImplementedError, match="computes along its axis 'i'"):
+            xpr.grad(lambda p: f(p).sum())(parts[mine])
         assert f.lower(parts[mine]).communication().transfers[0].devices == 4
 
         # a mesh of this process alone: nobody else has to be there

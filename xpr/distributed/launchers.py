@@ -15,6 +15,13 @@ _PASSED_ON = ("XPR_", "JAX_", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH", "PATH", "V
 """Beginnings of the names of variables that processes on other hosts get, too."""
 
 
+AS_ROOT: Mapping[str, str] = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+}
+"""What Open MPI wants to be told by root, as whom containers run all."""
+
+
 class LauncherMissingError(RuntimeError):
     """No launcher of an MPI is installed, or the one that was asked for does not work."""
 
@@ -50,8 +57,7 @@ class MpiLauncher:
         """The variables that the launcher itself needs, beside those that are set."""
         found = dict(environment)
         if self.kind == "openmpi" and _is_root():
-            found["OMPI_ALLOW_RUN_AS_ROOT"] = "1"
-            found["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+            found.update(AS_ROOT)
         return found
 
     def remark(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.errors import shown
+from xpr.core.jaxpr import Jaxpr, sub_jaxprs
 from xpr.core.trace import Tracer, context
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
@@ -63,7 +64,8 @@ def pmap(
 
     In a program of several processes the devices are those of all of them: each process gives as
     many slices as it has devices, and gets the results of these, while collectives go over all.
-    `axis_size` is then the number of all slices.
+    `axis_size` is then the number of all slices. Inside of `jit`, `grad` and other transformations
+    that holds for functions without collectives; for others it is a NotImplementedError.
 
     Results stay on their devices: their sharding is a `NamedSharding` over a mesh of one axis.
     `shard_map` does the same for any number of axes, and composes better.
@@ -130,7 +132,7 @@ class _Structure:
     def __init__(self, tree: Any, axes: tuple[int | None, ...]) -> None:
         self.tree = tree
         self.axes = axes
-        self.by_size: dict[Any, JittedFunction | _Across] = {}
+        self.by_size: dict[Any, JittedFunction | _Across | _Apart] = {}
         # The leaf, and its axis, that says how many slices there are.
         self.first = next(((i, a) for i, a in enumerate(axes) if a is not None), None)
 
@@ -192,6 +194,8 @@ class _Mapped:
         structure, leaves, jitted = self._find(args, kwargs)
         if isinstance(jitted, _Across):
             leaves, jitted = jitted.types(leaves), jitted.jitted
+        elif isinstance(jitted, _Apart):
+            jitted = jitted.jitted
         parts = jitted.take_apart(tuple(leaves), {})
         avals = [jitted.leaf_aval(parts, i) for i in range(len(leaves))]
         traced = jitted.traced_program(parts, avals)
@@ -200,7 +204,7 @@ class _Mapped:
 
     def _find(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[_Structure, list[Any], JittedFunction | _Across]:
+    ) -> tuple[_Structure, list[Any], JittedFunction | _Across | _Apart]:
         """The flat arguments of a call, and the flat function for them."""
         statics = self._statics(args)
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics) if statics else args
@@ -346,7 +350,7 @@ class _Mapped:
         statics: dict[int, Any],
         donated: tuple[int, ...],
         outside: bool,
-    ) -> JittedFunction | _Across:
+    ) -> JittedFunction | _Across | _Apart:
         """The flat function for `size` slices; outside of a trace it says where its arrays go."""
         fun, axes, tree, out_axes = self.fun, structure.axes, structure.tree, self.out_axes
         mesh = self._mesh(size)
@@ -375,15 +379,13 @@ class _Mapped:
 
         in_specs = tuple(spec(a) for a in axes)
         out_specs = tree_util.tree_map(spec, out_axes, is_leaf=_is_none)
+        is_split = mesh.is_multi_process and not outside
+        if is_split:
+            mesh = mesh.local_mesh
         placed = shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         if not outside:
-            if mesh.is_multi_process:
-                raise NotImplementedError(
-                    f"pmap of {name_of(fun)} runs on devices of several processes, each of which "
-                    "gives its own slices: it cannot be a part of another program, or be "
-                    "transformed. Transform the function before it is mapped, or use shard_map"
-                )
-            return jit(placed, donate_argnums=donated)
+            jitted = jit(placed, donate_argnums=donated)
+            return _Apart(jitted, name_of(fun), self.axis_name) if is_split else jitted
 
         def sharding(s: PartitionSpec) -> NamedSharding:
             return NamedSharding(mesh, s)
@@ -395,6 +397,42 @@ class _Mapped:
             out_shardings=tree_util.tree_map(sharding, out_specs),
         )
         return _Across(jitted, mesh, in_specs, donated) if mesh.is_multi_process else jitted
+
+
+class _Apart:
+    """A mapped function of several processes inside of another program or of a transformation.
+
+    Each process computes its own slices there, on its own devices, which is the same as long as
+    no slice asks for others.
+    """
+
+    def __init__(self, jitted: JittedFunction, name: str, axis_name: Any) -> None:
+        self.jitted = jitted
+        self.name = name
+        self.axis_name = axis_name
+
+    def __call__(self, *leaves: Any) -> Any:
+        """The results of this process's slices."""
+        jitted = self.jitted
+        parts = jitted.take_apart(leaves, {})
+        avals = [jitted.leaf_aval(parts, i) for i in range(len(leaves))]
+        if _uses_axis(jitted.traced_program(parts, avals).closed.jaxpr, self.axis_name):
+            raise NotImplementedError(
+                f"pmap of {self.name} runs on devices of several processes, each of which gives "
+                f"its own slices, and computes along its axis {self.axis_name!r}: it cannot be a "
+                "part of another program, or be transformed. Transform the function before it is "
+                "mapped, or use shard_map"
+            )
+        return jitted(*leaves)
+
+
+def _uses_axis(jaxpr: Jaxpr, name: Any) -> bool:
+    """Whether some operation asks for other slices along the axis, or for its place among them."""
+    return any(
+        (e.primitive.axis_names is not None and name in e.primitive.axis_names(e.params))
+        or any(_uses_axis(sub, name) for sub in sub_jaxprs(e.params))
+        for e in jaxpr.eqns
+    )
 
 
 class _Across:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xpr.experimental.checkpoint.folder import ARRAYS, Folder, Lock
 from xpr.experimental.checkpoint.planning import Plan, agreed, plan
-from xpr.experimental.checkpoint.storage import create_all, require_tensorstore, write
+from xpr.experimental.checkpoint.storage import creating, require_tensorstore, write
 from xpr.experimental.checkpoint.together import Together
 
 _SLOWEST = 10e6
@@ -78,9 +78,9 @@ class Saving:
             assert place is not None
             problem: Exception | None = None
             try:
-                if self._together.index == 0:
-                    create_all(place / ARRAYS, plan.arrays)
-                write(place / ARRAYS, plan.parts)
+                mine = plan.arrays if self._together.index == 0 else ()
+                with creating(place / ARRAYS, mine):
+                    write(place / ARRAYS, plan.parts)
             except Exception as error:
                 problem = error
             patience = plan.nbytes / _SLOWEST

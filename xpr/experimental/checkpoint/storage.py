@@ -11,6 +11,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,13 +94,22 @@ def _spec(folder: Path, leaf: ArrayLeaf) -> dict[str, Any]:
     }
 
 
-def create_all(folder: Path, leaves: Sequence[ArrayLeaf]) -> None:
-    """Makes the folders of arrays, with the files that tell others what is in them."""
+@contextmanager
+def creating(folder: Path, leaves: Sequence[ArrayLeaf]) -> Iterator[None]:
+    """Makes the folders of arrays, with the files that tell others what is in them.
+
+    That goes on beside what is done in the context, at whose end the disk has them.
+    """
     ts = require_tensorstore()
     window = _Window("create")
-    for leaf in leaves:
-        future = ts.open(_spec(folder, leaf), create=True, context=_context())
-        window.add(leaf, future, IN_FLIGHT // 64)
+    try:
+        for leaf in leaves:
+            future = ts.open(_spec(folder, leaf), create=True, context=_context())
+            window.add(leaf, future, IN_FLIGHT // 64)
+        yield
+    except BaseException:
+        window.abandon()
+        raise
     window.finish()
 
 
