@@ -15,10 +15,11 @@ from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import copied, owned
 from xpr.lowering.emitter import Emitter
 from xpr.lowering.folding import KNOWN
+from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.builder import Results
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.types import dense_text, scalar_text
+from xpr.lowering.types import scalar_text
 from xpr.lowering.value import Shape, Value, bits_of
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class LoweringContext(Emitter):
         ):
             # A table of several values of 128 bits ends the process with a division by zero.
             return self.complex(self.dense(values.real.copy()), self.dense(values.imag.copy()))
-        value = {"value": dense_text(values)}
+        value = {"value": Table(values)}
         out = self.assign("stablehlo.constant", (), values.shape, values.dtype, value)
         out.fold = KNOWN
         return out

@@ -33,13 +33,14 @@ ENTRY = "main"
 
 @dataclass(frozen=True)
 class LoweredModule:
-    """StableHLO text and what the compiler and the runtime must know about it.
+    """A graph, its StableHLO text, and what the compiler and the runtime must know about it.
 
     The entry function takes the hidden arguments (`consts`) first, then the program's own.
     `donations` pairs an argument's index with the result written into its buffer. `debug_text()`
     is the text with the user's lines, which is needed only when something goes wrong.
     """
 
+    graph: Module
     text: str
     debug_text: Callable[[], str]
     name: str
@@ -299,13 +300,6 @@ class ModuleBuilder:
         ctx.in_avals, ctx.out_avals = saved
         return results[0] if single[-1] else results
 
-    # ---- text
-
-    def text(self, name: str, *, locations: bool) -> str:
-        """The whole module; `locations` adds the user's line to each operation."""
-        plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
-        return print_module(self.module, plain, locations=locations)
-
     @property
     def host_calls(self) -> tuple[HostCall, ...]:
         return tuple(self._host_calls.values())
@@ -364,6 +358,12 @@ def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:
     )
 
 
+def module_text(module: Module, name: str, *, locations: bool = False) -> str:
+    """The text of a module; `locations` adds the user's line to each operation."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
+    return print_module(module, plain, locations=locations)
+
+
 def lower_jaxpr_to_module(
     closed: ClosedJaxpr,
     target: Target,
@@ -388,8 +388,9 @@ def lower_jaxpr_to_module(
     )
     jaxpr = closed.jaxpr
     return LoweredModule(
-        text=builder.text(name, locations=False),
-        debug_text=functools.partial(builder.text, name, locations=True),
+        graph=builder.module,
+        text=module_text(builder.module, name),
+        debug_text=functools.partial(module_text, builder.module, name, locations=True),
         name=name,
         consts=() if embed_consts else tuple(closed.consts),
         in_avals=tuple(v.aval for v in (*(() if embed_consts else jaxpr.constvars), *jaxpr.invars)),

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpr.lowering.types import dense_text
 
 
 def _fields(**fields: tuple[int, ...]) -> str:
@@ -58,3 +63,25 @@ class Padding:
     def __str__(self) -> str:
         edges = [list(e) for e in self.edges]
         return f"dense<{edges}> : tensor<{len(edges)}x2xi64>"
+
+
+class Table:
+    """The elements of a constant."""
+
+    __slots__ = ("values",)
+
+    def __init__(self, values: np.ndarray[Any, Any]) -> None:
+        self.values = values
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Table):
+            return NotImplemented
+        mine, others = self.values, other.values
+        same_type = mine.dtype == others.dtype and mine.shape == others.shape
+        return same_type and mine.tobytes() == others.tobytes()
+
+    def __hash__(self) -> int:
+        return hash((self.values.shape, self.values.tobytes()))
+
+    def __str__(self) -> str:
+        return dense_text(self.values)

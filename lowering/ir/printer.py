@@ -374,13 +374,42 @@ def _empty(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _extract(p: _Printer, op: Op, indent: str) -> str:
-    x, place = op.operands
-    return f"{op.name} {p.names[x]}[{p.names[place]}] : {x.type}"
+    x, *places = op.operands
+    return f"{op.name} {p.names[x]}[{p.list(places)}] : {x.type}"
 
 
 def _insert(p: _Printer, op: Op, indent: str) -> str:
     item, x, place = op.operands
     return f"{op.name} {p.names[item]} into {p.names[x]}[{p.names[place]}] : {x.type}"
+
+
+def _open_reshape(p: _Printer, op: Op, indent: str) -> str:
+    """The operands behind the first are the open sizes of that, and of the result."""
+    x, *sizes = op.operands
+    (out,) = op.results
+    own = x.type.count("?")
+    old, new = (f"{{{p.list(found)}}}" if found else "" for found in (sizes[:own], sizes[own:]))
+    return f"{op.name} {p.names[x]} : {x.type}{old} -> {out.type}{new}"
+
+
+def _window(p: _Printer, op: Op, values: Sequence[Value]) -> str:
+    """Where a part lies: the values are where it starts, then the sizes that are not known."""
+    sizes = op.attributes["sizes"]
+    starts, dynamic = values[: len(sizes)], iter(values[len(sizes) :])
+    extents = ", ".join([p.names[next(dynamic)] if n is None else str(n) for n in sizes])
+    return f"[{p.list(starts)}] [{extents}] [{', '.join(['1'] * len(sizes))}]"
+
+
+def _extract_slice(p: _Printer, op: Op, indent: str) -> str:
+    x, *values = op.operands
+    where = _window(p, op, values)
+    return f"{op.name} {p.names[x]}{where} : {x.type} to {op.results[0].type}"
+
+
+def _insert_slice(p: _Printer, op: Op, indent: str) -> str:
+    part, x, *values = op.operands
+    where = _window(p, op, values)
+    return f"{op.name} {p.names[part]} into {p.names[x]}{where} : {part.type} into {x.type}"
 
 
 _SYNTAX: dict[str, Form] = {
@@ -419,5 +448,8 @@ _SYNTAX: dict[str, Form] = {
     "empty": _empty,
     "extract": _extract,
     "insert": _insert,
+    "open_reshape": _open_reshape,
+    "extract_slice": _extract_slice,
+    "insert_slice": _insert_slice,
 }
 _FORMS: dict[str, Form] = {name: _SYNTAX[t.syntax] for name, t in TRAITS.items()}

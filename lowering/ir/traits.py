@@ -114,6 +114,16 @@ TRAITS: dict[str, Traits] = {
     **_all("return", Traits(Kind.TERMINATOR, "terminator")),
     **_all("return", Traits(Kind.TERMINATOR, "return"), "func"),
     **_all("call", Traits(Kind.CALL, "call", ("callee",)), "func"),
+    # What takes open sizes as values (`xpr/export/open_forms.py`).
+    **_all("dynamic_broadcast_in_dim", Traits(Kind.LAYOUT, attributes=("broadcast_dimensions",))),
+    **_all("dynamic_iota", Traits(Kind.CONSTANT, attributes=("iota_dimension",))),
+    **_all("real_dynamic_slice", Traits(Kind.MOVEMENT)),
+    **_all("torch_index_select", Traits(Kind.INDEXED, attributes=("dim", "batch_dims"))),
+    **_all("tensor.reshape", Traits(Kind.LAYOUT, "open_reshape"), "flow"),
+    **_all("tensor.tie_shape", Traits(Kind.BARRIER), "flow"),
+    **_all("dim from_elements", Traits(Kind.REGISTER), "tensor"),
+    **_all("extract_slice", Traits(Kind.MOVEMENT, "extract_slice", ("sizes",)), "tensor"),
+    **_all("insert_slice", Traits(Kind.INDEXED, "insert_slice", ("sizes",)), "tensor"),
     # Dispatches that are written by hand.
     **_all("dispatch.region", Traits(Kind.DISPATCH, "dispatch", regions=1), "flow"),
     **_all("return", Traits(Kind.TERMINATOR, "terminator"), "flow"),

@@ -21,7 +21,7 @@ from xpr.core.errors import CompileError
 from xpr.dispatch import compiled
 from xpr.export import SymbolicScope, export, modules, symbolic_shape
 from xpr.export.generalize import SizeDependenceError
-from xpr.export.open_text import general_text
+from xpr.export.open_graph import general_graph
 from xpr.export.writing import bundle_bytes
 from xpr.runtimes.bundle import Bundle
 
@@ -374,8 +374,8 @@ def test_joined_arrays_of_open_size_come_out_wrong_on_vulkan(monkeypatch) -> Non
     device = vulkan_device()
     if not getattr(device, "is_software", False):
         pytest.skip(f"this is about the software device, not about {device.device_kind}")
-    plain = functools.partial(general_text, joins=True)
-    monkeypatch.setattr(modules, "general_text", lambda texts, fitter, **_: plain(texts, fitter))
+    plain = functools.partial(general_graph, joins=True)
+    monkeypatch.setattr(modules, "general_graph", lambda graphs, fitter, **_: plain(graphs, fitter))
     cases = [c for c in CASES if c.name == "stack"]
     with pytest.raises(AssertionError):  # else this is mended: `joins_open_arrays` can go
         check(cases, (7,), targets="vulkan:device")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.config import state
 from xpr.core.errors import CompileError
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiled
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
+from xpr.export.open_graph import general_graph
 from xpr.export.open_rules import open_target
-from xpr.export.open_text import general_text
 from xpr.export.programs import OpenProgram, Program
 from xpr.export.targets import portable_target
-from xpr.lowering.module import LoweredModule
+from xpr.lowering.ir.verifier import verify
+from xpr.lowering.module import LoweredModule, module_text
 from xpr.lowering.targets.base import Target
 
 if TYPE_CHECKING:
@@ -99,13 +102,15 @@ def _open_module(
     target = open_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
     fitter = Fitter(program.open_scope.free_names(), points)
-    joins = target.joins_open_arrays
-    text = general_text([m.text for m in modules], fitter, joins=joins)
+    graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_open_arrays)
+    if state.enable_checks:
+        verify(graph)
     largest = max(modules, key=lambda m: m.flops)
     return dataclasses.replace(
         largest,
-        text=text,
-        debug_text=lambda: general_text([m.debug_text() for m in modules], fitter, joins=joins),
+        graph=graph,
+        text=module_text(graph, name),
+        debug_text=functools.partial(module_text, graph, name, locations=True),
     ), closeds[0].weights
 
 

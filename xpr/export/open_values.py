@@ -1,126 +1,287 @@
-"""Functions of StableHLO text for open sizes: their lines, and the values made of the sizes."""
+"""Values of open shapes, and the values that are computed from the open sizes."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from xpr.export.generalize import SizeDependenceError
-from xpr.export.open_lines import Dim, OpenLine, OpenNumber, OpenType, refusal
+import numpy as np
 
-_ARGUMENT = re.compile(r"(%arg\d+): tensor<")
+from xpr.export.generalize import ADVICE, SizeDependenceError, Terms
+from xpr.lowering.ir.builder import Builder
+from xpr.lowering.ir.graph import (
+    NO_ATTRIBUTES,
+    Attributes,
+    Block,
+    Op,
+    PlainValue,
+    Shape,
+    Value,
+)
+from xpr.lowering.types import element_type
+
+Dim = int | Terms
+Dims = tuple[Dim, ...]
+
+INDEX = "index"
+_UNKNOWN = -1
 
 
-class OpenFunction:
-    """The lines of one function, and the values computed from its arguments' sizes."""
+class OpenValue(Value):
+    """A tensor some of whose extents, `dims`, are polynomials in the open sizes."""
 
-    def __init__(self, header: OpenLine) -> None:
-        if header.numbers:
-            raise refusal([header.text])
-        self._header = header.text
-        self._arguments = list(zip(_ARGUMENT.findall(header.text), header.types, strict=False))
-        self._top: list[str] = []
-        self._known: dict[object, str] = {}
-        self._body: list[str] = []
-        self._count = 0
+    __slots__ = ("dims",)
 
-    def finished(self) -> list[str]:
-        """All lines, those that compute sizes in front."""
-        return [self._header, *self._top, *self._body]
+    def __init__(self, dims: Sequence[Dim], dtype: np.dtype[Any]) -> None:
+        shape: Shape = tuple(d if isinstance(d, int) else _UNKNOWN for d in dims)
+        super().__init__(shape, dtype)
+        self.dims = tuple(dims)
 
-    def _fresh(self) -> str:
-        self._count += 1
-        return f"%open{self._count}"
+    @property
+    def type(self) -> str:
+        sizes = "".join(f"{d}x" if isinstance(d, int) else "?x" for d in self.dims)
+        return f"tensor<{sizes}{element_type(self.dtype)}>"
 
-    def _define(self, key: object, text: str) -> str:
-        """A value computed once, at the top of the function."""
-        name = self._known.get(key)
-        if name is None:
-            name = self._known[key] = self._fresh()
-            self._top.append(f"    {name} = {text}")
-        return name
+    @property
+    def is_open(self) -> bool:
+        """Whether an extent is open."""
+        return _UNKNOWN in self.shape
 
-    def _index(self, value: int) -> str:
-        return self._define(("constant", value), f"arith.constant {value} : index")
+    @property
+    def open_dims(self) -> list[Terms]:
+        """The extents that are open."""
+        return [d for d in self.dims if not isinstance(d, int)]
 
-    def _size(self, name: str) -> str:
+
+class OpenNumber(NamedTuple):
+    """A number that is a polynomial in the open sizes, or the inverse of one."""
+
+    terms: Terms
+    inverse: bool = False
+
+
+class OpenOp(NamedTuple):
+    """An operation for all sizes: what it is at the first of the points, and its general parts."""
+
+    first: Op
+    operands: Sequence[Value]
+    results: Sequence[Value]
+    attributes: Attributes
+    regions: Sequence[Block]
+
+    @property
+    def tensors(self) -> list[OpenValue]:
+        """The operands of an operation on tensors."""
+        found = [v for v in self.operands if isinstance(v, OpenValue)]
+        assert len(found) == len(self.operands)
+        return found
+
+    @property
+    def result(self) -> OpenValue:
+        """The type of its only result."""
+        (found,) = self.results
+        assert isinstance(found, OpenValue)
+        return found
+
+
+def place_of(op: Op) -> str:
+    """An operation and the user's line, for messages."""
+    if op.source.code is None:
+        return op.name
+    line, _ = op.source.position()
+    return f"{op.name} (at {op.source.filename}:{line})"
+
+
+def refusal(op: Op) -> SizeDependenceError:
+    """The error for operations of which no general one can be made."""
+    return SizeDependenceError(
+        f"{place_of(op)} cannot be compiled for open sizes: it takes forms that differ in more "
+        f"than sums and products of them. {ADVICE}"
+    )
+
+
+def needs_constant(op: Op) -> SizeDependenceError:
+    """The error for an operation that takes an open size where there must be a number."""
+    return SizeDependenceError(
+        f"{place_of(op)} cannot be compiled for open sizes: it needs one as a constant. {ADVICE}"
+    )
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """The product of some extents."""
+    total: Terms = {(): 1}
+    for dim in dims:
+        factors = {(): dim} if isinstance(dim, int) else dim
+        result: Terms = {}
+        for m, a in total.items():
+            for n, b in factors.items():
+                key = tuple(sorted(m + n))
+                result[key] = result.get(key, 0) + a * b
+        total = result
+    return total.get((), 0) if not any(total) else total
+
+
+def signless(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of the same bits as signed integers, where `dtype` is one of unsigned ones."""
+    return np.dtype(f"i{dtype.itemsize}") if element_type(dtype).startswith("u") else dtype
+
+
+class SizeValues:
+    """What one function computes from the sizes of its arguments, once, before all else."""
+
+    def __init__(self, arguments: Sequence[OpenValue]) -> None:
+        self._arguments = arguments
+        self._builder = Builder(Block())
+        self._known: dict[object, Value] = {}
+
+    @property
+    def ops(self) -> list[Op]:
+        """The operations that do."""
+        return self._builder.block.ops
+
+    def define(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        out: Value,
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> Value:
+        """One operation with this result; the result of an equal one if there is one."""
+        key = name, tuple(operands), out.type, tuple(attributes.items())
+        if key not in self._known:
+            self._known[key] = out
+            self._builder.append(name, operands, (out,), attributes)
+        return self._known[key]
+
+    def index(self, value: int) -> Value:
+        return self.define("arith.constant", (), PlainValue(INDEX), {"value": value})
+
+    def _combined(self, name: str, x: Value, y: Value) -> Value:
+        return self.define(f"arith.{name}", (x, y), PlainValue(x.type))
+
+    def _size(self, name: str) -> Value:
         """The value of an open size."""
-        for argument, kind in self._arguments:
-            for axis, dim in enumerate(kind.dims):
-                if isinstance(dim, int) or set(dim) - {(), (name,)} or (name,) not in dim:
-                    continue
-                at = self._index(axis)
-                value = self._define(
-                    ("dim", argument, axis), f"tensor.dim {argument}, {at} : {kind}"
-                )
-                if dim.get((), 0):
-                    less = self._index(dim[()])
-                    value = self._define(
-                        ("minus", value, less), f"arith.subi {value}, {less} : index"
-                    )
-                if dim[(name,)] != 1:
-                    factor = self._index(dim[(name,)])
-                    value = self._define(
-                        ("over", value, factor), f"arith.divui {value}, {factor} : index"
-                    )
-                return value
+        for argument, axis, dim in self._single(name):
+            value = self.define("tensor.dim", (argument, self.index(axis)), PlainValue(INDEX))
+            if dim.get((), 0):
+                value = self._combined("subi", value, self.index(dim[()]))
+            if dim[(name,)] != 1:
+                value = self._combined("divui", value, self.index(dim[(name,)]))
+            return value
         raise SizeDependenceError(
             f"a function of the program needs the open size {name}, and none of its arguments has "
             "it as a size of its own"
         )
 
-    def _value(self, dim: Dim) -> str:
+    def _single(self, name: str) -> Iterator[tuple[OpenValue, int, Terms]]:
+        """The extents of arguments that this size alone decides, and nothing but it."""
+        for argument in self._arguments:
+            for axis, dim in enumerate(argument.dims):
+                if not isinstance(dim, int) and (name,) in dim and not set(dim) - {(), (name,)}:
+                    yield argument, axis, dim
+
+    def value(self, dim: Dim) -> Value:
         """A size as a value of type index."""
         if isinstance(dim, int):
-            return self._index(dim)
-        total = ""
+            return self.index(dim)
+        total: Value | None = None
         for monomial, factor in dim.items():
-            part = self._index(factor) if factor != 1 or not monomial else ""
+            part = self.index(factor) if factor != 1 or not monomial else None
             for name in monomial:
                 size = self._size(name)
-                part = (
-                    self._define(("*", part, size), f"arith.muli {part}, {size} : index")
-                    if part
-                    else size
-                )
-            total = (
-                self._define(("+", total, part), f"arith.addi {total}, {part} : index")
-                if total
-                else part
-            )
+                part = size if part is None else self._combined("muli", part, size)
+            assert part is not None
+            total = part if total is None else self._combined("addi", total, part)
+        assert total is not None
         return total
 
-    def _vector(self, dims: Sequence[Dim]) -> str:
-        values = ", ".join(map(self._value, dims))
-        text = f"tensor.from_elements {values} : tensor<{len(dims)}xindex>"
-        return self._define(text, text)
+    def difference(self, x: Dim, y: Dim) -> Value:
+        """One size less another."""
+        return self._combined("subi", self.value(x), self.value(y))
 
-    def _open_dims(self, kind: OpenType) -> str:
-        values = [self._value(d) for d in kind.dims if not isinstance(d, int)]
-        return f"{{{', '.join(values)}}}" if values else ""
+    def vector(self, dims: Sequence[Dim]) -> Value:
+        """Sizes as a tensor of rank 1."""
+        return self.define(
+            "tensor.from_elements",
+            [self.value(d) for d in dims],
+            PlainValue(f"tensor<{len(dims)}xindex>"),
+        )
 
-    def _scalar(self, number: OpenNumber, element: str) -> str:
+    def open_dims(self, x: OpenValue) -> list[Value]:
+        """The open extents of a value."""
+        return [self.value(d) for d in x.open_dims]
+
+    def scalar(self, number: OpenNumber, dtype: np.dtype[Any]) -> Value:
         """A number as a tensor of rank 0."""
-        value = self._value(number.terms)
-        if number.is_float:
-            integer = self._define(("i64", value), f"arith.index_cast {value} : index to i64")
-            value = self._define((element, integer), f"arith.sitofp {integer} : i64 to {element}")
+        plain = signless(dtype)
+        element = element_type(plain)
+        value = self.value(number.terms)
+        if dtype.kind in "iu":
+            value = self.define("arith.index_cast", (value,), PlainValue(element))
+        else:
+            value = self.define("arith.index_cast", (value,), PlainValue("i64"))
+            value = self.define("arith.sitofp", (value,), PlainValue(element))
             if number.inverse:
-                one = self._define(("one", element), f"arith.constant 1.0 : {element}")
-                value = self._define(("/", value), f"arith.divf {one}, {value} : {element}")
-            text = f"tensor.from_elements {value} : tensor<{element}>"
-            return self._define(text, text)
-        signless = element.removeprefix("u")
-        cast = self._define((signless, value), f"arith.index_cast {value} : index to {signless}")
-        text = f"tensor.from_elements {cast} : tensor<{signless}>"
-        made = self._define(text, text)
-        if signless == element:
+                one = self.define("arith.constant", (), PlainValue(element), {"value": "1.0"})
+                value = self._combined("divf", one, value)
+        made = self.define("tensor.from_elements", (value,), OpenValue((), plain))
+        if plain == dtype:
             return made
-        text = f"stablehlo.bitcast_convert {made} : (tensor<{signless}>) -> tensor<{element}>"
-        return self._define(text, text)
+        return self.define("stablehlo.bitcast_convert", (made,), OpenValue((), dtype))
 
-    def _here(self, text: str) -> str:
-        """A value computed at this place of the body."""
-        name = self._fresh()
-        self._body.append(f"    {name} = {text}")
-        return name
+
+class OpenBuilder(Builder):
+    """Writes the operations of one block of a function of open shapes."""
+
+    def __init__(
+        self,
+        block: Block,
+        sizes: SizeValues,
+        broadcasts: dict[Value, tuple[OpenValue, list[int]]],
+        *,
+        joins: bool,
+    ) -> None:
+        super().__init__(block)
+        self.sizes = sizes
+        self.broadcasts = broadcasts
+        """What values are broadcasts of, in this function, and along which axes."""
+
+        self.joins = joins
+        """Whether arrays are joined along any axis; else only along open ones."""
+
+    def make(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        dims: Sequence[Dim],
+        dtype: np.dtype[Any],
+        attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
+    ) -> OpenValue:
+        """One operation with one result."""
+        out = OpenValue(dims, dtype)
+        self.append(name, operands, (out,), attributes, regions)
+        return out
+
+    def as_it_is(self, op: OpenOp) -> Sequence[Value]:
+        """The operation with the types alone open; no attribute may be."""
+        if any(_has_terms(a) for a in op.attributes.values()):
+            raise needs_constant(op.first)
+        self.append(op.first.name, op.operands, op.results, op.attributes, op.regions)
+        return op.results
+
+    def bitcast(self, x: OpenValue, dtype: np.dtype[Any]) -> OpenValue:
+        """The same bits in another type."""
+        if x.dtype == dtype:
+            return x
+        return self.make("stablehlo.bitcast_convert", (x,), x.dims, dtype)
+
+    def signless(self, x: OpenValue) -> OpenValue:
+        """The value as signed integers: IREE moves no unsigned ones where sizes are open."""
+        return self.bitcast(x, signless(x.dtype))
+
+
+def _has_terms(attribute: object) -> bool:
+    if isinstance(attribute, tuple) and not isinstance(attribute, OpenNumber):
+        return any(map(_has_terms, attribute))
+    return isinstance(attribute, (dict, OpenNumber))
