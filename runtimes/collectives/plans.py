@@ -10,13 +10,8 @@ from xpr.runtimes.collectives.between import Part
 from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.rounds import DIRECT, ROUND_BYTES
 from xpr.runtimes.collectives.small import SmallSum
-from xpr.runtimes.collectives.switchboard import (
-    INLINE_BYTES,
-    Circle,
-    Switchboard,
-    Where,
-    digest,
-)
+from xpr.runtimes.collectives.messages import INLINE_BYTES, Circle, Where, digest
+from xpr.runtimes.collectives.switchboard import Switchboard
 
 
 class Plan:

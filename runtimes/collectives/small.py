@@ -16,7 +16,8 @@ import numpy as np
 from xpr.runtimes.collectives import reduce, rounds
 from xpr.runtimes.collectives.base import Array, Kinds
 from xpr.runtimes.collectives.between import Part, partial
-from xpr.runtimes.collectives.switchboard import Circle, Line, Switchboard, Where
+from xpr.runtimes.collectives.messages import START, Circle, Where
+from xpr.runtimes.collectives.switchboard import Line, Switchboard
 from xpr.runtimes.processes import DEFAULT
 
 EACH = 4
@@ -109,7 +110,7 @@ class SmallSum:
         else:
             where = self._where
             told = self._board.swap(self._circle, run, self._wheres, where, mine, timeout)
-            self._combine(ours, told, where.start, results)
+            self._combine(ours, told, START, results)
         if self._board.wire.is_sending:
             self._board.let_go(self._wheres, self._where, timeout)
 

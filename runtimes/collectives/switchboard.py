@@ -7,33 +7,34 @@ differ raise before they have touched each other's memory.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import struct
 import threading
 import time
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from xpr.runtimes.collectives import rounds
 from xpr.runtimes.collectives.base import CollectiveError, PeerError
+from xpr.runtimes.collectives.messages import (
+    ASK,
+    DIGESTS,
+    FAILED,
+    HEAD,
+    INLINE_BYTES,
+    MEET,
+    START,
+    STATE,
+    Circle,
+    Failure,
+    Meet,
+    Where,
+)
 from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.streams import Flow
 from xpr.runtimes.collectives.wire import MESSAGE_BYTES, Wire
 from xpr.runtimes.processes import give_way, waiting
-
-_MEET, _FAILED, _ASK, _STATE = range(4)
-_HEAD = struct.Struct("<BxHIi")
-"""What a message is, the length of its text, the run, and the tag for arrays."""
-
-_DIGESTS = 32
-"""Bytes that name the circle, the program, the group and the collective, 8 each."""
-
-_TEXT_BYTES = 1000
-INLINE_BYTES = 2048
-"""Operands up to this size go with the message that tells where a process is."""
 
 _SPINS = 100
 _SPINS_ALONE = 10
@@ -46,73 +47,6 @@ _SPINS_OF_SWAPS = 300
 _ASK_FIRST = 0.5
 _ASK_AFTER = 5.0
 """Seconds after which others are asked where they are, and those until they are asked again."""
-
-
-def digest(*parts: object) -> bytes:
-    """8 bytes that differ where the parts do."""
-    return hashlib.blake2b(repr(parts).encode(), digest_size=8).digest()
-
-
-class Meet(NamedTuple):
-    """Where another process is, as it told."""
-
-    run: int
-    tag: int
-    where: bytes
-    """The digests."""
-    message: bytes
-    text: int
-    """Where the text begins and how long it is."""
-
-    @property
-    def payload(self) -> bytes:
-        """The operands."""
-        return self.message[_HEAD.size + _DIGESTS + self.text :]
-
-    def __str__(self) -> str:
-        start = _HEAD.size + _DIGESTS
-        return self.message[start : start + self.text].decode(errors="replace")
-
-
-class Failure(NamedTuple):
-    """A run that failed in another process."""
-
-    process: int
-    disagrees: bool
-    """Whether processes were at different collectives."""
-    text: str
-
-
-class Circle:
-    """Processes that run programs together, and their runs, which each of them counts."""
-
-    def __init__(self, members: tuple[int, ...]) -> None:
-        self.members = members
-        self.name = digest("circle", members)
-        self.runs = 0
-        """The number of the last run that has begun."""
-        self.failures: dict[int, Failure] = {}
-        self.told: set[int] = set()
-        """Runs whose failure the others know of."""
-
-
-class Where:
-    """What this process tells the others at a collective: the digests, and a text for messages."""
-
-    __slots__ = ("constant", "digests", "inbox", "place", "said", "start", "text")
-
-    def __init__(self, circle: Circle, program: str, group: bytes, what: bytes, text: str) -> None:
-        said = text.encode()
-        if len(said) > _TEXT_BYTES:
-            said = said[: _TEXT_BYTES - 3] + b"..."
-        self.digests = circle.name + digest("program", program) + group + what
-        self.constant = self.digests + said
-        self.said = len(said)
-        self.start = _HEAD.size + len(self.constant)
-        """Where the operands begin in a message."""
-        self.inbox = circle.name + group
-        self.place = circle.name
-        self.text = text
 
 
 class Switchboard:
@@ -171,22 +105,21 @@ class Switchboard:
 
     def _take(self, source: int, message: bytes) -> None:
         self._taken += 1
-        kind, text, run, tag = _HEAD.unpack_from(message)
-        if kind == _MEET:
-            where = message[_HEAD.size : _HEAD.size + _DIGESTS]
-            meet = Meet(run, tag, where, message, text)
+        kind, run, tag = HEAD.unpack_from(message)
+        if kind == MEET:
+            where = message[HEAD.size : START]
+            meet = Meet(run, tag, where, message)
             self._inbox[source, where[:8] + where[16:24]].append(meet)
             self._latest[source, where[:8]] = meet
-        elif kind == _FAILED:
-            start = _HEAD.size + _DIGESTS
-            said = message[start : start + text].decode(errors="replace")
-            self._failed(message[_HEAD.size :][:8], run, Failure(source, bool(tag), said))
-        elif kind == _ASK:
+        elif kind == FAILED:
+            said = message[START:].decode(errors="replace")
+            self._failed(message[HEAD.size :][:8], run, Failure(source, bool(tag), said))
+        elif kind == ASK:
             said = waiting()
             if said:
-                self._say(source, _STATE, said)
+                self._say(source, STATE, said)
         else:
-            said = message[_HEAD.size + _DIGESTS :].decode(errors="replace")
+            said = message[START:].decode(errors="replace")
             self._states[source] = (said, time.monotonic())
 
     def _failed(self, name: bytes, run: int, failure: Failure) -> None:
@@ -199,21 +132,19 @@ class Switchboard:
     def _say(
         self, process: int, kind: int, text: str, run: int = 0, tag: int = 0, where: bytes = b""
     ) -> None:
-        said = text.encode()[: MESSAGE_BYTES - _HEAD.size - _DIGESTS]
-        head = _HEAD.pack(kind, len(said), run, tag)
-        self.wire.post(process, head + where.ljust(_DIGESTS, b"\0") + said)
+        said = text.encode()[: MESSAGE_BYTES - START]
+        head = HEAD.pack(kind, run, tag)
+        self.wire.post(process, head + where.ljust(DIGESTS, b"\0") + said)
 
     def announce(self, process: int, where: Where, run: int, tag: int, payload: bytes) -> None:
         """Tells another process where this one is."""
-        head = _HEAD.pack(_MEET, where.said, run, tag)
-        self.wire.post(process, head + where.constant + payload)
+        self.wire.post(process, where.front(run, tag) + payload + where.tail)
 
     def announce_all(self, wheres: Mapping[int, Where], run: int, payload: bytes) -> None:
         """Tells all of them where this process is, with the same operands."""
         with self.lock:
             for process, where in wheres.items():
-                head = _HEAD.pack(_MEET, where.said, run, 0)
-                self.wire.post(process, head + where.constant + payload)
+                self.wire.post(process, where.front(run) + payload + where.tail)
 
     # ---- failures
 
@@ -230,7 +161,7 @@ class Switchboard:
             for process in circle.members:
                 if process != self.processes.index:
                     said = f"{places.name} failed there with {text}"
-                    self._say(process, _FAILED, said, run, disagrees, circle.name)
+                    self._say(process, FAILED, said, run, disagrees, circle.name)
 
     def _check(self, circle: Circle, run: int, where: Where, missing: Sequence[int]) -> None:
         """Raises where it is known that the missing processes will not come."""
@@ -271,10 +202,10 @@ class Switchboard:
     ) -> dict[int, bytes]:
         """Tells all of `wheres`, which are equal to `where`, where this process is, and waits.
 
-        Returns the message of each of them; its operands begin at `where.start`. What comes as it
-        is expected, which is the rule, begins with the same bytes as what this process sends.
+        Returns the message of each of them, whose operands begin at `START`. What comes as it is
+        expected, which is the rule, begins with the same bytes as what this process sends.
         """
-        expected = _HEAD.pack(_MEET, where.said, run, 0) + where.constant
+        expected = where.front(run)
         key = where.inbox
         inbox = self._inbox
         lock = self.lock
@@ -283,7 +214,7 @@ class Switchboard:
         found: dict[int, bytes] = {}
         seen = -1
         with lock:
-            wire.post_all(wheres, expected + payload)
+            wire.post_all(wheres, expected + payload + where.tail)
         for i in range(_SPINS_OF_SWAPS):
             if lock.acquire(blocking=False):
                 try:
@@ -419,7 +350,7 @@ class Switchboard:
         with self.lock:
             for process in processes:
                 self._states.pop(process, None)
-                self._say(process, _ASK, "")
+                self._say(process, ASK, "")
 
     def state_of(self, process: int) -> str:
         """What a process answered when it was last asked."""

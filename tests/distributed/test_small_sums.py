@@ -110,3 +110,36 @@ def test_one_process_combines_for_all(run_processes):
         assert lines[3].startswith("CollectiveError after 0 s"), lines[3]
         assert "float64[3]" in lines[3]
         assert lines[4] == "[3. 3.]"
+
+
+def test_processes_whose_files_lie_in_other_folders(run_processes):
+    def program():
+        import numpy as np
+
+        from tests.distributed.collective_cases import places
+        from xpr.runtimes import processes
+        from xpr.runtimes.collectives import Collective, perform_for_all, switchboard
+
+        slow = []
+        wait_for = switchboard.Switchboard.wait_for
+
+        def counted(*args):
+            slow.append(1)
+            return wait_for(*args)
+
+        here = places(range(2))
+        (me,) = here.ranks
+        source = "a program in " + "/folder" * (3 * me)
+        total = Collective("all_reduce", ((0, 1),), "sum", source=source)
+        large = Collective("all_gather", ((0, 1),), number=1, source=source)
+        for turn in range(200):
+            processes.current.barrier(what=f"turn {turn}")
+            switchboard.Switchboard.wait_for = counted
+            (found,) = perform_for_all(total, [[np.arange(3) + me]], here)[0]
+            switchboard.Switchboard.wait_for = wait_for
+            assert found.tolist() == [1, 3, 5]
+        (found,) = perform_for_all(large, [[np.full(3, me, "int8")]], here)[0]
+        assert found.tolist() == [0, 0, 0, 1, 1, 1]
+        print(len(slow) < 200)
+
+    assert run_processes(2, program).out == ["True\n"] * 2

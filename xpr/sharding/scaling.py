@@ -25,8 +25,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from xpr.runtimes.collectives.messages import INLINE_BYTES
 from xpr.runtimes.collectives.rounds import DIRECT, ROUND_BYTES, TAG_BYTES
-from xpr.runtimes.collectives.switchboard import INLINE_BYTES
 from xpr.sharding.communication import Communication, Transfer
 
 ASSUMPTIONS = (
