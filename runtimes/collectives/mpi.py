@@ -18,10 +18,10 @@ from xpr.runtimes.collectives.base import (
     Kinds,
 )
 from xpr.runtimes.collectives.between import Exchange, Incoming
+from xpr.runtimes.collectives.messages import Circle
 from xpr.runtimes.collectives.places import Meetings, RankPlaces, SumOfOne
 from xpr.runtimes.collectives.plans import Plan
 from xpr.runtimes.collectives.streams import Flow
-from xpr.runtimes.collectives.messages import Circle
 from xpr.runtimes.collectives.switchboard import Line, Switchboard
 from xpr.runtimes.collectives.wire import Wire
 from xpr.runtimes.processes import DEFAULT

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from xpr.runtimes.collectives import between
 from xpr.runtimes.collectives.base import Collective, Group, Kinds, described
 from xpr.runtimes.collectives.between import Part
+from xpr.runtimes.collectives.messages import INLINE_BYTES, Circle, Where, digest
 from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.rounds import DIRECT, ROUND_BYTES
 from xpr.runtimes.collectives.small import SmallSum
-from xpr.runtimes.collectives.messages import INLINE_BYTES, Circle, Where, digest
 from xpr.runtimes.collectives.switchboard import Switchboard
 
 
