@@ -35,6 +35,9 @@ def _limits(p: Any, x: Any) -> Any:
     return out
 
 
+STACKED = np.linspace(-1, 1, 12, dtype="f4").reshape(4, 3)
+
+
 def cases() -> list[Case]:
     grid = np.linspace(-2, 2, 6).astype("f4").reshape(2, 3)
     out = [
@@ -43,6 +46,8 @@ def cases() -> list[Case]:
         Case("polyval", (INTS, np.array([-1, 0, 2], "i4"))),
         Case("polyval", (COMPLEX, grid), atol=1e-6),
         Case("polyval", (EMPTY, grid)),
+        Case("polyval", (STACKED, grid), atol=1e-6),
+        Case("polyval", (STACKED, np.float32(2)), rtol=1e-5),
         Case("polyval", (P[:1], SPECIAL[:3])),
         Case("polyval", (P, np.float32(2.0))),
         Case("poly", (P,), rtol=1e-5),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -314,3 +315,25 @@ def test_stop_gradient() -> None:
     tree = xpr.lax.stop_gradient({"a": jnp.ones(2), "n": 3})
     assert tree["n"] == 3
     close(xpr.jit(xpr.vmap(xpr.lax.stop_gradient))(jnp.arange(3.0)), [0, 1, 2])
+
+
+def test_numbers_among_residuals_stay_numbers() -> None:
+    seen: list[Any] = []
+
+    @xpr.custom_vjp
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    def bwd(residuals: Any, ct: Any) -> Any:
+        flag, x, scale = residuals
+        seen.append((flag, scale))
+        return (ct * jnp.cos(x) * scale if flag else ct,)
+
+    f.defvjp(lambda x: (jnp.sin(x), (True, x, 3)), bwd)
+    x = np.float32([0.3, -2.0])
+    expected = 3 * np.cos(x)
+    np.testing.assert_allclose(xpr.jit(xpr.grad(lambda x: xpr.jit(f)(x).sum()))(x), expected, 1e-6)
+    np.testing.assert_allclose(xpr.vmap(xpr.grad(f))(x), expected, 1e-6)
+    np.testing.assert_allclose(xpr.grad(lambda x: f(x).sum())(x), expected, 1e-6)
+    assert seen == [(True, 3)] * 3
+    assert {type(flag) for flag, _ in seen} == {bool}

@@ -356,6 +356,16 @@ def test_save_writes_a_module_with_constants(tmp_path) -> None:
     assert "4xf32=1 2 3 4" in run.stdout
 
 
+def test_eval_shape_of_functions_that_return_structs() -> None:
+    struct = xpr.ShapeDtypeStruct((2, 3), jnp.int32)
+    out = xpr.eval_shape(lambda x: (struct, {"a": x + 1, "b": struct}), jnp.ones(4))
+    assert out[0] is struct
+    assert out[1]["b"] is struct
+    assert (out[1]["a"].shape, out[1]["a"].dtype) == ((4,), np.float32)
+    with pytest.raises(TypeError, match="not a valid JAX type"):
+        xpr.jit(lambda: struct)()
+
+
 def test_eval_shape_and_make_jaxpr_return_shape() -> None:
     out = xpr.eval_shape(lambda x: {"a": x @ x.T}, xpr.ShapeDtypeStruct((2, 3), jnp.float32))
     assert out == {"a": xpr.ShapeDtypeStruct((2, 2), jnp.float32)}

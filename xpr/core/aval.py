@@ -186,6 +186,12 @@ class ShapedArray:
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
+    def to_tangent_aval(self) -> ShapedArray:
+        """The type of tangents of values of this type: itself, or of `float0` for integers."""
+        if dtypes.kind(self.dtype) in "fc":
+            return self
+        return ShapedArray(self.shape, dtypes.float0, False, self.sharding)
+
     def str_short(self) -> str:
         """The form that jaxprs print, such as `f32[3,4]`."""
         return dtypes.SHORT_NAMES.get(self.dtype, self.dtype.name) + self._extent()

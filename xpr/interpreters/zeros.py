@@ -35,9 +35,7 @@ class Zero:
 
 def tangent_aval(aval: ShapedArray) -> ShapedArray:
     """The type of tangents of values of type `aval`."""
-    if dtypes.kind(aval.dtype) in "fc":
-        return aval
-    return ShapedArray(aval.shape, FLOAT0, False, aval.sharding)
+    return aval.to_tangent_aval()
 
 
 def cotangent_aval(aval: ShapedArray) -> ShapedArray:

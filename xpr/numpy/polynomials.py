@@ -57,23 +57,25 @@ def _order(name: str, m: Any, what: str) -> int:
 def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The value of a polynomial at each element of `x`, by Horner's rule.
 
-    `unroll` is there for programs that give it; the rule is always written out.
+    The first axis of `p` holds the coefficients, the highest power first; further axes, a batch of
+    polynomials, are broadcast against `x`. `unroll` is there for programs that give it; the rule is
+    always written out. Raises ValueError for a scalar `p`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyval(jnp.array([1, 0, 2]), jnp.array([1, 2, 3]))
     Array([ 3,  6, 11], dtype=int32)
     """
     coefficients, at = as_operand("polyval", p, 0), as_operand("polyval", x, 1)
-    if get_aval(coefficients).ndim != 1:
-        raise ValueError(
-            f"polyval requires a vector of coefficients, got shape {get_aval(coefficients).shape}"
-        )
+    if get_aval(coefficients).ndim == 0:
+        raise ValueError("polyval requires a vector of coefficients, got a scalar")
     coefficients, at = (without_weak_type(v) for v in promote_dtypes(coefficients, at))
     dtype = get_aval(at).dtype
-    value: Any = full(get_aval(at).shape, dtype.type(0))
-    for i in range(get_aval(coefficients).shape[0]):
+    count, *batch = get_aval(coefficients).shape
+    shape = np.broadcast_shapes(tuple(batch), get_aval(at).shape)
+    value: Any = full(shape, dtype.type(0))
+    for i in range(count):
         term = sl.index_in_dim(coefficients, i, keepdims=False)
-        value = add(multiply(value, at), term) if i else broadcast_to(term, get_aval(at).shape)
+        value = add(multiply(value, at), term) if i else broadcast_to(term, shape)
     return as_array(value)
 
 

@@ -28,6 +28,8 @@ from xpr.transforms.custom_jvp import SymbolicZero
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import abstractify, check_callable
 
+_NUMBERS = (bool, int, float, complex)
+
 
 class CustomVJPPrimal:
     """An argument as a forward rule with `symbolic_zeros` sees it: its value, and whether it is
@@ -195,6 +197,7 @@ class _FlatRules:
         self.rebuild = rebuild
         self.out_tree = out_tree
         self.residual_tree: Any = None
+        self.numbers: dict[int, Any] = {}
         self.in_avals: list[ShapedArray] = []
 
     def forward(
@@ -220,6 +223,9 @@ class _FlatRules:
         leaves, out_tree = tree_util.tree_flatten(out)
         self.out_tree.remember(out_tree, who)
         kept, self.residual_tree = tree_util.tree_flatten(residuals)
+        # Python's numbers stay what they are: the backward rule may branch on them.
+        self.numbers = {i: x for i, x in enumerate(kept) if type(x) in _NUMBERS}
+        kept = [x for i, x in enumerate(kept) if i not in self.numbers]
         for x in (*leaves, *kept):
             if not is_valid_value(x):
                 raise TypeError(f"{who} returned a value of type {type(x)}, which is no array")
@@ -247,9 +253,12 @@ class _FlatRules:
         assert bwd is not None
         if self.function.symbolic_zeros:
             cts = [SymbolicZero.of(ct) for ct in cts]
+        given = iter(residuals)
+        count = len(residuals) + len(self.numbers)
+        kept = [self.numbers[i] if i in self.numbers else next(given) for i in range(count)]
         found = bwd(
             *self.fixed,
-            tree_util.tree_unflatten(self.residual_tree, residuals),
+            tree_util.tree_unflatten(self.residual_tree, kept),
             self.out_tree.unflatten(cts),
         )
         return self._checked(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -271,7 +271,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args, **kwargs)` without computing it.
 
     Arguments may be arrays or anything with a shape and a dtype; the result has the tree of the
-    function's result with ShapeDtypeStructs as leaves.
+    function's result with ShapeDtypeStructs as leaves. The function may return some itself.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.eval_shape(lambda x: x @ x.T, xpr.ShapeDtypeStruct((2, 3), jnp.float32))
@@ -279,15 +279,26 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     check_callable(fun, "eval_shape")
     leaves, in_tree = tree_util.tree_flatten((args, kwargs))
+    given: dict[int, ShapeDtypeStruct] = {}
+
+    @functools.wraps(fun)
+    def values_only(*args: Any, **kwargs: Any) -> Any:
+        results, tree = tree_util.tree_flatten(fun(*args, **kwargs))
+        given.update((i, x) for i, x in enumerate(results) if isinstance(x, ShapeDtypeStruct))
+        values = [0 if i in given else x for i, x in enumerate(results)]
+        return tree_util.tree_unflatten(tree, values)
+
     program = trace_function(
-        fun, in_tree, [abstractify(x) for x in leaves], traced_for="eval_shape"
+        values_only, in_tree, [abstractify(x) for x in leaves], traced_for="eval_shape"
     )
-    return _structs(program)
+    return _structs(program, given)
 
 
-def _structs(program: TracedProgram) -> Any:
+def _structs(program: TracedProgram, given: Mapping[int, ShapeDtypeStruct] | None = None) -> Any:
     leaves = [
         ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
         for a in program.closed.out_avals
     ]
+    for i, struct in (given or {}).items():
+        leaves[i] = struct
     return tree_util.tree_unflatten(program.out_tree, leaves)

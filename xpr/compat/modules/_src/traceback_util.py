@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
+from xpr.core.source_info import is_internal
 from xpr.core.source_info import register_exclusion as register_exclusion
 
-__all__ = ["api_boundary", "register_exclusion"]
+__all__ = ["api_boundary", "include_frame", "register_exclusion"]
+
+
+def include_frame(frame: FrameType) -> bool:
+    """Whether a frame is of the user's, not of xpr's or an excluded library's."""
+    return not is_internal(frame.f_code.co_filename)
 
 
 def api_boundary(function: Callable[..., Any]) -> Callable[..., Any]:

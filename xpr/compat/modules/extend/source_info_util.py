@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xpr.core.source_info import SourceInfo as SourceInfo
 from xpr.core.source_info import current as current
+from xpr.core.source_info import register_exclusion as register_exclusion
 
 
 def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
@@ -12,4 +13,4 @@ def summarize(source_info: SourceInfo, num_frames: int = 1) -> str:
     return str(source_info)
 
 
-__all__ = ["SourceInfo", "current", "summarize"]
+__all__ = ["SourceInfo", "current", "register_exclusion", "summarize"]

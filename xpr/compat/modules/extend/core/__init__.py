@@ -48,6 +48,7 @@ __all__ = [
     "Var",
     "check_jaxpr",
     "concrete_or_error",
+    "find_top_trace",
     "get_opaque_trace_state",
     "jaxpr_as_fun",
     "jaxprs_in_params",
@@ -128,6 +129,12 @@ def concrete_or_error(force: Any, value: Any, context: str = "") -> Any:
 def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
     """The dtype of tangents of values of a dtype."""
     return tangent_aval(ShapedArray((), dtype)).dtype
+
+
+def find_top_trace(operands: Any = ()) -> Any:
+    """The current trace."""
+    del operands
+    return context.trace
 
 
 def take_current_trace() -> Any:
