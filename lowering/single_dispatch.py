@@ -2,11 +2,50 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
-from xpr.lowering.context import LoweringContext, Value
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.lowering.context import I1, LoweringContext, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder, Results
+from xpr.lowering.vector_context import register_element
+
+_BYTE = np.dtype(np.int8)
+
+
+def memory_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype of elements in a dispatch's memory: no booleans, and integers have a sign."""
+    if dtype == I1:
+        return _BYTE
+    return np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
+
+
+def memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
+    """The type of a flat array as a dispatch sees it."""
+    return f"tensor<{math.prod(shape)}x{register_element(memory_dtype(dtype))}>"
+
+
+def flat_memory(ctx: LoweringContext, x: Value) -> Value:
+    """`x` as a flat array of a type that registers are read from."""
+    # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does so
+    # with what it knows to be one number repeated.
+    x = ctx.unfolded(x)
+    if x.dtype == I1:
+        # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
+        x = ctx.barrier(ctx.convert(x, _BYTE))
+    else:
+        x = ctx.bitcast(x, memory_dtype(x.dtype))
+    return ctx.reshape(x, (math.prod(x.shape),))
+
+
+def shaped(ctx: LoweringContext, x: Value, shape: Shape, dtype: np.dtype[Any]) -> Value:
+    """A flat result of a dispatch in its own shape and dtype."""
+    x = ctx.reshape(x, shape)
+    return ctx.compare("NE", x, 0) if dtype == I1 else ctx.bitcast(x, dtype)
 
 
 def emit_dispatch(

@@ -12,19 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
-from xpr.lowering.context import I1, LoweringContext, Shape, Value
+from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
-from xpr.lowering.single_dispatch import emit_dispatch
+from xpr.lowering.single_dispatch import (
+    emit_dispatch,
+    flat_memory,
+    memory_dtype,
+    memory_type,
+    shaped,
+)
 from xpr.lowering.vector_context import (
     Memory,
     NotInRegisters,
     Register,
     VectorContext,
-    register_element,
     register_type,
 )
 from xpr.lowering.vector_nested import nested_while
@@ -36,7 +40,6 @@ _MAX_BINDINGS = 32
 # Beyond these the plain form is as good, or compiling takes too long.
 _MAX_STATE = 4096
 _MAX_EQUATIONS = 400
-_MEMORY_BYTE = np.dtype(np.int8)
 
 
 def worthwhile(state: Sequence[ShapedArray], programs: Sequence[ClosedJaxpr]) -> bool:
@@ -48,38 +51,6 @@ def worthwhile(state: Sequence[ShapedArray], programs: Sequence[ClosedJaxpr]) ->
 
 def _equations(jaxpr: Jaxpr) -> int:
     return sum(1 + sum(_equations(s) for s in sub_jaxprs(e.params)) for e in jaxpr.eqns)
-
-
-def _memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
-    """The type of a flat array as the dispatch sees it."""
-    element = "i8" if dtype == I1 else register_element(dtype)
-    return f"tensor<{math.prod(shape)}x{element}>"
-
-
-def _memory_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of a flat array in memory: no booleans, and integers have a sign."""
-    if dtype == I1:
-        return _MEMORY_BYTE
-    return np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
-
-
-def _flat(ctx: LoweringContext, x: Value) -> Value:
-    """`x` as a flat array of a type that registers are read from."""
-    # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does so
-    # with what it knows to be one number repeated.
-    x = ctx.unfolded(x)
-    if x.dtype == I1:
-        # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
-        x = ctx.barrier(ctx.convert(x, _MEMORY_BYTE))
-    else:
-        x = ctx.bitcast(x, _memory_dtype(x.dtype))
-    return ctx.reshape(x, (math.prod(x.shape),))
-
-
-def _shaped(ctx: LoweringContext, x: Value, shape: Shape, dtype: np.dtype[Any]) -> Value:
-    """A flat result of the dispatch in its own shape and dtype."""
-    x = ctx.reshape(x, shape)
-    return ctx.compare("NE", x, 0) if dtype == I1 else ctx.bitcast(x, dtype)
 
 
 class _Dispatch:
@@ -97,7 +68,7 @@ class _Dispatch:
 
     def operand(self, x: Value) -> Memory:
         """A value of the program in memory; registers are read from it."""
-        inside = PlainValue(_memory_type(x.shape, x.dtype))
+        inside = PlainValue(memory_type(x.shape, x.dtype))
         self._operands.append((x, inside))
         return Memory(inside, x.shape, x.dtype)
 
@@ -118,7 +89,7 @@ class _Dispatch:
         """Registers written to arrays of their own."""
         region, results = self.region, []
         for x in values:
-            empty = region.plain("tensor.empty", (), _memory_type(x.shape, x.dtype))
+            empty = region.plain("tensor.empty", (), memory_type(x.shape, x.dtype))
             results.append(region.write(x, empty, region.index(0)))
         return results
 
@@ -134,14 +105,14 @@ class _Dispatch:
         if len(read) + len(results) > _MAX_BINDINGS:
             raise NotInRegisters("many arrays")
         for x, inside in read:
-            flat = _flat(ctx, x)
+            flat = flat_memory(ctx, x)
             for op in tuple(inside.uses):
                 op.replace_operands([flat if v is inside else v for v in op.operands])
         flats = emit_dispatch(
-            ctx, self.region, results, [((math.prod(s),), _memory_dtype(d)) for s, d in types]
+            ctx, self.region, results, [((math.prod(s),), memory_dtype(d)) for s, d in types]
         )
         return [
-            _shaped(ctx, x, shape, dtype) for x, (shape, dtype) in zip(flats, types, strict=True)
+            shaped(ctx, x, shape, dtype) for x, (shape, dtype) in zip(flats, types, strict=True)
         ]
 
 
@@ -167,7 +138,7 @@ def vector_scan(
     stacks = []
     for a in ys_avals:
         register_type(a.shape, a.dtype)
-        stacks.append(region.plain("tensor.empty", (), _memory_type((length, *a.shape), a.dtype)))
+        stacks.append(region.plain("tensor.empty", (), memory_type((length, *a.shape), a.dtype)))
     bounds = region.index(0), region.index(length), region.index(1)
     counter = PlainValue("index")
     state = [Register(v.shape, v.dtype) for v in starts]

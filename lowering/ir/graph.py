@@ -122,7 +122,7 @@ class Block:
     def __init__(self, arguments: Sequence[Value] = ()) -> None:
         self.arguments = arguments
         self.ops: list[Op] = []
-        self.parent: Op | Function | None = None
+        self.parent: Op | Function | Executable | None = None
         for v in arguments:
             v.owner = self
 
@@ -158,12 +158,25 @@ class Function:
 
 
 @dataclass
+class Executable:
+    """A dispatch's program on memory, written by hand; the flags tell its read-only bindings."""
+
+    name: str
+    read_only: Sequence[bool]
+    body: Block
+
+    def __post_init__(self) -> None:
+        self.body.parent = self
+
+
+@dataclass
 class Module:
     """Functions, and declarations of those that lie elsewhere: (symbol, operands, results)."""
 
     attributes: str = ""
     declarations: dict[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
     functions: list[Function] = field(default_factory=list)
+    executables: list[Executable] = field(default_factory=list)
 
 
 def walk(block: Block) -> Iterator[Op]:

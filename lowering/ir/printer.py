@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.source_info import SourceInfo
-from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Executable, Function, Module, Op, Value
 from xpr.lowering.ir.traits import TRAITS
 
 _STEP = "  "
@@ -24,6 +24,8 @@ def print_module(module: Module, name: str, *, locations: bool = False) -> str:
     for symbol, (ins, outs) in module.declarations.items():
         out.append(f"  func.func private @{symbol}({', '.join(ins)}) -> ({', '.join(outs)})")
     printer = _Printer(locations)
+    for executable in module.executables:
+        printer.executable(executable, out)
     for function in module.functions:
         printer.function(function, out)
     out.append("}")
@@ -37,6 +39,12 @@ class _Printer:
         self.names: dict[Value, str] = {}
         self._locations = locations
         self._regions = 0
+        self._layout = ""
+
+    @property
+    def layout(self) -> str:
+        """The bindings of the executable that is being written."""
+        return self._layout
 
     def function(self, function: Function, out: list[str]) -> None:
         arguments = function.body.arguments
@@ -54,6 +62,31 @@ class _Printer:
             known = self._locations and op.source.code is not None and op.name != "func.return"
             out.append(line + _location(op.source) if known else line)
         out.append("  }")
+
+    def executable(self, executable: Executable, out: list[str]) -> None:
+        """A dispatch of one workgroup, which is no function's but the module's."""
+        bindings = ", ".join(
+            f"#hal.pipeline.binding<storage_buffer{', ReadOnly' if r else ''}>"
+            for r in executable.read_only
+        )
+        self._layout = f"#hal.pipeline.layout<bindings = [{bindings}]>"
+        out += [
+            f"  hal.executable.source private @{executable.name} {{",
+            f"    hal.executable.export public @{executable.name} ordinal(0) "
+            f"layout({self._layout}) "
+            "count(%device: !hal.device) -> (index, index, index) {",
+            "      %one = arith.constant 1 : index",
+            "      hal.return %one, %one, %one : index, index, index",
+            "    }",
+            "    builtin.module {",
+            f"      func.func @{executable.name}() attributes {{translation_info = "
+            "#iree_codegen.translation_info<pipeline = "
+            '#iree_codegen.pass_pipeline<"canonicalize,cse">>} {',
+            *self.block(executable.body, "", "        "),
+            "      }",
+            "    }",
+            "  }",
+        ]
 
     def block(self, block: Block, prefix: str, indent: str) -> list[str]:
         """The operations of a block, each with all of its lines."""
@@ -296,7 +329,8 @@ def _return(p: _Printer, op: Op, indent: str) -> str:
 
 def _condition(p: _Printer, op: Op, indent: str) -> str:
     bit, *carried = op.operands
-    return f"{op.name}({p.names[bit]}) {p.list(carried)} : {_types(carried)}"
+    values = f" {p.list(carried)} : {_types(carried)}" if carried else ""
+    return f"{op.name}({p.names[bit]}){values}"
 
 
 def _call(p: _Printer, op: Op, indent: str) -> str:
@@ -324,9 +358,10 @@ def _for(p: _Printer, op: Op, indent: str) -> str:
     prefix = p.enter(block)
     counter, *state = block.arguments
     bounds = f"{p.names[low]} to {p.names[high]} step {p.names[step]}"
+    carried = f" iter_args({p.pairs(state, starts)}) -> ({_types(starts)})" if starts else ""
     return (
-        f"scf.for {p.names[counter]} = {bounds} iter_args({p.pairs(state, starts)}) -> "
-        f"({_types(starts)}) {{\n{p.body(block, prefix, indent)}\n{indent}}}"
+        f"scf.for {p.names[counter]} = {bounds}{carried} "
+        f"{{\n{p.body(block, prefix, indent)}\n{indent}}}"
     )
 
 
@@ -334,11 +369,56 @@ def _loop(p: _Printer, op: Op, indent: str) -> str:
     before, after = op.regions
     prefix = p.enter(before)
     types = _types(op.operands)
-    head = f"scf.while ({p.pairs(before.arguments, op.operands)}) : ({types}) -> ({types}) {{\n"
+    carried = f"({p.pairs(before.arguments, op.operands)}) " if op.operands else ""
+    head = f"scf.while {carried}: ({types}) -> ({types}) {{\n"
     first = p.body(before, prefix, indent)
     prefix = p.enter(after)
     label = f"{indent}^bb0({p.typed(after.arguments)}):\n"
     return f"{head}{first}\n{indent}}} do {{\n{label}{p.body(after, prefix, indent)}\n{indent}}}"
+
+
+def _if(p: _Printer, op: Op, indent: str) -> str:
+    (bit,) = op.operands
+    results = f" -> ({_types(op.results)})" if op.results else ""
+    one, other = (p.body(block, p.enter(block), indent) for block in op.regions)
+    return f"scf.if {p.names[bit]}{results} {{\n{one}\n{indent}}} else {{\n{other}\n{indent}}}"
+
+
+def _executable(p: _Printer, op: Op, indent: str) -> str:
+    symbol = op.attributes["symbol"]
+    return (
+        f"flow.dispatch @{symbol}::@{symbol}({p.list(op.operands)}) : "
+        f"({_types(op.operands)}) -> ({_types(op.results)})"
+    )
+
+
+def _binding(p: _Printer, op: Op, indent: str) -> str:
+    (offset,) = op.operands
+    return (
+        f"{op.name} layout({p.layout}) binding({op.attributes['binding']}) alignment(64) "
+        f"offset({p.names[offset]}) : {op.results[0].type}"
+    )
+
+
+def _view(p: _Printer, op: Op, indent: str) -> str:
+    memory, offset = op.operands
+    return (
+        f"{op.name} {p.names[memory]}[{p.names[offset]}][] : {memory.type} to {op.results[0].type}"
+    )
+
+
+def _load(p: _Printer, op: Op, indent: str) -> str:
+    memory, place = op.operands
+    return f"{op.name} {p.names[memory]}[{p.names[place]}] : {memory.type}, {op.results[0].type}"
+
+
+def _store(p: _Printer, op: Op, indent: str) -> str:
+    x, memory, place = op.operands
+    return f"{op.name} {p.names[x]}, {p.names[memory]}[{p.names[place]}] : {memory.type}, {x.type}"
+
+
+def _elements(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name} {p.list(op.operands)} : {op.results[0].type}"
 
 
 def _first(p: _Printer, op: Op, indent: str) -> str:
@@ -441,6 +521,13 @@ _SYNTAX: dict[str, Form] = {
     "dispatch": _dispatch,
     "for": _for,
     "loop": _loop,
+    "if": _if,
+    "executable": _executable,
+    "binding": _binding,
+    "view": _view,
+    "load": _load,
+    "store": _store,
+    "elements": _elements,
     "first": _first,
     "shuffle": _shuffle,
     "transfer_read": _transfer_read,

@@ -131,6 +131,16 @@ TRAITS: dict[str, Traits] = {
     **_all("while", Traits(Kind.CONTROL, "loop", regions=2), "scf"),
     **_all("yield", Traits(Kind.TERMINATOR, "terminator"), "scf"),
     **_all("condition", Traits(Kind.TERMINATOR, "condition"), "scf"),
+    **_all("if", Traits(Kind.CONTROL, "if", regions=2), "scf"),
+    # Programs on memory that stand beside the functions, and their dispatch.
+    **_all("dispatch", Traits(Kind.DISPATCH, "executable", ("symbol",)), "flow"),
+    **_all("interface.binding.subspan", Traits(Kind.REGISTER, "binding", ("binding",)), "hal"),
+    **_all("alloca", Traits(Kind.REGISTER, "empty"), "memref"),
+    **_all("view", Traits(Kind.REGISTER, "view"), "memref"),
+    **_all("load", Traits(Kind.REGISTER, "load"), "vector"),
+    **_all("store", Traits(Kind.REGISTER, "store"), "vector"),
+    **_all("load", Traits(Kind.REGISTER, "extract"), "memref"),
+    **_all("from_elements", Traits(Kind.REGISTER, "elements"), "vector"),
     **_all("constant", Traits(Kind.REGISTER, "number", ("value",)), "arith"),
     **_all(
         "addf addi andi divf divsi divui maximumf maxsi maxui minimumf minsi minui mulf muli ori "

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn
 
-from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Executable, Function, Module, Op, Value
 from xpr.lowering.ir.traits import TRAITS, Kind
 
 
@@ -28,6 +28,10 @@ def verify(module: Module) -> None:
         if types != list(function.result_types):
             _fail(function.body.ops[-1], f"returns {types}, not {list(function.result_types)}")
         _check_uses(uses)
+    for executable in module.executables:
+        uses = Counter()
+        _block(executable.body, executable, set(), symbols, uses)
+        _check_uses(uses)
 
 
 def _fail(op: Op, what: str) -> NoReturn:
@@ -36,7 +40,7 @@ def _fail(op: Op, what: str) -> NoReturn:
 
 def _block(
     block: Block,
-    parent: Op | Function,
+    parent: Op | Function | Executable,
     known: set[Value],
     symbols: set[str],
     uses: Counter[tuple[Value, Op]],

@@ -10,6 +10,8 @@ import numpy as np
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from xpr.interpreters.batching import BatchAxis, batch_jaxpr
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.loops.dispatch import memory_scan
+from xpr.lowering.loops.refusal import NotInMemory, explain
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
 from xpr.lowering.vector_context import NotInRegisters
@@ -124,7 +126,11 @@ def _scan_lower(
         try:
             return vector_scan(ctx, jaxpr, consts, carry, xs, length, reverse)
         except NotInRegisters:
-            pass  # the plain form takes every program
+            pass
+        try:
+            return memory_scan(ctx, jaxpr, consts, carry, xs, length=length, reverse=reverse)
+        except NotInMemory as refused:
+            explain(ctx, "scan", refused)  # the plain form takes every program
     ahead = _ahead_of_the_loop(jaxpr, length, num_carry, num_consts)
     if ahead is not None:
         batched, rest = ahead

@@ -5,6 +5,8 @@ from __future__ import annotations
 from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr, dce_jaxpr
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.loops.dispatch import memory_while
+from xpr.lowering.loops.refusal import NotInMemory, explain
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
 from xpr.lowering.vector_context import NotInRegisters
@@ -29,7 +31,13 @@ def _while_lower(
                 ctx, cond_jaxpr, body_jaxpr, cond_consts, body_consts, operands[held:]
             )
         except NotInRegisters:
-            pass  # the plain form takes every program
+            pass
+        try:
+            return memory_while(
+                ctx, cond_jaxpr, body_jaxpr, cond_consts, body_consts, operands[held:]
+            )
+        except NotInMemory as refused:
+            explain(ctx, "while_loop", refused)  # the plain form takes every program
     kept = _only_tested(cond_jaxpr, cond_nconsts, body_jaxpr, body_nconsts)
 
     def body(inner: LoweringContext, *carry: Value) -> list[Value]:

@@ -29,6 +29,7 @@ class _State(threading.local):
     enable_checks: bool = False
     log_compiles: bool = False
     explain_recompile: bool = False
+    explain: str = "none"
     check_tracer_leaks: bool = False
     no_tracing: bool = False
     transfer_guard_host_to_device: str = "allow"
@@ -154,6 +155,11 @@ _SETTINGS: dict[str, Setting] = {
         Setting("log_compiles", _bool, "log each compilation"),
         Setting(
             "explain_recompile", _bool, "warn with the cause when a jitted function recompiles"
+        ),
+        Setting(
+            "explain",
+            _one_of("none", "loops"),
+            "what to log the reasons for: loops that do not become one dispatch",
         ),
         Setting("check_tracer_leaks", _bool, "check that no tracer outlives its trace", True),
         Setting("no_tracing", _bool, "tracing a jitted function raises RuntimeError"),

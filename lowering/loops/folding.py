@@ -1,0 +1,132 @@
+"""Rules of reductions and products."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
+from xpr.core.primitive import Primitive
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.loops.arrays import Array, Index, Map, Scalar, View, moved
+from xpr.lowering.loops.nest import fold_all
+from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.refusal import NotInMemory
+
+Avals = Sequence[ShapedArray]
+
+# Products of more multiplications than this are done faster by other dispatches.
+_MAX_PRODUCTS = 1 << 16
+
+
+def _least(dtype: np.dtype[Any]) -> Any:
+    if dtype == np.bool_:
+        return False
+    return -np.inf if dtypes.kind(dtype) == "f" else dtypes.iinfo(dtype).min
+
+
+def _greatest(dtype: np.dtype[Any]) -> Any:
+    if dtype == np.bool_:
+        return True
+    return np.inf if dtypes.kind(dtype) == "f" else dtypes.iinfo(dtype).max
+
+
+STARTS: dict[str, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
+    "reduce_sum": ("add", lambda d: 0),
+    "reduce_prod": ("multiply", lambda d: 1),
+    "reduce_max": ("maximum", _least),
+    "reduce_min": ("minimum", _greatest),
+    "reduce_and": (
+        "and",
+        lambda d: True if d == np.bool_ else -1 if d.kind == "i" else dtypes.iinfo(d).max,
+    ),
+    "reduce_or": ("or", lambda d: 0),
+    "reduce_xor": ("xor", lambda d: 0),
+}
+
+
+def reduce(
+    p: Program,
+    primitive: Primitive,
+    avals: Avals,
+    x: Array,
+    *,
+    axes: Sequence[int],
+    **__: Any,
+) -> Array:
+    op, start = STARTS[primitive.name]
+    return folded_along(p, op, start(x.dtype), x, axes, avals[0])
+
+
+def folded_along(
+    p: Program, op: str, start: Any, x: Array, axes: Sequence[int], aval: ShapedArray
+) -> Array:
+    """`x` folded along axes by an operation."""
+    x = p.settled(x)
+    if isinstance(x, Scalar):
+        return x.shaped(aval.shape)
+    p.cut_along_axes(x)
+    if aval.size == 1:
+        return Scalar(
+            aval.shape, aval.dtype, fold_all(p.ctx, op, start, x, range(len(x.shape)), None)
+        )
+    target = p.allocate(aval.shape, aval.dtype)
+    fold_all(p.ctx, op, start, x, axes, target)
+    return target
+
+
+def dot_general(
+    p: Program,
+    _: Primitive,
+    avals: Avals,
+    x: Array,
+    y: Array,
+    *,
+    dimension_numbers: Any,
+    preferred_element_type: Any,
+    **__: Any,
+) -> Array:
+    aval = avals[0]
+    if x.dtype == np.bool_ or x.dtype != y.dtype or preferred_element_type not in (None, x.dtype):
+        raise NotInMemory("a product of several dtypes")
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    free_x = [i for i in range(len(x.shape)) if i not in (*left, *left_batch)]
+    free_y = [i for i in range(len(y.shape)) if i not in (*right, *right_batch)]
+    sizes = (
+        *(x.shape[i] for i in left_batch),
+        *(x.shape[i] for i in free_x),
+        *(y.shape[i] for i in free_y),
+        *(x.shape[i] for i in left),
+    )
+    if np.prod(sizes, dtype=float) > _MAX_PRODUCTS:
+        raise NotInMemory("a large product")
+    nb, nx, ny = len(left_batch), len(free_x), len(free_y)
+
+    def spread(
+        v: Array, batch: Sequence[int], free: Sequence[int], at: int, summed: Sequence[int]
+    ) -> Array:
+        if not isinstance(v, (View, Scalar)):
+            v = p.stored(v)
+        axes = {a: i for i, a in enumerate(batch)}
+        axes |= {a: at + i for i, a in enumerate(free)}
+        axes |= {a: nb + nx + ny + i for i, a in enumerate(summed)}
+
+        def mapping(index: Index) -> Index:
+            return tuple(index[axes[a]] for a in range(len(v.shape)))
+
+        return moved(v, sizes, mapping)
+
+    a = spread(x, left_batch, free_x, nb, left)
+    b = spread(y, right_batch, free_y, nb + nx, right)
+
+    def multiply(ctx: LoweringContext, u: Value, v: Value) -> Value:
+        return ctx.mul(u, v)
+
+    products = Map(multiply, (a, b), sizes, x.dtype, 1)
+    axes = range(nb + nx + ny, len(sizes))
+    if not axes:
+        return products
+    return folded_along(p, "add", 0, products, tuple(axes), aval)

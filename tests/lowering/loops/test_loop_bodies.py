@@ -1,0 +1,105 @@
+"""Random bodies of loops over arrays in memory against plain NumPy loops."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+from tests.lowering.loops.bodies import (
+    COLUMNS,
+    ROWS,
+    Library,
+    Plain,
+    State,
+    Step,
+    number_of_choices,
+    run,
+    step_number,
+)
+from xpr import lax
+from xpr.core.config import override
+from xpr.lowering.rules import scan as scan_rule
+from xpr.lowering.rules import while_loop as while_rule
+from xpr.lowering.vector_context import NotInRegisters
+
+_LONG = os.environ.get("XPR_LONG_TESTS") == "1"
+# Programs, each of so many loops: they compile together.
+_PROGRAMS, _LOOPS = (1000, 20) if _LONG else (2, 15)
+
+
+@pytest.fixture(autouse=True)
+def _in_memory(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """No loop keeps its state in registers, however small it is."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotInRegisters("a test of loops in memory")
+
+    monkeypatch.setattr(scan_rule, "vector_scan", refuse)
+    monkeypatch.setattr(while_rule, "vector_while", refuse)
+    with override("enable_x64", True), override("enable_checks", True):
+        yield
+
+
+def _state(rng: np.random.Generator) -> State:
+    u, v = rng.standard_normal((2, ROWS, COLUMNS))
+    return u, v, rng.standard_normal(COLUMNS), np.float64(rng.standard_normal())
+
+
+def _by_numpy(steps: list[Step], rounds: int, state: State) -> State:
+    for i in range(rounds):
+        state = run(Plain(), steps, i, state)
+    return state
+
+
+def _check(loops: list[tuple[list[Step], int, State, bool]]) -> None:
+    """Runs loops, known and unknown in length, in one program."""
+
+    def program(states: list[State], counts: list[Any]) -> list[State]:
+        out = []
+        for (steps, rounds, _, known), state, count in zip(loops, states, counts, strict=True):
+            times = rounds if known else count
+            out.append(
+                lax.fori_loop(
+                    0, times, lambda i, s, steps=steps: run(Library(), steps, i, s), state
+                )
+            )
+        return out
+
+    states = [tuple(np.copy(x) for x in s) for _, _, s, _ in loops]
+    counts = [rounds for _, rounds, _, _ in loops]
+    jitted = xpr.jit(program)
+    text = jitted.lower(states, counts).as_text()
+    assert "stablehlo.while" not in text
+    found = jitted(states, counts)
+    for n, ((steps, rounds, state, known), result, given) in enumerate(
+        zip(loops, found, states, strict=True)
+    ):
+        for x, y in zip(given, state, strict=True):
+            np.testing.assert_array_equal(x, y)
+        for k, (x, y) in enumerate(zip(result, _by_numpy(steps, rounds, state), strict=True)):
+            np.testing.assert_allclose(
+                x, y, rtol=1e-9, atol=1e-9, err_msg=f"loop {n}, part {k}, known {known}"
+            )
+
+
+def test_steps_alone():
+    rng = np.random.default_rng(0)
+    chosen = range(0, number_of_choices(), 1 if _LONG else 9)
+    loops = [([step_number(n)], 5, _state(rng), bool(n % 2)) for n in chosen]
+    for at in range(0, len(loops), 40):
+        _check(loops[at : at + 40])
+
+
+@pytest.mark.parametrize("seed", range(_PROGRAMS))
+def test_random_bodies(seed: int):
+    rng = np.random.default_rng(seed + 1)
+    loops = []
+    for _ in range(_LOOPS):
+        numbers = rng.integers(number_of_choices(), size=rng.integers(2, 6))
+        steps = [step_number(int(k)) for k in numbers]
+        loops.append((steps, int(rng.integers(0, 9)), _state(rng), bool(rng.integers(2))))
+    _check(loops)
