@@ -70,6 +70,11 @@ class Array:
         """What its elements are computed from."""
         return ()
 
+    @property
+    def anywhere(self) -> Sequence[Buffer]:
+        """What is read at places that only the running program knows."""
+        return ()
+
     def at(self, nest: Nest, index: Index) -> Value:
         """The elements at an index."""
         raise NotImplementedError
@@ -291,6 +296,13 @@ def moved(x: Array, shape: Shape, mapping: Mapping) -> Array:
         first = x.mapping
         return Moved(x.operand, lambda index: first(mapping(index)), shape)
     return Moved(x, mapping, shape)
+
+
+def part_of(x: View, shape: Shape, mapping: Mapping) -> View:
+    """`moved` of what is in memory, which is in memory too."""
+    found = moved(x, shape, mapping)
+    assert isinstance(found, View)
+    return found
 
 
 def reshaped(x: Array, shape: Shape) -> Array | None:

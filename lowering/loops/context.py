@@ -105,6 +105,12 @@ class LoopContext(VectorContext):
             out = self.from_elements(items, stored)
         return self.compare("NE", out, 0) if dtype == I1 else out
 
+    def joined(self, items: Sequence[Value]) -> Value:
+        """Numbers as the lanes of a vector."""
+        element = register_element(items[0].dtype)
+        parts = [self.plain("vector.extract", (x,), element) for x in items]
+        return self.from_elements(parts, items[0].dtype)
+
     def from_elements(self, items: Sequence[graph.Value], dtype: np.dtype[Any]) -> Value:
         out = Register((len(items),), dtype)
         self.append("vector.from_elements", tuple(items), (out,))

@@ -67,6 +67,8 @@ class Slots:
         self.kinds: list[View | None] = []
         self.starts: list[Value] = []
         for i, x in enumerate(carry):
+            if x.size == 0:
+                raise NotInMemory("a loop that carries an empty array")
             if x.size == 1:
                 self.kinds.append(None)
                 self.numbers.append((x.shape, x.dtype))
@@ -125,6 +127,8 @@ def scan(
     steps = [_counts(jaxpr, num_consts + i, i) for i in range(num_carry)]
     counted = [_progression(x, s, length) for x, s in zip(carry, steps, strict=True)]
     kept = [i for i, c in enumerate(counted) if c is None]
+    if any(a.size == 0 for a in jaxpr.out_avals):
+        raise NotInMemory("a loop that stacks empty arrays")
     ys = [p.allocate((length, *a.shape), a.dtype) for a in jaxpr.out_avals[num_carry:]]
     unchanged = {i: p.held(carry[i]) for i, c in enumerate(counted) if c == 0}
     slots = Slots(p, [carry[i] for i in kept], [*fixed, *unchanged.values()])

@@ -12,6 +12,7 @@ from xpr.lowering.loops.affine import ZERO
 from xpr.lowering.loops.arrays import Array, Map, Moved, Scalar, actual, moved
 from xpr.lowering.loops.nest import applied, number
 from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.scalars import folded
 from xpr.lowering.vector_rules import vector_rule
 
@@ -44,6 +45,8 @@ def _stretched(x: Array, shape: tuple[int, ...]) -> Array:
     """`x` repeated along its unit axes."""
     if x.shape in ((), shape):
         return x
+    if len(x.shape) != len(shape):
+        raise NotInMemory("elements of another width")
     unit = [n == 1 for n in x.shape]
     return moved(
         x, shape, lambda index: tuple(ZERO if u else i for i, u in zip(index, unit, strict=True))

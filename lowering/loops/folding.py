@@ -12,6 +12,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.arrays import Array, Index, Map, Scalar, View, moved
+from xpr.lowering.loops.elementwise import full
 from xpr.lowering.loops.nest import fold_all
 from xpr.lowering.loops.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
@@ -68,6 +69,8 @@ def folded_along(
     x = p.settled(x)
     if isinstance(x, Scalar):
         return x.shaped(aval.shape)
+    if x.size == 0:
+        return full(p.literal(np.asarray(start).astype(x.dtype)[()], x.dtype), aval.shape)
     p.cut_along_axes(x)
     if aval.size == 1:
         return Scalar(
@@ -108,7 +111,7 @@ def dot_general(
     def spread(
         v: Array, batch: Sequence[int], free: Sequence[int], at: int, summed: Sequence[int]
     ) -> Array:
-        if not isinstance(v, (View, Scalar)):
+        if not isinstance(v, (View, Scalar)) and v.size:
             v = p.stored(v)
         axes = {a: i for i, a in enumerate(batch)}
         axes |= {a: at + i for i, a in enumerate(free)}

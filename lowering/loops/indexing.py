@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,24 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.loops.affine import Place
-from xpr.lowering.loops.arrays import Array, Map, Scalar, View, actual, moved
+from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.loops.affine import Place, Symbol
+from xpr.lowering.loops.arrays import Array, Buffer, Index, Map, Scalar, View, actual, moved
 from xpr.lowering.loops.conflicts import Verdict, verdict
-from xpr.lowering.loops.moving import in_shape, part_of, shifted
-from xpr.lowering.loops.nest import number
-from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.context import LoopContext
+from xpr.lowering.loops.moving import in_shape, part_from, shifted
+from xpr.lowering.loops.nest import Nest, number
+from xpr.lowering.loops.program import Program, again
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.primitives._index_dims import GatherScatterMode
+from xpr.primitives._index_dims import (
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    ScatterDimensionNumbers,
+)
 from xpr.primitives.gather import gather_fill
 
 Avals = Sequence[ShapedArray]
+_GATHER_COST = 4
 _COMBINES = {
     "scatter-add": "add",
     "scatter-sub": "subtract",
@@ -69,6 +75,103 @@ def _spread_starts(rank: int, mapping: Sequence[int], places: Sequence[Place]) -
     return starts
 
 
+class _Gathered(Array):
+    """Slices of an array in memory at starts that are computed element by element."""
+
+    __slots__ = ("dims", "fill", "indices", "limits", "operand")
+
+    def __init__(
+        self,
+        operand: View,
+        indices: Array,
+        dims: GatherDimensionNumbers,
+        limits: Sequence[int],
+        fill: Any,
+        shape: Shape,
+    ) -> None:
+        super().__init__(
+            shape, operand.dtype, operand.buffers | indices.buffers, indices.cost + _GATHER_COST
+        )
+        self.operand = operand
+        self.indices = indices
+        self.dims = dims
+        self.limits = tuple(limits)
+        self.fill = fill
+
+    @property
+    def operands(self) -> Sequence[Array]:
+        return self.operand, self.indices
+
+    @property
+    def anywhere(self) -> Sequence[Buffer]:
+        return tuple(self.operand.buffers)
+
+    def _vectors(self, index: Index) -> list[Index]:
+        """Where in the indices the components of the start for an element lie."""
+        batch = [p for i, p in enumerate(index) if i not in self.dims.offset_dims]
+        return [(*batch, Place(k)) for k in range(len(self.limits))]
+
+    def visit(self, index: Index) -> Iterator[tuple[Array, Index]]:
+        for at in self._vectors(index):
+            yield self.indices, at
+
+    def at(self, nest: Nest, index: Index) -> Value:
+        dims, x = self.dims, self.operand
+        batch = [p for i, p in enumerate(index) if i not in dims.offset_dims]
+        offsets = iter([index[i] for i in dims.offset_dims])
+        inside: list[Place] = []
+        for axis in range(len(x.shape)):
+            if axis in dims.operand_batching_dims:
+                k = dims.operand_batching_dims.index(axis)
+                inside.append(batch[dims.start_indices_batching_dims[k]])
+            elif axis in dims.collapsed_slice_dims:
+                inside.append(Place())
+            else:
+                inside.append(next(offsets))
+        place = x.place(tuple(inside))
+        ok: Value | None = None
+        total: Value | None = None
+        vectors = self._vectors(index)
+        ctx = nest.context_at(batch)
+        high = 0
+        for axis, limit, at in zip(dims.start_index_map, self.limits, vectors, strict=True):
+            start = nest.value(self.indices, at)
+            one, valid = _clamped(ctx, start, limit, tested=self.fill is not None)
+            if valid is not None:
+                ok = valid if ok is None else ctx.and_(ok, valid)
+            term = ctx.mul(one, x.strides[axis])
+            high += limit * x.strides[axis]
+            total = term if total is None else ctx.add(total, term)
+        if total is None:
+            found = nest.load(x.buffer, place, x.dtype)
+        elif total.shape:
+            found = nest.load_each(x.buffer, place, total, high, x.dtype)
+        else:
+            found = nest.load(x.buffer, place + nest.place_of(total, high, batch), x.dtype)
+        if ok is None:
+            return found
+        ctx = nest.context_at(index)
+        if found.shape != ok.shape:
+            ok = ctx.broadcast_in_dim(ok, found.shape, ())
+        return ctx.select(ok, found, ctx.constant(self.fill, x.dtype, found.shape))
+
+
+def _clamped(
+    ctx: LoopContext, start: Value, limit: int, *, tested: bool
+) -> tuple[Value, Value | None]:
+    """Starts moved into 0 .. limit, as int64, and whether they lay there."""
+    ok: Value | None = None
+    low, high = start, start
+    if dtypes.kind(start.dtype) == "i":
+        low = high = ctx.maximum(start, 0)
+        ok = ctx.compare("GE", start, 0)
+    if limit < int(dtypes.iinfo(start.dtype).max):
+        high = ctx.minimum(low, limit)
+        below = ctx.compare("LE", start, limit)
+        ok = below if ok is None else ctx.and_(ok, below)
+    return ctx.convert(high, np.int64), ok if tested else None
+
+
 def gather(
     p: Program,
     _: Primitive,
@@ -76,28 +179,24 @@ def gather(
     x: Array,
     indices: Array,
     *,
-    dimension_numbers: Any,
+    dimension_numbers: GatherDimensionNumbers,
     slice_sizes: Sequence[int],
     mode: GatherScatterMode,
     fill_value: Any,
     **__: Any,
 ) -> Array:
     dims, aval = dimension_numbers, avals[0]
-    if dims.operand_batching_dims:
-        raise NotInMemory("a gather in batches")
     limits = [x.shape[a] - slice_sizes[a] for a in dims.start_index_map]
     filled = mode is GatherScatterMode.FILL_OR_DROP
-    fill = gather_fill(x.dtype, fill_value)
+    fill = gather_fill(x.dtype, fill_value) if filled else None
     if math.prod(indices.shape[:-1]) != 1:
-        raise NotInMemory("a gather of several slices")
+        return _Gathered(p.stored(x), p.settled(indices), dims, limits, fill, aval.shape)
     starts = _components(p, indices)
     places = [p.start(s, limit) for s, limit in zip(starts, limits, strict=True)]
     if not isinstance(x, (View, Scalar)):
         x = p.stored(x)
-    part = shifted(
-        x, tuple(slice_sizes), _spread_starts(len(x.shape), dims.start_index_map, places)
-    )
-    found = in_shape(p, part, aval.shape)
+    at = _spread_starts(len(x.shape), dims.start_index_map, places)
+    found = in_shape(p, shifted(x, tuple(slice_sizes), at), aval.shape)
     inside = _inside(p, starts, limits) if filled else None
     if inside is None:
         return found
@@ -107,6 +206,8 @@ def gather(
 
     test = Scalar((), np.dtype(np.bool_), inside)
     other = Scalar((), x.dtype, literal=fill)
+    if isinstance(found, Scalar):
+        found = found.shaped(())
     return Map(choose, (test, found, other), aval.shape, x.dtype, 1)
 
 
@@ -118,56 +219,118 @@ def scatter(
     indices: Array,
     updates: Array,
     *,
-    dimension_numbers: Any,
+    dimension_numbers: ScatterDimensionNumbers,
     mode: GatherScatterMode,
     update_consts: Sequence[Any] = (),
     update_jaxpr: Any = None,
     **__: Any,
 ) -> Array:
     dims = dimension_numbers
-    if dims.operand_batching_dims:
-        raise NotInMemory("a scatter in batches")
-    if math.prod(indices.shape[:-1]) != 1:
-        raise NotInMemory("a scatter of several slices")
-    window = [1] * len(x.shape)
-    axes = [a for a in range(len(x.shape)) if a not in dims.inserted_window_dims]
-    for axis, d in zip(axes, dims.update_window_dims, strict=True):
-        window[axis] = updates.shape[d]
-    shape = tuple(window)
     if tuple(sorted(dims.update_window_dims)) != tuple(dims.update_window_dims):
         raise NotInMemory("a scatter of transposed windows")
-    starts = _components(p, indices)
-    limits = [x.shape[a] - shape[a] for a in dims.scatter_dims_to_operand_dims]
-    places = [p.start(s, limit) for s, limit in zip(starts, limits, strict=True)]
-    dropped = mode is not GatherScatterMode.CLIP and mode is not GatherScatterMode.PROMISE_IN_BOUNDS
-    inside = _inside(p, starts, limits) if dropped else None
-    update = in_shape(p, updates, shape)
-    target = p.writable(x, [update])
-    at = _spread_starts(len(shape), dims.scatter_dims_to_operand_dims, places)
-    part = part_of(target, shape, at)
-    if primitive.name != "scatter":
-        update = _combined(_COMBINES[primitive.name], part, update)
-    elif update_jaxpr is not None:
+    if primitive.name == "scatter" and update_jaxpr is not None:
         raise NotInMemory("a scatter with a function")
-    if inside is None:
-        p.assign([(part, update)])
+    problem = _Scatter(x.shape, updates.shape, dims, mode, _COMBINES.get(primitive.name))
+    batch = indices.shape[:-1]
+    if math.prod(batch) == 1:
+        target = p.writable(x, [updates])
+        problem.one(p, target, _components(p, indices), (Place(),) * len(batch), updates)
         return target
-    if verdict([part], [update]) is not Verdict.FREE:
-        update = p.stored(update, again=True)
-    bit = inside
-    with p.branch(bit):
-        p.assign([(part, update)])
+    indices, updates = p.stored(indices), p.stored(updates)
+    target = p.writable(x, [indices, updates])
+    if target.buffer in (indices.buffer, updates.buffer):
+        target = p.copied(target)
+
+    def rounds(ctx: LoopContext, left: Sequence[int], at: tuple[Place, ...]) -> None:
+        if not left:
+            row = tuple(at)
+            starts = [
+                p.settled(moved(again(indices), (), lambda _, k=k: (*row, Place(k))))
+                for k in range(indices.shape[-1])
+            ]
+            problem.one(p, again(target), starts, row, again(updates))
+            return
+
+        def body(inner: LoopContext, counter: Symbol, _: Any) -> Sequence[Value]:
+            with p.inside(inner, [target.buffer]):
+                rounds(inner, left[1:], (*at, Place.of(counter)))
+            return ()
+
+        ctx.for_each(left[0], 1, (), body)
+
+    rounds(p.ctx, batch, ())
     return target
+
+
+class _Scatter:
+    """Where the updates of a scatter go, and how they are combined with what is there."""
+
+    def __init__(
+        self,
+        shape: Shape,
+        updates: Shape,
+        dims: ScatterDimensionNumbers,
+        mode: GatherScatterMode,
+        combine: str | None,
+    ) -> None:
+        self.dims = dims
+        self.combine = combine
+        self.dropped = mode not in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
+        left_out = (*dims.inserted_window_dims, *dims.operand_batching_dims)
+        window = [1] * len(shape)
+        axes = [a for a in range(len(shape)) if a not in left_out]
+        for axis, d in zip(axes, dims.update_window_dims, strict=True):
+            window[axis] = updates[d]
+        self.window = tuple(window)
+        self.axes = axes
+        self.limits = [shape[a] - window[a] for a in dims.scatter_dims_to_operand_dims]
+
+    def one(
+        self,
+        p: Program,
+        target: Array,
+        starts: Sequence[Array],
+        batch: Sequence[Place],
+        updates: Array,
+    ) -> None:
+        """The update of one index vector, which stands at `batch` of the indices."""
+        dims, shape = self.dims, self.window
+        places = [p.start(s, limit) for s, limit in zip(starts, self.limits, strict=True)]
+        inside = _inside(p, starts, self.limits) if self.dropped else None
+        at = _spread_starts(len(shape), dims.scatter_dims_to_operand_dims, places)
+        pairs = zip(dims.operand_batching_dims, dims.scatter_indices_batching_dims, strict=True)
+        for axis, k in pairs:
+            at[axis] = batch[k]
+
+        def mapping(index: Index) -> Index:
+            rows = iter(batch)
+            window = iter([index[a] for a in self.axes])
+            return tuple(
+                next(window) if d in dims.update_window_dims else next(rows)
+                for d in range(len(updates.shape))
+            )
+
+        update = p.settled(moved(updates, shape, mapping))
+        assert isinstance(target, View)
+        part = part_from(target, shape, at)
+        if self.combine is not None:
+            update = _combined(self.combine, part, update)
+        if inside is None:
+            p.assign([(part, update)])
+            return
+        if verdict([part], [update]) is not Verdict.FREE:
+            update = p.stored(update, again=True)
+        with p.branch(inside):
+            p.assign([(part, update)])
 
 
 def _combined(op: str, part: View, update: Array) -> Array:
     def combine(ctx: LoweringContext, old: Value, new: Value) -> Value:
         return ctx.binary(op, old, new)
 
-    operands: list[Array] = [part, actual(update)]
-    if isinstance(operands[1], Scalar):
-        operands[1] = operands[1].shaped(())
+    update = actual(update)
+    if isinstance(update, Scalar):
+        update = update.shaped(())
     if part.size == 1:
         part = View(part.buffer, part.offset, (), (), part.dtype)
-        return Map(combine, (part, operands[1]), (), part.dtype, 1)
-    return Map(combine, operands, part.shape, part.dtype, 1)
+    return Map(combine, (part, update), part.shape, part.dtype, 1)

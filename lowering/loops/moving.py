@@ -21,6 +21,7 @@ from xpr.lowering.loops.arrays import (
     actual,
     contiguous,
     moved,
+    part_of,
     reshaped,
 )
 from xpr.lowering.loops.elementwise import full
@@ -138,19 +139,18 @@ def _is_cut(x: Array) -> bool:
 def dynamic_update_slice(
     p: Program, _: Primitive, avals: Avals, x: Array, update: Array, *starts: Array
 ) -> Array:
+    if update.size == 0:
+        return x
     limits = [n - s for n, s in zip(x.shape, update.shape, strict=True)]
     places = [p.start(s, limit) for s, limit in zip(starts, limits, strict=True)]
     target = p.writable(x, [update])
-    p.assign([(part_of(target, update.shape, places), update)])
+    p.assign([(part_from(target, update.shape, places), update)])
     return target
 
 
-def part_of(x: View, shape: tuple[int, ...], starts: Sequence[Place]) -> View:
+def part_from(x: View, shape: tuple[int, ...], starts: Sequence[Place]) -> View:
     """A part of an array in memory."""
-    found = shifted(x, shape, starts)
-    if not isinstance(found, View):
-        raise AssertionError("a part of what is in memory is in memory")
-    return found
+    return part_of(x, shape, lambda index: tuple(i + s for i, s in zip(index, starts, strict=True)))
 
 
 def pad(
@@ -163,6 +163,8 @@ def pad(
     padding_config: Sequence[tuple[int, int, int]],
 ) -> Array:
     shape = avals[0].shape
+    if x.size == 0:
+        return full(value, shape)
     lows = [low for low, _, _ in padding_config]
     if any(gap for _, _, gap in padding_config):
         if any(low < 0 or high < 0 for low, high, _ in padding_config):
@@ -186,6 +188,7 @@ def pad(
 
 
 def concatenate(p: Program, _: Primitive, avals: Avals, *xs: Array, dimension: int) -> Array:
+    xs = tuple(x for x in xs if x.size)
     if len(xs) > _MAX_JOINED:
         raise NotInMemory("concatenation of many arrays")
     shape = avals[0].shape
@@ -211,6 +214,29 @@ def split(
         out.append(shifted(x, aval.shape, starts))
         at += aval.shape[axis]
     return out
+
+
+def stack(p: Program, _: Primitive, avals: Avals, *xs: Array, axis: int) -> Array:
+    rows = [in_shape(p, x, (*x.shape[:axis], 1, *x.shape[axis:])) for x in xs]
+    return concatenate(p, _, avals, *rows, dimension=axis)
+
+
+def unstack(p: Program, _: Primitive, avals: Avals, x: Array, *, axis: int) -> list[Array]:
+    def row(k: int) -> Array:
+        return moved(x, avals[k].shape, lambda index: (*index[:axis], Place(k), *index[axis:]))
+
+    return [row(k) for k in range(len(avals))]
+
+
+def tile(p: Program, _: Primitive, avals: Avals, x: Array, *, reps: Sequence[int]) -> Array:
+    lead = len(reps) - len(x.shape)
+    shape = (*(1,) * lead, *x.shape)
+    spread = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
+
+    def mapping(index: Index) -> Index:
+        return tuple(index[2 * i + 1] for i in range(lead, len(shape)))
+
+    return in_shape(p, moved(x, spread, mapping), avals[0].shape)
 
 
 def iota(p: Program, _: Primitive, avals: Avals, *, dimension: int, **__: Any) -> Array:

@@ -102,6 +102,20 @@ class Nest:
             buffer.memory, place.without(self.lane), step, self.lanes if step else 0, dtype
         )
 
+    def load_each(
+        self, buffer: Buffer, place: Place, offsets: Value, high: int, dtype: np.dtype[Any]
+    ) -> Value:
+        """The elements at a place moved by each of the `offsets`, from 0 to `high`."""
+        ctx = self.ctx
+        items: list[Value] = []
+        for i in range(offsets.shape[0]):
+            one = ctx.reshape(ctx.rearranged([offsets], np.array([i])), ())
+            at = place + Place.of(Symbol(ctx.index_from(one), 0, high))
+            if self.lane is not None:
+                at = at.without(self.lane) + i * place.factor(self.lane)
+            items.append(ctx.load(buffer.memory, at, 0, 0, dtype))
+        return ctx.joined(items)
+
     def number_at(self, place: Place, dtype: np.dtype[Any]) -> Value:
         ctx = self._contexts[self._depth((place,))]
         if self.lane is None or self.lane not in place.terms:
@@ -109,6 +123,17 @@ class Nest:
         base = ctx.number_at(place.without(self.lane), dtype)
         steps = np.arange(self.lanes).astype(dtype) * dtype.type(place.factor(self.lane))
         return ctx.add(ctx.dense(steps), ctx.broadcast_in_dim(base, (self.lanes,), ()))
+
+    def place_of(self, number: Value, high: int, index: Iterable[Place]) -> Place:
+        """A number in 0 .. high as a place; it was computed at `index`."""
+        depth = self._depth(index)
+        symbol = Symbol(self._contexts[depth].index_from(number), 0, high)
+        self._depths[symbol] = depth
+        return Place.of(symbol)
+
+    def context_at(self, index: Iterable[Place]) -> LoopContext:
+        """The block that what depends on an index is computed in."""
+        return self._contexts[self._depth(index)]
 
     def mapped(self, x: Map, operands: Sequence[Value], index: Index) -> Value:
         ctx = self._contexts[self._depth(index)]
@@ -174,6 +199,7 @@ class Reads:
         self._seen.add((x, index))
         if isinstance(x, View):
             self.places.append((x.buffer, x.place(index)))
+        self.places += [(buffer, None) for buffer in x.anywhere]
         if isinstance(x, Within):
             for i, n in zip(x.moved(index), x.part.shape, strict=True):
                 low, high = i.bounds
@@ -227,7 +253,7 @@ def run_loops(
         full = tuple(index[i] for i in range(len(axes.shape)) if i in index)
         return leaf(nest, full, state)
     axis, rest = order[0], order[1:]
-    for low, high in _segments(axes.cuts[axis]):
+    for low, high in segments(axes.cuts[axis]):
         for start, count, lanes in _pieces(low, high, axes.lanes if axis == axes.lane else 1):
 
             def body(inner: Nest, place: Place, current: State, lanes: int = lanes) -> State:
@@ -237,11 +263,11 @@ def run_loops(
                     place = place + Place.of(lane)
                 return run_loops(inner, axes, rest, {**index, axis: place}, current, leaf)
 
-            state = _rounds(nest, start, count, lanes, state, body)
+            state = rounds(nest, start, count, lanes, state, body)
     return state
 
 
-def _rounds(
+def rounds(
     nest: Nest,
     start: int,
     count: int,
@@ -259,7 +285,7 @@ def _rounds(
     return nest.ctx.for_each(count * step, step, state, step_of)
 
 
-def _segments(cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
+def segments(cuts: Sequence[int]) -> Iterator[tuple[int, int]]:
     return itertools.pairwise(cuts)
 
 
@@ -395,17 +421,17 @@ def fold_all(
         axis, rest = left[0], left[1:]
         if axis == lane:
             return vectors(nest, index, axis, total)
-        for low, high in _segments(cuts[axis]):
+        for low, high in segments(cuts[axis]):
 
             def body(inner: Nest, place: Place, state: State) -> State:
                 return [rows(inner, {**index, axis: place}, rest, state[0])]
 
-            (total,) = _rounds(nest, low, high - low, 1, [total], body)
+            (total,) = rounds(nest, low, high - low, 1, [total], body)
         return total
 
     def vectors(nest: Nest, index: dict[int, Place], axis: int, total: Value) -> Value:
         """The innermost axis, in lanes: first several vectors at once, then the rest."""
-        for low, high in _segments(cuts[axis]):
+        for low, high in segments(cuts[axis]):
             wide = lanes * _PARTIAL_FOLDS if high - low >= lanes * _PARTIAL_FOLDS else lanes
             for start_at, count, width in _pieces(low, high, wide):
 
@@ -423,7 +449,7 @@ def fold_all(
 
                 ctx_ = nest.ctx
                 begin = ctx_.constant(start, dtype, (width,) if width > 1 else ())
-                (found,) = _rounds(nest, start_at, count, width, [begin], body)
+                (found,) = rounds(nest, start_at, count, width, [begin], body)
                 total = ctx_.binary(op, total, fold_lanes(ctx_, op, found))
         return total
 

@@ -45,6 +45,16 @@ _MAX_COST = 300
 # Parts of an update that are at most this fraction of it are stored before the rest is in place.
 _SMALL_PART = 8
 
+# Operations that make something of empty operands.
+_TAKE_EMPTY = frozenset(
+    (
+        *("scan", "while", "cond", "jit", "custom_jvp_call", "custom_vjp_call"),
+        *("concatenate", "pad", "split", "dynamic_update_slice", "name", "stop_gradient"),
+        *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"),
+        *("reduce_xor", "dot_general"),
+    )
+)
+
 Rule = Callable[..., Any]
 
 
@@ -124,7 +134,9 @@ class Program:
         name = eqn.primitive.name
         rule = self._rules(name)
         avals = [v.aval for v in eqn.outvars]
-        if any(a.size == 0 for a in avals) or any(x.size == 0 for x in operands):
+        if avals and all(a.size == 0 for a in avals):
+            return [empty(a.shape, a.dtype) for a in avals]
+        if any(x.size == 0 for x in operands) and name not in _TAKE_EMPTY:
             raise NotInMemory(f"{name} of an empty array")
         if rule is None:
             raise NotInMemory(name)
@@ -251,6 +263,10 @@ class Program:
                     if not self._is_update(v, others):
                         self.stored(v, again=True)
                 return x
+        return self.copied(x)
+
+    def copied(self, x: Array) -> View:
+        """A copy of `x` in memory of its own."""
         target = self.allocate(x.shape, x.dtype)
         self.assign([(target, x)])
         return target
@@ -382,9 +398,7 @@ class Program:
         x = actual(x)
         if isinstance(x, View) and self.may_take(x, others):
             return x
-        target = self.allocate(x.shape, x.dtype)
-        self.assign([(target, x)])
-        return target
+        return self.copied(x)
 
     def held(self, x: Array) -> Array:
         """An array that a loop reads in each round: computed before."""
@@ -403,6 +417,11 @@ def again(x: Array) -> Array:
     if isinstance(x, Moved):
         return Moved(x.operand, x.mapping, x.shape)
     return Iota(x.shape, x.dtype, x.dimension) if isinstance(x, Iota) else x
+
+
+def empty(shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """An array without elements."""
+    return Moved(Program.literal(dtype.type(0), dtype), lambda _: (), shape)
 
 
 def all_buffers(x: Array) -> frozenset[Buffer]:

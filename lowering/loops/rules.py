@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr.core.primitive import get_primitive
-from xpr.lowering.loops import control, folding, indexing, moving
+from xpr.lowering.loops import control, folding, indexing, moving, selecting
 from xpr.lowering.loops.elementwise import FAMILIES, elementwise
 
 Rule = Callable[..., Any]
@@ -23,6 +23,12 @@ _RULES: dict[str, Rule] = {
     "pad": moving.pad,
     "concatenate": moving.concatenate,
     "split": moving.split,
+    "stack": moving.stack,
+    "unstack": moving.unstack,
+    "tile": moving.tile,
+    "argmax": selecting.argument,
+    "argmin": selecting.argument,
+    **dict.fromkeys(selecting.CUMULATIVE, selecting.cumulative),
     "iota": moving.iota,
     "gather": indexing.gather,
     "scatter": indexing.scatter,
