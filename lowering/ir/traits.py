@@ -37,6 +37,8 @@ class Kind(Enum):
     """The last operation of a block."""
     DISPATCH = auto()
     """One dispatch, written by hand."""
+    EXECUTABLE = auto()
+    """A dispatch whose program stands beside the functions: nothing is computed in it."""
     REGISTER = auto()
     """What is done on registers and memory in such a dispatch."""
 
@@ -133,7 +135,7 @@ TRAITS: dict[str, Traits] = {
     **_all("condition", Traits(Kind.TERMINATOR, "condition"), "scf"),
     **_all("if", Traits(Kind.CONTROL, "if", regions=2), "scf"),
     # Programs on memory that stand beside the functions, and their dispatch.
-    **_all("dispatch", Traits(Kind.DISPATCH, "executable", ("symbol",)), "flow"),
+    **_all("dispatch", Traits(Kind.EXECUTABLE, "executable", ("symbol",)), "flow"),
     **_all("interface.binding.subspan", Traits(Kind.REGISTER, "binding", ("binding",)), "hal"),
     **_all("alloca", Traits(Kind.REGISTER, "empty"), "memref"),
     **_all("view", Traits(Kind.REGISTER, "view"), "memref"),

@@ -27,7 +27,7 @@ a called function computes."""
 _NONE: Sources = frozenset()
 
 # What is computed apart from its operands and from what reads it.
-_APART = frozenset({Kind.BARRIER, Kind.CONTROL, Kind.TERMINATOR})
+_APART = frozenset({Kind.BARRIER, Kind.CONTROL, Kind.EXECUTABLE, Kind.TERMINATOR})
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
