@@ -21,9 +21,6 @@ MESSAGE_BYTES = 3800
 _RING = 16
 _CONTROL = 2
 _FIRST_TAG = 16
-_OUTBOXES = 64
-"""Lengths of short messages for which requests are kept."""
-
 _LARGEST = 1 << 26
 """Bytes of one transfer: MPI counts in 32 bits, and progress shows in transfers that end."""
 
@@ -38,23 +35,6 @@ class Transfer:
         self.array = array  # alive for as long as MPI may touch it
         self.process = process
         self.is_receive = is_receive
-
-
-class _Outbox:
-    """Memory for short messages of one length, and a request for each process they go to."""
-
-    __slots__ = ("is_busy", "memory", "requests")
-
-    def __init__(self, size: int) -> None:
-        self.memory = bytearray(size)
-        self.requests: dict[int, Any] = {}
-        self.is_busy = False
-        """Whether some request had not ended when it was begun."""
-
-    def is_free(self) -> bool:
-        """Whether nothing of the memory is on its way."""
-        self.is_busy = not all(r.Test() for r in self.requests.values())
-        return not self.is_busy
 
 
 class Wire:
@@ -73,7 +53,6 @@ class Wire:
         self._tags = range(_FIRST_TAG, min(int(limit), 1 << 30) - 2, 2)
         self._next_tag = 0
         self._outgoing: list[tuple[Any, bytes]] = []
-        self._outboxes: dict[int, _Outbox] = {}
         self._left_over: list[Transfer] = []
         self._ring = [bytearray(MESSAGE_BYTES) for _ in range(_RING)]
         self._views = [memoryview(b) for b in self._ring]
@@ -99,26 +78,11 @@ class Wire:
             self._outgoing.append((request, message))
 
     def post_all(self, processes: Iterable[int], message: bytes) -> None:
-        """Begins to send the same short message to some processes.
-
-        Requests for messages of a length are kept, which saves MPI and Python most of the work.
-        """
-        box = self._outboxes.get(len(message))
-        if box is None and len(self._outboxes) < _OUTBOXES:
-            box = self._outboxes[len(message)] = _Outbox(len(message))
-        if box is None or (box.is_busy and not box.is_free()):
-            for process in processes:
-                self.post(process, message)
-            return
-        box.memory[:] = message
+        """Begins to send the same short message to some processes."""
+        send = [message, len(message), self._byte]
         for process in processes:
-            request = box.requests.get(process)
-            if request is None:
-                send = [box.memory, len(message), self._byte]
-                request = box.requests[process] = self._comm.Send_init(send, process, _CONTROL)
-            request.Start()
+            request = self._comm.Isend(send, process, _CONTROL)
             if not request.Test():
-                box.is_busy = True
                 self._outgoing.append((request, message))
 
     def arrived(self) -> list[tuple[int, bytes]]:
@@ -195,7 +159,3 @@ class Wire:
             request.Wait()
             request.Free()
         self._posted = []
-        for box in self._outboxes.values():
-            for request in box.requests.values():
-                request.Free()
-        self._outboxes = {}
