@@ -38,16 +38,16 @@ def _xpr(function: Any, arguments: Any) -> dict[str, Any]:
 
 
 def _portable(function: Any, arguments: Any) -> dict[str, Any]:
-    from xpr.dispatch import compiled  # noqa: PLC0415
+    from xpr.dispatch import compiling  # noqa: PLC0415
     from xpr.lowering import stopwatch  # noqa: PLC0415
 
-    target = dataclasses.replace(compiled.get_target("cpu"), host_calls=False)
+    target = dataclasses.replace(compiling.get_target("cpu"), host_calls=False)
     with stopwatch.watching() as watch:
         closed = function.trace(*arguments).jaxpr
         watch.passed("trace")
-        module = compiled.lower(closed, target, "main")
+        module = compiling.lower(closed, target, "main")
         watch.passed("lower")
-        compiled.compile_module(module, target)
+        compiling.compile_module(module, target)
     return {"stages": watch.stages, "dispatches": watch.dispatches}
 
 

@@ -8,10 +8,8 @@ import os
 import re
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,19 +18,16 @@ from xpr.core.errors import CompileError
 from xpr.lowering import fallbacks, stopwatch
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import c_api, merging
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change, changes_for
 from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
+from xpr.lowering.requests import Bundle, Request, Requests, when_threads_end
 from xpr.lowering.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
 from xpr.runtimes import ending
-
-# The compiler recurses over nested and chained operations; other threads than the main one have
-# only 512 kB on macOS. Only the pages in use cost memory.
-_STACK_BYTES = 64 << 20
 
 # The name that diagnostics give for places in the text itself, which mean nothing to the user.
 _TEXT_NAME = "stablehlo"
@@ -73,6 +68,8 @@ class _Compiled:
     """Whether it took barriers behind all operations to compile it."""
     location: tuple[str, int, int] | None = None
     """The user's line at which the compile failed without them, if it is known."""
+    merged: bool = False
+    """Whether other programs are in the module, too."""
 
 
 _Outcome = _Compiled | _Failure
@@ -103,21 +100,44 @@ class _Job:
     interruption: Interruption = field(default_factory=Interruption)
 
 
-@dataclass(eq=False)
-class _Running:
-    """A compile under way, which all threads share that ask for the same program."""
+class Compile:
+    """The compile of a program: under way, or done."""
 
-    job: _Job
-    future: Future[_Outcome] = field(default_factory=Future)
-    waiting: int = 1
+    def __init__(
+        self, job: _Job, request: Request | None, started_here: bool, module: bytes
+    ) -> None:
+        self._job = job
+        self._request = request
+        self._started_here = started_here
+        self._module = module
+
+    def is_done(self) -> bool:
+        """Whether `result` would not wait."""
+        return self._request is None or self._request.future.done()
+
+    @ending.enters_iree
+    def result(self) -> bytes:
+        """Waits for the module; raises as `compile_stablehlo` does."""
+        if ending.is_near:
+            ending.stop_other_threads()
+        if self._request is not None:
+            outcome: _Outcome = _requests.wait(self._request)
+            if isinstance(outcome, _Failure):
+                raise _compile_error(outcome, self._job.target)
+            if outcome.separate and self._started_here:
+                name = _program_name(self._job.text)
+                fallbacks.warn(name, outcome.location, fallbacks.SEPARATE)
+            self._request, self._module = None, outcome.module
+        return self._module
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Has a function called when the compile is done: in some thread, or at once."""
+        if self._request is None:
+            function()
+        else:
+            self._request.future.add_done_callback(lambda _: function())
 
 
-# The compiles under way by cache key.
-_in_flight: dict[bytes, _Running] = {}
-_lock = threading.Lock()
-
-
-@ending.enters_iree
 def compile_stablehlo(
     text: str,
     target: Target,
@@ -142,31 +162,61 @@ def compile_stablehlo(
     for temporary files cannot be written, and ``ImportError`` if a compile is needed and the
     compiler is not installed.
     """
+    start = functools.partial(start_compile, text, target, hints=hints, debug_text=debug_text)
+    return start(separate=separate).result()
+
+
+@ending.enters_iree
+def start_compile(
+    text: str,
+    target: Target,
+    *,
+    hints: ProgramHints,
+    debug_text: DebugText | None = None,
+    separate: bool = False,
+    mergeable: bool = False,
+    wanted: bool = False,
+) -> Compile:
+    """Starts what `compile_stablehlo` does, and does not wait for it.
+
+    With ``mergeable`` the module may hold other programs besides, which is of use where it is only
+    to run here. A compile that is ``wanted`` goes on though nobody waits for it.
+    """
     if ending.is_near:
         ending.stop_other_threads()
     job = _job(text, target, hints, debug_text, separate)
     watch = stopwatch.current()
     if watch is not None:
-        return _watched(job, watch)
+        return Compile(job, None, True, _watched(job, watch))
     key = _cache_key(job)
     cache = default_cache()
     module = cache.get(key) if cache is not None else None
     if module is not None:
-        return module
+        return Compile(job, None, True, module)
     places = cache.noted(key).get("equations") if cache is not None else None
     if places is not None:
         raise KnownFailureError(text, frozenset(places))
-    running, started_here = _start(key, job)
-    outcome = _outcome(key, running)
-    if isinstance(outcome, _Failure):
-        raise _compile_error(outcome, target)
-    if outcome.separate and started_here:
-        fallbacks.warn(_program_name(text), outcome.location, fallbacks.SEPARATE)
-    if cache is not None and started_here:
-        cache.put(key, outcome.module)
-        if outcome.separate:
-            cache.note(key, {"fallback": fallbacks.SEPARATE})
-    return outcome.module
+    kind = None
+    if mergeable and merging.is_mergeable(text) and not (separate or hints.has_control_flow):
+        kind = _kind(job)
+        merged_key = _merged_key(key)
+        module = cache.get(merged_key) if cache is not None else None
+        if module is not None:
+            return Compile(job, None, True, module)
+    request, started_here = _requests.ask(_merged_key(key) if kind else key, (key, job), kind)
+    request.wanted = request.wanted or wanted
+    return Compile(job, request, started_here, b"")
+
+
+def _merged_key(key: bytes) -> bytes:
+    return hashlib.sha256(key + merging.REVISION.encode()).digest()
+
+
+def _kind(job: _Job) -> tuple[Any, ...]:
+    """What programs have in common that can be compiled together."""
+    changes = tuple(change.key for change in _changes(job))
+    flags = tuple(job.flag_sets[0])
+    return job.target.name, job.target.machine_key(), flags, changes, job.verify, job.where
 
 
 def _watched(job: _Job, watch: Stopwatch) -> bytes:
@@ -251,74 +301,60 @@ def _cache_key(job: _Job) -> bytes:
     return digest.digest()
 
 
-def _outcome(key: bytes, running: _Running) -> _Outcome:
-    """Waits for a compile, which is ended if nobody waits any more."""
-    try:
-        return running.future.result()
-    except BaseException:
-        with _lock:
-            running.waiting -= 1
-            if not running.waiting and not running.future.done():
-                # Whoever asks from now on starts anew.
-                if _in_flight.get(key) is running:
-                    del _in_flight[key]
-                running.job.interruption.request()
-        raise
-
-
-def _start(key: bytes, job: _Job) -> tuple[_Running, bool]:
-    """The compile for ``key`` in a thread of its own, and whether this call began it.
-
-    The caller waits for a Python lock, which Ctrl-C interrupts; a call into the compiler from the
-    main thread would hold the interrupt back until it returns.
-    """
-    with _lock:
-        running = _in_flight.get(key)
-        if running is not None:
-            running.waiting += 1
-            return running, False
-        running = _in_flight[key] = _Running(job)
-        future = running.future
-
-        def work() -> None:
-            outcome, failure = None, None
-            try:
-                outcome = _compile(job)
-            except BaseException as error:  # it is raised again where the result is awaited
-                failure = error
-            # Before the waiting callers go on, so that a new attempt never gets the old failure.
-            with _lock:
-                if _in_flight.get(key) is running:
-                    del _in_flight[key]
-            if outcome is None:
-                future.set_exception(failure)
-            else:
-                future.set_result(outcome)
-
-        previous = threading.stack_size(_STACK_BYTES)
+def _compile_bundle(bundle: Bundle) -> list[_Outcome | BaseException]:
+    """Compiles programs that were asked for, and keeps what came of it."""
+    jobs: list[tuple[bytes, _Job]] = [request.job for request in bundle.requests]
+    jobs = [(key, replace(job, interruption=bundle.interruption)) for key, job in jobs]
+    if bundle.beside:
+        jobs = [(key, replace(job, parallel=False)) for key, job in jobs]
+    modules = _compile_merged([job for _, job in jobs]) if len(jobs) > 1 else None
+    found: list[_Outcome | BaseException] = []
+    for i, (key, job) in enumerate(jobs):
         try:
-            threading.Thread(target=work, name="xpr-compile").start()
-        except RuntimeError:
-            # No thread is to be had: the process has too many, or is about to end.
-            here = True
+            if modules is None:
+                outcome = _compile(job)
+            else:
+                outcome, key = _Compiled(modules[i], merged=True), _merged_key(key)
+            if isinstance(outcome, _Compiled) and not job.interruption.requested:
+                _keep(key, outcome)
+        except BaseException as error:  # it is raised again where the result is awaited
+            found.append(error)
         else:
-            here = False
-        finally:
-            threading.stack_size(previous)
-    if here:
-        work()
-    return running, True
+            found.append(outcome)
+    return found
 
 
-def _after_fork() -> None:
-    """Forget the compiles that other threads of the parent had begun: nobody ends them here."""
-    global _lock
-    _lock = threading.Lock()
-    _in_flight.clear()
+def _keep(key: bytes, outcome: _Compiled) -> None:
+    cache = default_cache()
+    if cache is not None:
+        cache.put(key, outcome.module)
+        if outcome.separate:
+            cache.note(key, {"fallback": fallbacks.SEPARATE})
 
+
+def _compile_merged(jobs: Sequence[_Job]) -> list[bytes] | None:
+    """Compiles small programs as one module; None if that fails, so that each is to go alone."""
+    _check_temporary_directory()
+    texts = [job.text for job in jobs]
+    job = replace(jobs[0], text=merging.merged(texts), debug_text=None)
+    outcome = _attempt(job, job.text, job.flag_sets[0], job.verify)
+    if isinstance(outcome, _Failure):
+        return None
+    try:
+        return [merging.program(outcome.module, i) for i in range(len(jobs))]
+    except merging.NotMergedError:
+        return None
+
+
+_requests = Requests(_compile_bundle, merging.MOST)
+together = _requests.together
+"""In such a block compiles are started together, at its end."""
+
+# Nobody needs them any more, and the end of the process is not to wait for them.
+when_threads_end(_requests.end_unawaited)
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+    os.register_at_fork(after_in_child=_requests.reset)
 
 
 def _compile(job: _Job) -> _Outcome:

@@ -80,6 +80,7 @@ from xpr.sharding import reshard as reshard
 from xpr.sharding import set_mesh as set_mesh
 from xpr.sharding.device_meshes import make_mesh as make_mesh
 from xpr.sharding.spec import P as P
+from xpr.transforms.ahead import compile_ahead as compile_ahead
 from xpr.transforms.checkpoint import checkpoint as checkpoint
 from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
 from xpr.transforms.custom_jvp import custom_jvp as custom_jvp

@@ -107,11 +107,11 @@ def with_copies(module: bytes) -> bytes:
     for place in places:
         (source,) = struct.unpack_from("<H", changed, place)
         struct.pack_into("<H", changed, place, source & ~_MOVE)
-    _renew_checksum(module, changed)
+    renew_checksum(module, changed)
     return bytes(changed)
 
 
-def _data_start(module: bytes) -> int:
+def data_start(module: bytes) -> int:
     """Where the module's data begin: they are the first file of a ZIP file, not compressed."""
     if not module.startswith(_ZIP_RECORD):
         return 0
@@ -121,7 +121,7 @@ def _data_start(module: bytes) -> int:
 
 def _losing_moves(module: bytes) -> Iterator[int]:
     """The places of the registers that a branch moves and does not fill."""
-    root = _data_start(module) + 4  # after the size
+    root = data_start(module) + 4  # after the size
     if module[root + 4 : root + 8] != _IDENTIFIER:
         raise _UnknownError
     table = root + struct.unpack_from("<I", module, root)[0]
@@ -279,11 +279,11 @@ def _pieces(module: bytes, base: int, length: int) -> dict[int, _Piece]:
     return pieces
 
 
-def _renew_checksum(module: bytes, changed: bytearray) -> None:
+def renew_checksum(module: bytes, changed: bytearray) -> None:
     """Puts the check sum of the changed data into the ZIP file's two records of it."""
     if not module.startswith(_ZIP_RECORD):
         return
-    start = _data_start(module)
+    start = data_start(module)
     (size,) = struct.unpack_from("<I", module, start)
     new = struct.pack("<I", zlib.crc32(changed[start : start + size]))
     listed = module.rfind(module[14:18])

@@ -9,7 +9,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.dispatch import compiled
+from xpr.dispatch import compiling
 from xpr.errors import CompileError
 from xpr.lowering.ir import printer
 from xpr.lowering.ir.traits import TRAITS
@@ -28,7 +28,7 @@ def test_failure_names_the_users_line_and_keeps_the_program(monkeypatch) -> None
     monkeypatch.setitem(TRAITS, "stablehlo.custom_call", TRAITS["stablehlo.tanh"])
     monkeypatch.setitem(printer._FORMS, "stablehlo.custom_call", printer._generic)
     # Else it would be computed by NumPy, with a warning.
-    monkeypatch.setattr(compiled.host_fallback, "compile_around", lambda *_: None)
+    monkeypatch.setattr(compiling.host_fallback, "compile_around", lambda *_: None)
     with pytest.raises(CompileError, match="custom_call") as e:
         xpr.jit(lambda x: jnp.tanh(x) + 1)(np.ones(3, "f4"))
     assert e.value.source_location is not None

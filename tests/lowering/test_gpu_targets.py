@@ -13,7 +13,7 @@ from tests.lowering.iree_util import status_of_compile
 from tests.op_runs import Pair, cases_of
 from tests.op_table import rows_of
 from xpr.core.config import override
-from xpr.dispatch.compiled import compile_module, lower
+from xpr.dispatch.compiling import compile_module, lower
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.targets import get_target
 from xpr.runtimes import registry

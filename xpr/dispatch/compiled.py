@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-import logging
-import time
+import threading
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -15,91 +14,22 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.effects import INSPECT
-from xpr.core.errors import CompileError
-from xpr.core.events import span
 from xpr.core.guards import check_transfer
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var, dce_jaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl, array_from_host
+from xpr.dispatch.compiling import PendingModule, lower, target_of
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
 from xpr.interpreters.reference import interpret
-from xpr.lowering import host_fallback, stopwatch
-from xpr.lowering import rules as lowering_rules
-from xpr.lowering.compiler import compile_stablehlo
-from xpr.lowering.module import ENTRY, LoweredModule, lower_jaxpr_to_module
-from xpr.lowering.supported import check_types
-from xpr.lowering.targets import get_target
-from xpr.lowering.targets.base import Target
+from xpr.lowering import stopwatch
+from xpr.lowering.module import ENTRY, LoweredModule
 from xpr.primitives.sharding import inspectors
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import SingleDeviceSharding
-
-_log = logging.getLogger("xpr.compile")
-
-
-def target_of(device: Device) -> Target:
-    """The lowering target of a device."""
-    target = get_target(device.runtime.target)
-    return target if target.for_device is None else target.for_device(device)
-
-
-def lower(
-    closed: ClosedJaxpr,
-    target: Target,
-    name: str,
-    donate: Sequence[int] = (),
-    *,
-    embed_consts: bool = False,
-    device: Device | None = None,
-) -> LoweredModule:
-    """Lowers a program for `target`; `embed_consts` writes closed-over arrays into it.
-
-    Raises TypeError, naming `device`, if the program has values of types that the target lacks.
-    """
-    shown = "" if device is None else f"{device!r} ({device.device_kind})"
-    check_types(closed.jaxpr, target, shown)
-    lowering_rules.load_all()
-    with span("lower", name, target=target.name):
-        return lower_jaxpr_to_module(
-            closed, target, name=name, donate=donate, embed_consts=embed_consts
-        )
-
-
-def compile_module(module: LoweredModule, target: Target) -> bytes:
-    """The `.vmfb` of a lowered module, from the disk cache or the compiler."""
-    start = time.perf_counter()
-    with span("compile", module.name, target=target.name):
-        vmfb = compile_stablehlo(
-            module.text, target, hints=module.hints, debug_text=module.debug_text
-        )
-    if state.log_compiles:
-        _log.warning(
-            "Finished compilation of %s for %s in %.3f s",
-            module.name,
-            target.name,
-            time.perf_counter() - start,
-        )
-    return vmfb
-
-
-def compile_or_call_host(
-    closed: ClosedJaxpr, module: LoweredModule, target: Target, donate: Sequence[int]
-) -> tuple[LoweredModule, bytes]:
-    """As `compile_module`; what no form of the program compiles is left to the host.
-
-    Returns the module that was compiled, which is another one then.
-    """
-    try:
-        return module, compile_module(module, target)
-    except CompileError as error:
-        found = host_fallback.compile_around(closed, module, target, donate, error)
-        if found is None:
-            raise
-        return found
 
 
 class CompiledProgram:
@@ -118,8 +48,12 @@ class CompiledProgram:
         *,
         keep_unused: bool = False,
         beside: int = 0,
+        wait: bool = True,
     ) -> None:
-        """`beside` devices run it at once, each in its own thread; 0 is one that may queue it."""
+        """`beside` devices run it at once, each in its own thread; 0 is one that may queue it.
+
+        Without `wait` it is compiled in the background, and is ready after `finish`.
+        """
         self.name = name
         self._beside = beside
         self.device = device
@@ -176,23 +110,26 @@ class CompiledProgram:
         if INSPECT in small.effects:
             for callback in inspectors(small):
                 callback(SingleDeviceSharding(device))
-        if computed or small.effects:
-            self._load()
-        if self.executable is not None:
-            self.executable.name = name
         self.direct = (
             self._routes == [("out", i) for i in range(len(self._routes))] and not self.donate
         )
-        self.is_deferred = isinstance(self.executable, DeferredExecutable)
+        self.is_deferred = False
         self.simple = bool(computed) and self.all_kept and not self._const_buffers and self.direct
+        self.pending: PendingModule | None = None
+        self._finishing = threading.Lock()
+        if computed or small.effects:
+            self._begin(wanted=not wait)
+        if wait:
+            self.finish()
 
-    def _load(self) -> None:
+    def _begin(self, *, wanted: bool) -> None:
         closed, device = self.closed, self.device
         runtime = device.runtime
         if runtime.target == "reference":
             self.in_place = False
             self._signature = _signature(closed)
             self.executable = runtime.load(_interpreter(closed), self._signature, device)
+            self.executable.name = self.name
             return  # NumPy holds Python's lock, so that nothing would run beside it
         target = target_of(device)
         self.in_place = target.donation
@@ -210,13 +147,28 @@ class CompiledProgram:
                 "type, so the arrays stay as they are.",
                 stacklevel=2,
             )
-        module, vmfb = compile_or_call_host(closed, module, target, donated)
-        self._signature = _signature(closed, module)
-        self.lowered, self.vmfb = module, vmfb
-        if self._beside:
-            self.executable = runtime.load_beside(vmfb, self._signature, device, self._beside)
-        else:
-            self.executable = deferred(runtime.load(vmfb, self._signature, device))
+        self.pending = PendingModule(closed, module, target, donated, wanted=wanted)
+
+    def finish(self) -> None:
+        """Waits until the program is compiled, and loads it."""
+        if self.pending is None:
+            return
+        with self._finishing:
+            pending = self.pending
+            if pending is None:
+                return  # another thread was faster
+            module, vmfb = pending.result()
+            self._signature = _signature(self.closed, module)
+            self.lowered, self.vmfb = module, vmfb
+            runtime, device = self.device.runtime, self.device
+            if self._beside:
+                loaded = runtime.load_beside(vmfb, self._signature, device, self._beside)
+            else:
+                loaded = deferred(runtime.load(vmfb, self._signature, device))
+            loaded.name = self.name
+            self.is_deferred = isinstance(loaded, DeferredExecutable)
+            self.executable = loaded
+            self.pending = None
         stopwatch.passed("load")
 
     def loaded_on(self, device: Device, beside: int) -> CompiledProgram:

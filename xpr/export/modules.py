@@ -13,7 +13,7 @@ from xpr.core import dtypes
 from xpr.core.config import state
 from xpr.core.errors import CompileError
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.dispatch import compiled
+from xpr.dispatch import compiling
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
 from xpr.export.open_graph import general_graph
 from xpr.export.open_rules import open_target
@@ -61,7 +61,7 @@ def lowered_module(closed: ClosedJaxpr, target: Target, name: str) -> LoweredMod
 
     Raises TypeError, naming the operation, for dtypes that the target lacks.
     """
-    return compiled.lower(closed, target, name, embed_consts=True)
+    return compiling.lower(closed, target, name, embed_consts=True)
 
 
 def module_of(
@@ -144,7 +144,7 @@ def compile_for(exported: Exported, target: Target, weights_above: int | None) -
     """An exported function compiled for a target."""
     lowered, weights = module_of(exported.program, target, exported.fun_name, weights_above)
     try:
-        vmfb = compiled.compile_module(lowered, target)
+        vmfb = compiling.compile_module(lowered, target)
     except CompileError as error:
         if exported.program.scope is None:
             raise

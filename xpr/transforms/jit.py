@@ -261,6 +261,24 @@ class JittedFunction(ProgramBuilder):
         avals = [self.leaf_aval(parts, i) for i in range(len(parts.leaves))]
         return Traced(self, parts, self.traced_program(parts, avals))
 
+    def warm(self, *args: Any, **kwargs: Any) -> Any:
+        """Starts the compile for arguments of such types, in the background: a `Warming`.
+
+        The arguments are arrays or `xpr.ShapeDtypeStruct`s, and static ones as they are. The first
+        call waits for what is left of the compile. `xpr.compile_ahead` starts several together.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> double = xpr.jit(lambda x: x * 2)
+        >>> warming = double.warm(xpr.ShapeDtypeStruct((3,), jnp.float32))
+        >>> double(jnp.ones(3))
+        Array([2., 2., 2.], dtype=float32)
+        >>> warming.done()
+        True
+        """
+        from xpr.transforms.ahead import warm  # noqa: PLC0415  the compile path is lazy
+
+        return warm(self, args, kwargs)
+
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Traces and lowers to StableHLO without running: a `Lowered`.
 

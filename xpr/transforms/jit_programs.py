@@ -216,8 +216,15 @@ class ProgramBuilder:
                 self._cache.traced[key] = traced
         return traced
 
-    def program_for(self, traced: TracedProgram, device: Device, donated: tuple[int, ...]) -> Any:
-        """The compiled program of `traced` on `device`."""
+    def program_for(
+        self,
+        traced: TracedProgram,
+        device: Device,
+        donated: tuple[int, ...],
+        *,
+        wait: bool = True,
+    ) -> Any:
+        """The compiled program of `traced` on `device`; without `wait` it may still be compiled."""
         key = (id(traced), device, donated)
         found = self._cache.programs.get(key)
         if found is None:
@@ -229,9 +236,12 @@ class ProgramBuilder:
                 device,
                 donated,
                 keep_unused=self._options.keep_unused,
+                wait=wait,
             )
             # The entry keeps `traced` alive, so that its id stays its own.
             found = self._cache.programs[key] = (program, traced)
+        if wait:
+            found[0].finish()
         return found[0]
 
     def _explain(self, key: tuple[Any, ...], parts: CallParts) -> str:

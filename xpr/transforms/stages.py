@@ -9,7 +9,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.trace import Tracer
-from xpr.dispatch import compiled
+from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes import registry
@@ -143,12 +143,12 @@ class Lowered(_Stage):
         name = platform or here
         if name == "reference":
             # It interprets jaxprs; its text is the portable one of the CPU.
-            self._target = compiled.get_target("cpu")
+            self._target = compiling.get_target("cpu")
         elif self._elsewhere is None:
-            self._target = compiled.target_of(device)
+            self._target = compiling.target_of(device)
         else:
-            self._target = compiled.get_target(name)
-        self._module: LoweredModule = compiled.lower(closed, self._target, self.fun_name, donated)
+            self._target = compiling.get_target(name)
+        self._module: LoweredModule = compiling.lower(closed, self._target, self.fun_name, donated)
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The StableHLO module; `debug_info` adds the user's lines."""
@@ -211,7 +211,7 @@ class Lowered(_Stage):
             try:
                 device = registry.first_device(self._elsewhere)
             except RuntimeError as error:
-                return Compiled(self, compiled.compile_module(self._module, self._target), error)
+                return Compiled(self, compiling.compile_module(self._module, self._target), error)
         return Compiled(self, self._function.program_for(self._traced, device, self._parts.donated))
 
 
@@ -357,7 +357,7 @@ class Compiled(_Stage):
                 "process: a saved module is the program of one device"
             )
         target = replace(self._lowered._target, host_calls=False)
-        module = compiled.lower(self._traced.closed, target, self.fun_name, embed_consts=True)
-        data = compiled.compile_module(module, target)
+        module = compiling.lower(self._traced.closed, target, self.fun_name, embed_consts=True)
+        data = compiling.compile_module(module, target)
         with open(path, "wb") as file:
             file.write(data)

@@ -1,0 +1,138 @@
+"""Programs lowered for a device and compiled: at once, or in the background."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from xpr.core.config import state
+from xpr.core.errors import CompileError
+from xpr.core.events import span
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.lowering import host_fallback
+from xpr.lowering import rules as lowering_rules
+from xpr.lowering.compiler import KnownFailureError, start_compile
+from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
+from xpr.lowering.supported import check_types
+from xpr.lowering.targets import get_target
+from xpr.lowering.targets.base import Target
+from xpr.runtimes.base import Device
+
+_log = logging.getLogger("xpr.compile")
+
+
+def target_of(device: Device) -> Target:
+    """The lowering target of a device."""
+    target = get_target(device.runtime.target)
+    return target if target.for_device is None else target.for_device(device)
+
+
+def lower(
+    closed: ClosedJaxpr,
+    target: Target,
+    name: str,
+    donate: Sequence[int] = (),
+    *,
+    embed_consts: bool = False,
+    device: Device | None = None,
+) -> LoweredModule:
+    """Lowers a program for `target`; `embed_consts` writes closed-over arrays into it.
+
+    Raises TypeError, naming `device`, if the program has values of types that the target lacks.
+    """
+    shown = "" if device is None else f"{device!r} ({device.device_kind})"
+    check_types(closed.jaxpr, target, shown)
+    lowering_rules.load_all()
+    with span("lower", name, target=target.name):
+        return lower_jaxpr_to_module(
+            closed, target, name=name, donate=donate, embed_consts=embed_consts
+        )
+
+
+def compile_module(module: LoweredModule, target: Target) -> bytes:
+    """The `.vmfb` of a lowered module, from the disk cache or the compiler."""
+    return _Compile(module, target).result()
+
+
+class _Compile:
+    """The compile of a lowered module, from its start to its end."""
+
+    def __init__(self, module: LoweredModule, target: Target, **how: bool) -> None:
+        self.module = module
+        self.target = target
+        self._begin = time.perf_counter()
+        self.compile = start_compile(
+            module.text, target, hints=module.hints, debug_text=module.debug_text, **how
+        )
+
+    def result(self) -> bytes:
+        with span("compile", self.module.name, target=self.target.name):
+            vmfb = self.compile.result()
+        if state.log_compiles:
+            _log.warning(
+                "Finished compilation of %s for %s in %.3f s",
+                self.module.name,
+                self.target.name,
+                time.perf_counter() - self._begin,
+            )
+        return vmfb
+
+
+class PendingModule:
+    """A module that is being compiled in the background.
+
+    What no form of the program compiles is left to the host.
+    """
+
+    def __init__(
+        self,
+        closed: ClosedJaxpr,
+        module: LoweredModule,
+        target: Target,
+        donate: Sequence[int],
+        *,
+        wanted: bool,
+    ) -> None:
+        """A compile that is `wanted` goes on though nobody waits for it."""
+        self._closed = closed
+        self._module = module
+        self._target = target
+        self._donate = donate
+        self._compile: _Compile | None = None
+        # What failed before is told to whoever waits.
+        with contextlib.suppress(KnownFailureError):
+            self._compile = self._start(wanted)
+
+    def _start(self, wanted: bool) -> _Compile:
+        return _Compile(self._module, self._target, mergeable=True, wanted=wanted)
+
+    def is_done(self) -> bool:
+        """Whether `result` would not wait for the compiler."""
+        return self._compile is not None and self._compile.compile.is_done()
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Has a function called when the compile is done, at once if it is."""
+        if self._compile is None:
+            function()
+        else:
+            self._compile.compile.on_end(function)
+
+    def result(self) -> tuple[LoweredModule, bytes]:
+        """The module that was compiled, which may be another one, and its `.vmfb`.
+
+        Raises `CompileError` if there is none. After an error or an interrupt the next call
+        compiles anew.
+        """
+        compile, self._compile = self._compile, None
+        try:
+            vmfb = (compile or self._start(False)).result()
+        except CompileError as error:
+            found = host_fallback.compile_around(
+                self._closed, self._module, self._target, self._donate, error
+            )
+            if found is None:
+                raise
+            return found
+        return self._module, vmfb
