@@ -2,6 +2,8 @@
 // `HostBuffer`, whose slots are read and written directly.
 #pragma once
 
+#include <vector>
+
 #include "python_objects.h"
 
 namespace xpr {
@@ -11,7 +13,8 @@ struct ArrayClasses {
   PyTypeObject* array = nullptr;   // ArrayImpl
   PyTypeObject* buffer = nullptr;  // HostBuffer
   Py_ssize_t aval = 0, buffers = 0, committed = 0, sharding = 0;
-  Py_ssize_t host = 0, view = 0, device = 0, type = 0, memory = 0, frozen = 0, span = 0;
+  Py_ssize_t host = 0, device = 0, frozen = 0;
+  std::vector<Py_ssize_t> others;  // the buffer's other slots, None in a new one
 };
 inline ArrayClasses classes;
 
@@ -31,6 +34,9 @@ inline PyObject* host_buffer_of(PyObject* array) {
   return Py_TYPE(buffer) == classes.buffer ? buffer : nullptr;
 }
 inline PyObject* device_of(PyObject* buffer) { return slot(buffer, classes.device); }
+
+// A new buffer over the NumPy array `host`, which nobody writes to; null with an exception set.
+PyObject* make_host_buffer(PyObject* host, PyObject* device);
 
 // A new array over `buffer`, or null with an exception set.
 PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed);

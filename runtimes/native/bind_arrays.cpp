@@ -4,6 +4,16 @@ namespace xpr {
 
 namespace nb = nanobind;
 
+PyObject* make_host_buffer(PyObject* host, PyObject* device) {
+  PyObject* buffer = PyType_GenericAlloc(classes.buffer, 0);
+  if (buffer == nullptr) return nullptr;
+  for (Py_ssize_t at : classes.others) slot(buffer, at) = PyRef::borrow(Py_None).release();
+  slot(buffer, classes.host) = PyRef::borrow(host).release();
+  slot(buffer, classes.device) = PyRef::borrow(device).release();
+  slot(buffer, classes.frozen) = PyRef::borrow(Py_False).release();
+  return buffer;
+}
+
 PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed) {
   PyObject* buffers = PyTuple_New(1);
   if (buffers == nullptr) return nullptr;
@@ -18,7 +28,7 @@ PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed) {
   slot(array, classes.aval) = aval;
   slot(array, classes.buffers) = buffers;
   slot(array, classes.committed) = PyBool_FromLong(committed);
-  slot(array, classes.sharding) = Ref::borrow(Py_None).release();
+  slot(array, classes.sharding) = PyRef::borrow(Py_None).release();
   return array;
 }
 
@@ -32,13 +42,18 @@ void learn_arrays(nb::type_object array, nb::type_object buffer) {
   found.buffers = slot_offset(found.array, "_buffers");
   found.committed = slot_offset(found.array, "_committed");
   found.sharding = slot_offset(found.array, "_sharding");
-  found.host = slot_offset(found.buffer, "host");
-  found.view = slot_offset(found.buffer, "view");
-  found.device = slot_offset(found.buffer, "device");
-  found.type = slot_offset(found.buffer, "_type");
-  found.memory = slot_offset(found.buffer, "_memory");
-  found.frozen = slot_offset(found.buffer, "_frozen");
-  found.span = slot_offset(found.buffer, "_span");
+  for (nb::handle name : nb::borrow<nb::tuple>(buffer.attr("__slots__"))) {
+    Py_ssize_t at = slot_offset(found.buffer, nb::borrow<nb::str>(name).c_str());
+    if (nb::str("host").equal(name)) {
+      found.host = at;
+    } else if (nb::str("device").equal(name)) {
+      found.device = at;
+    } else if (nb::str("_frozen").equal(name)) {
+      found.frozen = at;
+    } else {
+      found.others.push_back(at);
+    }
+  }
   array.inc_ref();  // for as long as the process lives
   buffer.inc_ref();
   classes = found;

@@ -31,10 +31,10 @@ struct Entry {
   StoredKey key;
   ResultTree tree;
   Way way = Way::kPython;
-  Ref function;
-  std::vector<Ref> first;              // buffers that come before those of the arguments
+  PyRef function;
+  std::vector<PyRef> first;              // buffers that come before those of the arguments
   std::vector<std::uint32_t> operands;  // the leaves that the function takes, by the key's number
-  std::vector<Ref> avals;              // of the results
+  std::vector<PyRef> avals;              // of the results
   bool is_default = false;             // whether uncommitted work belongs on its device, too
   bool commits = false;                // whether its results are committed
 
@@ -42,8 +42,8 @@ struct Entry {
     if (int stop = key.traverse(visit, arg)) return stop;
     if (int stop = tree.traverse(visit, arg)) return stop;
     Py_VISIT(function.get());
-    for (const Ref& buffer : first) Py_VISIT(buffer.get());
-    for (const Ref& aval : avals) Py_VISIT(aval.get());
+    for (const PyRef& buffer : first) Py_VISIT(buffer.get());
+    for (const PyRef& aval : avals) Py_VISIT(aval.get());
     return 0;
   }
 };
@@ -218,7 +218,7 @@ void call_dealloc(PyObject* self) {
 }
 
 PyObject* call_method(PyObject* self, PyObject* name, PyObject* args, PyObject* kwargs) {
-  Ref method = Ref::steal(PyObject_GetAttr(self, name));
+  PyRef method = PyRef::steal(PyObject_GetAttr(self, name));
   return method ? PyObject_Call(method.get(), args, kwargs) : nullptr;
 }
 
@@ -235,7 +235,7 @@ PyObject* build_tree(const Entry& entry, PyObject* results, bool wrap, bool comm
     PyObject* result = PyList_GetItem(results, i);
     PyObject* leaf = wrap ? make_array(entry.avals[static_cast<std::size_t>(i)].get(), result,
                                        committed)
-                          : Ref::borrow(result).release();
+                          : PyRef::borrow(result).release();
     if (leaf == nullptr) {
       for (PyObject* made : leaves) Py_DECREF(made);
       return nullptr;
@@ -247,28 +247,32 @@ PyObject* build_tree(const Entry& entry, PyObject* results, bool wrap, bool comm
 
 PyObject* run(const Entry& entry, const CallKey& key) {
   bool wrap = entry.way == Way::kExecutable;
-  Ref operands = Ref::steal(
-      PyList_New(static_cast<Py_ssize_t>(entry.first.size() + entry.operands.size())));
-  if (!operands) return nullptr;
-  Py_ssize_t at = 0;
-  for (const Ref& buffer : entry.first) {
-    PyList_SetItem(operands.get(), at++, Ref(buffer).release());
-  }
+  bool committed = key.is_committed() || entry.commits;
+  // All are held before the list is made: that may collect garbage, and so run Python code.
+  SmallVector<PyObject*, 128> held;
+  for (const PyRef& buffer : entry.first) held.push_back(PyRef(buffer).release());
   for (std::uint32_t index : entry.operands) {
     PyObject* leaf = key.leaf(index);
-    PyObject* operand = wrap ? host_buffer_of(leaf) : leaf;
-    PyList_SetItem(operands.get(), at++, Ref::borrow(operand).release());
+    held.push_back(PyRef::borrow(wrap ? host_buffer_of(leaf) : leaf).release());
   }
-  bool committed = key.is_committed() || entry.commits;
-  Ref results = Ref::steal(PyObject_CallOneArg(entry.function.get(), operands.get()));
+  PyRef operands = PyRef::steal(PyList_New(static_cast<Py_ssize_t>(held.size())));
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    if (operands) {
+      PyList_SetItem(operands.get(), static_cast<Py_ssize_t>(i), held[i]);
+    } else {
+      Py_DECREF(held[i]);
+    }
+  }
+  if (!operands) return nullptr;
+  PyRef results = PyRef::steal(call_with(entry.function.get(), operands.get()));
   return results ? build_tree(entry, results.get(), wrap, committed) : nullptr;
 }
 
 // The entry for a call, if it can be answered here. Without one, `unusual` says whether the Python
 // path is to look further before it makes one.
 EntryPointer find(const Call& call, CallKey& key, PyObject* args, PyObject* kwargs,
-                  std::vector<Ref>& held, bool& unusual) {
-  Ref trace_key = Ref::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
+                  std::vector<PyRef>& held, bool& unusual) {
+  PyRef trace_key = PyRef::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
   if (!trace_key) return nullptr;
   Walked walked = key.add_call(trace_key.get(), args, kwargs, *call.statics);
   unusual = walked != Walked::kUsual;
@@ -289,18 +293,18 @@ PyObject* call_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   auto* call = reinterpret_cast<Call*>(self);
   bool unusual = true;
   if (call->cache != nullptr && around.context != nullptr) {
-    Ref trace = Ref::steal(PyObject_GetAttr(around.context, around.trace_name));
+    PyRef trace = PyRef::steal(PyObject_GetAttr(around.context, around.trace_name));
     if (!trace) return nullptr;
     if (trace.get() == around.eager) {
       CallKey key;
-      std::vector<Ref> held;
+      std::vector<PyRef> held;
       EntryPointer entry = find(*call, key, args, kwargs, held, unusual);
       if (PyErr_Occurred()) return nullptr;
       if (entry) return run(*entry, key);
     }
   }
   if (unusual) return call_method(self, around.python_call_name, args, kwargs);
-  Ref named = kwargs == nullptr ? Ref::steal(PyDict_New()) : Ref::borrow(kwargs);
+  PyRef named = kwargs == nullptr ? PyRef::steal(PyDict_New()) : PyRef::borrow(kwargs);
   if (!named) return nullptr;
   return PyObject_CallMethodObjArgs(self, around.first_call_name, args, named.get(), nullptr);
 }
@@ -310,10 +314,10 @@ void prepare(nb::handle self, nb::handle cache, nb::sequence positions, nb::hand
   if (Py_TYPE(cache.ptr()) != cache_type) throw nb::type_error("prepare takes a CallCache");
   auto statics = std::make_unique<StaticArguments>();
   for (nb::handle position : positions) statics->positions.push_back(nb::cast<Py_ssize_t>(position));
-  if (nb::len(names) != 0) statics->names = Ref::borrow(names.ptr());
+  if (nb::len(names) != 0) statics->names = PyRef::borrow(names.ptr());
   delete call->statics;
   call->statics = statics.release();
-  Py_XSETREF(call->cache, Ref::borrow(cache.ptr()).release());
+  PyRef old = PyRef::steal(std::exchange(call->cache, PyRef::borrow(cache.ptr()).release()));
 }
 
 PyType_Slot call_slots[] = {
@@ -337,13 +341,13 @@ void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* k
               nb::handle function, nb::sequence first, nb::sequence kept, nb::sequence avals,
               nb::tuple results, nb::handle device, bool is_default, bool commits) {
   auto* call = reinterpret_cast<Call*>(self.ptr());
-  Ref trace_key = Ref::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
+  PyRef trace_key = PyRef::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
   if (!trace_key) throw nb::python_error();
   CallKey key;
   Walked walked = key.add_call(trace_key.get(), args.ptr(), kwargs.ptr(), *call->statics);
   if (walked == Walked::kFailed) throw nb::python_error();
   if (walked != Walked::kUsual) return;
-  std::vector<Ref> held;
+  std::vector<PyRef> held;
   key.hold(held);
   auto entry = std::make_shared<Entry>(
       key, ResultTree(results[0].ptr(), nb::cast<std::size_t>(results[1]), results[2].ptr()));
@@ -354,11 +358,11 @@ void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* k
   }
   if (here && way == "program") entry->way = Way::kProgram;
   if (here && way == "executable") entry->way = Way::kExecutable;
-  entry->function = Ref::borrow(function.ptr());
+  entry->function = PyRef::borrow(function.ptr());
   entry->is_default = is_default;
   entry->commits = commits;
-  for (nb::handle buffer : first) entry->first.push_back(Ref::borrow(buffer.ptr()));
-  for (nb::handle aval : avals) entry->avals.push_back(Ref::borrow(aval.ptr()));
+  for (nb::handle buffer : first) entry->first.push_back(PyRef::borrow(buffer.ptr()));
+  for (nb::handle aval : avals) entry->avals.push_back(PyRef::borrow(aval.ptr()));
   std::vector<std::uint32_t> order = leaf_order(args.ptr(), kwargs.ptr(), *call->statics);
   for (nb::handle leaf : kept) {
     auto index = nb::cast<std::uint32_t>(leaf);

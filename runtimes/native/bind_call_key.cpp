@@ -185,11 +185,11 @@ Walked CallKey::add_call(PyObject* trace_key, PyObject* args, PyObject* kwargs,
   return Walked::kUsual;
 }
 
-void CallKey::hold(std::vector<Ref>& owners) const {
-  for (PyObject* leaf : leaves_) owners.push_back(Ref::borrow(leaf));
+void CallKey::hold(std::vector<PyRef>& owners) const {
+  for (PyObject* leaf : leaves_) owners.push_back(PyRef::borrow(leaf));
   for (std::size_t i = 0; i < words_.size(); ++i) {
     if (kinds_[i] != Word::kNumber) {
-      owners.push_back(Ref::borrow(reinterpret_cast<PyObject*>(words_[i])));
+      owners.push_back(PyRef::borrow(reinterpret_cast<PyObject*>(words_[i])));
     }
   }
 }
@@ -199,7 +199,7 @@ StoredKey::StoredKey(const CallKey& key) : hash_(key.hash()) {
     words_.push_back(key.word(i));
     kinds_.push_back(key.kind(i));
     if (key.kind(i) != Word::kNumber) {
-      objects_.push_back(Ref::borrow(reinterpret_cast<PyObject*>(key.word(i))));
+      objects_.push_back(PyRef::borrow(reinterpret_cast<PyObject*>(key.word(i))));
     }
   }
 }
@@ -228,7 +228,7 @@ int StoredKey::matches_values(const CallKey& key) const {
 }
 
 int StoredKey::traverse(visitproc visit, void* arg) const {
-  for (const Ref& object : objects_) Py_VISIT(object.get());
+  for (const PyRef& object : objects_) Py_VISIT(object.get());
   return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "bind_call.h"
+#include "bind_operators.h"
 #include "build_info.h"
 
 namespace nb = nanobind;
@@ -17,4 +18,5 @@ NB_MODULE(_native, module) {
   module.def("build_info", &xpr::build_info, "The compiler and processor of this build.");
   xpr::bind_arrays(module);
   xpr::bind_call(module);
+  xpr::bind_operators(module);
 }

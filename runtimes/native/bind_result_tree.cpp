@@ -4,7 +4,7 @@ namespace xpr {
 
 ResultTree::ResultTree(PyObject* example, std::size_t leaf_count, PyObject* unflatten)
     : leaf_count_(leaf_count) {
-  if (!add(example)) unflatten_ = Ref::borrow(unflatten);
+  if (!add(example)) unflatten_ = PyRef::borrow(unflatten);
 }
 
 bool ResultTree::add(PyObject* example) {
@@ -24,10 +24,10 @@ bool ResultTree::add(PyObject* example) {
       known = add(PyList_GetItem(example, i));
     }
   } else if (PyDict_CheckExact(example)) {
-    std::vector<Ref> names;
+    std::vector<PyRef> names;
     PyObject *name = nullptr, *child = nullptr;
     Py_ssize_t position = 0;
-    while (PyDict_Next(example, &position, &name, &child)) names.push_back(Ref::borrow(name));
+    while (PyDict_Next(example, &position, &name, &child)) names.push_back(PyRef::borrow(name));
     nodes_.push_back({kDict, PyDict_Size(example), std::move(names)});
     position = 0;
     while (known && PyDict_Next(example, &position, &name, &child)) known = add(child);
@@ -45,7 +45,7 @@ PyObject* ResultTree::build(PyObject** leaves) const {
     while (found == nullptr && leaves != end) Py_DECREF(*leaves++);
     return found;
   }
-  Ref list = Ref::steal(PyList_New(static_cast<Py_ssize_t>(leaf_count_)));
+  PyRef list = PyRef::steal(PyList_New(static_cast<Py_ssize_t>(leaf_count_)));
   for (std::size_t i = 0; i < leaf_count_; ++i) {
     if (!list) {
       Py_DECREF(leaves[i]);
@@ -53,7 +53,7 @@ PyObject* ResultTree::build(PyObject** leaves) const {
       PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), leaves[i]);
     }
   }
-  return list ? PyObject_CallOneArg(unflatten_.get(), list.get()) : nullptr;
+  return list ? call_with(unflatten_.get(), list.get()) : nullptr;
 }
 
 PyObject* ResultTree::build_node(const Node*& next, PyObject**& leaves) const {
@@ -62,9 +62,9 @@ PyObject* ResultTree::build_node(const Node*& next, PyObject**& leaves) const {
     case kLeaf:
       return *leaves++;
     case kNone:
-      return Ref::borrow(Py_None).release();
+      return PyRef::borrow(Py_None).release();
     case kTuple: {
-      Ref tuple = Ref::steal(PyTuple_New(node.size));
+      PyRef tuple = PyRef::steal(PyTuple_New(node.size));
       for (Py_ssize_t i = 0; tuple && i < node.size; ++i) {
         PyObject* child = build_node(next, leaves);
         if (child == nullptr) return nullptr;
@@ -73,7 +73,7 @@ PyObject* ResultTree::build_node(const Node*& next, PyObject**& leaves) const {
       return tuple.release();
     }
     case kList: {
-      Ref list = Ref::steal(PyList_New(node.size));
+      PyRef list = PyRef::steal(PyList_New(node.size));
       for (Py_ssize_t i = 0; list && i < node.size; ++i) {
         PyObject* child = build_node(next, leaves);
         if (child == nullptr) return nullptr;
@@ -82,10 +82,10 @@ PyObject* ResultTree::build_node(const Node*& next, PyObject**& leaves) const {
       return list.release();
     }
     case kDict: {
-      Ref dict = Ref::steal(PyDict_New());
-      for (const Ref& name : node.names) {
+      PyRef dict = PyRef::steal(PyDict_New());
+      for (const PyRef& name : node.names) {
         if (!dict) return nullptr;
-        Ref child = Ref::steal(build_node(next, leaves));
+        PyRef child = PyRef::steal(build_node(next, leaves));
         if (!child || PyDict_SetItem(dict.get(), name.get(), child.get()) < 0) return nullptr;
       }
       return dict.release();
@@ -97,7 +97,7 @@ PyObject* ResultTree::build_node(const Node*& next, PyObject**& leaves) const {
 int ResultTree::traverse(visitproc visit, void* arg) const {
   Py_VISIT(unflatten_.get());
   for (const Node& node : nodes_) {
-    for (const Ref& name : node.names) Py_VISIT(name.get());
+    for (const PyRef& name : node.names) Py_VISIT(name.get());
   }
   return 0;
 }

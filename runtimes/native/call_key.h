@@ -21,7 +21,7 @@ enum class Word : std::uint8_t {
 // Which arguments of a function are static.
 struct StaticArguments {
   std::vector<Py_ssize_t> positions;  // negative ones count from the end
-  Ref names;                          // a frozenset, or none
+  PyRef names;                          // a frozenset, or none
 
   bool any() const { return !positions.empty() || names; }
 };
@@ -40,7 +40,7 @@ class CallKey {
   Walked add_call(PyObject* trace_key, PyObject* args, PyObject* kwargs,
                   const StaticArguments& statics);
 
-  void hold(std::vector<Ref>& owners) const;
+  void hold(std::vector<PyRef>& owners) const;
 
   std::uint64_t hash() const { return hash_; }
   PyObject* device() const { return device_; }
@@ -97,7 +97,7 @@ class StoredKey {
  private:
   std::vector<std::uint64_t> words_;
   std::vector<Word> kinds_;
-  std::vector<Ref> objects_;
+  std::vector<PyRef> objects_;
   std::uint64_t hash_;
 };
 

@@ -8,23 +8,23 @@
 namespace xpr {
 
 // A strong reference, or none. Everything here holds Python's lock.
-class Ref {
+class PyRef {
  public:
-  Ref() = default;
-  Ref(const Ref& other) : object_(other.object_) { Py_XINCREF(object_); }
-  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  Ref& operator=(Ref other) noexcept {
+  PyRef() = default;
+  PyRef(const PyRef& other) : object_(other.object_) { Py_XINCREF(object_); }
+  PyRef(PyRef&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  PyRef& operator=(PyRef other) noexcept {
     std::swap(object_, other.object_);
     return *this;
   }
-  ~Ref() { Py_XDECREF(object_); }
+  ~PyRef() { Py_XDECREF(object_); }
 
-  static Ref steal(PyObject* object) {
-    Ref found;
+  static PyRef steal(PyObject* object) {
+    PyRef found;
     found.object_ = object;
     return found;
   }
-  static Ref borrow(PyObject* object) {
+  static PyRef borrow(PyObject* object) {
     Py_XINCREF(object);
     return steal(object);
   }
@@ -45,6 +45,11 @@ Py_ssize_t slot_offset(PyTypeObject* type, const char* name);
 
 inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
   return *reinterpret_cast<PyObject**>(reinterpret_cast<char*>(object) + offset);
+}
+
+// The result of calling `function` with one argument: null with an exception set.
+inline PyObject* call_with(PyObject* function, PyObject* argument) {
+  return PyObject_Vectorcall(function, &argument, 1, nullptr);
 }
 
 inline PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }

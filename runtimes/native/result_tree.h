@@ -26,14 +26,14 @@ class ResultTree {
   struct Node {
     Kind kind;
     Py_ssize_t size;
-    std::vector<Ref> names;
+    std::vector<PyRef> names;
   };
 
   bool add(PyObject* example);
   PyObject* build_node(const Node*& next, PyObject**& leaves) const;
 
   std::vector<Node> nodes_;  // each one before its children
-  Ref unflatten_;            // none where the nodes are enough
+  PyRef unflatten_;            // none where the nodes are enough
   std::size_t leaf_count_;
 };
 

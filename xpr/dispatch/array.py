@@ -28,7 +28,18 @@ def install_device_put(device_put: Callable[[Any, Any], Any]) -> None:
     _device_put = device_put
 
 
-class ArrayImpl(Array):
+class _NoOperators:
+    """Without the native part the operators are those of `Array`."""
+
+    __slots__ = ()
+
+
+_native: Any = native().module
+# Its operators mean the same as those of `Array`, which they call for all that is unusual.
+_Operators: Any = _NoOperators if _native is None else _native.NativeOperators
+
+
+class ArrayImpl(_Operators, Array):
     """A concrete array. `_buffers` has one buffer for each device that holds a part of it."""
 
     __slots__ = ("__weakref__", "_buffers", "_committed", "_sharding", "aval")
@@ -288,8 +299,8 @@ class ArrayImpl(Array):
 
 
 register_aval(ArrayImpl, lambda x: x.aval)
-if native().module is not None:
-    native().module.learn_arrays(ArrayImpl, HostBuffer)
+if _native is not None:
+    _native.learn_arrays(ArrayImpl, HostBuffer)
 
 
 def freeze(value: np.ndarray[Any, Any]) -> None:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.primitive import Primitive
-from xpr.core.trace import Trace, get_aval, install_eager_trace
+from xpr.core.trace import Trace, context, get_aval, install_eager_trace
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device, mesh_of_work
 from xpr.dispatch.host_values import host_value, own, wrap
@@ -23,6 +24,7 @@ from xpr.dispatch.placement import common_device
 from xpr.dispatch.resharding import install_reshard_program
 from xpr.dispatch.sharded_array import HostMemoryArray
 from xpr.runtimes.base import Device
+from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer
 
 # Types of results by primitive, operand types and parameters: the abstract rules are pure.
@@ -157,6 +159,15 @@ def _reshard_program(*args: Any) -> Any:
     return reshard_program(*args)
 
 
+def _leaves_results_alone() -> bool:
+    """Whether the settings ask for nothing beside the result of an operation."""
+    return not (state.debug_nans or state.debug_infs) and state.meshes is None
+
+
 eager_trace = EagerTrace()
 install_eager_trace(eager_trace)
+if native().module is not None:
+    native().module.learn_operators(
+        Array, context, eager_trace, state, _leaves_results_alone, default_device
+    )
 install_reshard_program(_reshard_program)
