@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import ending, hal, processes
+from xpr.runtimes import ending, hal
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -26,6 +26,7 @@ from xpr.runtimes.base import (
     Runtime,
     type_str,
 )
+from xpr.runtimes.cores import cores
 from xpr.runtimes.host import HostBuffer, HostMemory, host_copy, memory_of_the_host
 from xpr.runtimes.loading import load_module
 from xpr.runtimes.queue import check_donations
@@ -263,9 +264,9 @@ class CpuDevice(Device):
         return {"bytes_in_use": used, **memory_of_the_host()}
 
     def features(self) -> str:
-        cores = _cores()
+        count = cores()
         sets = _instruction_sets()
-        return f"{cores} core{'s' * (cores > 1)}" + (f", {' '.join(sets)}" if sets else "")
+        return f"{count} core{'s' * (count > 1)}" + (f", {' '.join(sets)}" if sets else "")
 
 
 _LARGE_BYTES = 1 << 20
@@ -311,7 +312,7 @@ class CpuRuntime(Runtime):
         if not isinstance(device, CpuDevice):
             raise TypeError(f"the cpu runtime needs one of its own devices, got {device!r}")
         if parallel is None:
-            parallel = signature.cost >= _PARALLEL_COST and _cores() > 1
+            parallel = signature.cost >= _PARALLEL_COST and cores() > 1
         return CpuExecutable(program, signature, device, parallel)
 
     def load_beside(
@@ -320,18 +321,8 @@ class CpuRuntime(Runtime):
         # Where the devices' own threads fill the cores, each program runs in its thread alone.
         # One that runs alone between stages pays later for its threads than a program of one
         # device: 0.30 ms in one thread, 0.34 ms in two, for the update of 330 000 parameters.
-        parallel = signature.cost >= 4 * _PARALLEL_COST and _cores() >= 2 * count
+        parallel = signature.cost >= 4 * _PARALLEL_COST and cores() >= 2 * count
         return self.load(program, signature, device, parallel=parallel)
-
-
-def _cores() -> int:
-    """The number of cores that this process may use, beside others that compute with it."""
-    together = processes.current
-    if together is not None and together.cores is not None:
-        return together.cores
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 _SETS = ("sse4_2", "avx", "avx2", "fma", "avx512f", "avx512_bf16", "amx_tile", "asimd", "sve")

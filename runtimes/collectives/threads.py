@@ -10,7 +10,6 @@ An error of one rank breaks the whole run: everybody who waits or comes later ra
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 import weakref
@@ -33,6 +32,7 @@ from xpr.runtimes.collectives.base import (
     described,
 )
 from xpr.runtimes.collectives.places import RankPlaces
+from xpr.runtimes.cores import cores
 
 _HELP_BYTES = 1 << 20
 """Bytes to be read and written from which it pays to wake another thread."""
@@ -269,7 +269,7 @@ class Rendezvous:
         else:
             meeting.works = reduce.pieces(found)
             with self._lock:
-                for other in [r for r in meeting.group if r != rank][: _CORES - 1]:
+                for other in [r for r in meeting.group if r != rank][: cores() - 1]:
                     self._wake(other)
         self._work(rank, meeting)
 
@@ -407,13 +407,6 @@ def _results(collective: Collective, kinds: Kinds, out: Sequence[Array] | None) 
     return list(out)
 
 
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-_CORES = _cores()
 _alive: weakref.WeakSet[Rendezvous] = weakref.WeakSet()
 
 

@@ -6,7 +6,6 @@ Nobody has to meet, and what all ranks of a group get is made once: the results 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -22,6 +21,7 @@ from xpr.runtimes.collectives.base import (
 )
 from xpr.runtimes.collectives.places import RankPlaces
 from xpr.runtimes.collectives.workers import run_on_each
+from xpr.runtimes.cores import cores
 from xpr.runtimes.host import aligned_empty
 
 _THREADS_BYTES = 1 << 20
@@ -104,7 +104,7 @@ def _check(collective: Collective, kinds: Mapping[int, Kinds], places: RankPlace
 
 
 def _do(moves: Sequence[reduce.Move]) -> None:
-    if reduce.cost(moves) < _THREADS_BYTES or _CORES < 2:
+    if reduce.cost(moves) < _THREADS_BYTES or cores() < 2:
         for combine, sources, targets in moves:
             combine(sources, targets)
         return
@@ -114,7 +114,7 @@ def _do(moves: Sequence[reduce.Move]) -> None:
         for combine, sources, targets in pieces:
             combine(sources, targets)
 
-    run_on_each([work] * min(_CORES, 16))
+    run_on_each([work] * min(cores(), 16))
 
 
 def run_in_chunks(functions: Sequence[Callable[[], object]]) -> None:
@@ -125,13 +125,4 @@ def run_in_chunks(functions: Sequence[Callable[[], object]]) -> None:
         for function in waiting:
             function()
 
-    run_on_each([work] * min(_CORES, len(functions)))
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-_CORES = _cores()
+    run_on_each([work] * min(cores(), len(functions)))
