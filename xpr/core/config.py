@@ -42,6 +42,7 @@ class _State(threading.local):
     compiler: str = "auto"
     compiler_idle: float = 600.0
     compiler_timeout: float | None = 900.0
+    first_call: str = "wait"
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
@@ -198,6 +199,12 @@ _SETTINGS: dict[str, Setting] = {
             _seconds,
             "seconds after which a helper process gives a compile up, and the program is compiled "
             "in a simpler form; none lets it take any time",
+        ),
+        Setting(
+            "first_call",
+            _one_of("wait", "race"),
+            "whether the first call of a jitted function waits for the compiler, or is computed by "
+            "NumPy if that is faster; the last bits of the results may differ then",
         ),
         Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),

@@ -23,6 +23,7 @@ from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.compiling import PendingModule, lower, target_of
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
+from xpr.dispatch.racing import RacingExecutable
 from xpr.interpreters.reference import interpret
 from xpr.lowering import stopwatch
 from xpr.lowering.module import ENTRY, LoweredModule
@@ -170,6 +171,24 @@ class CompiledProgram:
             self.executable = loaded
             self.pending = None
         stopwatch.passed("load")
+
+    def race(self) -> None:
+        """Has calls computed by the reference rules as long as the compiler is not done.
+
+        A program with effects is waited for: they are to happen once.
+        """
+        pending = self.pending
+        if pending is None:
+            return
+        if pending.is_done() or self.closed.jaxpr.effects:
+            self.finish()
+        elif self.executable is None:
+            self.executable = RacingExecutable(self.closed, pending, self.device, self._compiled)
+
+    def _compiled(self) -> Executable:
+        self.finish()
+        assert self.executable is not None
+        return self.executable
 
     def loaded_on(self, device: Device, beside: int) -> CompiledProgram:
         """The same compiled program for another device, one of `beside` that run it together."""

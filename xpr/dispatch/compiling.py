@@ -108,6 +108,11 @@ class PendingModule:
     def _start(self, wanted: bool) -> _Compile:
         return _Compile(self._module, self._target, mergeable=True, wanted=wanted)
 
+    @property
+    def donations(self) -> tuple[tuple[int, int], ...]:
+        """Pairs of an argument and the result that is written into its memory."""
+        return self._module.donations
+
     def is_done(self) -> bool:
         """Whether `result` would not wait for the compiler."""
         return self._compile is not None and self._compile.compile.is_done()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,18 @@ import numpy as np
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 
 Array = np.ndarray[Any, Any]
+
+_own = threading.local()
+
+
+@contextlib.contextmanager
+def interrupted_by(check: Callable[[], None]) -> Iterator[None]:
+    """Inside the block this thread calls `check` before each equation; it may raise."""
+    _own.check = check
+    try:
+        yield
+    finally:
+        del _own.check
 
 
 def interpret(closed: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Array]) -> list[Array]:
@@ -24,7 +38,10 @@ def interpret(closed: ClosedJaxpr, consts: Sequence[Any], args: Sequence[Array])
             return np.asarray(atom.val, atom.aval.dtype)
         return env[atom]
 
+    check = getattr(_own, "check", None)
     for eqn in jaxpr.eqns:
+        if check is not None:
+            check()
         found = interpret_equation(eqn, [read(a) for a in eqn.invars])
         env.update(zip(eqn.outvars, found, strict=True))
     return [read(v) for v in jaxpr.outvars]

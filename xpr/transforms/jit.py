@@ -236,10 +236,15 @@ class JittedFunction(ProgramBuilder):
                 return spmd(parts.leaves), None
         fixed = self._options.device is not None
         device = self.device_for(traced, parts)
-        program = self.program_for(traced, device, parts.donated)
+        racing = state.first_call == "race"
+        program = self.program_for(traced, device, parts.donated, wait=not racing)
+        if racing:
+            program.race()
         out = program(parts.leaves)
         if fixed:
             out = [committed(a) for a in out]
+        if program.pending is not None:
+            return out, None  # the next call looks again
         entry = _Entry(program, traced.out_tree, fixed)
         # Some nodes (deques, say) have other leaves under the quick key than in truth.
         if call_key is not None and len(call_key) == len(parts.leaves) + 3:
