@@ -18,6 +18,7 @@ from xpr.runtimes.base import Buffer, Device, deleted_error
 from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import Shard, Sharding, SingleDeviceSharding
+from xpr.sharding.layouts import Format, Layout
 
 _device_put: Callable[[Any, Any], Any]
 
@@ -87,6 +88,11 @@ class ArrayImpl(_Operators, Array):
         if self._sharding is None:
             self._sharding = SingleDeviceSharding(self._buffers[0].device)
         return self._sharding
+
+    @property
+    def format(self) -> Format:
+        """The layout in memory, which is row-major, and the sharding."""
+        return Format(Layout(range(self.ndim), ()), self.sharding)
 
     @property
     def device(self) -> Device:

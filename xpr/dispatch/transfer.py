@@ -24,11 +24,14 @@ from xpr.runtimes.base import Device
 from xpr.runtimes.queue import barrier
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.sharding.context import over_mesh_in_use
+from xpr.sharding.layouts import Format, sharding_of
 from xpr.sharding.named import explicit_sharding, is_unreduced
 
 
 def _is_place(place: Any) -> bool:
-    return place is None or isinstance(place, (Device, Sharding, PartitionSpec, str, MemorySpace))
+    return place is None or isinstance(
+        place, (Device, Sharding, PartitionSpec, str, MemorySpace, Format)
+    )
 
 
 def _resolved(place: Any) -> Device | Sharding:
@@ -95,10 +98,12 @@ def device_put(
 
 
 def _put(x: Any, place: Any, donate: bool) -> Any:
-    if isinstance(x, Tracer):
-        return _put_traced(x, place)
     if not is_valid_value(x):
         raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
+    if isinstance(place, Format):
+        place = sharding_of(place, get_aval(x))
+    if isinstance(x, Tracer):
+        return _put_traced(x, place)
     if isinstance(place, MemorySpace):
         own = x.sharding if isinstance(x, ArrayImpl) else None
         own = SingleDeviceSharding(default_device()) if own is None else own
