@@ -10,27 +10,23 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.alignment import is_misaligned, lies_apart
-from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
-from xpr.lowering.conversions import Conversions, is_repeated
 from xpr.lowering.copies import copied, owned
 from xpr.lowering.emitter import Emitter
-from xpr.lowering.folding import KNOWN
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.builder import Results
-from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
+from xpr.lowering.ir.constants import constant_attributes
+from xpr.lowering.ir.graph import Block
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.types import scalar_text
-from xpr.lowering.value import Shape, Value, bits_of
+from xpr.lowering.value import Shape, Value
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
-_WITH_BRANCHES = frozenset({"stablehlo.case", "stablehlo.if"})
 I1 = np.dtype(np.bool_)
 # What is done with complex numbers part by part.
 _BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
 _FLOAT64 = np.dtype(np.float64)
-_HALVES = (np.dtype(np.float16), BFLOAT16)
 _COMPLEX128 = np.dtype(np.complex128)
 
 
@@ -49,33 +45,15 @@ class LoweringContext(Emitter):
     ) -> None:
         super().__init__(module, block, in_region=in_region)
         self._constants: dict[Any, Value] = {}
-        self.conversions = Conversions()
 
     # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
     formulas_inline = False
 
     # ---- what holds other operations
 
-    def op(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        results: Results,
-        attributes: Attributes = NO_ATTRIBUTES,
-        regions: Sequence[Block] = (),
-    ) -> list[Value]:
-        """As the emitter's; what goes into a branch is made fit for that."""
-        if name in _WITH_BRANCHES:
-            operands = self._unknown(operands)
-        return super().op(name, operands, results, attributes, regions)
-
     def call(self, symbol: str, operands: Sequence[Value], results: Results) -> list[Value]:
-        """As the emitter's; the function may be inlined, and its arguments known then."""
-        return super().call(symbol, self._unknown(operands), results)
-
-    def _unknown(self, operands: Sequence[Value]) -> list[Value]:
-        """Operands of which no region, and no function that is inlined, can know the elements."""
-        return [self.unfolded(owned(self, v)) if v.shape else v for v in operands]
+        """As the emitter's; the function may be inlined, and update its arguments then."""
+        return super().call(symbol, [owned(self, v) for v in operands], results)
 
     def region(
         self,
@@ -94,7 +72,6 @@ class LoweringContext(Emitter):
         inner.source = self.source
         inner.makes_dispatches = control_flow
         results = body(inner, *values)
-        inner.conversions.settle(inner, results, inlined=False)
         inner.append(terminator, results)
         return inner.block
 
@@ -119,17 +96,12 @@ class LoweringContext(Emitter):
             return self.complex(
                 self.constant(z.real, _FLOAT64, shape), self.constant(z.imag, _FLOAT64, shape)
             )
-        text = scalar_text(value, dtype)
-        key = (text, dtype, shape)
+        key = scalar_text(value, dtype), dtype, shape
         found = self._constants.get(key)
         if found is None:
-            dense = "dense<>" if 0 in shape else f"dense<{text}>"
-            attributes: dict[str, Any] = {"value": dense}
-            if dtype.kind in "biuf":
-                attributes["number"] = float(value) if dtype.kind == "f" else int(value)
-            found = self.assign("stablehlo.constant", (), shape, dtype, attributes)
-            found.fold = KNOWN
-            self._constants[key] = found
+            found = self._constants[key] = self.assign(
+                "stablehlo.constant", (), shape, dtype, constant_attributes(value, dtype, shape)
+            )
         return found
 
     def dense(self, values: np.ndarray[Any, Any]) -> Value:
@@ -140,9 +112,7 @@ class LoweringContext(Emitter):
             # A table of several values of 128 bits ends the process with a division by zero.
             return self.complex(self.dense(values.real.copy()), self.dense(values.imag.copy()))
         value = {"value": Table(values)}
-        out = self.assign("stablehlo.constant", (), values.shape, values.dtype, value)
-        out.fold = KNOWN
-        return out
+        return self.assign("stablehlo.constant", (), values.shape, values.dtype, value)
 
     def full_like(self, x: Value, value: Any) -> Value:
         """A constant of the type of `x`."""
@@ -305,54 +275,7 @@ class LoweringContext(Emitter):
     def convert(self, x: Value, dtype: Any) -> Value:
         """A plain `stablehlo.convert`; out-of-range floats to integers must be clamped before."""
         d = np.dtype(dtype)
-        if x.dtype == d:
-            return x
-        if not x.shape and x.dtype.kind == "i" and d.kind == "u":
-            # Of a loop's counter, which the host keeps, IREE makes signed integers only,
-            return self.bitcast(self.convert(x, np.dtype(f"i{d.itemsize}")), d)
-        if not x.shape and self.in_region and self.makes_dispatches and d in _HALVES:
-            # and no floats of 16 bits.
-            x = self.barrier(x)
-        if x.dtype == I1 and d.itemsize == 1 and self.target.host_memory:
-            # Where `x`, too, is a result of the dispatch, and stored as bytes, the two would become
-            # one value, and IREE does not get through with the copy. LLVM leaves neither operation.
-            out = self.xor(self._convert(self.not_(x), d), 1)
-            out.widened = True
-            return out
-        if d == BFLOAT16 and not self.target.rounds_to_bfloat16:
-            return round_to_bfloat16(self, self.convert(x, np.float32))
-        repeated = self.makes_dispatches and is_repeated(self.target, x.dtype, d)
-        unshaped = x.unshaped if repeated else None
-        if unshaped is not None:
-            # The compiler does not get through with conversions of two shapes of one value.
-            return self.reshape(self.convert(unshaped, d), x.shape)
-        if repeated and (x, d) in self.conversions.known:
-            return self.conversions.known[x, d]
-        out = self._convert(x, d)
-        if repeated:
-            out = self.conversions.note(self, x, out)
-        out.widened = d.itemsize > x.dtype.itemsize or x.dtype == I1
-        return out
-
-    def _convert(self, x: Value, d: np.dtype[Any]) -> Value:
-        """A conversion that products of its result do not take in.
-
-        Of a product of matrices whose operand was converted to a wider type, the compiler makes
-        one of the narrow type, with a sign even where that type has none.
-        """
-        widens = x.dtype == I1 or (x.dtype.kind == "u" and d.itemsize > x.dtype.itemsize)
-        if not widens or not x.shape or d.itemsize == 1:
-            return self._converted(x, d)
-        if dtypes.kind(d) in "iu":
-            other = np.dtype(f"{'i' if d.kind == 'u' else 'u'}{d.itemsize}")
-            return self.bitcast(self._converted(x, other), d)
-        signed = np.dtype(np.int32 if x.dtype.itemsize < 4 else np.int64)
-        if signed.name in self.target.missing_types:
-            return self.barrier(self._converted(x, d))
-        return self._converted(self._convert(x, signed), d)
-
-    def _converted(self, x: Value, d: np.dtype[Any]) -> Value:
-        return self.assign("stablehlo.convert", (x,), x.shape, d, of=(x,))
+        return x if x.dtype == d else self.assign("stablehlo.convert", (x,), x.shape, d, of=(x,))
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
         """The same bits as another type of the same width."""
@@ -376,14 +299,11 @@ class LoweringContext(Emitter):
         if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
             # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
             x = self.barrier(x)
-        grows = not x.splat and math.prod(shape) > math.prod(x.shape)
-        if grows and x.widens and self.target.repeats_conversions:
-            x = self.written(x)
         places = {"dims": tuple(dims)}
         spread = self.assign(
             "stablehlo.broadcast_in_dim", (x,), tuple(shape), x.dtype, places, of=(x,)
         )
-        spread.strided, spread.spread = x.strided, grows or x.spread
+        spread.strided = x.strided
         return spread
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
@@ -441,7 +361,10 @@ class LoweringContext(Emitter):
         bounds = {"start": tuple(start), "limit": tuple(limit), "strides": steps}
         out = self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds, of=(x,))
         out.strided = x.turned or any(s != 1 for s in steps) or lies_apart(x.shape, shape)
-        return self.barrier(out) if alone else self.one_element(out, x)
+        if alone:
+            return self.barrier(out)
+        out.take_layout_of_part(x)
+        return out
 
     def is_alone(
         self, dtype: np.dtype[Any], whole: Shape, part: Shape, starts: Sequence[int | None]
@@ -467,26 +390,6 @@ class LoweringContext(Emitter):
             return x
         return self.barrier(x)
 
-    def written(self, x: Value) -> Value:
-        """`x`, written to memory by a dispatch of its own.
-
-        What was computed from narrower elements IREE computes again in each dispatch that reads it.
-        There folds are wrong: on processors those of parts of rows, on GPUs those of what is spread
-        over other axes, of which each invocation takes all.
-        """
-        if not self.makes_dispatches:
-            return x
-        if x.parts:
-            # What is read later on are the parts.
-            light = any(part.widens or part.is_light for part in x.parts)
-            return self.by_parts(self.written, x) if light else x
-        if not self.defines(x) or x.op is None:
-            return self.barrier(x)
-        self.hold(x.op)
-        x.narrowest = x.source_width = bits_of(x.dtype)
-        x.mixed, x.spread = False, False
-        return x
-
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
         out = self.assign(BARRIER, (x,), x.shape, x.dtype)
@@ -496,25 +399,6 @@ class LoweringContext(Emitter):
     def sealed(self, x: Value) -> Value:
         """`x` as operand of a formula on elements, which may become one with what made `x`."""
         return x
-
-    def unfolded(self, x: Value) -> Value:
-        """`x` behind a barrier if the compiler may know it to be one number repeated.
-
-        IREE counts such elements wrongly when it reduces them.
-        """
-        return self.barrier(x) if x.fold == KNOWN else x
-
-    def one_element(self, part: Value, x: Value) -> Value:
-        """`part`, a slice of `x`, behind a barrier where IREE would never end compiling.
-
-        That is so for one element of the reshaped result of a widening conversion, when the
-        element is broadcast afterwards: two rewrites of its tiling undo each other for ever.
-        """
-        if x.widened and math.prod(part.shape) == 1:
-            return self.barrier(part)
-        part.widened, part.turned = x.widened, x.turned
-        part.strided = part.strided or x.strided
-        return part
 
     def concatenate(self, xs: Sequence[Value], dimension: int) -> Value:
         """The operands joined along one axis."""
@@ -568,7 +452,6 @@ class LoweringContext(Emitter):
         body: Callable[..., Sequence[Value]],
     ) -> list[Value]:
         """`stablehlo.reduce`: `body(ctx, *accumulators, *elements)` on rank-0 values."""
-        xs = [self.unfolded(self.written(x) if x.is_light else x) for x in xs]
         kept = tuple(s for i, s in enumerate(xs[0].shape) if i not in axes)
         scalars = [((), x.dtype) for x in xs]
         region = self.region([*scalars, *scalars], body)

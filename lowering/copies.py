@@ -19,9 +19,7 @@ def copied(ctx: LoweringContext, x: Value) -> Value:
         return ctx.compare("NE", copied(ctx, ctx.convert(x, np.uint8)), 0)
     bits = ctx.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
     zero = ctx.and_(ctx.mul(bits, ctx.add(bits, 1)), 1)
-    out = ctx.bitcast(ctx.xor(bits, zero), x.dtype)
-    out.fold = x.fold
-    return out
+    return ctx.bitcast(ctx.xor(bits, zero), x.dtype)
 
 
 def owned(ctx: LoweringContext, x: Value) -> Value:

@@ -22,7 +22,6 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Operand, Shape, Value
-from xpr.lowering.folding import KNOWN, SOLID
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
 
 if TYPE_CHECKING:
@@ -144,9 +143,7 @@ class InterpretedContext(LoweringContext):
     def _hidden(self, x: Value, by: Value) -> Value:
         """`x`, of which the compiler cannot tell that it is a constant, or how it was made."""
         never = self._never(by)
-        out = self.bitcast(self.xor(self.bitcast(x, never.dtype), never), x.dtype)
-        out.fold = KNOWN if x.fold == by.fold == KNOWN else SOLID
-        return out
+        return self.bitcast(self.xor(self.bitcast(x, never.dtype), never), x.dtype)
 
     def _is_constant(self, x: Value) -> bool:
         return bool(self._made.get(x, 0) & _CONSTANT)
@@ -234,7 +231,7 @@ class InterpretedContext(LoweringContext):
         if self._is_constant(other):
             # (x * a) * b is taken for x * (a * b), which may overflow.
             return self._held_if(x, _PRODUCT) if op == "multiply" else x
-        if x.fold != KNOWN or x.splat:
+        if not self.module.known_values.is_known(x) or x.splat:
             return x
         return self._hidden(x, other)
 

@@ -19,13 +19,13 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
 from xpr.lowering.ir.graph import Block, Function, Module, walk
+from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.passes import run_passes
 from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
 from xpr.lowering.types import element_type, tensor_type
-from xpr.lowering.value import Origin, bits_of
 from xpr.runtimes.base import HostCall
 
 ENTRY = "main"
@@ -54,19 +54,15 @@ class LoweredModule:
     bytes_accessed: float
 
 
-# What each argument of a private function comes from.
-_Origins = tuple[Origin, ...]
-# A private function: the identity of its program, whether its arguments are barred, and what they
-# come from.
-_Callee = tuple[int, bool, _Origins]
+# A private function: the identity of its program, and whether its arguments are barred.
+_Callee = tuple[int, bool]
 
 
 @dataclass(frozen=True)
 class _Lowered:
-    """A private function: its name, its results, and the program's owner."""
+    """A private function: its name, and the program's owner."""
 
     symbol: str
-    results: list[Value]
     closed: ClosedJaxpr
 
 
@@ -80,6 +76,7 @@ class ModuleBuilder:
         self.flops = 0.0
         self.bytes_accessed = 0.0
         self.module = Module(target.module_attributes)
+        self.known_values = KnownValues()
         self._host_calls: dict[str, HostCall] = {}
         self._symbols: set[str] = set()
         self._lowered: dict[_Callee, _Lowered] = {}
@@ -187,37 +184,23 @@ class ModuleBuilder:
         Its arguments are the constants of `closed`, then its inputs, which may be `barred`.
         """
         operands = [*(ctx.dense(np.asarray(c)) for c in closed.consts), *operands]
-        # The compiler may inline the function, so that its first operations meet those before it.
-        origins = tuple(self._origin(v) for v in operands)
-        key = (id(closed), barred, origins)
+        key = (id(closed), barred)
         callee = self._lowered.get(key)
         if callee is None:
-            callee = self._lowered[key] = self._function(closed, name, barred, origins)
-        results = ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
-        for v, inner in zip(results, callee.results, strict=True):
-            v.take_origin(inner.origin)
-        return results
+            callee = self._lowered[key] = self._function(closed, name, barred)
+        return ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
 
-    def _origin(self, operand: Value) -> Origin:
-        """What an argument comes from; of the narrowest elements only where it matters."""
-        if self.target.repeats_conversions:
-            return operand.origin
-        return operand.origin._replace(narrowest=bits_of(operand.dtype))
-
-    def _function(
-        self, closed: ClosedJaxpr, name: str, barred: bool, origins: _Origins
-    ) -> _Lowered:
+    def _function(self, closed: ClosedJaxpr, name: str, barred: bool) -> _Lowered:
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
         values = [Value(v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars)]
         ctx = self._context_class(self, Block(values))
-        for v, origin in zip(values, origins, strict=True):
+        for v in values:
             v.barred = barred
-            v.take_origin(origin)
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, symbol, results)
-        return _Lowered(symbol, results, closed)
+        return _Lowered(symbol, closed)
 
     def _finish(
         self,
@@ -228,7 +211,6 @@ class ModuleBuilder:
         donated: Collection[int] = (),
     ) -> None:
         private = name != ENTRY
-        ctx.conversions.settle(ctx, results, inlined=private)
         ctx.append("func.return", results)
         visibility = "private" if private else "public"
         types = [v.type for v in results]

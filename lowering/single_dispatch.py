@@ -31,9 +31,6 @@ def memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
 
 def flat_memory(ctx: LoweringContext, x: Value) -> Value:
     """`x` as a flat array of a type that registers are read from."""
-    # What computes it must not be drawn into the dispatch, which has one workgroup: IREE does so
-    # with what it knows to be one number repeated.
-    x = ctx.unfolded(x)
     if x.dtype == I1:
         # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
         x = ctx.barrier(ctx.convert(x, _BYTE))

@@ -39,6 +39,11 @@ _DTYPES = {text: dtype for dtype, text in _ELEMENT.items()}
 _tensor_types: dict[tuple[tuple[int, ...], np.dtype[Any]], str] = {}
 
 
+def bits_of(dtype: np.dtype[Any]) -> int:
+    """The width of an element to the compiler, to which a boolean is one bit."""
+    return 1 if dtype == np.bool_ else 8 * dtype.itemsize
+
+
 def element_type(dtype: np.dtype[Any]) -> str:
     """The MLIR element type of `dtype`; TypeError when MLIR has none."""
     try:

@@ -195,9 +195,6 @@ class VectorContext(LoweringContext):
     def settled(self, x: Value) -> Value:
         return x
 
-    def one_element(self, part: Value, x: Value) -> Value:
-        return part
-
     # ---- memory and indices
 
     def read(self, source: Memory, offset: graph.Value, shape: Shape) -> Value:

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from xpr.lowering.ir.graph import Value
+from typing import Any
+
+import numpy as np
+
+from xpr.lowering.ir.graph import Shape, Value
+from xpr.lowering.types import scalar_text
 
 _LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
+
+
+def constant_attributes(value: Any, dtype: np.dtype[Any], shape: Shape) -> dict[str, Any]:
+    """The attributes of a tensor filled with one number."""
+    dense = "dense<>" if 0 in shape else f"dense<{scalar_text(value, dtype)}>"
+    if dtype.kind not in "biuf":
+        return {"value": dense}
+    return {"value": dense, "number": float(value) if dtype.kind == "f" else int(value)}
 
 
 def splat_of(x: Value) -> float | None:
@@ -13,3 +26,14 @@ def splat_of(x: Value) -> float | None:
     while op is not None and op.name in _LAYOUT:
         op = op.operands[0].op
     return op.attributes.get("number") if op is not None and x.dtype.kind in "biuf" else None
+
+
+def is_hidden_zero(x: Value) -> bool:
+    """Whether it is the last bit of n (n + 1): zero, which no compiler knows."""
+    if x.op is None or x.op.name != "stablehlo.and":
+        return False
+    product = x.op.operands[0].op
+    if product is None or product.name != "stablehlo.multiply":
+        return False
+    n, other = product.operands
+    return other.op is not None and other.op.name == "stablehlo.add" and other.op.operands[0] is n

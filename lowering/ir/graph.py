@@ -196,3 +196,18 @@ def encloses(block: Block, op: Op) -> bool:
         parent = inner.parent
         inner = parent.block if isinstance(parent, Op) else None
     return False
+
+
+def captured(op: Op) -> list[Value]:
+    """The values around `op` that operations of its regions use, each once."""
+    inside = {v for region in op.regions for v in region.arguments}
+    found: dict[Value, None] = {}
+    for region in op.regions:
+        for inner in walk(region):
+            for nested in inner.regions:
+                inside.update(nested.arguments)
+            inside.update(inner.results)
+    for region in op.regions:
+        for inner in walk(region):
+            found.update(dict.fromkeys(v for v in inner.operands if v not in inside))
+    return list(found)

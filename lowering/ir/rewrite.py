@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from xpr.lowering.ir.graph import Block, Op, Value
+from xpr.lowering.ir.graph import Block, Op, Value, walk
 
 BARRIER = "stablehlo.optimization_barrier"
 
@@ -20,6 +20,14 @@ def barrier_behind(op: Op) -> Op:
     return barrier
 
 
+def replace_uses(old: Value, new: Value) -> None:
+    """Has all operations use `new` in place of `old`."""
+    for op in dict.fromkeys(old.uses):
+        op.operands = [new if v is old else v for v in op.operands]
+    new.uses += old.uses
+    old.uses = []
+
+
 def hold(ops: Iterable[Op]) -> None:
     """Puts the results of operations behind barriers, so that they are computed on their own."""
     blocks: dict[Block, dict[Op, Op]] = {}
@@ -32,21 +40,51 @@ def hold(ops: Iterable[Op]) -> None:
         ]
 
 
+def _barrier_before(op: Op, x: Value) -> Op:
+    """A barrier for what `op` makes of `x`; the block of `op` is yet to get it."""
+    barrier = Op(BARRIER, (x,), (Value(x.shape, x.dtype),), source=op.source)
+    barrier.block = op.block
+    return barrier
+
+
+def _insert_before(barriers: Mapping[Op, Sequence[Op]]) -> None:
+    """Puts operations before others, in their blocks."""
+    blocks: dict[Block, None] = {}
+    for op in barriers:
+        assert op.block is not None
+        blocks[op.block] = None
+    for block in blocks:
+        block.ops = [o for op in block.ops for o in (*barriers.get(op, ()), op)]
+
+
 def bar_operands(places: Mapping[Op, Collection[int]]) -> None:
     """Puts the operands at these places of operations behind barriers of their own."""
-    blocks: dict[Block, dict[Op, list[Op]]] = {}
+    barriers: dict[Op, list[Op]] = {}
     for op, indices in places.items():
         if not indices:
             continue
-        assert op.block is not None
-        barriers, operands = [], list(op.operands)
+        barriers[op] = []
+        operands = list(op.operands)
         for i in indices:
-            v = operands[i]
-            barrier = Op(BARRIER, (v,), (Value(v.shape, v.dtype),), source=op.source)
-            barrier.block = op.block
-            barriers.append(barrier)
+            barrier = _barrier_before(op, operands[i])
+            barriers[op].append(barrier)
             operands[i] = barrier.result
         op.replace_operands(operands)
-        blocks.setdefault(op.block, {})[op] = barriers
-    for block, found in blocks.items():
-        block.ops = [o for op in block.ops for o in (*found.get(op, ()), op)]
+    _insert_before(barriers)
+
+
+def bar_captured(values: Mapping[Op, Iterable[Value]]) -> None:
+    """Puts values around operations, which these use in their regions, behind barriers there."""
+    barriers: dict[Op, list[Op]] = {}
+    for op, found in values.items():
+        changed = {v: _barrier_before(op, v) for v in found}
+        if not changed:
+            continue
+        barriers[op] = list(changed.values())
+        for region in op.regions:
+            for inner in walk(region):
+                if any(v in changed for v in inner.operands):
+                    inner.replace_operands(
+                        [changed[v].result if v in changed else v for v in inner.operands]
+                    )
+    _insert_before(barriers)

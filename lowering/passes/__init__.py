@@ -13,8 +13,11 @@ from xpr.lowering.ir.graph import Module
 from xpr.lowering.passes import (
     argument_barriers,
     binding_limit,
+    conversions,
+    known_values,
     long_chains,
     loop_values,
+    narrow_sources,
     producers,
     transposed_products,
 )
@@ -23,6 +26,9 @@ from xpr.lowering.targets.base import Target
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "conversions": conversions.run,
+    "narrow_sources": narrow_sources.run,
+    "known_values": known_values.run,
     "binding_limit": binding_limit.run,
     "argument_barriers": argument_barriers.run,
     "loop_values": loop_values.run,

@@ -10,7 +10,6 @@ from xpr.core import dtypes
 from xpr.lowering.alignment import lies_apart
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.copies import owned
-from xpr.lowering.folding import KNOWN
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -81,7 +80,10 @@ def dynamic_slice(
         "stablehlo.dynamic_slice", (x, *found), sizes, x.dtype, {"sizes": sizes}, of=(x,)
     )
     out.strided = x.turned or lies_apart(x.shape, sizes)
-    return ctx.barrier(out) if alone else ctx.one_element(out, x)
+    if alone:
+        return ctx.barrier(out)
+    out.take_layout_of_part(x)
+    return out
 
 
 def dynamic_update_slice(
@@ -94,7 +96,7 @@ def dynamic_update_slice(
     # overlaps it, which fails or gives wrong values.
     update = ctx.barrier(update)
     x = owned(ctx, x)
-    if dtypes.is_complex(x.dtype) and x.fold == KNOWN:
+    if dtypes.is_complex(x.dtype) and ctx.module.known_values.is_known(x):
         # One complex number everywhere, updated, is more than the compiler can do: it may crash.
         # With a barrier around the whole array its buffer would be overwritten, whoever reads it.
         x = ctx.by_parts(ctx.barrier, x)

@@ -46,7 +46,6 @@ def fold_directly(
     dims: WindowDims,
 ) -> list[Value]:
     """One `stablehlo.reduce_window` of padded operands."""
-    xs = [ctx.unfolded(x) for x in xs]
     rank = len(xs[0].shape)
     shape = tuple(
         (n - dilated(w, d)) // s + 1

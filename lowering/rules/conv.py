@@ -23,7 +23,7 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.registry import register
 from xpr.lowering.rules._window_fold import interleave, padded
-from xpr.lowering.rules.dot_general import apart, contract, widen
+from xpr.lowering.rules.dot_general import contract
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated
 from xpr.primitives.conv import conv_general_dilated_p
@@ -81,7 +81,7 @@ def _conv_general_dilated_lower(
     ctx.module.flops += (2.0 * taps - 1) * out.size
     wide = accumulation_dtype(lhs.dtype, rhs.dtype, out.dtype)
     summed = _F32 if dtypes.kind(wide) == "b" else wide
-    lhs, rhs = widen(ctx, lhs, summed, True), widen(ctx, rhs, summed, True)
+    lhs, rhs = ctx.convert(lhs, summed), ctx.convert(rhs, summed)
     windows = _Windows(window_strides, rhs_dilation, max(feature_group_count, batch_group_count))
     if windows.groups == 1 and _has_few_results(rhs, out.shape, dims):
         ready = _padded(ctx, lhs, dims.lhs_spec[2:], padding, lhs_dilation)
@@ -326,13 +326,12 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
     ]
     if tuple(limit) != x.shape[1:-1]:
         x = ctx.slice(x, [0] * len(x.shape), (x.shape[0], *limit, x.shape[-1]))
-    operands = (apart(ctx, x), apart(ctx, kernel))
     how = {
         "stride": windows.strides,
         "rhs_dilate": windows.dilation,
         "feature_group_count": windows.groups,
     }
-    return ctx.assign("stablehlo.convolution", operands, shape, x.dtype, how)
+    return ctx.assign("stablehlo.convolution", (x, kernel), shape, x.dtype, how)
 
 
 # ---- groups of features

@@ -95,8 +95,7 @@ def contract(
         if m == n or large.rank - 1 not in large.contract:
             found = _fold_products(ctx, large, small, wide)
             return ctx.reshape(found, dims.out_shape(lhs.shape, rhs.shape))
-    reused = min(m, n) >= 16
-    lhs, rhs = widen(ctx, lhs, wide, reused), widen(ctx, rhs, wide, reused)
+    lhs, rhs = ctx.convert(lhs, wide), ctx.convert(rhs, wide)
     longest = ctx.target.longest_loop
     if longest is not None and k > longest:
         return _in_pieces(ctx, lhs, rhs, dims, longest)
@@ -128,28 +127,6 @@ def _along(ctx: LoweringContext, x: Value, axis: int, start: int, stop: int) -> 
     low, high = [0] * len(x.shape), list(x.shape)
     low[axis], high[axis] = start, stop
     return ctx.slice(x, low, high)
-
-
-def widen(ctx: LoweringContext, x: Value, wide: np.dtype[Any], reused: bool) -> Value:
-    """`x` in the dtype that is summed in; each element is used many times if `reused`."""
-    found = ctx.convert(apart(ctx, x, reused), wide)
-    if x.dtype == wide:
-        return found
-    if dtypes.kind(x.dtype) in "bu":
-        return apart(ctx, found, reused)
-    # IREE moves a conversion from a float of 16 bits into the product, which takes twice to three
-    # times as long then.
-    return ctx.barrier(found) if reused and x.dtype.itemsize == 2 else found
-
-
-def apart(ctx: LoweringContext, x: Value, reused: bool = False) -> Value:
-    """`x` as operand of a product; each element is used many times if `reused`.
-
-    IREE computes what widens elements where it is read: in a shader each invocation then adds the
-    terms of all others, and on a processor a product takes twice as long if it reads them often.
-    """
-    needed = ctx.target.repeats_conversions or (reused and ctx.target.host_memory)
-    return ctx.barrier(x) if needed and x.widens else x
 
 
 @dataclass(frozen=True)

@@ -29,9 +29,8 @@ def _gather_lower(
     if out.size == 0:
         return ctx.constant(0, out.dtype, out.shape)
     limits = [x.shape[a] - slice_sizes[a] for a in dims.start_index_map]
-    # Of a start that IREE knows it makes a number in a map of axes, which a transpose that follows
-    # takes for an axis: now and then that ends the process. Axes without a start begin at 0.
-    starts = ctx.unfolded(clamped_starts(ctx, indices, limits))
+    # Axes without a start begin at 0.
+    starts = clamped_starts(ctx, indices, limits)
     whole = {*dims.start_index_map, *dims.operand_batching_dims}
     part = tuple(n if a in whole else slice_sizes[a] for a, n in enumerate(x.shape))
     x = x if part == x.shape else ctx.slice(x, [0] * len(part), part)

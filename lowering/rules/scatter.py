@@ -240,9 +240,6 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
         # A dispatch that computes the updates, too, keeps all of them on the stack, if IREE gets
         # through with it at all: where they are gathered from `x` its process may end.
         updates = ctx.barrier(updates)
-    elif ctx.target.repeats_conversions and updates.widens:
-        # All of them would lie in the memory that a workgroup shares.
-        updates = ctx.written(updates)
     # A scatter into a slice copies it inside of the dispatch. Where the slice has strides, or holds
     # complex numbers, that ends IREE's compilers for GPUs.
     cut = (x.strided or x.dtype.kind == "c") and not ctx.target.host_memory

@@ -29,9 +29,6 @@ def _div_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
     the next lower number, as in section 9-3 of Warren's "Hacker's Delight"; and if the upper bit
     of `y` is set, it is 0 or 1. Division by 0 gives ones only, as elsewhere.
     """
-    if dtypes.kind(x.dtype) == "i" and x.widens:
-        # What had no sign is divided without one.
-        x = ctx.written(x)
     if dtypes.kind(x.dtype) != "u" or is_small(x.dtype):
         return rules[div_p.name](ctx, x, y)
     bits = 8 * x.dtype.itemsize

@@ -73,7 +73,7 @@ class Target:
 
     repeats_conversions: bool = False
     """Whether each dispatch that reads a conversion to a wider type computes it again, and leaves
-    it in the memory of a workgroup (`conversions.py`)."""
+    it in the memory of a workgroup (`passes/conversions.py`)."""
 
     vectors_anywhere: bool = True
     """Whether vectors of elements are read and written right wherever they begin

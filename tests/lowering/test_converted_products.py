@@ -16,13 +16,14 @@ from tests.harness import run_compiled
 from tests.lowering.iree_util import MENDED, Call, function, results
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax, nn
+from xpr.lowering import passes
 
 F32 = np.dtype(np.float32)
 Array = np.ndarray[Any, Any]
 
 
 def test_a_product_of_what_had_no_sign_is_one_with_a_sign() -> None:
-    """When this fails, `_convert` in `lowering/context.py` can be a plain conversion."""
+    """When this fails, the pass over conversions need not look at unsigned types."""
     arguments, product = "%a: tensor<3x4xi8>, %w: tensor<4x2xf32>", "tensor<3x2xf32>"
     body = f"""
       %x = stablehlo.bitcast_convert %a : (tensor<3x4xi8>) -> tensor<3x4xui8>
@@ -38,7 +39,7 @@ def test_a_product_of_what_had_no_sign_is_one_with_a_sign() -> None:
 
 
 def test_a_product_of_what_was_widened_adds_all_terms_often_on_vulkan() -> None:
-    """When this fails, `apart` in `lowering/rules/dot_general.py` may look at processors alone."""
+    """When this fails, the pass over narrow sources may look at processors alone."""
     body = """
       %f = stablehlo.convert %a0 : (tensor<4x5xi8>) -> tensor<4x5xf32>
       %half = stablehlo.constant dense<0.5> : tensor<4x5xf32>
@@ -50,6 +51,20 @@ def test_a_product_of_what_was_widened_adds_all_terms_often_on_vulkan() -> None:
     x, w = np.full((4, 5), 2, np.int8), np.ones((16, 4), F32)
     found = run_on(vulkan_device(), body, [x, w], np.zeros((16, 5), F32))
     assert not np.array_equal(found, w @ x / 2), MENDED
+
+
+def test_without_the_pass_unsigned_elements_count_as_signed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, w = np.full((3, 4), 255, np.uint8), np.ones((4, 2), F32)
+
+    def product(x: Any, w: Any) -> Any:
+        return x.astype(F32) @ w
+
+    np.testing.assert_array_equal(xpr.jit(product)(x, w), x @ w)
+    monkeypatch.delitem(passes.PASSES, "conversions")
+    found = xpr.jit(lambda x, w: product(x, w))(x, w)
+    assert not np.array_equal(found, x @ w), MENDED
 
 
 def _convolved(x: Array, kernel: Array) -> Array:

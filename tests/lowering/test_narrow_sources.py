@@ -15,7 +15,7 @@ from tests.conftest import skip_unless_usable
 from tests.harness import run_compiled
 from tests.lowering.iree_util import MENDED, compile_with, function
 from tests.lowering.vulkan_util import run_on, vulkan_device
-from xpr.lowering.context import LoweringContext
+from xpr.lowering import passes
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 
 F32 = np.dtype(np.float32)
@@ -38,7 +38,7 @@ def test_a_fold_of_every_other_element_does_not_compile() -> None:
 
 
 def test_folds_of_what_is_spread_add_all_terms_often_on_vulkan() -> None:
-    """When this fails, `broadcast_in_dim` in `lowering/context.py` may spread what was widened."""
+    """When this fails, the pass may leave out broadcasts."""
     body = """
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
       %f = stablehlo.convert %a0 : (tensor<64x9xi8>) -> tensor<64x9xf32>
@@ -96,11 +96,11 @@ PROGRAMS: dict[str, Function] = {
 
 
 def test_folds_of_rows_in_two_parts_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
-    """When this fails, `written` in `lowering/context.py` is needed for GPUs alone.
+    """When this fails, the pass is needed for GPUs alone.
 
     Rows of 100 elements are folded as 96 and 4: the second part is read from elsewhere.
     """
-    monkeypatch.setattr(LoweringContext, "written", lambda self, x: x)
+    monkeypatch.delitem(passes.PASSES, "narrow_sources")
     x = np.random.default_rng(0).integers(0, 10, (64, 100)).astype(np.uint8)
     ((found,),) = run_compiled([(lambda x: _softmax(jnp, _wide(x)), (x,))])
     assert not np.allclose(found.sum(1), 1, atol=1e-3), MENDED

@@ -1,0 +1,52 @@
+"""How the elements of a value lie in the array that they were taken from."""
+
+from __future__ import annotations
+
+from xpr.lowering.alignment import lies_apart
+from xpr.lowering.ir.graph import Op, Value
+from xpr.lowering.types import bits_of
+
+_SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
+
+
+def is_strided(x: Value) -> bool:
+    """Whether the elements come straight from a slice whose elements lie apart."""
+    while (op := x.op) is not None:
+        if op.name in _SLICES:
+            if _has_steps(op) or is_permuted(op.operands[0]):
+                return True
+        elif op.name not in (
+            "stablehlo.reshape",
+            "stablehlo.transpose",
+            "stablehlo.broadcast_in_dim",
+        ):
+            return False
+        x = op.operands[0]
+    return False
+
+
+def is_permuted(x: Value) -> bool:
+    """Whether the axes may lie in another order than in memory."""
+    while (op := x.op) is not None:
+        if op.name == "stablehlo.transpose":
+            return True
+        if op.name != "stablehlo.reshape" and op.name not in _SLICES:
+            return False
+        x = op.operands[0]
+    return False
+
+
+def widening_of(x: Value) -> Op | None:
+    """The conversion to a wider type that the elements come straight from, if there is one."""
+    while (op := x.op) is not None:
+        if op.name == "stablehlo.convert":
+            return op if bits_of(op.operands[0].dtype) < bits_of(x.dtype) else None
+        if op.name not in ("stablehlo.reshape", "stablehlo.transpose") and op.name not in _SLICES:
+            return None
+        x = op.operands[0]
+    return None
+
+
+def _has_steps(op: Op) -> bool:
+    apart = lies_apart(op.operands[0].shape, op.result.shape)
+    return apart or any(step != 1 for step in op.attributes.get("strides", ()))

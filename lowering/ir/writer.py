@@ -1,0 +1,122 @@
+"""Writes operations into a block, in passes: plain ones, as MLIR takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.lowering.ir.builder import Builder
+from xpr.lowering.ir.constants import constant_attributes
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op, Shape, Value
+from xpr.lowering.ir.rewrite import BARRIER, replace_uses
+from xpr.lowering.types import scalar_text
+
+Operand = Value | int | float | bool
+
+_I1 = np.dtype(np.bool_)
+
+
+class Writer(Builder):
+    """Appends operations on elements; numbers become constants of the first operand's type."""
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self._constants: dict[tuple[str, np.dtype[Any], Shape], Value] = {}
+
+    def assign(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> Value:
+        """One operation of StableHLO with one result."""
+        out = Value(shape, dtype)
+        self.append(f"stablehlo.{name}", operands, (out,), attributes)
+        return out
+
+    def constant(self, number: float, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
+        """A tensor filled with one number."""
+        key = scalar_text(number, dtype), dtype, shape
+        found = self._constants.get(key)
+        if found is None:
+            attributes = constant_attributes(number, dtype, shape)
+            found = self._constants[key] = self.assign("constant", (), shape, dtype, attributes)
+        return found
+
+    def unary(self, op: str, x: Value) -> Value:
+        return self.assign(op, (x,), x.shape, x.dtype)
+
+    def binary(self, op: str, x: Value, y: Operand) -> Value:
+        return self.assign(op, (x, self._like(x, y)), x.shape, x.dtype)
+
+    def _like(self, x: Value, y: Operand) -> Value:
+        return y if isinstance(y, Value) else self.constant(y, x.dtype, x.shape)
+
+    def add(self, x: Value, y: Operand) -> Value:
+        return self.binary("add", x, y)
+
+    def mul(self, x: Value, y: Operand) -> Value:
+        return self.binary("multiply", x, y)
+
+    def and_(self, x: Value, y: Operand) -> Value:
+        return self.binary("and", x, y)
+
+    def or_(self, x: Value, y: Operand) -> Value:
+        return self.binary("or", x, y)
+
+    def xor(self, x: Value, y: Operand) -> Value:
+        return self.binary("xor", x, y)
+
+    def compare(self, direction: str, x: Value, y: Operand) -> Value:
+        """A comparison: EQ, NE, LT, LE, GT or GE."""
+        kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(x.dtype), "UNSIGNED")
+        how = {"direction": direction, "kind": kind}
+        return self.assign("compare", (x, self._like(x, y)), x.shape, _I1, how)
+
+    def select(self, pred: Value, on_true: Value, on_false: Operand) -> Value:
+        operands = (pred, on_true, self._like(on_true, on_false))
+        return self.assign("select", operands, on_true.shape, on_true.dtype)
+
+    def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
+        return self.assign("convert", (x,), x.shape, dtype)
+
+    def bitcast(self, x: Value, dtype: np.dtype[Any]) -> Value:
+        """The same bits as another type of the same width."""
+        return x if x.dtype == dtype else self.assign("bitcast_convert", (x,), x.shape, dtype)
+
+    def reshape(self, x: Value, shape: Shape) -> Value:
+        return self.assign("reshape", (x,), shape, x.dtype)
+
+    def barrier(self, x: Value) -> Value:
+        """`x`, which the compiler computes on its own and moves nothing across."""
+        out = Value(x.shape, x.dtype)
+        self.append(BARRIER, (x,), (out,))
+        return out
+
+    def copied(self, x: Value) -> Value:
+        """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero."""
+        bits = self.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
+        zero = self.and_(self.mul(bits, self.add(bits, 1)), 1)
+        return self.bitcast(self.xor(bits, zero), x.dtype)
+
+
+def rewrite_block(block: Block, writer: Writer, of: Callable[[Op], Value | None]) -> None:
+    """Goes through the operations of a block; `of` writes what is to stand in place of one.
+
+    It returns the value to be used for the operation's only result, or None to leave it.
+    """
+    old, block.ops = block.ops, []
+    for op in old:
+        writer.source = op.source
+        new = of(op)
+        if new is None:
+            block.ops.append(op)
+            continue
+        for v in op.operands:
+            v.uses.remove(op)
+        replace_uses(op.result, new)

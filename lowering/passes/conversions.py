@@ -1,0 +1,172 @@
+"""Conversions that IREE gets wrong, or does not compile.
+
+- Of a product of matrices whose operand was converted to a wider type it makes one of the narrow
+  type, signed even where that type is not: such conversions go by way of signed integers of the
+  result's width, or get the other sign and become bits.
+- Of a loop's counter, which the host keeps, it makes signed integers only, no floats of 16 bits.
+- A boolean and its byte, both of them results of a dispatch, would become one value, and IREE does
+  not get through with the copy: the byte is made of the negation, of which LLVM leaves nothing.
+- Some targets do not round to bfloat16.
+- Some compute a conversion to a wider type again in each dispatch that reads it, and leave the wide
+  values in the memory that a workgroup shares, which is too small for them where a dispatch reduces
+  long rows: what several operations read gets a barrier. Integers of 64 bits always do: Mesa's
+  driver compares what it knows to have been narrower with constants, and is wrong. Two conversions
+  of two shapes of one value do not compile there.
+- One element of the reshaped result of a conversion to a wider type, when it is broadcast
+  afterwards, is never compiled: two rewrites of its tiling undo each other for ever.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from xpr.core import dtypes
+from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
+from xpr.lowering.ir.layouts import widening_of
+from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.writer import Writer, rewrite_block
+from xpr.lowering.targets.base import Target
+
+_I1 = np.dtype(np.bool_)
+_F32 = np.dtype(np.float32)
+_HALVES = (np.dtype(np.float16), BFLOAT16)
+_CONVERT = "stablehlo.convert"
+_SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Rewrites the conversions of a program."""
+    del hints
+    held: dict[Op, None] = {}
+    for function in module.functions:
+        _run_block(function.body, target, held)
+    rewrite.hold(held)
+
+
+def _run_block(block: Block, target: Target, held: dict[Op, None]) -> None:
+    makes_dispatches = isinstance(block.parent, Function) or (
+        block.parent is not None and TRAITS[block.parent.name].forms_dispatches
+    )
+    if any(op.name == _CONVERT for op in block.ops):
+        conversions = _Conversions(block, target, makes_dispatches=makes_dispatches)
+        held.update(dict.fromkeys(op for op in block.ops if _is_one_of_widened(op)))
+        rewrite_block(block, conversions.writer, conversions.rewritten)
+        held.update(dict.fromkeys(conversions.repeated()))
+    for op in block.ops:
+        if op.regions and TRAITS[op.name].kind is not Kind.DISPATCH:
+            for region in op.regions:
+                _run_block(region, target, held)
+
+
+def _is_one_of_widened(op: Op) -> bool:
+    if op.name not in _SLICES or math.prod(op.result.shape) != 1:
+        return False
+    widening = widening_of(op.operands[0])
+    return widening is not None and widening.block is op.block
+
+
+class _Conversions:
+    """The conversions of one block."""
+
+    def __init__(self, block: Block, target: Target, *, makes_dispatches: bool) -> None:
+        self.writer = Writer(block)
+        self._target = target
+        self._makes_dispatches = makes_dispatches
+        self._is_private = isinstance(block.parent, Function) and (
+            block.parent.visibility == "private"
+        )
+        self._in_region = not isinstance(block.parent, Function)
+        # By operand and type: two of the same are one to the compiler.
+        self._known: dict[tuple[Value, np.dtype[Any]], Value] = {}
+        self._candidates: list[Value] = []
+
+    def rewritten(self, op: Op) -> Value | None:
+        """What takes the place of an operation, if it is a conversion."""
+        if op.name != _CONVERT:
+            return None
+        return self._of(op.operands[0], op.result.dtype)
+
+    def _of(self, x: Value, d: np.dtype[Any]) -> Value:
+        w = self.writer
+        if not x.shape and x.dtype.kind == "i" and d.kind == "u":
+            return w.bitcast(self._converted(x, np.dtype(f"i{d.itemsize}")), d)
+        if not x.shape and self._in_region and self._makes_dispatches and d in _HALVES:
+            x = w.barrier(x)
+        if x.dtype == _I1 and d.itemsize == 1 and self._target.host_memory:
+            return w.xor(self._unsigned(w.unary("not", x), d), 1)
+        if d == BFLOAT16 and not self._target.rounds_to_bfloat16:
+            return round_to_bfloat16(w, self._converted(x, _F32))
+        if not (self._makes_dispatches and self._repeats(x.dtype, d)):
+            return self._unsigned(x, d)
+        plain = _unshaped(x)
+        if plain is not x:
+            return w.reshape(self._converted(plain, d), x.shape)
+        found = self._known.get((x, d))
+        if found is None:
+            found = self._known[x, d] = self._kept(self._unsigned(x, d))
+        return found
+
+    def _converted(self, x: Value, d: np.dtype[Any]) -> Value:
+        return x if x.dtype == d else self._of(x, d)
+
+    def _repeats(self, x: np.dtype[Any], d: np.dtype[Any]) -> bool:
+        """Whether the target repeats conversions from `x` to `d`, which only add bits."""
+        if not self._target.repeats_conversions:
+            return False
+        integers = dtypes.kind(x) in "iub" and dtypes.kind(d) in "iu"
+        floats = dtypes.kind(x) == dtypes.kind(d) == "f"
+        return (integers or floats) and (d.itemsize > x.itemsize or dtypes.kind(x) == "b")
+
+    def _kept(self, out: Value) -> Value:
+        """A conversion that is repeated, as it is to be used."""
+        if out.dtype.itemsize == 8 and out.dtype.kind in "iu":
+            return self.writer.barrier(out) if out.shape else self.writer.copied(out)
+        self._candidates.append(out)
+        return out
+
+    def _unsigned(self, x: Value, d: np.dtype[Any]) -> Value:
+        """A conversion that products of its result do not take in as one of signed elements."""
+        w = self.writer
+        widens = x.dtype == _I1 or (x.dtype.kind == "u" and d.itemsize > x.dtype.itemsize)
+        if not widens or not x.shape or d.itemsize == 1:
+            return w.convert(x, d)
+        if dtypes.kind(d) in "iu":
+            other = np.dtype(f"{'i' if d.kind == 'u' else 'u'}{d.itemsize}")
+            return w.bitcast(w.convert(x, other), d)
+        signed = np.dtype(np.int32 if x.dtype.itemsize < 4 else np.int64)
+        if signed.name in self._target.missing_types:
+            return w.barrier(w.convert(x, d))
+        return w.convert(self._unsigned(x, signed), d)
+
+    def repeated(self) -> list[Op]:
+        """The conversions that are read more than once.
+
+        The results of a function that may be inlined, and the operands of one that is called, may
+        be read often.
+        """
+        return [v.op for v in self._candidates if v.op is not None and self._uses(v) > 1]
+
+    def _uses(self, x: Value) -> int:
+        often = {"func.call"} | ({"func.return"} if self._is_private else set())
+        return sum(2 if op.name in often else 1 for op in x.uses)
+
+
+def _unshaped(x: Value) -> Value:
+    """The value whose elements these are, in another shape."""
+    while (op := x.op) is not None and _only_reshapes(op):
+        x = op.operands[0]
+    return x
+
+
+def _only_reshapes(op: Op) -> bool:
+    if op.name != "stablehlo.broadcast_in_dim":
+        return op.name == "stablehlo.reshape"
+    dims = list(op.attributes["dims"])
+    same_size = math.prod(op.result.shape) == math.prod(op.operands[0].shape)
+    return same_size and dims == sorted(dims)

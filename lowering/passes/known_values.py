@@ -1,0 +1,46 @@
+"""What is reduced, or read at places, and may be known to the compiler as one number repeated.
+
+IREE takes a sum, product or window of one number repeated for one of few elements. It draws such a
+value into a dispatch that is written by hand, which has one workgroup. Of a gather's start that it
+knows it makes a number in a map of axes, which a transpose that follows takes for an axis: now and
+then that ends the process. Here such operands get barriers; those of functions, too, which may
+be inlined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.graph import Module, Op, Value, captured
+from xpr.lowering.ir.known_values import KnownValues
+from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.targets.base import Target
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Puts barriers on known operands of reductions, gathers, calls and dispatches."""
+    del target, hints
+    known = KnownValues()
+    places: dict[Op, list[int]] = {}
+    dispatches: dict[Op, list[Value]] = {}
+    for function in module.functions:
+        for op in dispatched(function.body):
+            found = [i for i in _guarded(op) if known.is_known(op.operands[i])]
+            if found:
+                places[op] = found
+            elif TRAITS[op.name].kind is Kind.DISPATCH:
+                dispatches[op] = [v for v in captured(op) if known.is_known(v)]
+    rewrite.bar_operands(places)
+    rewrite.bar_captured(dispatches)
+
+
+def _guarded(op: Op) -> Collection[int]:
+    """The places of the operands that are guarded."""
+    kind = TRAITS[op.name].kind
+    if kind is Kind.REDUCTION:
+        return range(len(op.operands) // 2)
+    if kind is Kind.CALL:
+        return [i for i, v in enumerate(op.operands) if v.shape]
+    return (1,) if op.name == "stablehlo.gather" else ()
