@@ -180,6 +180,38 @@ def test_deleted_and_donated_arrays_are_refused_each_time() -> None:
     assert np.asarray(y).tolist() == [1] * 4
 
 
+def test_donated_memory_that_others_see_is_left_alone() -> None:
+    f = xpr.jit(lambda x: x + 1, donate_argnums=0)
+    same = xpr.jit(lambda x: (x + 0.0, x * 2))
+    x, kept = jnp.zeros(4), []
+    for n in range(5):
+        x = f(x)  # nobody else sees it
+        view = np.asarray(x)
+        kept.append((view, n * 3 + 1.0))
+        x = f(x)  # somebody does
+        alias = xpr.device_put(x)
+        others = same(x)
+        kept += [(np.asarray(alias), n * 3 + 2.0), (np.asarray(others[0]), n * 3 + 2.0)]
+        x = f(x)
+        assert not others[1].is_deleted()
+        for values, want in kept:
+            assert values.tolist() == [want] * 4
+    assert np.asarray(x).tolist() == [15] * 4
+
+
+def test_numbers_that_do_not_fit_their_type_are_refused_each_time() -> None:
+    f = xpr.jit(lambda x, n: x * n)
+    x = jnp.arange(3)
+    for _ in range(3):
+        assert np.asarray(f(x, 2**31 - 1)).tolist() == [0, 2147483647, -2]
+        with pytest.raises(OverflowError, match="too large to convert to int32"):
+            f(x, 2**31)
+        with override("transfer_guard_host_to_device", "disallow"):
+            with pytest.raises(RuntimeError, match="host-to-device transfer"):
+                f(x, 3)
+            assert np.asarray(f(x, x)).tolist() == [0, 1, 4]
+
+
 def test_commitment_follows_the_arguments() -> None:
     f = xpr.jit(lambda x, y: (x + y, x))
     device = xpr.devices()[0]
