@@ -201,10 +201,9 @@ class Reads:
             self.places.append((x.buffer, x.place(index)))
         self.places += [(buffer, None) for buffer in x.anywhere]
         if isinstance(x, Within):
-            for i, n in zip(x.moved(index), x.part.shape, strict=True):
-                low, high = i.bounds
-                if low < 0 or high >= n:
-                    self.bounds.append((i, n))
+            ranges = [(i, i.bounds, n) for i, n in zip(x.moved(index), x.part.shape, strict=True)]
+            if all(low < n and high >= 0 for _, (low, high), n in ranges):
+                self.bounds += [(i, n) for i, (low, high), n in ranges if low < 0 or high >= n]
         for operand, at in x.visit(index):
             self.add(operand, at)
 
@@ -376,6 +375,12 @@ def store_all(
         return state
 
     run_loops(Nest([ctx]), axes, axes.order, {}, [], leaf)
+
+
+def lanes_shape(nest: Nest, index: Index) -> Shape:
+    """The shape of what is computed at an index: that of a vector if it runs over lanes."""
+    runs = nest.lane is not None and any(nest.lane in i.terms for i in index)
+    return (nest.lanes,) if runs else ()
 
 
 def store(nest: Nest, target: View, index: Index, x: Value) -> None:

@@ -352,7 +352,9 @@ class Program:
         values = [actual(v) for v in values]
         for v in values:
             self.cut_along_axes(v)
-        targets, values = _in_few_axes(targets, values)
+        fewer = _in_few_axes(targets, values)
+        if _are_cut_along_axes(*fewer):
+            targets, values = fewer
         order = verdict(targets, values)
         assert order is not Verdict.NO
         store_all(self.ctx, targets, values, in_order=order is Verdict.IN_ORDER)
@@ -461,6 +463,13 @@ def _in_few_axes(
         if len(views) == len(targets) and len(rest) == len(values):
             return views, rest
     return targets, values
+
+
+def _are_cut_along_axes(targets: Sequence[View], values: Sequence[Array]) -> bool:
+    reads = Reads(targets[0].shape)
+    for v in values:
+        reads.add(v)
+    return reads.cuts() is not None
 
 
 class _Uses:

@@ -19,6 +19,7 @@ from xpr.lowering.loops.nest import (
     State,
     best_lane,
     lanes_for,
+    lanes_shape,
     rounds,
     run_loops,
     segments,
@@ -62,18 +63,24 @@ def argument(
         nan, known = (ctx.compare("NE", v, v) for v in (new, old))
         return ctx.and_(ctx.or_(found, nan), ctx.not_(known))
 
+    lane = best_lane(reads, [target.place(tuple(reads.index[i] for i in kept))], kept)
+    order = [i for i in kept if i != lane] + [i for i in kept if i == lane]
+    loops = Axes(x.shape, cuts, order, lane)
+    loops.lanes = lanes_for([x.dtype, avals[0].dtype])
+
     def leaf(nest: Nest, index: Index, state: State) -> State:
         def at(place: Place) -> Index:
             return (*index[:axis], place, *index[axis:])
 
-        ctx = nest.ctx
-        current = [nest.value(x, at(Place())), ctx.constant(0, avals[0].dtype)]
+        shape = lanes_shape(nest, index)
+        first = _spread(nest.ctx, nest.value(x, at(Place())), shape)
+        current = [first, nest.ctx.constant(0, avals[0].dtype, shape)]
         for low, high in segments(cuts[axis]):
 
             def body(inner: Nest, place: Place, carried: State) -> State:
-                new = inner.value(x, at(place))
+                new = _spread(inner.ctx, inner.value(x, at(place)), shape)
                 test = better(inner.ctx, new, carried[0])
-                number = inner.number_at(place, avals[0].dtype)
+                number = _spread(inner.ctx, inner.number_at(place, avals[0].dtype), shape)
                 return [
                     inner.ctx.select(test, new, carried[0]),
                     inner.ctx.select(test, number, carried[1]),
@@ -83,7 +90,7 @@ def argument(
         store(nest, target, index, current[1])
         return state
 
-    run_loops(Nest([p.ctx]), Axes(x.shape, cuts, kept, None), kept, {}, [], leaf)
+    run_loops(Nest([p.ctx]), loops, order, {}, [], leaf)
     return target
 
 
@@ -115,8 +122,7 @@ def cumulative(
         def at(place: Place) -> Index:
             return (*index[:axis], place, *index[axis:])
 
-        runs = nest.lane is not None and any(nest.lane in i.terms for i in index)
-        shape = (nest.lanes,) if runs else ()
+        shape = lanes_shape(nest, index)
         total: State = []
         for low, high in segments(cuts[axis]):
             first = 0

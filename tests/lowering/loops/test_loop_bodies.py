@@ -103,3 +103,22 @@ def test_random_bodies(seed: int):
         steps = [step_number(int(k)) for k in numbers]
         loops.append((steps, int(rng.integers(0, 9)), _state(rng), bool(rng.integers(2))))
     _check(loops)
+
+
+def test_a_row_of_a_padded_array_is_stored_whole():
+    """The pad along the first axis is no cut once the row alone is left of it."""
+
+    def plain(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        for _ in range(3):
+            x = x + np.stack([np.zeros(3), x[0]]).sum(0)
+        return x
+
+    def f(x: Any) -> Any:
+        def step(_: int, x: Any) -> Any:
+            padded = lax.pad(x, np.float64(0), ((1, 0, 0), (0, 0, 0)))
+            return x + padded[0:1] + padded[1:2]
+
+        return lax.fori_loop(0, 3, step, x)
+
+    x = np.arange(3.0)[None]
+    np.testing.assert_array_equal(xpr.jit(f)(x), plain(x))
