@@ -224,23 +224,23 @@ class _Walk:
 
     def _contraction(self, op: Op, origins: _Origins) -> None:
         is_reused = op.name == "stablehlo.convolution" or _least_side(op) >= _REUSED
+        target = self._target
+        is_needed = target.repeats_conversions or (is_reused and target.host_memory)
         for i, v in enumerate(op.operands):
-            x = _behind_moves(v)
+            x, place = _behind_moves(v), v
             if x.op is not None and x.op.name == "stablehlo.convert":
                 source = x.op.operands[0]
                 if dtypes.kind(source.dtype) == dtypes.kind(x.dtype) == "i":
                     # The product takes the conversion in, and is one of the narrow type.
-                    x = _behind_moves(source)
+                    x, place = _behind_moves(source), source
                 elif dtypes.kind(source.dtype) == "f" and source.dtype.itemsize == 2:
                     # So it does here, too, and takes twice to three times as long.
                     if is_reused:
-                        self._write(op, i, x, origins)
+                        self._write(op, i, _behind_blocks(v), origins)
                         continue
-                    x = _behind_moves(source)
-            target = self._target
-            if target.repeats_conversions or (is_reused and target.host_memory):
-                if origins.widens(x):
-                    self._write(op, i, x, origins)
+                    x, place = _behind_moves(source), source
+            if is_needed and origins.widens(x):
+                self._write(op, i, _behind_blocks(place), origins)
 
     def _computed_by_invocations(self, op: Op, origins: _Origins) -> None:
         """What else SPIR-V gets wrong, or does not get through with."""
