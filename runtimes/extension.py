@@ -1,8 +1,8 @@
 """The native part of xpr: the extension module `_native`, where it was built and is wanted.
 
 Everything works without it, through IREE's own runtime; calls of small programs then take longer.
-`XPR_NATIVE` decides: `0` leaves it alone, `1` asks for it, `check` has programs run both ways and
-compares the results bit by bit. Nobody else imports `_native`.
+`XPR_NATIVE` decides: `0` leaves it alone, `1` asks for it and has it run programs, `check` has
+programs run both ways and compares the results bit by bit. Nobody else imports `_native`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-INTERFACE = 3
+INTERFACE = 4
 """The number that the extension must have; one that was built from other sources is not used."""
 
 _CHOICES = ("", "0", "1", "check")
@@ -20,18 +20,23 @@ _CHOICES = ("", "0", "1", "check")
 class Found:
     """The extension, or why there is none."""
 
-    def __init__(self, module: Any, reason: str, checks: bool = False) -> None:
+    def __init__(self, module: Any, reason: str, choice: str = "") -> None:
         self.module = module
         self.reason = reason
         """Empty when there is one."""
-        self.checks = checks
+        self.executor: Any = module if choice in ("1", "check") else None
+        """The extension where it runs programs: where that is asked for, as long as it is new."""
+        self.checks = choice == "check"
         """Whether programs are to run both ways."""
 
     def describe(self) -> str:
         """One line for reports."""
         if self.module is None:
             return f"not used: {self.reason}"
-        return f"{self.module.build_info()}{', checked against IREE' * self.checks}"
+        how = ", checked against IREE" if self.checks else ""
+        if self.executor is None:
+            how = ", programs run by IREE"
+        return f"{self.module.build_info()}{how}"
 
 
 def find(choice: str) -> Found:
@@ -55,7 +60,7 @@ def find(choice: str) -> Found:
             module = None
     if module is None and choice:
         raise ImportError(f"XPR_NATIVE={choice} asks for the native part of xpr, but {reason}")
-    return Found(module, reason, choice == "check")
+    return Found(module, reason, choice)
 
 
 _found: Found | None = None

@@ -1,4 +1,4 @@
-"""Buffers in host memory: NumPy arrays, IREE buffer views, or both over the same memory."""
+"""Buffers in host memory: NumPy arrays, IREE buffer views, blocks of the native part."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import hal
+from xpr.runtimes import ending, hal
 from xpr.runtimes.base import ArrayType, Buffer, Device, Shape, deleted_error
+from xpr.runtimes.extension import native
 
 ALIGNMENT = 64
 """Compiled code reads and writes memory with instructions that need this alignment."""
@@ -61,18 +62,20 @@ def memory_of_the_host() -> dict[str, int]:
 class HostBuffer(Buffer):
     """A buffer in the memory of this process.
 
-    It starts as a NumPy array (`host`) or as an IREE buffer view (`view`); the other one is made
-    when it is first asked for. When both lie over the same memory, `_memory` is the array whose
-    references tell who else can see it; otherwise `_memory` is None.
+    It starts as a NumPy array (`host`), as an IREE buffer view (`view`) or as a block of the native
+    part (`block`); the others are made when they are first asked for. When an array and another one
+    lie over the same memory, `_memory` is the array whose references tell who else can see it;
+    otherwise `_memory` is None.
 
     Neither making one nor reading `host` back costs more than a fraction of a microsecond: an
     operation outside `jit` makes one of these for each result.
     """
 
-    __slots__ = ("_frozen", "_memory", "_span", "_type", "device", "host", "view")
+    __slots__ = ("_frozen", "_memory", "_span", "_type", "block", "device", "host", "view")
 
     host: np.ndarray[Any, Any] | None
     view: Any
+    block: Any
 
     def __init__(
         self,
@@ -80,14 +83,16 @@ class HostBuffer(Buffer):
         device: Device,
         view: Any = None,
         kind: ArrayType | None = None,
+        block: Any = None,
     ) -> None:
-        """A buffer over `host`, or over an IREE `view` whose type is `kind`.
+        """A buffer over `host`, or over an IREE `view` or a `block` whose type is `kind`.
 
         The caller promises that nobody writes to the memory any more.
         """
         self.host = host
         self.device = device
         self.view = view
+        self.block = block
         self._type = kind
         self._memory: np.ndarray[Any, Any] | None = None
         self._frozen = False
@@ -115,7 +120,9 @@ class HostBuffer(Buffer):
         return self.kind[1]
 
     def __repr__(self) -> str:
-        state = "deleted" if self.is_deleted() else "IREE" if self.host is None else "NumPy"
+        state = "NumPy" if self.host is not None else "IREE" if self.view is not None else "native"
+        if self.is_deleted():
+            state = "deleted"
         shape, dtype = self.kind
         return f"HostBuffer({dtype.name}{list(shape)}, {self.device!r}, {state})"
 
@@ -135,9 +142,14 @@ class HostBuffer(Buffer):
 
     def _map(self) -> np.ndarray[Any, Any]:
         view = self.view
-        if view is None:
-            raise deleted_error(self.kind)
         shape, dtype = self.kind
+        if view is None:
+            block = self.block
+            if block is None:
+                raise deleted_error(self.kind)
+            host = self._memory = self.host = np.ndarray(shape, dtype, block)
+            self._frozen = True  # blocks lend their memory for reading only
+            return host
         # The mapping holds IREE's memory for as long as the array lives. It is seen through a
         # read-only memoryview, or a user could ask NumPy to make the array writable.
         raw = np.asarray(memoryview(view.map()).toreadonly())
@@ -156,7 +168,7 @@ class HostBuffer(Buffer):
         view = self.view
         if view is not None:
             return view
-        host = self.host
+        host = self.host if self.block is None else self.host_view()
         if host is None:
             raise deleted_error(self.kind)
         if host.nbytes <= _SMALL_BYTES:
@@ -172,23 +184,54 @@ class HostBuffer(Buffer):
             self.host = None  # a view of the copy replaces it, so that the values are there once
         return view
 
+    def native_block(self) -> Any:
+        """The block of the native part, made on first use over the same memory where that can be.
+
+        Small, unaligned and strided arrays are copied. The native part has to be there.
+        """
+        block = self.block
+        if block is not None:
+            return block
+        host = self.host_view()
+        if host.nbytes > _SMALL_BYTES and is_importable(host):
+            exported = _exportable(host)
+            block = block_over(exported)
+            if self.view is None:
+                self._memory = exported
+            self.block = block
+        else:
+            _ = self.kind
+            block = self.block = block_copied(host)
+            if host.nbytes > _SMALL_BYTES and self.view is None:
+                self.host = None  # the values are there once
+        return block
+
+    def settle(self) -> None:
+        """Brings the values to where programs can use them, for several that will."""
+        if native().executor is None:
+            self.hal_view()
+        else:
+            self.native_block()
+
     def alias(self) -> HostBuffer:
         return HostBuffer(self.host_view(), self.device)
 
     def seen_from(self, device: Device) -> HostBuffer:
         other = HostBuffer(self.host_view(), device)
         if self._memory is not None:  # whose references tell each of the two about the other
-            other.view, other._type = self.view, self._type
+            other.view, other.block, other._type = self.view, self.block, self._type
             other._memory, other._frozen = self._memory, True
         return other
 
     def retained(self) -> HostBuffer:
+        if self.view is None and native().executor is not None:
+            return HostBuffer(None, self.device, None, self.kind, self.native_block())
         return HostBuffer(None, self.device, self.hal_view(), self.kind)
 
     def taken(self) -> HostBuffer:
         if self.is_deleted():
             raise deleted_error(self.kind)
-        moved = HostBuffer(self.host, self.device, self.view, self.kind)
+        moved = HostBuffer(self.host, self.device, self.view, self.kind, self.block)
         moved._memory, moved._frozen = self._memory, self._frozen
         self.delete()
         return moved
@@ -201,10 +244,10 @@ class HostBuffer(Buffer):
         Counts the references to the arrays over that memory. The answer may be True without
         need (memory that comes from another library, say), never False when it matters.
         """
-        if self.view is not None:
+        if self.view is not None or self.block is not None:
             array = self._memory
             if array is None:
-                return False  # IREE's own memory, and no array was ever made over it
+                return False  # memory of a runtime's own, and no array was ever made over it
         else:
             array = self.host
             if array is None:
@@ -212,7 +255,7 @@ class HostBuffer(Buffer):
         arrays = _chain(array, self.host)
         foreign = arrays[-1].base
         del array
-        if foreign is not None and not hal.is_mapping(foreign):
+        if foreign is not None and not _is_mapping(foreign):
             return True
         for i in range(len(arrays)):
             # The list, the argument of getrefcount, this buffer's fields, IREE's import, and
@@ -227,7 +270,7 @@ class HostBuffer(Buffer):
         return False
 
     def _is_imported(self) -> bool:
-        return self._memory is not None and not hal.is_mapping(_chain(self._memory)[-1].base)
+        return self._memory is not None and not _is_mapping(_chain(self._memory)[-1].base)
 
     def private_view(self) -> Any:
         """An IREE view of the values that compiled code may overwrite.
@@ -239,6 +282,17 @@ class HostBuffer(Buffer):
         if view is not None and not self._is_imported() and not self.is_shared():
             return view
         return self.copied_view()
+
+    def private_block(self) -> Any:
+        """A block of the native part with the values, that compiled code may overwrite."""
+        block = self.block
+        if block is not None and block.is_own and not self._is_imported() and not self.is_shared():
+            return block
+        return self.copied_block()
+
+    def copied_block(self) -> Any:
+        """A block of the native part with a copy of the values."""
+        return block_copied(self.host_view())
 
     def copied_view(self) -> Any:
         """A view of a copy of the values in memory of IREE's own."""
@@ -268,6 +322,10 @@ class HostBuffer(Buffer):
         span = self._span
         if span is None:
             view = self.view
+            if view is None and self.block is not None:
+                low = self.block.address
+                span = self._span = (low, low + self.block.nbytes)
+                return span
             if view is None:
                 low, high = np.lib.array_utils.byte_bounds(self.host_view())
                 return (low, high) if self.nbytes else (low, low)
@@ -278,16 +336,40 @@ class HostBuffer(Buffer):
     # ---- life and death
 
     def is_deleted(self) -> bool:
-        return self.host is None and self.view is None
+        return self.host is None and self.view is None and self.block is None
 
     def delete(self) -> None:
         if not self.is_deleted():
             _ = self.kind  # the message that names the type outlives the array
-            self.host = self.view = self._memory = None
+            self.host = self.view = self.block = self._memory = None
 
     def block_until_ready(self) -> None:
         if self.is_deleted():
             raise deleted_error(self.kind)
+
+
+def _is_mapping(owner: object) -> bool:
+    """Whether `owner`, the base of an array, is memory of IREE's or of the native part."""
+    if isinstance(owner, memoryview):
+        owner = owner.obj
+    module = native().executor
+    return hal.is_mapping(owner) or (module is not None and isinstance(owner, module.Block))
+
+
+@ending.enters_iree
+def block_copied(array: np.ndarray[Any, Any]) -> Any:
+    """A block of the native part with a copy of the values."""
+    if ending.is_near:
+        ending.stop_other_threads()
+    return native().executor.Block.copied(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+@ending.enters_iree
+def block_over(array: np.ndarray[Any, Any]) -> Any:
+    """A block of the native part over the memory of a contiguous array, or over a copy of it."""
+    if ending.is_near:
+        ending.stop_other_threads()
+    return native().executor.Block.over(array, _SMALL_BYTES)
 
 
 class _Owner:

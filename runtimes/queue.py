@@ -165,6 +165,22 @@ class PendingBuffer(Buffer):
         result = self._result
         return None if result is None or result.buffer is None else result.buffer.view
 
+    @property
+    def block(self) -> Any:
+        """The block of the native part if it is there, else None."""
+        result = self._result
+        return None if result is None or result.buffer is None else result.buffer.block
+
+    def native_block(self) -> Any:
+        """The block of the native part."""
+        return self._promise().wait().native_block()
+
+    def private_block(self) -> Any:
+        """A block of the native part with values that compiled code may overwrite."""
+        result = self._promise()
+        buffer = result.wait()
+        return buffer.copied_block() if result.is_shared else buffer.private_block()
+
     def hal_view(self) -> Any:
         """The IREE buffer view."""
         return self._promise().wait().hal_view()

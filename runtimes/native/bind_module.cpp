@@ -8,15 +8,19 @@
 #include "arrays.h"
 #include "bind_call.h"
 #include "bind_operators.h"
+#include "block_object.h"
 #include "build_info.h"
 
 namespace nb = nanobind;
 
 NB_MODULE(_native, module) {
   if (_import_array() < 0) throw nb::python_error();
+  nb::set_leak_warnings(false);  // daemon threads of a process that ends may hold anything
   module.attr("interface") = xpr::kInterface;
   module.def("build_info", &xpr::build_info, "The compiler and processor of this build.");
   xpr::bind_arrays(module);
   xpr::bind_call(module);
   xpr::bind_operators(module);
+  xpr::bind_blocks(module);
+  xpr::bind_programs(module);
 }

@@ -30,7 +30,10 @@ def test_an_extension_of_these_sources_is_used(monkeypatch: pytest.MonkeyPatch) 
         found = extension.find(choice)
         assert found.module is module
         assert found.checks == (choice == "check")
+    assert extension.find("").describe() == "some compiler, programs run by IREE"
+    assert extension.find("").executor is None
     assert extension.find("1").describe() == "some compiler"
+    assert extension.find("1").executor is module
     assert extension.find("check").describe() == "some compiler, checked against IREE"
     left = extension.find("0")
     assert left.module is None

@@ -318,7 +318,7 @@ def _constant_buffer(x: Any, device: Device) -> Buffer:
         if type(buffer) is not HostBuffer:
             return buffer.alias() if buffer.device is device else buffer.seen_from(device)
         if device.runtime.is_host and device.runtime.target != "reference":
-            buffer.hal_view()  # unaligned arrays move to memory of IREE's, once for all programs
+            buffer.settle()  # unaligned arrays move to aligned memory, once for all programs
         return buffer.seen_from(device)
     return array_from_host(np.array(x), get_aval(x), device)._buffers[0]
 

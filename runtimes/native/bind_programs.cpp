@@ -1,0 +1,92 @@
+// Programs, called with a list of blocks.
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "block_object.h"
+#include "refusal.h"
+
+namespace nb = nanobind;
+
+namespace xpr {
+namespace {
+
+ArrayType array_type(nb::handle source) {
+  auto pair = nb::cast<std::pair<nb::object, size_t>>(source);
+  ArrayType made;
+  for (nb::handle extent : pair.first) made.shape.push_back(nb::cast<int64_t>(extent));
+  made.item_size = pair.second;
+  return made;
+}
+
+std::vector<ArrayType> array_types(nb::sequence sources) {
+  std::vector<ArrayType> made;
+  for (nb::handle source : sources) made.push_back(array_type(source));
+  return made;
+}
+
+void load(Program* place, nb::bytes file, std::string entry, nb::sequence inputs,
+          nb::sequence outputs, std::vector<bool> donated) {
+  new (place) Program({static_cast<const uint8_t*>(file.data()), file.size()}, entry,
+                      array_types(inputs), array_types(outputs), std::move(donated));
+}
+
+nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_lock) {
+  size_t count = program.argument_count();
+  if (given.size() != count) {
+    throw nb::type_error(("the program takes " + std::to_string(count) + " arguments, got " +
+                          std::to_string(given.size()))
+                             .c_str());
+  }
+  constexpr size_t kFew = 16;
+  Block few_arguments[kFew], few_results[kFew];
+  std::vector<Block> many_arguments, many_results;
+  Block* arguments = few_arguments;
+  if (count > kFew) {
+    many_arguments.resize(count);
+    arguments = many_arguments.data();
+  }
+  Block* results = few_results;
+  if (program.result_count() > kFew) {
+    many_results.resize(program.result_count());
+    results = many_results.data();
+  }
+  for (size_t i = 0; i < count; ++i) {
+    arguments[i] = block_of(given[i]);
+    if (arguments[i].size != program.input_bytes(i)) {
+      throw nb::type_error(("argument " + std::to_string(i) + " has " +
+                            std::to_string(arguments[i].size) + " bytes, the program takes " +
+                            std::to_string(program.input_bytes(i)))
+                               .c_str());
+    }
+  }
+  if (keeps_lock) {
+    program.run(arguments, results, parallel);
+  } else {
+    nb::gil_scoped_release release;
+    program.run(arguments, results, parallel);
+  }
+  nb::list made;
+  for (size_t k = 0; k < program.result_count(); ++k) {
+    made.append(nb::cast(std::move(results[k]), nb::rv_policy::move));
+  }
+  return made;
+}
+
+}  // namespace
+
+void bind_programs(nb::module_& module) {
+  nb::exception<Refusal>(module, "Refusal", PyExc_ValueError);
+  nb::exception<ProgramError>(module, "ProgramError", PyExc_RuntimeError);
+  nb::class_<Program>(module, "Program", "A compiled module's function, run without IREE.")
+      .def("__init__", &load, nb::arg("file"), nb::arg("entry"), nb::arg("inputs"),
+           nb::arg("outputs"), nb::arg("donated"))
+      .def("__call__", &call, nb::arg("arguments"), nb::arg("parallel"), nb::arg("keeps_lock"))
+      .def_prop_ro("is_fixed", &Program::is_fixed,
+                   "Whether it does the same steps in each call, whatever the values are.")
+      .def("describe", &Program::describe, "What it does, in a few words.");
+}
+
+}  // namespace xpr

@@ -1,0 +1,69 @@
+#include "kernel.h"
+
+#include "thread_pool.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace xpr {
+namespace {
+
+const KernelEnvironment kEnvironment;
+
+struct Work {
+  const Dispatch* dispatch;
+  const DispatchState* state;
+};
+
+int run_piece(void* context, uint64_t i) {
+  auto* work = static_cast<const Work*>(context);
+  uint64_t x = work->state->count_x, y = work->state->count_y;
+  WorkgroupState group{};
+  group.x = static_cast<uint32_t>(i % x);
+  group.y = static_cast<uint32_t>(i / x % y);
+  group.z = static_cast<uint16_t>(i / x / y);
+  return work->dispatch->kernel(&kEnvironment, work->state, &group);
+}
+
+}  // namespace
+
+int run_kernel(const Dispatch& dispatch, const uint32_t* constants, void* const* bindings,
+               const size_t* lengths, ThreadPool* pool) {
+  DispatchState state{};
+  state.size_x = state.size_y = state.size_z = 1;
+  state.constant_count = dispatch.constant_count;
+  state.count_x = dispatch.count[0];
+  state.count_y = dispatch.count[1];
+  state.count_z = static_cast<uint16_t>(dispatch.count[2]);
+  state.concurrency = static_cast<uint8_t>(pool ? pool->threads() : 1);
+  state.binding_count = dispatch.binding_count;
+  state.constants = constants;
+  state.bindings = bindings;
+  state.lengths = lengths;
+  uint64_t groups = uint64_t{state.count_x} * state.count_y * state.count_z;
+  Work work{&dispatch, &state};
+  if (pool && groups > 1) return pool->run(&run_piece, &work, groups);
+  for (uint64_t i = 0; i < groups; ++i) {
+    if (int failed = run_piece(&work, i)) return failed;
+  }
+  return 0;
+}
+
+#if defined(__x86_64__)
+FlushToZero::FlushToZero() noexcept : saved_(_mm_getcsr()) {
+  _mm_setcsr(static_cast<unsigned int>(saved_) | 0x8040u);
+}
+FlushToZero::~FlushToZero() { _mm_setcsr(static_cast<unsigned int>(saved_)); }
+#elif defined(__aarch64__)
+FlushToZero::FlushToZero() noexcept {
+  asm volatile("mrs %0, fpcr" : "=r"(saved_));
+  asm volatile("msr fpcr, %0" : : "r"(saved_ | 0x1080000));
+}
+FlushToZero::~FlushToZero() { asm volatile("msr fpcr, %0" : : "r"(saved_)); }
+#else
+FlushToZero::FlushToZero() noexcept : saved_(0) {}
+FlushToZero::~FlushToZero() = default;
+#endif
+
+}  // namespace xpr

@@ -1,0 +1,42 @@
+#include "memory.h"
+
+#include <cstdlib>
+#include <limits>
+#include <new>
+
+namespace xpr {
+namespace {
+std::atomic<size_t> in_use{0};
+}  // namespace
+
+Ref<Memory> Memory::allocate(size_t size) {
+  if (size > std::numeric_limits<size_t>::max() / 2) throw std::bad_alloc();
+  void* block = std::malloc(size + kAlignment);
+  if (!block) throw std::bad_alloc();
+  auto start = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
+  try {
+    Ref<Memory> made(new Memory(reinterpret_cast<uint8_t*>(start), size, block, nullptr));
+    in_use.fetch_add(size, std::memory_order_relaxed);
+    return made;
+  } catch (...) {
+    std::free(block);
+    throw;
+  }
+}
+
+Ref<Memory> Memory::borrow(void* data, size_t size, void* owner, Free free) {
+  return Ref<Memory>(new Memory(static_cast<uint8_t*>(data), size, owner, free));
+}
+
+Memory::~Memory() {
+  if (free_) {
+    free_(owner_);
+  } else {
+    in_use.fetch_sub(size_, std::memory_order_relaxed);
+    std::free(owner_);
+  }
+}
+
+size_t Memory::bytes_in_use() noexcept { return in_use.load(std::memory_order_relaxed); }
+
+}  // namespace xpr

@@ -1,0 +1,53 @@
+// Where commands go: they are run at once, or written down.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernel.h"
+#include "objects.h"
+
+namespace xpr {
+
+// A checked range of a buffer.
+struct Operand {
+  BufferObject* buffer = nullptr;
+  size_t offset = 0;
+  size_t length = 0;
+};
+
+class Steps {
+ public:
+  virtual ~Steps() = default;
+  virtual Ref<BufferObject> allocate(size_t size) = 0;
+  virtual void dispatch(const Dispatch& dispatch, const uint32_t* constants,
+                        const Operand* bindings) = 0;
+  virtual void fill(const Operand& target, uint64_t pattern, uint8_t pattern_length) = 0;
+  virtual void copy(const Operand& source, const Operand& target) = 0;
+  // The bytes of a buffer as a number.
+  virtual uint32_t load(const Operand& source) = 0;
+};
+
+inline constexpr int kMostBindings = 32;  // as many as IREE takes
+
+void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t pattern_length);
+
+// Runs everything at once, in the memory that the buffers have.
+class Runner final : public Steps {
+ public:
+  // Without `runs_kernels` everything but machine code is done, for tests of damaged modules.
+  explicit Runner(ThreadPool* pool, bool runs_kernels = true)
+      : pool_(pool), runs_kernels_(runs_kernels) {}
+  Ref<BufferObject> allocate(size_t size) override;
+  void dispatch(const Dispatch& dispatch, const uint32_t* constants,
+                const Operand* bindings) override;
+  void fill(const Operand& target, uint64_t pattern, uint8_t pattern_length) override;
+  void copy(const Operand& source, const Operand& target) override;
+  uint32_t load(const Operand& source) override;
+
+ private:
+  ThreadPool* pool_;
+  bool runs_kernels_;
+};
+
+}  // namespace xpr

@@ -1,0 +1,162 @@
+#include "thread_pool.h"
+
+#include <cstdlib>
+
+#include "kernel.h"
+
+#if defined(__linux__)
+#include <sched.h>
+#include <unistd.h>
+#endif
+#if !defined(_WIN32)
+#include <pthread.h>
+#endif
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace xpr {
+namespace {
+
+constexpr int kSpins = 4000;  // some 20 to 50 us; waking a thread costs 10
+
+void pause_a_moment() noexcept {
+#if defined(__x86_64__)
+  _mm_pause();
+#else
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) {
+  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+}
+
+ThreadPool::~ThreadPool() {
+  ending_.store(true, std::memory_order_seq_cst);
+  bell_.fetch_add(1, std::memory_order_seq_cst);
+  bell_.notify_all();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+int ThreadPool::run(Piece piece, void* context, uint64_t count) {
+  piece_ = piece;
+  context_ = context;
+  count_ = count;
+  next_.store(0, std::memory_order_relaxed);
+  failure_.store(0, std::memory_order_relaxed);
+  inside_.store(0, std::memory_order_release);  // open
+  round_.fetch_add(1, std::memory_order_seq_cst);
+  if (sleeping_.load(std::memory_order_seq_cst) > 0) {
+    bell_.fetch_add(1, std::memory_order_seq_cst);
+    bell_.notify_all();
+  }
+  take_pieces(count);
+  // Close it: who is not inside by now need not come. A worker that is kept from running, by
+  // another process say, is waited for only if it holds a piece.
+  uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel);
+  for (int spins = 0; (inside & ~kClosed) != 0; ++spins) {
+    pause_a_moment();
+    if (spins > kSpins) std::this_thread::yield();
+    inside = inside_.load(std::memory_order_acquire);
+  }
+  return failure_.load(std::memory_order_relaxed);
+}
+
+void ThreadPool::take_pieces(uint64_t count) {
+  Piece piece = piece_;
+  void* context = context_;
+  for (;;) {
+    uint64_t i = next_.fetch_add(1, std::memory_order_relaxed);
+    if (i >= count) return;
+    if (int failed = piece(context, i)) {
+      failure_.store(failed, std::memory_order_relaxed);
+      next_.store(count, std::memory_order_relaxed);
+      return;
+    }
+  }
+}
+
+void ThreadPool::work() {
+  FlushToZero flush;
+  uint64_t seen = 0;
+  for (;;) {
+    int spins = 0;
+    uint64_t round = round_.load(std::memory_order_acquire);
+    while (round == seen) {
+      if (ending_.load(std::memory_order_acquire)) return;
+      if (++spins < kSpins) {
+        pause_a_moment();
+      } else {
+        uint32_t bell = bell_.load(std::memory_order_seq_cst);
+        sleeping_.fetch_add(1, std::memory_order_seq_cst);
+        if (round_.load(std::memory_order_seq_cst) == seen &&
+            !ending_.load(std::memory_order_seq_cst)) {
+          bell_.wait(bell, std::memory_order_seq_cst);
+        }
+        sleeping_.fetch_sub(1, std::memory_order_seq_cst);
+        spins = 0;
+      }
+      round = round_.load(std::memory_order_acquire);
+    }
+    seen = round;
+    uint32_t inside = inside_.load(std::memory_order_acquire);
+    while (!(inside & kClosed)) {
+      if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acq_rel)) {
+        take_pieces(count_);
+        inside_.fetch_sub(1, std::memory_order_acq_rel);
+        break;
+      }
+    }
+  }
+}
+
+int allowed_threads() {
+  if (const char* text = std::getenv("XPR_NUM_THREADS")) {
+    int asked = std::atoi(text);
+    if (asked > 0) return asked;
+  }
+#if defined(__linux__)
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
+#endif
+  unsigned int found = std::thread::hardware_concurrency();
+  return found ? static_cast<int>(found) : 1;
+}
+
+namespace {
+std::atomic<ThreadPool*> pool{nullptr};
+std::mutex pool_lock;
+bool pool_made = false;
+
+// A forked child has none of the threads. The pool is left behind: to end it would mean to wait
+// for them.
+void forget_pool() {
+  pool.store(nullptr);
+  pool_made = false;
+  pool_lock.unlock();
+}
+void before_fork() { pool_lock.lock(); }
+void after_fork() { pool_lock.unlock(); }
+}  // namespace
+
+ThreadPool* shared_pool() {
+  ThreadPool* found = pool.load(std::memory_order_acquire);
+  if (found) return found;
+  std::lock_guard<std::mutex> guard(pool_lock);
+  if (!pool_made) {
+#if !defined(_WIN32)
+    static const int registered = pthread_atfork(before_fork, after_fork, forget_pool);
+    (void)registered;
+#endif
+    int threads = allowed_threads();
+    // It lives until the end of the process, whose threads are gone by then.
+    if (threads > 1) pool.store(new ThreadPool(threads), std::memory_order_release);
+    pool_made = true;
+  }
+  return pool.load(std::memory_order_acquire);
+}
+
+}  // namespace xpr

@@ -1,0 +1,66 @@
+// Threads that share the workgroups of one kernel at a time.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace xpr {
+
+// The calling thread takes part, so a pool of n threads starts n - 1. Those look for work for a
+// moment after each piece and sleep then; work whose other threads sleep begins without them.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Calls `piece(context, i)` for each i below `count` and returns when all have returned. A piece
+  // that returns something else than 0 has the others left out; its value is the result. One
+  // thread at a time may call this; see `try_enter`.
+  using Piece = int (*)(void* context, uint64_t i);
+  int run(Piece piece, void* context, uint64_t count);
+
+  // Whether the calling thread has the pool for itself from now on, until `leave`.
+  bool try_enter() noexcept { return !busy_.test_and_set(std::memory_order_acquire); }
+  void leave() noexcept { busy_.clear(std::memory_order_release); }
+
+  int threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
+
+ private:
+  void work();
+  void take_pieces(uint64_t round);
+
+  std::vector<std::thread> workers_;
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
+
+  // The work: valid while `open_` is the number of the round, which counts up.
+  Piece piece_ = nullptr;
+  void* context_ = nullptr;
+  uint64_t count_ = 0;
+  std::atomic<uint64_t> round_{0};
+  // The number of workers inside of the open round in the lower half; the highest bit says that no
+  // other may enter.
+  std::atomic<uint32_t> inside_{kClosed};
+  std::atomic<uint64_t> next_{0};
+  std::atomic<int> failure_{0};
+  std::atomic<uint32_t> sleeping_{0};
+  std::atomic<uint32_t> bell_{0};
+  std::atomic<bool> ending_{false};
+
+  static constexpr uint32_t kClosed = 1u << 31;
+};
+
+// The pool of this process with as many threads as it may use, started by the first call; null
+// where that is one. A forked child starts its own.
+ThreadPool* shared_pool();
+
+// How many threads this process may use: XPR_NUM_THREADS if it is set, else the processors that it
+// may run on.
+int allowed_threads();
+
+}  // namespace xpr

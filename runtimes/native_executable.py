@@ -1,0 +1,118 @@
+"""Programs of the CPU that the native part runs, without IREE's runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.runtimes import ending
+from xpr.runtimes.base import ArrayType, Device, Executable, ExecutableSignature, type_str
+from xpr.runtimes.host import HostBuffer
+from xpr.runtimes.queue import check_donations
+
+_SHORT_COST = 2e4
+"""Operations plus bytes, a few hundred nanoseconds of work, up to which other threads of Python may
+wait: to let them run meanwhile costs 50 ns."""
+
+
+def _memory_types(kinds: Sequence[ArrayType]) -> list[tuple[tuple[int, ...], int]]:
+    return [(shape, dtype.itemsize) for shape, dtype in kinds]
+
+
+class NativeExecutable(Executable):
+    """A compiled module loaded by the native part; several threads may call it at once.
+
+    Raises the native part's `Refusal` for a module that IREE has to run: one that calls functions
+    of this process, or has anything in it that the native part does not know.
+    """
+
+    def __init__(
+        self,
+        module: Any,
+        vmfb: bytes,
+        signature: ExecutableSignature,
+        device: Device,
+        parallel: bool,
+        by_iree: Callable[[], Executable],
+    ) -> None:
+        """`by_iree` loads the module for IREE, which says what is wrong with operands."""
+        self.signature = signature
+        self.device = device
+        self.parallel = parallel
+        self._donated = frozenset(i for i, _ in signature.donations)
+        entry = signature.entry.rpartition(".")[2]
+        inputs, outputs = _memory_types(signature.inputs), _memory_types(signature.outputs)
+        donated = [i in self._donated for i in range(len(inputs))]
+        self._program = module.Program(vmfb, entry, inputs, outputs, donated)
+        self._by_iree = by_iree
+        self._inputs = list(signature.inputs)
+        self._outputs = signature.outputs
+        self._keeps_lock = (
+            self._program.is_fixed and signature.straight_line and signature.cost < _SHORT_COST
+        )
+
+    def describe(self) -> str:
+        """What it does in a call, in a few words."""
+        return self._program.describe()
+
+    @ending.enters_iree
+    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+        if [b.kind for b in buffers] != self._inputs:
+            return self._by_iree()(buffers)
+        if self._donated:
+            return self._call_donating(buffers)
+        return self._run([b.block or b.native_block() for b in buffers])
+
+    def _run(self, blocks: list[Any]) -> list[HostBuffer]:
+        if ending.is_near:
+            ending.stop_other_threads()
+        results = self._program(blocks, self.parallel, self._keeps_lock)
+        device = self.device
+        found = zip(results, self._outputs, strict=True)
+        return [HostBuffer(None, device, None, kind, block) for block, kind in found]
+
+    def _call_donating(self, buffers: Sequence[Any]) -> list[HostBuffer]:
+        donated = self._donated
+        check_donations(buffers, donated)
+        queue = self.device.queue
+        if queue is not None and not queue.is_idle:
+            queue.drain()  # programs in it may still have to read what is donated
+        pairs = enumerate(buffers)
+        blocks = [b.private_block() if i in donated else b.native_block() for i, b in pairs]
+        try:
+            return self._run(blocks)
+        finally:
+            # Also after a failure: the program may have written some of its results.
+            for i in donated:
+                buffers[i].delete()
+
+
+class CheckedExecutable(Executable):
+    """A program that is run both ways, whose results must have the same bits."""
+
+    def __init__(self, direct: NativeExecutable, by_iree: Executable) -> None:
+        self.signature = direct.signature
+        self.device = direct.device
+        self.parallel = direct.parallel
+        self._direct = direct
+        self._by_iree = by_iree
+
+    def __call__(self, buffers: Sequence[Any]) -> list[HostBuffer]:
+        donated = {i for i, _ in self.signature.donations}
+        check_donations(buffers, donated)
+        copies = [
+            HostBuffer(np.array(b.host_view()), self.device) if i in donated else b
+            for i, b in enumerate(buffers)
+        ]
+        wanted = self._by_iree(copies)
+        found = self._direct(buffers)
+        for k, (mine, other) in enumerate(zip(found, wanted, strict=True)):
+            if mine.host_view().tobytes() != other.host_view().tobytes():
+                raise RuntimeError(
+                    f"XPR_NATIVE=check: result {k} of {self.signature.entry!r}, "
+                    f"{type_str(self.signature.outputs[k])}, has other bits when the native part "
+                    "runs the program than when IREE does"
+                )
+        return found
