@@ -66,6 +66,9 @@ class CompileCache:
 
     directory: Path
     max_bytes: int = DEFAULT_MAX_BYTES
+    shared: tuple[Path, ...] = ()
+    """Directories below this one, which are only read; whoever owns them is trusted."""
+
     _written: int = field(default=0, repr=False)
     _writable: bool = field(default=True, repr=False)
 
@@ -81,14 +84,28 @@ class CompileCache:
         """
         path = self.path(key)
         content = _read_own_file(path)
-        if content is None:
-            return None
-        payload = _unpack(content, key)
-        if payload is None:
+        payload = None if content is None else _unpack(content, key)
+        if payload is not None:
+            self._touch(path)
+            return payload
+        if content is not None:
             _remove(path)
-            return None
-        self._touch(path)
-        return payload
+        for directory in self.shared:
+            found = _read_shared_file(directory, path.relative_to(self.directory))
+            payload = None if found is None else _unpack(found, key)
+            if payload is not None:
+                return payload
+        return None
+
+    @staticmethod
+    def packed(key: bytes, payload: bytes) -> bytes:
+        """What the file of an entry holds."""
+        return _pack(key, payload)
+
+    @staticmethod
+    def unpacked(key: bytes, content: bytes) -> bytes | None:
+        """The payload in what the file of an entry holds; None if it is damaged."""
+        return _unpack(content, key)
 
     def put(self, key: bytes, payload: bytes) -> None:
         """Store ``payload`` under ``key``; a directory that cannot be written gives one warning."""
@@ -127,7 +144,11 @@ class CompileCache:
 
     def noted(self, key: bytes) -> dict[str, Any]:
         """What was noted about a program."""
-        content = _read_own_file(self.path(key).with_suffix(_NOTE_SUFFIX))
+        path = self.path(key).with_suffix(_NOTE_SUFFIX)
+        content = _read_own_file(path)
+        for directory in self.shared:
+            if content is None:
+                content = _read_shared_file(directory, path.relative_to(self.directory))
         return _facts(content)
 
     def notes(self) -> list[dict[str, Any]]:
@@ -225,7 +246,8 @@ def default_cache() -> CompileCache | None:
     """The cache that the environment asks for, or ``None`` when it is switched off.
 
     ``XPR_CACHE=0`` switches it off, ``XPR_CACHE_DIR`` gives the directory and
-    ``XPR_CACHE_MAX_BYTES`` its largest size (2 GiB by default).
+    ``XPR_CACHE_MAX_BYTES`` its largest size (2 GiB by default). ``XPR_CACHE_PATH`` lists more
+    directories, separated as in ``PATH``, which are read and never written.
     """
     wanted = os.environ.get("XPR_CACHE", "1").strip().lower()
     if wanted not in ("", "0", "1", "false", "true", "no", "yes", "off", "on"):
@@ -233,12 +255,14 @@ def default_cache() -> CompileCache | None:
     if wanted in ("0", "false", "no", "off"):
         return None
     return _cache_for(
-        os.environ.get("XPR_CACHE_DIR") or None, os.environ.get("XPR_CACHE_MAX_BYTES") or None
+        os.environ.get("XPR_CACHE_DIR") or None,
+        os.environ.get("XPR_CACHE_MAX_BYTES") or None,
+        os.environ.get("XPR_CACHE_PATH") or "",
     )
 
 
 @functools.cache
-def _cache_for(directory: str | None, max_bytes: str | None) -> CompileCache:
+def _cache_for(directory: str | None, max_bytes: str | None, shared: str) -> CompileCache:
     if directory is None:
         directory = platformdirs.user_cache_dir("xpr", appauthor=False)
     limit = DEFAULT_MAX_BYTES
@@ -246,7 +270,8 @@ def _cache_for(directory: str | None, max_bytes: str | None) -> CompileCache:
         if not max_bytes.strip().isdecimal():
             raise ValueError(f"XPR_CACHE_MAX_BYTES requires a number of bytes, got {max_bytes!r}")
         limit = int(max_bytes)
-    return CompileCache(Path(directory).expanduser(), limit)
+    below = tuple(Path(part).expanduser() for part in shared.split(os.pathsep) if part)
+    return CompileCache(Path(directory).expanduser(), limit, below)
 
 
 def _pack(key: bytes, payload: bytes) -> bytes:
@@ -277,6 +302,22 @@ def _facts(content: bytes | None) -> dict[str, Any]:
 
 def _read_own_file(path: Path) -> bytes | None:
     """The content of ``path`` if it is a regular file that only the current user can change."""
+    return _read_file(path, os.geteuid() if os.name == "posix" else 0)
+
+
+def _read_shared_file(directory: Path, name: Path) -> bytes | None:
+    """The content of a file in a shared directory, if only the directory's owner can change it."""
+    folder = (directory / name).parent
+    try:
+        owner = directory.stat().st_uid
+        if not all(_only_of(owner, path.stat()) for path in (directory, folder)):
+            return None
+    except OSError:
+        return None
+    return _read_file(directory / name, owner)
+
+
+def _read_file(path: Path, owner: int) -> bytes | None:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
     try:
@@ -285,17 +326,17 @@ def _read_own_file(path: Path) -> bytes | None:
         # Absent, unreadable or a symbolic link: in each case there is no entry to use.
         return None
     status = os.fstat(descriptor)
-    if not stat.S_ISREG(status.st_mode) or not _only_mine(status):
+    if not stat.S_ISREG(status.st_mode) or not _only_of(owner, status):
         os.close(descriptor)
         return None
     with os.fdopen(descriptor, "rb") as file:
         return file.read()
 
 
-def _only_mine(status: os.stat_result) -> bool:
+def _only_of(owner: int, status: os.stat_result) -> bool:
     if os.name != "posix":
         return True
-    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _write_atomically(path: Path, content: bytes) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
+from xpr.core.progress import phase
 from xpr.lowering import fallbacks, stopwatch
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
@@ -41,6 +42,9 @@ _TEMPORARY_BYTES = 4 << 20
 _BRANCHES_REVISION = "branches copy 3"
 # The same for the barriers in shaders (`iree/shader_barriers.py`).
 _BARRIERS_REVISION = "barriers 1"
+
+_QUIET_SECONDS = 2.0
+"""A compile that takes longer is told of on a terminal."""
 
 _UNORDERED = (
     "a dispatch would read from shared memory what other invocations have yet to write, and no "
@@ -121,7 +125,8 @@ class Compile:
         if ending.is_near:
             ending.stop_other_threads()
         if self._request is not None:
-            outcome: _Outcome = _requests.wait(self._request)
+            with phase(self._what, patience=_QUIET_SECONDS):
+                outcome: _Outcome = _requests.wait(self._request)
             if isinstance(outcome, _Failure):
                 raise _compile_error(outcome, self._job.target)
             if outcome.separate and self._started_here:
@@ -129,6 +134,13 @@ class Compile:
                 fallbacks.warn(name, outcome.location, fallbacks.SEPARATE)
             self._request, self._module = None, outcome.module
         return self._module
+
+    def _what(self) -> str:
+        """What is compiled, for whoever wonders why it takes so long."""
+        debug_text = self._job.debug_text
+        found = _first_location(debug_text()) if debug_text is not None else None
+        where = f" ({found[0]}:{found[1]})" if found else ""
+        return f"compiling {_program_name(self._job.text)}{where}"
 
     def on_end(self, function: Callable[[], None]) -> None:
         """Has a function called when the compile is done: in some thread, or at once."""

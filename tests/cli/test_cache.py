@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -71,3 +73,67 @@ def test_damaged_entries_are_reported_and_removed(call: Call, cache: CompileCach
 def test_a_cache_that_is_switched_off(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XPR_CACHE", "0")
     assert call("cache") == (1, "", "xpr cache: the cache is switched off by XPR_CACHE\n")
+
+
+def test_a_cache_is_shipped(call: Call, cache: CompileCache, tmp_path: Path) -> None:
+    _fill(cache)
+    file, where = tmp_path / "cache.tar.gz", cache.directory
+    assert call("cache", "export", str(file)) == (0, f"{file}: 4 entries from {where}\n", "")
+    contents = {key: cache.get(key) for key in KEYS}
+    cache.clear()
+    status, out, _ = call("cache", "import", str(file))
+    assert (status, out) == (0, f"{where}: 4 entries added from {file}, 0 damaged\n")
+    assert {key: cache.get(key) for key in KEYS} == contents
+
+
+def test_damaged_and_foreign_files_are_not_imported(
+    call: Call, cache: CompileCache, tmp_path: Path
+) -> None:
+    cache.put(KEYS[0], b"sound")
+    content = bytearray(cache.path(KEYS[0]).read_bytes())
+    content[-1] ^= 1
+    name = cache.path(KEYS[0]).relative_to(cache.directory).as_posix()
+    cache.clear()
+    file = tmp_path / "bad.tar.gz"
+    with tarfile.open(file, "w:gz") as archive:
+        for path in (name, "../outside.vmfb", f"{tmp_path}/outside.vmfb", "ab/other.txt"):
+            info = tarfile.TarInfo(path)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        link = tarfile.TarInfo(name)
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    status, out, _ = call("cache", "import", str(file))
+    assert (status, out) == (1, f"{cache.directory}: 0 entries added from {file}, 5 damaged\n")
+    assert cache.entries() == []
+    assert not (tmp_path / "outside.vmfb").exists()
+    file.write_bytes(b"something else")
+    status, _, err = call("cache", "import", str(file))
+    assert status == 1
+    assert f"{file} is no exported cache" in err
+    assert call("cache", "import", str(tmp_path / "absent")).status == 1
+
+
+def test_a_script_fills_the_cache(
+    call: Call, cache: CompileCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, xpr, xpr.numpy as jnp\n"
+        "print(xpr.jit(lambda x: x * 2)(jnp.ones(int(sys.argv[1]))).sum())\n"
+    )
+    status, out, _ = call("cache", "warm", str(script), "3")
+    assert (status, out) == (0, f"{cache.directory}: 1 entry added by {script}\n")
+    script.write_text("raise SystemExit(3)")
+    status, _, err = call("cache", "warm", str(script))
+    assert status == 1
+    assert f"{script} ended with status 3" in err
+
+
+@pytest.mark.parametrize("arguments", [("ls", "x"), ("warm",), ("export",), ("import", "a", "b")])
+def test_arguments_that_do_not_fit(
+    call: Call, cache: CompileCache, arguments: tuple[str, ...]
+) -> None:
+    assert call("cache", *arguments).status == 2
+    assert cache.entries() == []

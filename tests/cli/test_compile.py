@@ -15,8 +15,8 @@ import pytest
 import xpr
 from xpr.cli.errors import UsageError
 from xpr.cli.modules import describe
-from xpr.cli.progress import phase
 from xpr.cli.specs import parse_type, parse_types
+from xpr.core.progress import phase
 
 from .conftest import Call
 

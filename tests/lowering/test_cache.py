@@ -385,3 +385,46 @@ def _run(script: str) -> subprocess.CompletedProcess[str]:
     )
     assert done.returncode == 0, done.stderr
     return done
+
+
+@posix_only
+def test_shared_directories_are_read_below_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lower = [CompileCache(tmp_path / name) for name in ("first", "second")]
+    lower[1].put(KEY, PAYLOAD)
+    lower[1].note(OTHER_KEY, {"fallback": "host"})
+    monkeypatch.setenv("XPR_CACHE_DIR", str(tmp_path / "own"))
+    monkeypatch.setenv("XPR_CACHE_PATH", os.pathsep.join(str(c.directory) for c in lower))
+    cache = default_cache()
+    assert cache is not None
+    assert cache.get(KEY) == PAYLOAD
+    assert cache.noted(OTHER_KEY) == {"fallback": "host"}
+    assert not (tmp_path / "own").exists()
+    cache.put(KEY, b"my own")
+    assert cache.get(KEY) == b"my own"
+    assert lower[1].get(KEY) == PAYLOAD
+    cache.discard(KEY)
+    # What others than the owner may change is not used, and nothing is removed there.
+    for path in (lower[1].path(KEY), lower[1].path(KEY).parent, lower[1].directory):
+        mode = path.stat().st_mode
+        path.chmod(mode | 0o020)
+        assert cache.get(KEY) is None
+        path.chmod(mode)
+    content = bytearray(lower[1].path(KEY).read_bytes())
+    content[-1] ^= 1
+    lower[1].path(KEY).write_bytes(content)
+    assert cache.get(KEY) is None
+    assert lower[1].path(KEY).exists()
+
+
+@posix_only
+def test_a_shared_directory_of_another_user_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lower = CompileCache(tmp_path / "lower")
+    lower.put(KEY, PAYLOAD)
+    cache = CompileCache(tmp_path / "own", shared=(lower.directory,))
+    monkeypatch.setattr(os, "geteuid", lambda: 123456)
+    assert lower.get(KEY) is None
+    assert cache.get(KEY) == PAYLOAD

@@ -299,13 +299,14 @@ def test_without_a_directory_this_process_compiles(
 def test_nothing_is_left_of_an_idle_helper(own: Path) -> None:
     text = """
     from xpr.lowering.iree.process import place
-    from tests.lowering.test_compiler_process import helper_at
+    from tests.lowering.test_compiler_process import children, helper_at
     compile_cpu(add_text())
-    print(helper_at(place.socket_path()))
+    helper = helper_at(place.socket_path())
+    print(helper, *children(helper))
     """
     process = script(text, XPR_RUNTIME_DIR=str(own), XPR_COMPILER_IDLE="0.5")
-    helper = int(output(process))
-    wait_until(lambda: not is_running(helper))
+    helper, worker = map(int, output(process).split())
+    wait_until(lambda: not is_running(helper) and not is_running(worker))
     assert list(own.iterdir()) == []
 
 

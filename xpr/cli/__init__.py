@@ -238,12 +238,19 @@ def _add_sharded_arguments(parser: argparse._ActionsContainer) -> None:
 def _add_cache(commands: _Commands) -> None:
     parser = commands.add(
         "cache",
-        "list, clear or verify the cache of compiled programs",
-        "`verify` checks the\ndigest of each entry and removes those that are damaged.",
-        "xpr cache verify",
+        "list, clear, verify, fill or ship the cache of compiled programs",
+        "`verify` checks the\ndigest of each entry and removes those that are damaged. `warm` runs "
+        "a script, after which\nits programs are in the cache. `export` writes the cache to a "
+        "file, and `import` adds\nwhat is in one: native code, so import only what you trust.",
+        "xpr cache warm train.py --epochs 1\n  xpr cache export cache.tar.gz",
     )
+    actions = ("ls", "clear", "verify", "warm", "export", "import")
+    parser.add_argument("action", nargs="?", choices=actions, default="ls", help="(default: ls)")
     parser.add_argument(
-        "action", nargs="?", choices=("ls", "clear", "verify"), default="ls", help="(default: ls)"
+        "arguments",
+        nargs="*",
+        help="warm: a script and its arguments (behind -- if they begin with a dash); "
+        "export, import: a file",
     )
 
 

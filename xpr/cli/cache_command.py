@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
-from xpr.cli.errors import CommandError
+from xpr.cli.errors import CommandError, UsageError
 from xpr.cli.inspect_command import size_text
 from xpr.lowering.cache import CompileCache, default_cache
+from xpr.lowering.cache_archive import BadArchiveError, export_cache, import_cache
 from xpr.lowering.fallbacks import HOST, SEPARATE
 
 # The programs that did not compile as they are.
@@ -18,12 +23,49 @@ _FALLBACKS = {
 
 
 def run(options: argparse.Namespace) -> int:
-    """Lists, clears or verifies."""
+    """Lists, clears, verifies, fills or ships."""
     cache = default_cache()
     if cache is None:
         raise CommandError("the cache is switched off by XPR_CACHE")
+    given: list[str] = options.arguments
     actions = {"ls": _list, "clear": _clear, "verify": _verify}
-    return actions[options.action](cache)
+    if options.action in actions:
+        if given:
+            raise UsageError(f"{options.action} takes no arguments, got {given[0]!r}")
+        return actions[options.action](cache)
+    if options.action == "warm":
+        if not given:
+            raise UsageError("warm takes a script and its arguments")
+        return _warm(cache, given)
+    if len(given) != 1:
+        raise UsageError(f"{options.action} takes one file, got {len(given)}")
+    file = Path(given[0])
+    return _export(cache, file) if options.action == "export" else _import(cache, file)
+
+
+def _warm(cache: CompileCache, command: list[str]) -> int:
+    """Runs a script, whose programs are in the cache then."""
+    before = {entry.key for entry in cache.entries()}
+    status = subprocess.run([sys.executable, *command], env=dict(os.environ), check=False)
+    new = {entry.key for entry in cache.entries()} - before
+    print(f"{cache.directory}: {_count(len(new))} added by {command[0]}")
+    if status.returncode:
+        raise CommandError(f"{command[0]} ended with status {status.returncode}")
+    return 0
+
+
+def _export(cache: CompileCache, file: Path) -> int:
+    print(f"{file}: {_count(export_cache(cache, file))} from {cache.directory}")
+    return 0
+
+
+def _import(cache: CompileCache, file: Path) -> int:
+    try:
+        good, bad = import_cache(cache, file)
+    except BadArchiveError as error:
+        raise CommandError(f"{error}") from error
+    print(f"{cache.directory}: {_count(good)} added from {file}, {bad} damaged")
+    return 1 if bad else 0
 
 
 def _list(cache: CompileCache) -> int:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from xpr.cli.errors import UsageError
 from xpr.cli.inspect_command import size_text
-from xpr.cli.progress import phase
 from xpr.cli.specs import load_function, parse_types
+from xpr.core.progress import phase
 from xpr.export.exported import Exported, export
 from xpr.export.targets import ExportTarget, export_target
 

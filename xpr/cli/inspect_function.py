@@ -9,9 +9,9 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.cli.errors import UsageError
-from xpr.cli.progress import phase
 from xpr.cli.specs import load_function, mesh_text, parse_mesh, parse_types
 from xpr.core.aval import ShapedArray
+from xpr.core.progress import phase
 from xpr.core.symbolic import SymbolicDim
 from xpr.sharding import NamedSharding, Sharding, set_mesh
 

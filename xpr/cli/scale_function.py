@@ -11,9 +11,9 @@ from typing import Any
 
 import xpr
 from xpr.cli.errors import UsageError
-from xpr.cli.progress import phase
 from xpr.cli.specs import cpu_mesh, load_function, mesh_text, parse_axes, parse_types
 from xpr.cli.times import time_text
+from xpr.core.progress import phase
 from xpr.dispatch.lone import lone_seconds
 from xpr.sharding import Mesh, NamedSharding, set_mesh
 from xpr.sharding.communication import shown_bytes
