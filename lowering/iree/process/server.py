@@ -165,6 +165,7 @@ class _Server:
         here, there = socket.socketpair()
         child = os.fork()
         if not child:
+            here.close()  # or the end of the helper would not be noticed
             self._begin_work(there)
         there.close()
         here.setblocking(False)
