@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.alignment import is_misaligned, lies_apart
-from xpr.lowering.copies import copied, owned
 from xpr.lowering.emitter import Emitter
 from xpr.lowering.ir.attributes import Table
-from xpr.lowering.ir.builder import Results
 from xpr.lowering.ir.constants import constant_attributes
 from xpr.lowering.ir.graph import Block
 from xpr.lowering.ir.rewrite import BARRIER
@@ -50,10 +47,6 @@ class LoweringContext(Emitter):
     formulas_inline = False
 
     # ---- what holds other operations
-
-    def call(self, symbol: str, operands: Sequence[Value], results: Results) -> list[Value]:
-        """As the emitter's; the function may be inlined, and update its arguments then."""
-        return super().call(symbol, [owned(self, v) for v in operands], results)
 
     def region(
         self,
@@ -262,10 +255,7 @@ class LoweringContext(Emitter):
         """`function` of the parts of complex numbers, if they are known."""
         if not all(x.parts for x in xs):
             return None
-        out = self.by_parts(function, *xs)
-        re, _ = self.parts(out)
-        out.take_layout(re)
-        return out
+        return self.by_parts(function, *xs)
 
     def by_parts(self, function: Callable[..., Value], *operands: Value) -> Value:
         """`function` of the real and of the imaginary parts of complex operands."""
@@ -282,9 +272,7 @@ class LoweringContext(Emitter):
         d = np.dtype(dtype)
         if d == x.dtype:
             return x
-        out = self.assign("stablehlo.bitcast_convert", (x,), x.shape, d, of=(x,))
-        out.barred = x.barred
-        return out
+        return self.assign("stablehlo.bitcast_convert", (x,), x.shape, d, of=(x,))
 
     # ---- shapes
 
@@ -300,11 +288,9 @@ class LoweringContext(Emitter):
             # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
             x = self.barrier(x)
         places = {"dims": tuple(dims)}
-        spread = self.assign(
+        return self.assign(
             "stablehlo.broadcast_in_dim", (x,), tuple(shape), x.dtype, places, of=(x,)
         )
-        spread.strided = x.strided
-        return spread
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The elements of `x` in another shape."""
@@ -316,10 +302,7 @@ class LoweringContext(Emitter):
         found = self._rearranged(lambda part: self.reshape(part, shape), x)
         if found:
             return found
-        out = self.assign("stablehlo.reshape", (x,), shape, x.dtype, of=(x,))
-        out.take_layout(x)
-        out.barred = x.barred
-        return out
+        return self.assign("stablehlo.reshape", (x,), shape, x.dtype, of=(x,))
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """The axes of `x` in another order."""
@@ -330,10 +313,7 @@ class LoweringContext(Emitter):
             return found
         shape = tuple(x.shape[i] for i in permutation)
         order = {"dims": tuple(permutation)}
-        out = self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))
-        out.take_layout(x)
-        out.turned = True
-        return out
+        return self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))
 
     def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:
         """0, 1, 2, ... along one axis."""
@@ -356,45 +336,12 @@ class LoweringContext(Emitter):
         # IREE's code generator for SPIR-V does not get through with strides of single elements.
         steps = tuple(1 if count == 1 else s for count, s in zip(shape, steps, strict=True))
         limit = [a + 1 if n == 1 else b for n, a, b in zip(shape, start, limit, strict=True)]
-        alone = self.is_alone(x.dtype, x.shape, shape, start) and all(s == 1 for s in steps)
-        x = self.cut_from(x) if alone else x
         bounds = {"start": tuple(start), "limit": tuple(limit), "strides": steps}
-        out = self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds, of=(x,))
-        out.strided = x.turned or any(s != 1 for s in steps) or lies_apart(x.shape, shape)
-        if alone:
-            return self.barrier(out)
-        out.take_layout_of_part(x)
-        return out
-
-    def is_alone(
-        self, dtype: np.dtype[Any], whole: Shape, part: Shape, starts: Sequence[int | None]
-    ) -> bool:
-        """Whether a part of an array is to be copied on its own (see `alignment.py`)."""
-        moves = self.makes_dispatches and not self.target.vectors_anywhere
-        return moves and is_misaligned(dtype, whole, part, starts)
-
-    def cut_from(self, x: Value) -> Value:
-        """A copy of `x` behind a barrier, to copy a part of it on its own.
-
-        A barrier alone is an alias to IREE, which may update the array before the part is read.
-        """
-        return x if x.barred else self.barrier(copied(self, x))
-
-    def settled(self, x: Value) -> Value:
-        """`x` behind a barrier if it is a slice with strides: for what reads single elements of it.
-
-        IREE does not compile a gather from such a slice, nor its reversal, when it fuses the two:
-        neither with steps nor where the last axis was cut to one element.
-        """
-        if not x.strided:
-            return x
-        return self.barrier(x)
+        return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds, of=(x,))
 
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
-        out = self.assign(BARRIER, (x,), x.shape, x.dtype)
-        out.barred = True
-        return out
+        return self.assign(BARRIER, (x,), x.shape, x.dtype)
 
     def sealed(self, x: Value) -> Value:
         """`x` as operand of a formula on elements, which may become one with what made `x`."""
@@ -431,18 +378,8 @@ class LoweringContext(Emitter):
             for s, a, b, i in zip(x.shape, low, high, interior, strict=True)
         )
         edges = {"low": tuple(low), "high": tuple(high), "interior": tuple(interior)}
-        gaps = any(interior)
-        first, cut = [max(0, n) for n in low], [max(0, -n) for n in low]
-        if self.is_alone(x.dtype, shape, x.shape, first) or self.is_alone(
-            x.dtype, x.shape, shape, cut
-        ):
-            x = self.cut_from(x)
-        if gaps:
-            # Of two pads in a row, one of them with gaps, StableHLO makes one without gaps.
-            x = self.barrier(x)
         of = (x, value)
-        padded = self.assign("stablehlo.pad", of, shape, x.dtype, edges, of=of)
-        return self.barrier(padded) if gaps else padded
+        return self.assign("stablehlo.pad", of, shape, x.dtype, edges, of=of)
 
     def reduce(
         self,

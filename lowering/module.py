@@ -54,10 +54,6 @@ class LoweredModule:
     bytes_accessed: float
 
 
-# A private function: the identity of its program, and whether its arguments are barred.
-_Callee = tuple[int, bool]
-
-
 @dataclass(frozen=True)
 class _Lowered:
     """A private function: its name, and the program's owner."""
@@ -79,7 +75,7 @@ class ModuleBuilder:
         self.known_values = KnownValues()
         self._host_calls: dict[str, HostCall] = {}
         self._symbols: set[str] = set()
-        self._lowered: dict[_Callee, _Lowered] = {}
+        self._lowered: dict[int, _Lowered] = {}
         self._inlined: dict[Any, ClosedJaxpr] = {}
 
     def symbol(self, wish: str) -> str:
@@ -176,27 +172,22 @@ class ModuleBuilder:
         closed: ClosedJaxpr,
         name: str,
         operands: Sequence[Value],
-        *,
-        barred: bool = False,
     ) -> list[Value]:
         """A call of a private function that computes `closed`, lowered once per module.
 
-        Its arguments are the constants of `closed`, then its inputs, which may be `barred`.
+        Its arguments are the constants of `closed`, then its inputs.
         """
         operands = [*(ctx.dense(np.asarray(c)) for c in closed.consts), *operands]
-        key = (id(closed), barred)
-        callee = self._lowered.get(key)
+        callee = self._lowered.get(id(closed))
         if callee is None:
-            callee = self._lowered[key] = self._function(closed, name, barred)
+            callee = self._lowered[id(closed)] = self._function(closed, name)
         return ctx.call(callee.symbol, operands, [(a.shape, a.dtype) for a in closed.out_avals])
 
-    def _function(self, closed: ClosedJaxpr, name: str, barred: bool) -> _Lowered:
+    def _function(self, closed: ClosedJaxpr, name: str) -> _Lowered:
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
         values = [Value(v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars)]
         ctx = self._context_class(self, Block(values))
-        for v in values:
-            v.barred = barred
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, symbol, results)

@@ -17,25 +17,15 @@ _BARRIER = "stablehlo.optimization_barrier"
 
 
 class Value(graph.Value):
-    """A value of the program, and the marks that guards against hazards go by."""
+    """A value of the program."""
 
-    __slots__ = (
-        "barred",
-        "strided",
-        "turned",
-    )
+    __slots__ = ()
 
     def __init__(self, shape: Shape, dtype: np.dtype[Any]) -> None:
         self.shape = shape
         self.dtype = dtype
         self.owner: graph.Op | Block | None = None
         self.uses: list[graph.Op] = []
-        # Whether it comes straight from a barrier (see `copies.py`).
-        self.barred = False
-        # Whether they come straight from a slice with strides (see `settled`).
-        self.strided = False
-        # Whether its axes may lie in another order than in memory.
-        self.turned = False
 
     @property
     def aval(self) -> ShapedArray:
@@ -63,11 +53,3 @@ class Value(graph.Value):
         assert isinstance(re, Value)
         assert isinstance(im, Value)
         return re, im
-
-    def take_layout(self, x: Value) -> None:
-        """Takes over how the elements of `x`, which are this one's, lie and came about."""
-        self.strided, self.turned = x.strided, x.turned
-
-    def take_layout_of_part(self, x: Value) -> None:
-        """Takes over how the elements of `x`, of which these are a part, lie."""
-        self.turned, self.strided = x.turned, self.strided or x.strided

@@ -192,9 +192,6 @@ class VectorContext(LoweringContext):
     def barrier(self, x: Value) -> Value:
         return x
 
-    def settled(self, x: Value) -> Value:
-        return x
-
     # ---- memory and indices
 
     def read(self, source: Memory, offset: graph.Value, shape: Shape) -> Value:

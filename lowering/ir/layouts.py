@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xpr.lowering.alignment import lies_apart
 from xpr.lowering.ir.graph import Op, Value
+from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.types import bits_of
 
 _SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
@@ -31,6 +32,17 @@ def is_permuted(x: Value) -> bool:
         if op.name == "stablehlo.transpose":
             return True
         if op.name != "stablehlo.reshape" and op.name not in _SLICES:
+            return False
+        x = op.operands[0]
+    return False
+
+
+def is_from_barrier(x: Value) -> bool:
+    """Whether it is the very array that a barrier gives, perhaps of another shape or type."""
+    while (op := x.op) is not None:
+        if op.name == BARRIER:
+            return True
+        if op.name not in ("stablehlo.reshape", "stablehlo.bitcast_convert"):
             return False
         x = op.operands[0]
     return False

@@ -181,6 +181,15 @@ def kind(op: Op) -> Kind:
     return TRAITS[op.name].kind
 
 
+def dispatch_blocks(block: Block) -> Iterator[Block]:
+    """A block and those of the loops and branches in it, inner ones first."""
+    for op in block.ops:
+        if TRAITS[op.name].forms_dispatches:
+            for region in op.regions:
+                yield from dispatch_blocks(region)
+    yield block
+
+
 def dispatched(block: Block) -> Iterator[Op]:
     """The operations of a block that become dispatches, or hold such: loops and branches last."""
     for op in block.ops:

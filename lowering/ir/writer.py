@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -98,11 +98,38 @@ class Writer(Builder):
         self.append(BARRIER, (x,), (out,))
         return out
 
+    def parts(self, x: Value) -> Sequence[Value]:
+        """The real and the imaginary parts of complex numbers."""
+        if x.op is not None and x.op.name == "stablehlo.complex":
+            return x.op.operands
+        part = np.dtype(f"f{x.dtype.itemsize // 2}")
+        return [self.assign(side, (x,), x.shape, part) for side in ("real", "imag")]
+
     def copied(self, x: Value) -> Value:
         """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero."""
+        if x.dtype.kind == "c":
+            return self.assign("complex", [*map(self.copied, self.parts(x))], x.shape, x.dtype)
+        if x.dtype == _I1:
+            return self.compare("NE", self.copied(self.convert(x, np.dtype(np.uint8))), 0)
         bits = self.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
         zero = self.and_(self.mul(bits, self.add(bits, 1)), 1)
         return self.bitcast(self.xor(bits, zero), x.dtype)
+
+
+def copy_operands(places: Mapping[Op, Collection[int]]) -> None:
+    """Has operations take copies of the operands at these places."""
+    blocks: dict[Block, None] = {op.block: None for op in places if op.block is not None}
+    for block in blocks:
+        old, block.ops = block.ops, []
+        writer = Writer(block)
+        for op in old:
+            if op in places:
+                writer.source = op.source
+                operands = list(op.operands)
+                for i in places[op]:
+                    operands[i] = writer.copied(operands[i])
+                op.replace_operands(operands)
+            block.ops.append(op)
 
 
 def rewrite_block(block: Block, writer: Writer, of: Callable[[Op], Value | None]) -> None:

@@ -11,14 +11,18 @@ from collections.abc import Callable
 from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Module
 from xpr.lowering.passes import (
+    aliasing_updates,
     argument_barriers,
     binding_limit,
     conversions,
+    gaps,
     known_values,
     long_chains,
     loop_values,
+    misaligned_slices,
     narrow_sources,
     producers,
+    strided_slices,
     transposed_products,
 )
 from xpr.lowering.targets.base import Target
@@ -26,6 +30,9 @@ from xpr.lowering.targets.base import Target
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "misaligned_slices": misaligned_slices.run,
+    "gaps": gaps.run,
+    "strided_slices": strided_slices.run,
     "conversions": conversions.run,
     "narrow_sources": narrow_sources.run,
     "known_values": known_values.run,
@@ -34,6 +41,7 @@ PASSES: dict[str, Pass] = {
     "loop_values": loop_values.run,
     "transposed_products": transposed_products.run,
     "producers": producers.run,
+    "aliasing_updates": aliasing_updates.run,
     "long_chains": long_chains.run,
 }
 """In the order in which they run."""

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.alignment import lies_apart
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.copies import owned
 
 _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
@@ -74,16 +72,8 @@ def dynamic_slice(
     if sizes == x.shape:
         return x
     found = _same_type(ctx, starts)
-    alone = ctx.is_alone(x.dtype, x.shape, sizes, [i.number for i in starts])
-    x = ctx.cut_from(x) if alone else x
-    out = ctx.assign(
-        "stablehlo.dynamic_slice", (x, *found), sizes, x.dtype, {"sizes": sizes}, of=(x,)
-    )
-    out.strided = x.turned or lies_apart(x.shape, sizes)
-    if alone:
-        return ctx.barrier(out)
-    out.take_layout_of_part(x)
-    return out
+    operands = (x, *found)
+    return ctx.assign("stablehlo.dynamic_slice", operands, sizes, x.dtype, {"sizes": sizes})
 
 
 def dynamic_update_slice(
@@ -92,10 +82,6 @@ def dynamic_update_slice(
     """`stablehlo.dynamic_update_slice` at starts that lie inside."""
     if update.shape == x.shape:
         return update
-    # Where the update is a slice of `x`, IREE would copy from one place of a buffer to another that
-    # overlaps it, which fails or gives wrong values.
-    update = ctx.barrier(update)
-    x = owned(ctx, x)
     if dtypes.is_complex(x.dtype) and ctx.module.known_values.is_known(x):
         # One complex number everywhere, updated, is more than the compiler can do: it may crash.
         # With a barrier around the whole array its buffer would be overwritten, whoever reads it.

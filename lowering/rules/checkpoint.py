@@ -25,7 +25,7 @@ def _lower(
         # not before, and the compiler does not see that the forward pass computed them as well.
         types = [(v.shape, v.dtype) for v in operands]
         operands = tuple(ctx.op(BARRIER, operands, types))
-    return ctx.module.call(ctx, jaxpr, "checkpoint", operands, barred=True)
+    return ctx.module.call(ctx, jaxpr, "checkpoint", operands)
 
 
 register(remat_p, _lower)

@@ -122,12 +122,8 @@ def _device_put_lower(ctx: LoweringContext, x: Value, *, memory_space: str) -> V
 def _optimization_barrier_lower(ctx: LoweringContext, *operands: Value) -> Sequence[Value]:
     if not operands:
         return []
-    results = ctx.op(
-        "stablehlo.optimization_barrier", operands, [(v.shape, v.dtype) for v in operands]
-    )
-    for v in results:
-        v.barred = True
-    return results
+    types = [(v.shape, v.dtype) for v in operands]
+    return ctx.op("stablehlo.optimization_barrier", operands, types)
 
 
 _RULES: dict[Primitive, LoweringRule] = {

@@ -74,7 +74,7 @@ def _direct(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) 
     region = ctx.region([((), x.dtype)] * 2, lambda inner, a, b: [of.combine(inner, a, b)])
     return ctx.op1(
         "stablehlo.reduce_window",
-        [ctx.settled(x), ctx.constant(of.identity, x.dtype)],
+        [x, ctx.constant(of.identity, x.dtype)],
         x.shape,
         x.dtype,
         {

@@ -18,7 +18,6 @@ from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.copies import copied, owned
 from xpr.lowering.ir.attributes import ScatterNumbers
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules._indexing import (
@@ -240,10 +239,7 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
         # A dispatch that computes the updates, too, keeps all of them on the stack, if IREE gets
         # through with it at all: where they are gathered from `x` its process may end.
         updates = ctx.barrier(updates)
-    # A scatter into a slice copies it inside of the dispatch. Where the slice has strides, or holds
-    # complex numbers, that ends IREE's compilers for GPUs.
-    cut = (x.strided or x.dtype.kind == "c") and not ctx.target.host_memory
-    operand = ctx.reshape(copied(ctx, x) if cut else owned(ctx, x), (rows, *row))
+    operand = ctx.reshape(x, (rows, *row))
     numbers = ScatterNumbers((1,) if row else (), (0,), (0,), 1)
     longest = ctx.target.longest_loop or count
     for start in range(0, count, longest):

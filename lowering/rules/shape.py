@@ -33,7 +33,6 @@ def _squeeze_lower(ctx: LoweringContext, x: Value, *, dimensions: Shape) -> Valu
 def _rev_lower(ctx: LoweringContext, x: Value, *, dimensions: Shape) -> Value:
     if not dimensions:
         return x
-    x = ctx.settled(x)
     # IREE's conversion of `reverse` refuses unsigned element types.
     y = ctx.bitcast(x, f"int{8 * x.dtype.itemsize}") if dtypes.kind(x.dtype) == "u" else x
     along = {"dims": dimensions}

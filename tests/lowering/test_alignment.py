@@ -14,9 +14,10 @@ from tests.harness import run_compiled, run_reference
 from tests.lowering.vulkan_util import does_not_compile, run_on, vulkan_device
 from xpr import lax
 from xpr.core.config import override
+from xpr.lowering import passes
 from xpr.lowering.alignment import is_misaligned
 
-MENDED = "IREE has mended this: `lowering/alignment.py` can go"
+MENDED = "IREE has mended this: `lowering/passes/misaligned_slices.py` can go"
 F32 = np.dtype(np.float32)
 
 
@@ -61,6 +62,14 @@ def test_a_part_is_read_from_the_wrong_place() -> None:
     found = run_on(vulkan_device(), body, [x], np.zeros((48, 32), F32))
     assert not np.array_equal(found, 2 * x[:, 2:34]), MENDED
     np.testing.assert_array_equal(found, 2 * x[:, :32])
+
+
+def test_without_the_pass_a_part_is_misplaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    vulkan_device()
+    monkeypatch.delitem(passes.PASSES, "misaligned_slices")
+    x = np.arange(48 * 64, dtype=F32).reshape(48, 64)
+    ((found,),) = run_compiled([(lambda x: x[:, 2:34] * 2, (x,))], "vulkan")
+    np.testing.assert_array_equal(found, 2 * x[:, :32], MENDED)
 
 
 def test_strides_of_single_elements_do_not_compile() -> None:

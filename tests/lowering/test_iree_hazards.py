@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.harness import run_compiled
 from tests.lowering.iree_util import (
     LESS,
     MENDED,
@@ -33,6 +34,8 @@ from tests.lowering.iree_util import (
     run,
     status_of_compile,
 )
+from xpr import lax
+from xpr.lowering import passes
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.targets import get_target
@@ -936,6 +939,19 @@ def test_two_pads_in_a_row_lose_their_gaps() -> None:
 
 def test_a_barrier_keeps_the_gaps() -> None:
     np.testing.assert_array_equal(result("two_pads_guarded"), _PADDED_TWICE)
+
+
+def _padded_twice(x: Any) -> Any:
+    zero = np.float32(0)
+    return lax.pad(lax.pad(x, zero, [(0, 0, 1)]), zero, [(1, 2, 0)])
+
+
+def test_pads_with_gaps_lie_between_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    ((found,),) = run_compiled([(_padded_twice, (_THREE,))])
+    np.testing.assert_array_equal(found, _PADDED_TWICE)
+    monkeypatch.delitem(passes.PASSES, "gaps")
+    ((lost,),) = run_compiled([(lambda x: _padded_twice(x), (_THREE,))])
+    assert not np.array_equal(lost, _PADDED_TWICE), MENDED
 
 
 # ---- programs that end the compiler's process

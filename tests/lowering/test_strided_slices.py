@@ -17,9 +17,12 @@ import xpr.numpy as jnp
 from tests.conftest import skip_unless_usable
 from tests.harness import run_compiled, run_reference
 from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
+from tests.lowering.test_ir import graph_of
 from xpr import lax
+from xpr.lowering import passes
 from xpr.lowering.alignment import lies_apart
 from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.ir.printer import print_module
 from xpr.lowering.targets import get_target
 
 _REVERSED = """
@@ -46,6 +49,17 @@ func.func public @main(%x: tensor<8x6x5xf32>, %i: tensor<4x1xi32>) -> tensor<8x6
 
 def test_a_reversed_slice_does_not_compile() -> None:
     module, said = compile_with(_REVERSED, llvm_cpu_flag_sets(ProgramHints())[0])
+    assert module is None, MENDED
+    assert "unrealized_conversion_cast" in said[0].message
+
+
+def test_without_the_pass_a_reversed_slice_does_not_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(passes.PASSES, "strided_slices")
+    closed = xpr.make_jaxpr(lambda x: x[:, :, 1][::-1])(np.ones((8, 6, 5), np.float32))
+    text = print_module(graph_of(closed, "cpu"), "m")
+    module, said = compile_with(text, llvm_cpu_flag_sets(ProgramHints())[0])
     assert module is None, MENDED
     assert "unrealized_conversion_cast" in said[0].message
 

@@ -1,0 +1,52 @@
+"""Updates of arrays that others read.
+
+IREE takes what a barrier gives for an array of its own, and an update of it overwrites what went
+into the barrier, whoever reads it later; a function that is inlined may hold such an update. There
+the operand is copied before. Where an update is a slice of the array itself, IREE would copy from
+one place of a buffer to another that overlaps it: updates get barriers.
+"""
+
+from __future__ import annotations
+
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.layouts import is_from_barrier
+from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.writer import copy_operands
+from xpr.lowering.targets.base import Target
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Copies what comes from a barrier before it is updated."""
+    del target, hints
+    functions = {f.name for f in module.functions}
+    updates: dict[Op, tuple[int, ...]] = {}
+    copied: dict[Op, list[int]] = {}
+    for function in module.functions:
+        for op in dispatched(function.body):
+            if op.name == "stablehlo.dynamic_update_slice" and not _is_only_carried(op.operands[0]):
+                updates[op] = (1,)
+            found = [i for i in _updated(op, functions) if _is_alias(op.operands[i])]
+            if found:
+                copied[op] = found
+    rewrite.bar_operands(updates)
+    copy_operands(copied)
+
+
+def _updated(op: Op, functions: set[str]) -> range:
+    """The places of operands that may be overwritten."""
+    if op.name in ("stablehlo.dynamic_update_slice", "stablehlo.scatter"):
+        return range(1)
+    is_call = TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] in functions
+    return range(len(op.operands) if is_call else 0)
+
+
+def _is_only_carried(x: Value) -> bool:
+    """Whether a loop carries it for this update alone, as results of a scan: no part is read."""
+    block = x.owner
+    return isinstance(block, Block) and isinstance(block.parent, Op) and len(x.uses) == 1
+
+
+def _is_alias(x: Value) -> bool:
+    return bool(x.shape) and 0 not in x.shape and is_from_barrier(x)

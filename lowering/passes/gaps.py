@@ -1,0 +1,26 @@
+"""Pads with gaps between the elements.
+
+Of two pads in a row, one of them with gaps, StableHLO makes one without gaps. Such pads lie between
+barriers.
+"""
+
+from __future__ import annotations
+
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.graph import Module
+from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.targets.base import Target
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Puts barriers around pads with gaps."""
+    del target, hints
+    pads = [
+        op
+        for function in module.functions
+        for op in dispatched(function.body)
+        if op.name == "stablehlo.pad" and any(op.attributes["interior"])
+    ]
+    rewrite.bar_operands({op: (0,) for op in pads})
+    rewrite.hold(pads)

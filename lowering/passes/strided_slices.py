@@ -1,0 +1,64 @@
+"""Slices whose elements lie apart, where single elements of them are read or written.
+
+IREE does not compile a gather from such a slice, nor its reversal or a running sum of it, when it
+fuses the two: neither with strides nor where the last axis was cut to one element. Such an operand
+gets a barrier. On GPUs a scatter copies its operand inside of the dispatch, where it is a slice;
+strided ones, and complex numbers, end the process there: these are copied before.
+"""
+
+from __future__ import annotations
+
+from xpr.lowering.flags import ProgramHints
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.attributes import Padding
+from xpr.lowering.ir.graph import Module, Op, Value
+from xpr.lowering.ir.layouts import is_strided
+from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.ir.writer import copy_operands
+from xpr.lowering.targets.base import Target
+
+# What changes neither the places nor the number of elements.
+_SAME_PLACES = frozenset({"stablehlo.bitcast_convert", "stablehlo.complex"})
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Puts barriers on strided operands, and copies those of scatters on GPUs."""
+    del hints
+    barred: dict[Op, tuple[int, ...]] = {}
+    copied: dict[Op, tuple[int, ...]] = {}
+    for function in module.functions:
+        for op in dispatched(function.body):
+            if op.name == "stablehlo.scatter":
+                if not target.host_memory and _is_copied_inside(op.operands[0]):
+                    copied[op] = (0,)
+            elif _reads_single_elements(op) and _is_strided(op.operands[0]):
+                barred[op] = (0,)
+    copy_operands(copied)
+    rewrite.bar_operands(barred)
+
+
+def _reads_single_elements(op: Op) -> bool:
+    if op.name == "stablehlo.reduce_window":
+        return _is_running_sum(op)
+    return op.name in ("stablehlo.gather", "stablehlo.reverse")
+
+
+def _is_running_sum(op: Op) -> bool:
+    """Whether some window covers all elements before one, or all behind it."""
+    padding = op.attributes["padding"]
+    assert isinstance(padding, Padding)
+    sizes = op.attributes["window_dimensions"]
+    return any(n > 1 and n - 1 in edges for n, edges in zip(sizes, padding.edges, strict=True))
+
+
+def _is_copied_inside(x: Value) -> bool:
+    """Whether a scatter into `x` copies a slice; what a scatter gives is no slice."""
+    if x.op is not None and x.op.name == "stablehlo.scatter":
+        return False
+    return x.dtype.kind == "c" or _is_strided(x)
+
+
+def _is_strided(x: Value) -> bool:
+    while x.op is not None and x.op.name in _SAME_PLACES:
+        x = x.op.operands[0]
+    return is_strided(x)
