@@ -11,7 +11,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-INTERFACE = 4
+INTERFACE = 5
 """The number that the extension must have; one that was built from other sources is not used."""
 
 _CHOICES = ("", "0", "1", "check")

@@ -57,6 +57,10 @@ class NativeExecutable(Executable):
         """What it does in a call, in a few words."""
         return self._program.describe()
 
+    def direct_program(self) -> Any:
+        """The `Program` if a call of it is short enough to be made with Python's lock held."""
+        return self._program if self._keeps_lock else None
+
     @ending.enters_iree
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         if [b.kind for b in buffers] != self._inputs:

@@ -13,7 +13,8 @@ struct ArrayClasses {
   PyTypeObject* array = nullptr;   // ArrayImpl
   PyTypeObject* buffer = nullptr;  // HostBuffer
   Py_ssize_t aval = 0, buffers = 0, committed = 0, sharding = 0;
-  Py_ssize_t host = 0, device = 0, frozen = 0;
+  Py_ssize_t host = 0, device = 0, frozen = 0, type = 0, block = 0, view = 0,
+             memory = 0;
   std::vector<Py_ssize_t> others;  // the buffer's other slots, None in a new one
 };
 inline ArrayClasses classes;
@@ -37,6 +38,9 @@ inline PyObject* device_of(PyObject* buffer) { return slot(buffer, classes.devic
 
 // A new buffer over the NumPy array `host`, which nobody writes to; null with an exception set.
 PyObject* make_host_buffer(PyObject* host, PyObject* device);
+
+// The same over a block of memory; `type` is the tuple of its shape and dtype.
+PyObject* make_block_buffer(PyObject* block, PyObject* type, PyObject* device);
 
 // A new array over `buffer`, or null with an exception set.
 PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed);

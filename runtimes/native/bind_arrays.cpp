@@ -4,14 +4,31 @@ namespace xpr {
 
 namespace nb = nanobind;
 
-PyObject* make_host_buffer(PyObject* host, PyObject* device) {
+namespace {
+
+// A buffer whose slots are None but for those that have a value.
+PyObject* make_buffer(PyObject* host, PyObject* block, PyObject* type, PyObject* device) {
   PyObject* buffer = PyType_GenericAlloc(classes.buffer, 0);
   if (buffer == nullptr) return nullptr;
   for (Py_ssize_t at : classes.others) slot(buffer, at) = PyRef::borrow(Py_None).release();
   slot(buffer, classes.host) = PyRef::borrow(host).release();
+  slot(buffer, classes.block) = PyRef::borrow(block).release();
+  slot(buffer, classes.view) = PyRef::borrow(Py_None).release();
+  slot(buffer, classes.memory) = PyRef::borrow(Py_None).release();
+  slot(buffer, classes.type) = PyRef::borrow(type).release();
   slot(buffer, classes.device) = PyRef::borrow(device).release();
   slot(buffer, classes.frozen) = PyRef::borrow(Py_False).release();
   return buffer;
+}
+
+}  // namespace
+
+PyObject* make_host_buffer(PyObject* host, PyObject* device) {
+  return make_buffer(host, Py_None, Py_None, device);
+}
+
+PyObject* make_block_buffer(PyObject* block, PyObject* type, PyObject* device) {
+  return make_buffer(Py_None, block, type, device);
 }
 
 PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed) {
@@ -50,6 +67,14 @@ void learn_arrays(nb::type_object array, nb::type_object buffer) {
       found.device = at;
     } else if (nb::str("_frozen").equal(name)) {
       found.frozen = at;
+    } else if (nb::str("_type").equal(name)) {
+      found.type = at;
+    } else if (nb::str("block").equal(name)) {
+      found.block = at;
+    } else if (nb::str("view").equal(name)) {
+      found.view = at;
+    } else if (nb::str("_memory").equal(name)) {
+      found.memory = at;
     } else {
       found.others.push_back(at);
     }

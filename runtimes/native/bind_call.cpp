@@ -9,7 +9,10 @@
 #include <vector>
 
 #include "arrays.h"
+#include "block_object.h"
 #include "call_key.h"
+#include "numbers.h"
+#include "numpy_arrays.h"
 #include "result_tree.h"
 
 namespace xpr {
@@ -23,6 +26,7 @@ enum class Way {
   kPython,      // by the Python path, from the beginning
   kProgram,     // by a function that takes the leaves and returns a list of arrays
   kExecutable,  // by a function that takes buffers and returns a list of buffers
+  kDirect,      // by a `Program`, here
 };
 
 struct Entry {
@@ -35,6 +39,10 @@ struct Entry {
   std::vector<PyRef> first;              // buffers that come before those of the arguments
   std::vector<std::uint32_t> operands;  // the leaves that the function takes, by the key's number
   std::vector<PyRef> avals;              // of the results
+  std::vector<int> types;               // kDirect: the operands' type numbers of NumPy's
+  std::vector<PyRef> kinds;              // kDirect: shape and dtype of each result
+  std::vector<std::uint32_t> donated;   // kDirect: the operands that the program may write to
+  PyRef device;                          // kDirect: where the results are
   bool is_default = false;             // whether uncommitted work belongs on its device, too
   bool commits = false;                // whether its results are committed
 
@@ -44,6 +52,8 @@ struct Entry {
     Py_VISIT(function.get());
     for (const PyRef& buffer : first) Py_VISIT(buffer.get());
     for (const PyRef& aval : avals) Py_VISIT(aval.get());
+    for (const PyRef& kind : kinds) Py_VISIT(kind.get());
+    Py_VISIT(device.get());
     return 0;
   }
 };
@@ -192,6 +202,11 @@ struct Surroundings {
   PyObject* trace_key_name = nullptr;
   PyObject* first_call_name = nullptr;
   PyObject* python_call_name = nullptr;
+  PyObject* native_block_name = nullptr;
+  PyObject* private_block_name = nullptr;
+  PyObject* delete_name = nullptr;
+  PyObject* queue_name = nullptr;
+  PyObject* guard_name = nullptr;
 };
 Surroundings around;
 
@@ -268,6 +283,197 @@ PyObject* run(const Entry& entry, const CallKey& key) {
   return results ? build_tree(entry, results.get(), wrap, committed) : nullptr;
 }
 
+// ---- kDirect
+
+enum class Ran { kWell, kFailed, kNot };  // kNot: the Python path has to answer, or to refuse
+
+// The block of a buffer, which makes it on first use; null with an exception set.
+PyRef block_object(PyObject* buffer) {
+  PyObject* block = slot(buffer, classes.block);
+  if (block != nullptr && block != Py_None) return PyRef::borrow(block);
+  return PyRef::steal(
+      PyObject_CallMethodObjArgs(buffer, around.native_block_name, nullptr));
+}
+
+bool may_take_numbers() {
+  PyRef guard = PyRef::steal(PyObject_GetAttr(around.settings, around.guard_name));
+  if (!guard) PyErr_Clear();
+  return guard && PyUnicode_Check(guard.get()) &&
+         PyUnicode_CompareWithASCIIString(guard.get(), "allow") == 0;
+}
+
+bool read_number(PyObject* number, int type, std::size_t size, Block& block) {
+  Ref<Memory> memory = Memory::allocate(size);
+  std::uint8_t* data = memory->data();
+  if (!may_take_numbers() || !write_number(number, type, reinterpret_cast<char*>(data))) {
+    return false;
+  }
+  block = {std::move(memory), data, size};
+  return true;
+}
+
+// The operands, if all arrays have blocks already. Runs no Python code, so nothing has to be held.
+Ran read_ready(const Entry& entry, const Program& program, const CallKey& key, Block* blocks) {
+  std::size_t place = 0;
+  auto read = [&](PyObject* buffer) {
+    PyObject* block = slot(buffer, classes.block);
+    if (block == nullptr || block == Py_None) return false;
+    blocks[place++] = *nb::inst_ptr<Block>(nb::handle(block));
+    return true;
+  };
+  for (const PyRef& buffer : entry.first) {
+    if (!read(buffer.get())) return Ran::kNot;
+  }
+  for (std::uint32_t index : entry.operands) {
+    PyObject* leaf = key.leaf(index);
+    if (!is_array(leaf)) {
+      place++;  // numbers come last: what they depend on is an attribute, which Python looks up
+    } else if (!read(host_buffer_of(leaf))) {
+      return Ran::kNot;
+    }
+  }
+  for (std::size_t i = 0; i < entry.operands.size(); ++i) {
+    PyObject* leaf = key.leaf(entry.operands[i]);
+    std::size_t at = entry.first.size() + i;
+    if (is_array(leaf)) continue;
+    if (!read_number(leaf, entry.types[at], program.input_bytes(at), blocks[at])) return Ran::kNot;
+  }
+  return Ran::kWell;
+}
+
+// Has blocks made for the arrays that have none.
+Ran make_ready(const Entry& entry, const CallKey& key) {
+  SmallVector<PyObject*, 128> buffers;  // held, because this runs Python code
+  for (const PyRef& buffer : entry.first) buffers.push_back(PyRef(buffer).release());
+  for (std::uint32_t index : entry.operands) {
+    PyObject* leaf = key.leaf(index);
+    if (is_array(leaf)) buffers.push_back(PyRef::borrow(host_buffer_of(leaf)).release());
+  }
+  Ran ran = Ran::kWell;
+  for (PyObject* held : buffers) {
+    PyRef buffer = PyRef::steal(held);
+    if (ran == Ran::kWell && !block_object(buffer.get())) ran = Ran::kFailed;
+  }
+  return ran;
+}
+
+bool is_none(PyObject* object) { return object == nullptr || object == Py_None; }
+
+// Whether a block is all that a buffer consists of.
+bool is_block_alone(PyObject* buffer) {
+  return is_none(slot(buffer, classes.host)) && is_none(slot(buffer, classes.view)) &&
+         is_none(slot(buffer, classes.memory)) && !is_none(slot(buffer, classes.block));
+}
+
+// The donated operands of one call, which it gives up in the end, whatever comes of it.
+class Donations {
+ public:
+  ~Donations() {
+    // The exception that the call ends with, if it does, is not to be lost.
+    nb::error_scope keep;
+    for (const PyRef& buffer : buffers_) {
+      if (is_block_alone(buffer.get()) && !is_none(slot(buffer.get(), classes.type))) {
+        PyRef block = PyRef::steal(std::exchange(slot(buffer.get(), classes.block),
+                                                 PyRef::borrow(Py_None).release()));
+      } else {
+        PyRef done = PyRef::steal(
+            PyObject_CallMethodObjArgs(buffer.get(), around.delete_name, nullptr));
+        if (!done) PyErr_WriteUnraisable(buffer.get());
+      }
+    }
+  }
+
+  // Replaces the blocks of donated operands by ones that nobody else sees.
+  Ran take(const Entry& entry, const CallKey& key, Block* blocks) {
+    PyRef queue = PyRef::steal(PyObject_GetAttr(entry.device.get(), around.queue_name));
+    if (!queue) return Ran::kFailed;
+    // What waits there may still have to read what is donated: the Python path waits for it.
+    if (queue.get() != Py_None) return Ran::kNot;
+    std::vector<PyRef> taken;
+    for (std::uint32_t place : entry.donated) {
+      PyObject* leaf = key.leaf(entry.operands[place - entry.first.size()]);
+      if (!is_array(leaf)) return Ran::kNot;
+      taken.push_back(PyRef::borrow(host_buffer_of(leaf)));
+      int count = 0;
+      for (std::uint32_t index : entry.operands) {
+        PyObject* other = key.leaf(index);
+        count += is_array(other) && host_buffer_of(other) == taken.back().get();
+      }
+      if (count != 1) return Ran::kNot;  // the Python path refuses that
+    }
+    for (std::size_t i = 0; i < taken.size(); ++i) {
+      PyObject* buffer = taken[i].get();
+      PyObject* block = slot(buffer, classes.block);
+      bool alone = is_block_alone(buffer) && Py_REFCNT(block) == 1 &&
+                   nb::inst_ptr<Block>(nb::handle(block))->memory->is_own();
+      if (alone) continue;
+      PyRef own = PyRef::steal(
+          PyObject_CallMethodObjArgs(buffer, around.private_block_name, nullptr));
+      if (!own) return Ran::kFailed;
+      blocks[entry.donated[i]] = *nb::inst_ptr<Block>(nb::handle(own.get()));
+    }
+    buffers_ = std::move(taken);
+    return Ran::kWell;
+  }
+
+ private:
+  std::vector<PyRef> buffers_;
+};
+
+Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
+  const Program& program = *nb::inst_ptr<Program>(nb::handle(entry.function.get()));
+  constexpr std::size_t kFew = 16;
+  Block few_operands[kFew], few_results[kFew];
+  std::vector<Block> many_operands, many_results;
+  Block *operands = few_operands, *results = few_results;
+  if (program.argument_count() > kFew) {
+    many_operands.resize(program.argument_count());
+    operands = many_operands.data();
+  }
+  if (program.result_count() > kFew) {
+    many_results.resize(program.result_count());
+    results = many_results.data();
+  }
+  Donations donations;
+  std::vector<PyRef> held;
+  try {
+    if (!entry.donated.empty()) key.hold(held);
+    if (read_ready(entry, program, key, operands) != Ran::kWell) {
+      // Numbers that do not fit, or arrays that no program has used so far.
+      key.hold(held);
+      Ran ran = make_ready(entry, key);
+      if (ran == Ran::kWell) ran = read_ready(entry, program, key, operands);
+      if (ran != Ran::kWell) return ran;
+    }
+    if (!entry.donated.empty()) {
+      Ran ran = donations.take(entry, key, operands);
+      if (ran != Ran::kWell) return ran;
+    }
+    program.run(operands, results, false);
+  } catch (const std::exception& error) {
+    if (entry.donated.empty()) return Ran::kNot;  // the Python path comes to the same
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return Ran::kFailed;
+  }
+  bool committed = key.is_committed() || entry.commits;
+  SmallVector<PyObject*, 16> leaves;
+  for (std::size_t k = 0; k < program.result_count(); ++k) {
+    PyRef block = PyRef::steal(
+        nb::cast(std::move(results[k]), nb::rv_policy::move).release().ptr());
+    PyRef buffer = PyRef::steal(
+        block ? make_block_buffer(block.get(), entry.kinds[k].get(), entry.device.get()) : nullptr);
+    PyObject* array =
+        buffer ? make_array(entry.avals[k].get(), buffer.get(), committed) : nullptr;
+    if (array == nullptr) {
+      for (PyObject* made : leaves) Py_DECREF(made);
+      return Ran::kFailed;
+    }
+    leaves.push_back(array);
+  }
+  answer = entry.tree.build(leaves.data());
+  return answer == nullptr ? Ran::kFailed : Ran::kWell;
+}
+
 // The entry for a call, if it can be answered here. Without one, `unusual` says whether the Python
 // path is to look further before it makes one.
 EntryPointer find(const Call& call, CallKey& key, PyObject* args, PyObject* kwargs,
@@ -300,7 +506,13 @@ PyObject* call_call(PyObject* self, PyObject* args, PyObject* kwargs) {
       std::vector<PyRef> held;
       EntryPointer entry = find(*call, key, args, kwargs, held, unusual);
       if (PyErr_Occurred()) return nullptr;
-      if (entry) return run(*entry, key);
+      if (entry && entry->way == Way::kDirect) {
+        PyObject* answer = nullptr;
+        if (run_directly(*entry, key, answer) != Ran::kNot) return answer;
+        unusual = true;
+      } else if (entry) {
+        return run(*entry, key);
+      }
     }
   }
   if (unusual) return call_method(self, around.python_call_name, args, kwargs);
@@ -335,11 +547,13 @@ PyType_Spec call_spec = {"xpr.runtimes._native.NativeCall", sizeof(Call), 0,
 
 // ---- entries, which the Python path makes
 
-// `kind` is "python", "program" or "executable". `kept` are the leaves, in the order of the
+// `kind` is "python", "program", "executable" or "direct"; then `kinds` are the types of the
+// operands, those of the results, and the places of the donated operands. `kept` are the leaves, in the order of the
 // arguments' pytree, that the function takes after the buffers `first`.
 void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* kind,
               nb::handle function, nb::sequence first, nb::sequence kept, nb::sequence avals,
-              nb::tuple results, nb::handle device, bool is_default, bool commits) {
+              nb::tuple results, nb::handle device, bool is_default, bool commits,
+              nb::tuple kinds) {
   auto* call = reinterpret_cast<Call*>(self.ptr());
   PyRef trace_key = PyRef::steal(PyObject_GetAttr(around.settings, around.trace_key_name));
   if (!trace_key) throw nb::python_error();
@@ -358,6 +572,20 @@ void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* k
   }
   if (here && way == "program") entry->way = Way::kProgram;
   if (here && way == "executable") entry->way = Way::kExecutable;
+  if (here && way == "direct") {
+    if (!nb::isinstance<Program>(function)) throw nb::type_error("remember takes a Program");
+    entry->way = Way::kDirect;
+    entry->device = PyRef::borrow(device.ptr());
+    for (nb::handle type : nb::borrow<nb::sequence>(kinds[0])) {
+      entry->types.push_back(type_number(nb::object(type[1]).ptr()));
+    }
+    for (nb::handle place : nb::borrow<nb::sequence>(kinds[2])) {
+      entry->donated.push_back(nb::cast<std::uint32_t>(place));
+    }
+    for (nb::handle type : nb::borrow<nb::sequence>(kinds[1])) {
+      entry->kinds.push_back(PyRef::borrow(type.ptr()));
+    }
+  }
   entry->function = PyRef::borrow(function.ptr());
   entry->is_default = is_default;
   entry->commits = commits;
@@ -391,6 +619,11 @@ void learn_calls(nb::object context, nb::object eager, nb::object settings) {
   found.trace_key_name = intern("trace_key");
   found.first_call_name = intern("_answer_first_call");
   found.python_call_name = intern("_call_in_python");
+  found.native_block_name = intern("native_block");
+  found.private_block_name = intern("private_block");
+  found.delete_name = intern("delete");
+  found.queue_name = intern("queue");
+  found.guard_name = intern("transfer_guard_host_to_device");
   around = found;
 }
 
@@ -409,7 +642,7 @@ void bind_call(nb::module_& module) {
   module.def("prepare", &prepare, "Gives a NativeCall its cache and its static arguments.");
   module.def("remember", &remember, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg("function").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg("device").none(), nb::arg(), nb::arg(), "Enters a program into the cache of a NativeCall.");
+             nb::arg("device").none(), nb::arg(), nb::arg(), nb::arg(), "Enters a program into the cache of a NativeCall.");
   module.def("learn_calls", &learn_calls, "Says where the trace and the settings are found.");
 }
 

@@ -13,6 +13,11 @@ namespace xpr {
 
 inline bool is_numpy_array(PyObject* object) { return Py_TYPE(object) == &PyArray_Type; }
 
+// The number of NumPy's for a dtype.
+inline int type_number(PyObject* dtype) {
+  return reinterpret_cast<PyArray_Descr*>(dtype)->type_num;
+}
+
 // What an array says of itself; `is_numpy_array` holds, or it is of a subclass.
 class NumpyView {
  public:

@@ -320,6 +320,23 @@ class JittedFunction(ProgramBuilder):
 
 
 _JITTED: type[JittedFunction] = JittedFunction
+
+
+def _is_plain(program: Any) -> bool:
+    """Whether a call is one of the executable: its results are all, and it gives up donations."""
+    if program.executable is None:
+        return False
+    if program.direct:
+        return True
+    routes = [("out", i) for i in range(len(program.out_avals))]
+    return (
+        program._routes == routes and program.in_place and set(program.donate) <= set(program.kept)
+    )
+
+
+_DIRECT = {ArrayImpl, float, int}
+"""What the native part passes to its programs by itself."""
+
 _NO_RESULT = (..., 1, None)
 """The results' tree of what is left to Python."""
 
@@ -357,18 +374,35 @@ if native().module is not None:
             checked = state.debug_nans or state.debug_infs
             if entry is None or checked:
                 _native.remember(
-                    self, args, kwargs, "python", None, (), (), (), _NO_RESULT, None, True, False
+                    self,
+                    args,
+                    kwargs,
+                    "python",
+                    None,
+                    (),
+                    (),
+                    (),
+                    _NO_RESULT,
+                    None,
+                    True,
+                    False,
+                    (),
                 )
                 return
             program, tree = entry.program, entry.out_tree
-            kind, function, first = "program", program, ()
+            kind, function, first, kinds = "program", program, (), ()
             kept: Sequence[int] = range(len(parts.leaves))
-            if (
-                program.direct
-                and entry.executable is not None
-                and all(type(x) is ArrayImpl for x in parts.leaves)
-            ):
-                kind, function = "executable", entry.executable
+            found = {type(x) for x in parts.leaves}
+            if _is_plain(program):
+                direct = getattr(entry.executable, "direct_program", lambda: None)()
+                if direct is not None and found <= _DIRECT:
+                    kind, function = "direct", direct
+                    signature = entry.executable.signature
+                    donated = sorted({i for i, _ in signature.donations})
+                    kinds = signature.inputs, signature.outputs, donated
+                elif found <= {ArrayImpl}:
+                    kind, function = "executable", entry.executable
+            if kind != "program":
                 first, kept = program._const_buffers, program.kept
             elif entry.committed:
                 kind = "python"
@@ -376,7 +410,7 @@ if native().module is not None:
             results = (tree.unflatten([...] * count), count, tree.unflatten)
             _native.remember(
                 self, args, kwargs, kind, function, first, kept, entry.out_avals, results,
-                entry.device, entry.is_default, entry.committed
+                entry.device, entry.is_default, entry.committed, kinds
             )  # fmt: skip
 
     _JITTED = NativeJittedFunction
