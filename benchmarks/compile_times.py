@@ -28,7 +28,7 @@ _COLUMNS = {
     "code": ("executable-sources", "executable-configurations", "executable-targets"),
     "LLVM": ("hal",),
     "link": ("link",),
-    "host": ("vm", "end", "write"),
+    "host": ("dispatches", "host", "vm", "end", "write"),
     "load": ("load",),
 }
 

@@ -22,8 +22,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import platformdirs
-
 DEFAULT_MAX_BYTES = 2 << 30
 
 # magic, format version, key, digest of the payload, size of the payload
@@ -31,6 +29,7 @@ _HEADER = struct.Struct("<8sI32s32sQ")
 _MAGIC = b"xprcache"
 _FORMAT_VERSION = 1
 _SUFFIX = ".vmfb"
+_DISPATCHES = "dispatches"
 _TEMPORARY_PREFIX = "xpr-"
 _TEMPORARY_SUFFIX = ".tmp"
 # Only files with these names are ever removed: a user may choose a directory that holds others.
@@ -69,8 +68,21 @@ class CompileCache:
     shared: tuple[Path, ...] = ()
     """Directories below this one, which are only read; whoever owns them is trusted."""
 
+    warns: bool = True
+    """Whether a directory that cannot be written gives a warning."""
+
     _written: int = field(default=0, repr=False)
     _writable: bool = field(default=True, repr=False)
+    _dispatches: CompileCache | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def dispatches(self) -> CompileCache:
+        """The cache, within this one's directory, of single compiled dispatches."""
+        if self._dispatches is None:
+            self._dispatches = CompileCache(
+                self.directory / _DISPATCHES, self.max_bytes // 2, warns=False
+            )
+        return self._dispatches
 
     def path(self, key: bytes) -> Path:
         """The file that holds the entry for ``key``."""
@@ -123,6 +135,8 @@ class CompileCache:
             self._prune_if_due()
         except OSError as error:
             self._writable = False
+            if not self.warns:
+                return
             warnings.warn(
                 f"compiled programs are not cached: cannot write to {self.directory}: "
                 f"{error.strerror or error}. Set XPR_CACHE_DIR to another directory, or "
@@ -190,6 +204,8 @@ class CompileCache:
             self.discard(entry.key)
         self._remove_stale()
         self._remove_notes()
+        if self.dispatches.directory.is_dir():
+            self.dispatches.clear()
         return sum(not self.path(entry.key).exists() for entry in entries)
 
     def prune(self) -> None:
@@ -264,6 +280,8 @@ def default_cache() -> CompileCache | None:
 @functools.cache
 def _cache_for(directory: str | None, max_bytes: str | None, shared: str) -> CompileCache:
     if directory is None:
+        import platformdirs  # noqa: PLC0415 - the helper process does without other packages
+
         directory = platformdirs.user_cache_dir("xpr", appauthor=False)
     limit = DEFAULT_MAX_BYTES
     if max_bytes is not None:

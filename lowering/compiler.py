@@ -19,7 +19,7 @@ from xpr.core.progress import phase
 from xpr.lowering import fallbacks, stopwatch
 from xpr.lowering.cache import default_cache
 from xpr.lowering.flags import FlagSet, ProgramHints
-from xpr.lowering.iree import c_api, merging
+from xpr.lowering.iree import c_api, dispatches, merging
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change, changes_for
 from xpr.lowering.iree.interruption import Interruption
@@ -302,6 +302,8 @@ def _cache_key(job: _Job) -> bytes:
     if target.shaders:
         parts.append(_BARRIERS_REVISION)
     parts += [change.key for change in _changes(job)]
+    if _keeps_dispatches(job):
+        parts.append(f"dispatches {dispatches.REVISION}")
     if not job.separate:
         # What is kept under the key may be the form that is taken when all others fail.
         parts.append(SEPARATE_OPERATIONS.key)
@@ -412,25 +414,40 @@ def _attempt(job: _Job, text: str, flags: FlagSet, verify: bool) -> _Outcome:
 def _run(
     job: _Job, text: str, flags: FlagSet, verify: bool
 ) -> tuple[bytes | None, list[Diagnostic]]:
+    cache = default_cache()
+    # What is compiled to find out why it fails is compiled in the compiler's own way.
+    keeps = _keeps_dispatches(job) and text is job.text
     options: dict[str, Any] = {
         "name": _TEXT_NAME,
         "verify": verify,
         "parallel": job.parallel,
         "changes": _changes(job),
+        "dispatches": cache.dispatches if keeps and cache is not None else None,
     }
+    if job.watch is not None:
+        options |= {"watch": job.watch, "dispatches": dispatches.Nowhere() if keeps else None}
     if job.where == "process" or (job.where == "auto" and sys.platform == "linux"):
         from xpr.lowering.iree.process import client  # noqa: PLC0415 - not on all systems
 
         try:
-            return client.compile_module(
-                text, flags, **options, timeout=job.timeout, interruption=job.interruption
-            )
+            limits: dict[str, Any] = {"timeout": job.timeout, "interruption": job.interruption}
+            try:
+                return client.compile_module(text, flags, **options, **limits)
+            except client.CompilerDiedError:
+                if options["dispatches"] is None:
+                    raise
+            options["dispatches"] = None
+            return client.compile_module(text, flags, **options, **limits)
         except client.CompilerDiedError as error:
             return None, [Diagnostic("error", f"{error}")]
         except client.UnavailableError as error:
             if job.where == "process":
                 _warn_unavailable(f"{error}")
-    return c_api.compile_module(text, flags, **options, watch=job.watch)
+    return c_api.compile_module(text, flags, **options)
+
+
+def _keeps_dispatches(job: _Job) -> bool:
+    return job.target.keeps_dispatches and not job.separate and not job.hints.has_control_flow
 
 
 @functools.cache

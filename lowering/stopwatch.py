@@ -32,6 +32,7 @@ class Stopwatch:
     def __init__(self) -> None:
         self.stages: dict[str, float] = {}
         self.dispatches: int | None = None
+        self.kept: int | None = None
         self._last = _seconds()
 
     def passed(self, stage: str) -> None:

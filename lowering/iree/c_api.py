@@ -9,16 +9,27 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib.util
+import logging
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from xpr.lowering.iree.changes import END, PHASES, START, Change
+from xpr.lowering.iree.dispatches import (
+    FROM,
+    TO,
+    RefusedError,
+    StoppedError,
+    Store,
+    compile_dispatches,
+)
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
 from xpr.lowering.stopwatch import Stopwatch
+
+_log = logging.getLogger("xpr.compile")
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -32,6 +43,7 @@ _ON_DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, _POINTER, ctypes.c_size_t,
 # After iree/compiler/embedding_api.h
 _FUNCTIONS: Declarations = {
     "GetAPIVersion": (ctypes.c_int, []),
+    "GetRevision": (ctypes.c_char_p, []),
     "GlobalInitialize": (None, []),
     "ErrorGetMessage": (ctypes.c_char_p, [_POINTER]),
     "ErrorDestroy": (None, [_POINTER]),
@@ -58,6 +70,7 @@ _FUNCTIONS: Declarations = {
     "InvocationExportStealModule": (_POINTER, [_POINTER]),
     "InvocationImportStealModule": (ctypes.c_bool, [_POINTER, _POINTER]),
     "InvocationRunPassPipeline": (ctypes.c_bool, [_POINTER, ctypes.c_char_p]),
+    "InvocationOutputIR": (_POINTER, [_POINTER, _POINTER]),
     "InvocationOutputVMBytecode": (_POINTER, [_POINTER, _POINTER]),
     "OutputOpenMembuffer": (_POINTER, [_OUT_POINTER]),
     "OutputMapMemory": (
@@ -96,6 +109,7 @@ class _Library(Functions):
         self.mlir = Mlir(dll)
         self.GlobalInitialize()
         self.process = os.getpid()
+        self.revision = (self.GetRevision() or b"").decode()
 
     def check(self, error: int | None) -> None:
         """Raises ``RuntimeError`` with the library's message if there is an error."""
@@ -143,13 +157,15 @@ def compile_module(
     parallel: bool = True,
     changes: Sequence[Change] = (),
     watch: Stopwatch | None = None,
+    dispatches: Store | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    ``changes`` are made on the way, in their order; ``watch`` is told of each phase. Safe to call
-    from several threads.
+    ``changes`` are made on the way, in their order; ``watch`` is told of each phase.
+    ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). Safe to call from
+    several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
@@ -160,10 +176,12 @@ def compile_module(
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(library, text, flags, name, verify, parallel, changes, watch)
+                result = _compile(
+                    library, text, flags, name, verify, parallel, changes, watch, dispatches
+                )
                 _prepared.add(described)
                 return result
-    return _compile(library, text, flags, name, verify, parallel, changes, watch)
+    return _compile(library, text, flags, name, verify, parallel, changes, watch, dispatches)
 
 
 def _compile(
@@ -175,6 +193,28 @@ def _compile(
     parallel: bool,
     changes: Sequence[Change],
     watch: Stopwatch | None,
+    store: Store | None,
+) -> tuple[bytes | None, list[Diagnostic]]:
+    if store is not None:
+        try:
+            return _compile_once(
+                library, text, flags, name, verify, parallel, changes, watch, store
+            )
+        except StoppedError as error:
+            _log.info("dispatches are not kept: %s", error)
+    return _compile_once(library, text, flags, name, verify, parallel, changes, watch, None)
+
+
+def _compile_once(
+    library: _Library,
+    text: str,
+    flags: Sequence[str],
+    name: str,
+    verify: bool,
+    parallel: bool,
+    changes: Sequence[Change],
+    watch: Stopwatch | None,
+    store: Store | None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
 
@@ -207,7 +247,8 @@ def _compile(
         if library.InvocationParseSource(invocation, source):
             if watch is not None:
                 watch.passed("parse")
-            if _run(library, invocation, changes, watch):
+            identity = "\0".join((library.revision, *flags))
+            if _run(library, invocation, changes, watch, store, identity):
                 module = _output(library, invocation)
                 if watch is not None:
                     watch.passed("write")
@@ -221,37 +262,87 @@ def _compile(
 
 
 def _run(
-    library: _Library, invocation: int, changes: Sequence[Change], watch: Stopwatch | None
+    library: _Library,
+    invocation: int,
+    changes: Sequence[Change],
+    watch: Stopwatch | None,
+    store: Store | None,
+    identity: str,
 ) -> bool:
     """Runs the compile, with stops for the changes and the watch; whether it came to its end."""
-    stops = [phase for phase in PHASES if watch is not None or phase == END]
-    stops = sorted({*stops, *(change.phase for change in changes)} - {START}, key=PHASES.index)
+    wanted = {END, *(change.phase for change in changes)} - {START}
+    if watch is not None:
+        wanted = set(PHASES) - {START}
+    if store is not None:
+        between = PHASES[PHASES.index(FROM) + 1 : PHASES.index(TO)]
+        if any(change.phase in between for change in changes):
+            raise StoppedError("a change is to be made between the phases of dispatches")
+        wanted = (wanted | {FROM, TO}) - set(between)
+    compiling = _Compile(library, invocation, watch)
     reached = START
-    for phase in (START, *stops):
-        if phase != START:
-            if reached != START:
-                library.InvocationSetCompileFromPhase(invocation, reached.encode())
-            library.InvocationSetCompileToPhase(invocation, phase.encode())
-            if not library.InvocationPipeline(invocation, _STANDARD_PIPELINE):
-                return False
+    try:
+        for phase in (START, *sorted(wanted, key=PHASES.index)):
+            if phase == TO and store is not None:
+                kept, count = compile_dispatches(compiling, store, identity)
+                if watch is not None:
+                    watch.passed("dispatches")
+                    watch.kept, watch.dispatches = kept, count
+            elif phase != START:
+                compiling.phases(reached, phase)
             reached = phase
-        for change in changes:
-            if change.phase == phase and not _change(library, invocation, change):
-                return False
-        if watch is not None:
-            _look(library, invocation, phase, watch)
+            for change in changes:
+                if change.phase == phase and not _change(library, invocation, change):
+                    return False
+            if phase == "executable-sources" and watch is not None:
+                watch.dispatches = compiling.count("hal.executable")
+    except RefusedError:
+        return False
     return True
 
 
-def _look(library: _Library, invocation: int, phase: str, watch: Stopwatch) -> None:
-    """Tells the watch of a phase that has ended, and how many dispatches there are."""
-    if phase != START:
-        watch.passed(phase)
-    if phase == "executable-sources":
-        module = library.InvocationExportStealModule(invocation)
-        names = [library.mlir.name(inner) for inner in library.mlir.operations(module)]
-        watch.dispatches = names.count("hal.executable")
-        library.InvocationImportStealModule(invocation, module)
+class _Compile:
+    """A compile that has come to some phase."""
+
+    def __init__(self, library: _Library, invocation: int, watch: Stopwatch | None) -> None:
+        self.mlir = library.mlir
+        self._library = library
+        self._invocation = invocation
+        self._watch = watch
+
+    def _passed(self, stage: str) -> None:
+        if self._watch is not None:
+            self._watch.passed(stage)
+
+    def passes(self, pipeline: str, stage: str) -> None:
+        if not self._library.InvocationRunPassPipeline(self._invocation, pipeline.encode()):
+            raise StoppedError(f"the compiler does not run {pipeline}")
+        self._passed(stage)
+
+    def phases(self, after: str, to: str) -> None:
+        library, invocation = self._library, self._invocation
+        if after != START:
+            library.InvocationSetCompileFromPhase(invocation, after.encode())
+        library.InvocationSetCompileToPhase(invocation, to.encode())
+        if not library.InvocationPipeline(invocation, _STANDARD_PIPELINE):
+            raise RefusedError(to)
+        self._passed(to)
+
+    def text(self) -> str:
+        return _written(self._library, self._library.InvocationOutputIR, self._invocation).decode()
+
+    def take(self) -> int:
+        return self._library.InvocationExportStealModule(self._invocation)
+
+    def give(self, module: int) -> None:
+        if not self._library.InvocationImportStealModule(self._invocation, module):
+            raise StoppedError("the compiler does not take the module")
+
+    def count(self, name: str) -> int:
+        """How many operations of that name are directly in the module."""
+        module = self.take()
+        names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
+        self.give(module)
+        return names.count(name)
 
 
 def _change(library: _Library, invocation: int, change: Change) -> bool:
@@ -266,10 +357,15 @@ def _change(library: _Library, invocation: int, change: Change) -> bool:
 
 
 def _output(library: _Library, invocation: int) -> bytes:
+    return _written(library, library.InvocationOutputVMBytecode, invocation)
+
+
+def _written(library: _Library, write: Callable[[int, Any], int | None], invocation: int) -> bytes:
+    """What a function of the library writes of a compile."""
     output = ctypes.c_void_p()
     library.check(library.OutputOpenMembuffer(ctypes.byref(output)))
     try:
-        library.check(library.InvocationOutputVMBytecode(invocation, output))
+        library.check(write(invocation, output))
         start, size = ctypes.c_void_p(), ctypes.c_uint64()
         library.check(library.OutputMapMemory(output, ctypes.byref(start), ctypes.byref(size)))
         return ctypes.string_at(start.value or 0, size.value)

@@ -40,10 +40,32 @@ class _State(ctypes.Structure):
     )
 
 
+class _NamedAttribute(ctypes.Structure):
+    """`MlirNamedAttribute`."""
+
+    _fields_ = (("name", _POINTER), ("attribute", _POINTER))
+
+
+_ON_TEXT = ctypes.CFUNCTYPE(None, _Text, _POINTER)
+
 Declarations = dict[str, tuple[Any, list[Any]]]
 """For each function its result's type and those of its arguments."""
 
 _FUNCTIONS: Declarations = {
+    "AttributeParseGet": (_POINTER, [_POINTER, _Text]),
+    "AttributePrint": (None, [_POINTER, _ON_TEXT, _POINTER]),
+    "DenseElementsAttrGetRawData": (_POINTER, [_POINTER]),
+    "ElementsAttrGetNumElements": (ctypes.c_int64, [_POINTER]),
+    "OpPrintingFlagsCreate": (_POINTER, []),
+    "OpPrintingFlagsDestroy": (None, [_POINTER]),
+    "OpPrintingFlagsUseLocalScope": (None, [_POINTER]),
+    "OpPrintingFlagsAssumeVerified": (None, [_POINTER]),
+    "OperationPrintWithFlags": (None, [_POINTER, _POINTER, _ON_TEXT, _POINTER]),
+    "OperationGetAttributeByName": (_POINTER, [_POINTER, _Text]),
+    "OperationSetAttributeByName": (None, [_POINTER, _Text, _POINTER]),
+    "OperationGetNumDiscardableAttributes": (_INDEX, [_POINTER]),
+    "OperationGetDiscardableAttribute": (_NamedAttribute, [_POINTER, _INDEX]),
+    "OperationSetDiscardableAttributeByName": (None, [_POINTER, _Text, _POINTER]),
     "ContextEnableMultithreading": (None, [_POINTER, ctypes.c_bool]),
     "OperationGetContext": (_POINTER, [_POINTER]),
     "OperationGetLocation": (_POINTER, [_POINTER]),
@@ -153,12 +175,64 @@ class Mlir(Functions):
 
     def parsed(self, near: int, text: str) -> int:
         """A new operation without operands, in the context of another one."""
-        source = text.encode()
         context = self.OperationGetContext(near)
-        made = self.OperationCreateParse(context, _Text(source, len(source)), _Text(b"", 0))
+        made = self.OperationCreateParse(context, _text(text), _text(""))
         if not made:
-            raise RuntimeError(f"the compiler does not know {text}")
+            raise RuntimeError(f"the compiler does not know {text[:1000]}")
         return made
+
+    def printed(self, operation: int) -> str:
+        """An operation as text that can be read without what is around it; places are left out."""
+        flags = self.OpPrintingFlagsCreate()
+        self.OpPrintingFlagsUseLocalScope(flags)
+        self.OpPrintingFlagsAssumeVerified(flags)
+        parts: list[bytes] = []
+        try:
+            self.OperationPrintWithFlags(operation, flags, _collector(parts), None)
+        finally:
+            self.OpPrintingFlagsDestroy(flags)
+        return b"".join(parts).decode()
+
+    def attribute(self, operation: int, name: str) -> int | None:
+        """An attribute of an operation."""
+        return self.OperationGetAttributeByName(operation, _text(name))
+
+    def attribute_text(self, operation: int, name: str) -> str:
+        """An attribute as text."""
+        found = self.attribute(operation, name)
+        if not found:
+            raise RuntimeError(f"{self.name(operation)} has no {name}")
+        parts: list[bytes] = []
+        self.AttributePrint(found, _collector(parts), None)
+        return b"".join(parts).decode()
+
+    def set_attribute(self, operation: int, name: str, text: str) -> None:
+        """Gives an operation an attribute that is written in `text`."""
+        attribute = self.AttributeParseGet(self.OperationGetContext(operation), _text(text))
+        if not attribute:
+            raise RuntimeError(f"the compiler does not know the attribute {text}")
+        self.OperationSetAttributeByName(operation, _text(name), attribute)
+
+    def data(self, operation: int, name: str) -> bytes:
+        """The bytes of an attribute that holds 8-bit integers."""
+        found = self.attribute(operation, name)
+        if not found:
+            raise RuntimeError(f"{self.name(operation)} has no {name}")
+        size = self.ElementsAttrGetNumElements(found)
+        return ctypes.string_at(self.DenseElementsAttrGetRawData(found), size)
+
+    def copy_attributes(self, source: int, to: int) -> None:
+        """Gives an operation what another one has of attributes that are no part of it."""
+        for i in range(self.OperationGetNumDiscardableAttributes(source)):
+            named = self.OperationGetDiscardableAttribute(source, i)
+            name = self.IdentifierStr(named.name)
+            self.OperationSetDiscardableAttributeByName(to, name, named.attribute)
+
+    def walk(self, operation: int) -> Iterator[int]:
+        """All operations inside of another one."""
+        for inner in self.operations(operation):
+            yield inner
+            yield from self.walk(inner)
 
     def operands(self, operation: int) -> list[int]:
         """The values that an operation takes."""
@@ -211,6 +285,16 @@ class Mlir(Functions):
         if regions:
             self.OperationStateAddOwnedRegions(here, len(regions), _list(regions))
         return self.OperationCreate(here)
+
+
+def _text(text: str) -> _Text:
+    data = text.encode()
+    return _Text(data, len(data))
+
+
+def _collector(parts: list[bytes]) -> Any:
+    """What MLIR prints to: it adds the pieces of the text to `parts`."""
+    return _ON_TEXT(lambda piece, _: parts.append(ctypes.string_at(piece.data, piece.length)))
 
 
 def _list(pointers: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:

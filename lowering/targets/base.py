@@ -44,6 +44,9 @@ class Target:
     single_dispatch_loops: bool = False
     """Whether loops over small values may become one dispatch (`vector_loops.py`)."""
 
+    keeps_dispatches: bool = False
+    """Whether compiled dispatches are kept for other programs (`iree/dispatches.py`)."""
+
     donation: bool = True
     """Whether programs may write results into the memory of donated operands."""
 

@@ -89,6 +89,8 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         tiles_products=suits_data_tiling,
         host_calls=True,
         host_memory=True,
+        # A module for other machines is to be the same whatever was compiled before.
+        keeps_dispatches=target_cpu == "host" and target_triple is None,
         rounds_to_bfloat16=target_cpu == "host" and _has_bfloat16(),
         machine=_host_cpu if target_cpu == "host" else None,
     )

@@ -11,6 +11,7 @@ import time
 import warnings
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from xpr.lowering import cache as cache_module
@@ -358,9 +359,7 @@ def test_the_environment_chooses_directory_and_size(
 def test_the_default_directory_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XPR_CACHE_DIR", raising=False)
     monkeypatch.delenv("XPR_CACHE", raising=False)
-    monkeypatch.setattr(
-        cache_module.platformdirs, "user_cache_dir", lambda name, appauthor: f"/caches/{name}"
-    )
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: f"/caches/{name}")
     cache_module._cache_for.cache_clear()
     try:
         cache = default_cache()

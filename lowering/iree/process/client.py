@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from xpr.core.config import state
+from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.changes import Change
@@ -61,6 +62,7 @@ def compile_module(
     verify: bool,
     parallel: bool,
     changes: Sequence[Change] = (),
+    dispatches: CompileCache | None = None,
     timeout: float | None = None,
     interruption: Interruption | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
@@ -76,6 +78,9 @@ def compile_module(
         "verify": verify,
         "parallel": parallel,
         "changes": [change.key for change in changes],
+        "dispatches": None
+        if dispatches is None
+        else (os.fspath(dispatches.directory.absolute()), dispatches.max_bytes),
         "tmpdir": os.environ.get("TMPDIR"),
         "processors": sorted(os.sched_getaffinity(0)),
     }

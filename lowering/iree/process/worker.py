@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.changes import change_of
 from xpr.lowering.iree.process import messages
@@ -76,10 +77,15 @@ def _answer(request: dict[str, Any], text: bytes) -> tuple[dict[str, Any], bytes
             verify=request["verify"],
             parallel=request["parallel"],
             changes=[change_of(key) for key in request["changes"]],
+            dispatches=_store(request.get("dispatches")),
         )
     except Exception as error:  # it is raised again where the compile was asked for
         return {"error": f"{error}"}, b""
     return {"module": module is not None, "said": said}, module or b""
+
+
+def _store(place: tuple[str, int] | None) -> CompileCache | None:
+    return None if place is None else CompileCache(Path(place[0]), place[1], warns=False)
 
 
 def _move_to(processors: list[int]) -> None:

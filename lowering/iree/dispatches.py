@@ -1,0 +1,390 @@
+"""Compiled dispatches are kept, and put into the next program that has the same ones.
+
+A program is stopped where its dispatches are written out and not yet compiled. Each is looked up by
+a digest of what it computes, its name left out. Those that are not kept are compiled together, in a
+module of their own, to one library; the rest of the program is then compiled with references to the
+libraries, and never sees their code. A program that differs from an older one in one line so
+compiles one dispatch and what runs on the host.
+
+IREE makes one binding of all operands in the same memory, and writes their places in it into the
+code. A change in one dispatch moves arrays of others, so that these would not be found again: here
+each operand has a binding of its own, whose place the host knows. Programs with loops or branches
+on the host are not for this: the passes as they are listed here refuse some, and crash on others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from xpr.lowering.iree.mlir import Mlir
+
+REVISION = 1
+"""Tells apart what an older form of this file kept, and modules that it made."""
+
+FROM, TO = "flow", "hal"
+"""The phases between which `compile_dispatches` does what the compiler would."""
+
+# As IREE has it, without iree-stream-fuse-dispatch-bindings, and without two passes that tell of
+# values that operands may have.
+_STREAM = (
+    "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
+    "iree-stream-cmd-transformation-pipeline,iree-stream-cleanup-pipeline,"
+    "iree-util-fixed-point-iterator{max-iterations=10 "
+    "pipeline=builtin.module(iree-stream-cleanup-pipeline,iree-stream-elide-timepoints)},"
+    "iree-stream-pack-dispatch-operands,iree-stream-cleanup-pipeline,"
+    "iree-stream-fold-uniform-operands,iree-stream-cleanup-pipeline,symbol-dce"
+)
+_TIDY = (
+    "util.initializer(canonicalize,cse),util.func(canonicalize,cse),iree-util-fold-globals,"
+    "iree-util-fuse-globals"
+)
+# As IREE has it, without what compiles dispatches.
+_HOST = (
+    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY},iree-hal-prune-executables,"
+    "iree-hal-resolve-export-ordinals,iree-hal-materialize-resource-caches,"
+    "iree-hal-resolve-topology-queries,iree-hal-memoize-device-selection,"
+    f"iree-hal-memoize-device-queries,{_TIDY},iree-hal-initialize-devices{{target-registry=global}},"
+    "iree-affine-expand-index-ops,iree-lower-affine,"
+    f"util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),{_TIDY},symbol-dce"
+)
+
+_EXECUTABLE, _VARIANT = "hal.executable", "hal.executable.variant"
+_EXPORT, _BINARY = "hal.executable.export", "hal.executable.binary"
+_TEXT = re.compile(r"^  hal\.executable private @(\w+) \{$.*?^  \}$", re.M | re.S)
+_MOST_BINDINGS = 31
+_BESIDE = frozenset({"builtin.module", "hal.executable_end", "hal.executable.variant_end"})
+_FORMAT = re.compile(r'"llvm-cpu", "([\w-]+)"')
+_ORDINAL = re.compile(r"\bordinal\(\d+\)")
+_DEVICE = "!hal.device"
+
+
+class Store(Protocol):
+    """Where compiled dispatches are kept."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """What is kept under a key of 32 bytes, if it is sound."""
+        ...
+
+    def put(self, key: bytes, payload: bytes) -> None:
+        """Keeps something under a key."""
+        ...
+
+
+class Nowhere:
+    """A store that keeps nothing."""
+
+    def get(self, key: bytes) -> bytes | None:
+        """Nothing."""
+        del key
+
+    def put(self, key: bytes, payload: bytes) -> None:
+        """Does nothing."""
+
+
+class Compile(Protocol):
+    """A compile under way."""
+
+    mlir: Mlir
+
+    def passes(self, pipeline: str, stage: str) -> None:
+        """Runs a pipeline of passes over the module; raises `StoppedError` if that fails."""
+        ...
+
+    def phases(self, after: str, to: str) -> None:
+        """Runs the compiler's own passes of some phases; raises `RefusedError` if that fails."""
+        ...
+
+    def text(self) -> str:
+        """The module as text in which each operation can be read alone, without places."""
+        ...
+
+    def take(self) -> int:
+        """Takes the module out."""
+        ...
+
+    def give(self, module: int) -> None:
+        """Puts a module in."""
+        ...
+
+
+class StoppedError(Exception):
+    """The compile cannot go on in this way, but in the compiler's own."""
+
+
+class RefusedError(Exception):
+    """The compiler refuses the program."""
+
+
+@dataclass(frozen=True)
+class _Dispatch:
+    """A dispatch of the program: the symbols of its executable, its variant and its function."""
+
+    operation: int
+    text: str
+    executable: str
+    variant: str
+    function: str
+    target: str
+    key: bytes
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """A compiled dispatch: the function of a library, and the text that declares it."""
+
+    function: str
+    export: str
+    library: bytes
+
+
+def compile_dispatches(compiling: Compile, store: Store, identity: str) -> tuple[int, int]:
+    """Brings a program from `FROM` to `TO`; how many of its dispatches were kept, of how many.
+
+    `identity` is what the code depends on beside the program: flags and versions.
+    """
+    compiling.passes(_STREAM, "stream")
+    compiling.phases("stream", "executable-sources")
+    texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
+    module = compiling.take()
+    mlir = compiling.mlir
+    dispatches = [
+        _read(mlir, operation, texts, identity)
+        for operation in mlir.operations(module)
+        if mlir.name(operation) == _EXECUTABLE
+    ]
+    found: dict[bytes, _Compiled] = {}
+    libraries: dict[bytes, bytes] = {}
+    for dispatch in dispatches:
+        kept = found.get(dispatch.key) or _kept(store, dispatch.key, libraries)
+        if kept is not None:
+            found[dispatch.key] = kept
+    missing = {d.key: d for d in dispatches if d.key not in found}
+    if missing:
+        made = _compile(compiling, module, list(missing.values()), libraries)
+        for key, compiled in made.items():
+            library = libraries[compiled.library]
+            store.put(compiled.library, library)
+            store.put(key, _packed(compiled))
+        found |= made
+    formats = _refer(mlir, module, dispatches, found)
+    compiling.give(module)
+    compiling.passes(_HOST, "host")
+    module = compiling.take()
+    _put_in(mlir, module, formats, libraries)
+    _match_devices(mlir, module)
+    compiling.give(module)
+    return len(dispatches) - len(missing), len(dispatches)
+
+
+def _symbol(mlir: Mlir, operation: int) -> str:
+    return json.loads(mlir.attribute_text(operation, "sym_name"))
+
+
+def _only(mlir: Mlir, operation: int, name: str) -> int:
+    """The one operation of that name inside of another one, beside its code and its end."""
+    inner = [i for i in mlir.operations(operation) if mlir.name(i) not in _BESIDE]
+    if [mlir.name(i) for i in inner] != [name]:
+        raise StoppedError(f"{_symbol(mlir, operation)} holds {[mlir.name(i) for i in inner]}")
+    return inner[0]
+
+
+def _read(mlir: Mlir, operation: int, texts: dict[str, str], identity: str) -> _Dispatch:
+    variant = _only(mlir, operation, _VARIANT)
+    export = _only(mlir, variant, _EXPORT)
+    executable, function = _symbol(mlir, operation), _symbol(mlir, export)
+    text = texts.get(executable)
+    if text is None or _bindings(text) > _MOST_BINDINGS:
+        raise StoppedError(f"{executable} has another form")
+    named = text.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
+    digest = hashlib.sha256(f"dispatch {REVISION}\0{identity}\0{named}".encode()).digest()
+    target = mlir.attribute_text(variant, "target")
+    return _Dispatch(operation, text, executable, _symbol(mlir, variant), function, target, digest)
+
+
+def _bindings(text: str) -> int:
+    """How many bindings the function of an executable has."""
+    line = next(line for line in text.splitlines() if _EXPORT in line)
+    return line.count("#hal.pipeline.binding<")
+
+
+# ---- what is kept
+
+
+def _kept(store: Store, key: bytes, libraries: dict[bytes, bytes]) -> _Compiled | None:
+    payload = store.get(key)
+    if payload is None:
+        return None
+    function, export, name = json.loads(payload)
+    library = bytes.fromhex(name)
+    if library not in libraries:
+        content = store.get(library)
+        if content is None:
+            return None
+        libraries[library] = content
+    return _Compiled(function, export, library)
+
+
+def _packed(compiled: _Compiled) -> bytes:
+    return json.dumps((compiled.function, compiled.export, compiled.library.hex())).encode()
+
+
+# ---- what is compiled
+
+
+def _compile(
+    compiling: Compile, module: int, missing: Sequence[_Dispatch], libraries: dict[bytes, bytes]
+) -> dict[bytes, _Compiled]:
+    """Compiles dispatches in a module of their own."""
+    mlir = compiling.mlir
+    compiling.give(_apart(mlir, module, missing))
+    compiling.phases("executable-sources", "executable-targets")
+    shell = compiling.take()
+    exports: dict[str, str] = {}
+    for operation in mlir.operations(shell):
+        if mlir.name(operation) == _EXECUTABLE:
+            export = _only(mlir, _only(mlir, operation, _VARIANT), _EXPORT)
+            exports[_symbol(mlir, export)] = mlir.printed(export)
+    compiling.give(shell)
+    compiling.phases("executable-targets", "hal")
+    shell = compiling.take()
+    binaries = [mlir.data(op, "data") for op in mlir.walk(shell) if mlir.name(op) == _BINARY]
+    mlir.OperationDestroy(shell)
+    made: dict[bytes, _Compiled] = {}
+    for dispatch in missing:
+        name = dispatch.function
+        # It is found by its name at run time, which stands in the library.
+        holding = [b for b in binaries if b"\0" + name.encode() + b"\0" in b]
+        if len(holding) != 1 or name not in exports:
+            raise StoppedError(f"{name} was compiled to something else")
+        library = hashlib.sha256(holding[0]).digest()
+        libraries[library] = holding[0]
+        made[dispatch.key] = _Compiled(name, exports[name], library)
+    return made
+
+
+def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
+    """A module of some dispatches, and of a function that keeps them from being taken out."""
+    devices = [
+        op
+        for op in mlir.operations(module)
+        if mlir.name(op) == "util.global" and mlir.attribute_text(op, "type") == _DEVICE
+    ]
+    if len(devices) != 1:
+        raise StoppedError(f"one device is required, got {len(devices)}")
+    device = _symbol(mlir, devices[0])
+    lines = ["module {", mlir.printed(devices[0]), *(d.text for d in missing)]
+    lines += ["util.func public @xpr_keeps() {", f"%d = util.global.load @{device} : {_DEVICE}"]
+    for i, d in enumerate(missing):
+        lines += [
+            f"%e{i} = hal.executable.lookup device(%d : {_DEVICE}) executable(@{d.executable}) : "
+            "!hal.executable",
+            f"%f{i} = hal.executable.lookup.function target(%e{i} : !hal.executable) "
+            f"function(@{d.executable}::@{d.variant}::@{d.function}) : i64",
+            f"%u{i} = util.optimization_barrier %f{i} : i64",
+        ]
+    lines += ["util.return", "}", "}"]
+    shell = mlir.parsed(module, "\n".join(lines))
+    mlir.copy_attributes(module, shell)
+    return shell
+
+
+# ---- what refers to it
+
+
+def _refer(
+    mlir: Mlir, module: int, dispatches: Sequence[_Dispatch], found: dict[bytes, _Compiled]
+) -> dict[str, tuple[bytes, str, str]]:
+    """Has the program call functions of libraries instead of its own dispatches.
+
+    Returns the library, the variant and its format for each executable that is in the module now.
+    """
+    names: dict[tuple[bytes, str, str], str] = {}
+    declared: dict[str, dict[str, str]] = {}
+    calls: dict[str, str] = {}
+    for d in dispatches:
+        compiled = found[d.key]
+        group = (compiled.library, d.variant, d.target)
+        name = names.setdefault(group, f"xpr_library_{len(names)}")
+        declared.setdefault(name, {})[compiled.function] = compiled.export
+        old = f"@{d.executable}::@{d.variant}::@{d.function}"
+        calls[f"[{old}]"] = f"[@{name}::@{d.variant}::@{compiled.function}]"
+    for op in mlir.operations(module):
+        if mlir.name(op) != _EXECUTABLE:
+            _call(mlir, op, calls)
+    (block,) = mlir.blocks(module)
+    formats: dict[str, tuple[bytes, str, str]] = {}
+    for (library, variant, target), name in names.items():
+        exports = [
+            _ORDINAL.sub(f"ordinal({i})", text, count=1)
+            for i, text in enumerate(declared[name].values())
+        ]
+        found_format = _FORMAT.search(target)
+        if found_format is None:
+            raise StoppedError(f"{target} is of another kind")
+        formats[name] = library, variant, found_format[1]
+        target = target.removeprefix("#hal.executable.target")
+        text = _executable(
+            name, f"{_VARIANT} public @{variant} target({target})", [*exports, "builtin.module {}"]
+        )
+        mlir.BlockInsertOwnedOperationBefore(
+            block, dispatches[0].operation, mlir.parsed(module, text)
+        )
+    for d in dispatches:
+        mlir.OperationDestroy(d.operation)
+    return formats
+
+
+def _executable(name: str, header: str, lines: Sequence[str]) -> str:
+    body = "\n".join(lines)
+    return f"{_EXECUTABLE} private @{name} {{\n{header} {{\n{body}\n}}\n}}"
+
+
+def _call(mlir: Mlir, operation: int, calls: dict[str, str]) -> None:
+    for op in mlir.walk(operation):
+        if mlir.name(op) == "stream.cmd.dispatch":
+            places = mlir.attribute_text(op, "entry_points")
+            if places not in calls:
+                raise StoppedError(f"{places} is no dispatch of this program")
+            mlir.set_attribute(op, "entry_points", calls[places])
+
+
+def _put_in(
+    mlir: Mlir,
+    module: int,
+    formats: dict[str, tuple[bytes, str, str]],
+    libraries: dict[bytes, bytes],
+) -> None:
+    """Puts the libraries in place of what declares their functions."""
+    for operation in mlir.operations(module):
+        if mlir.name(operation) != _EXECUTABLE:
+            continue
+        library, variant, kind = formats[_symbol(mlir, operation)]
+        content = libraries[library]
+        text = (
+            f"{_EXECUTABLE} private @{_symbol(mlir, operation)} {{\n"
+            f'{_BINARY} public @{variant} <format = "{kind}", '
+            f'data = dense<"0x{content.hex().upper()}"> : vector<{len(content)}xi8>>\n}}'
+        )
+        made = mlir.parsed(operation, text)
+        mlir.BlockInsertOwnedOperationBefore(mlir.OperationGetBlock(operation), operation, made)
+        mlir.OperationDestroy(operation)
+
+
+def _match_devices(mlir: Mlir, module: int) -> None:
+    """Has the program look for devices as IREE has it: for all whose name begins with the kind.
+
+    Without the registry of targets the pass looks for a name that is the kind.
+    """
+    for operation in mlir.operations(module):
+        if mlir.name(operation) == "util.initializer":
+            for op in mlir.walk(operation):
+                if mlir.name(op) != "hal.device.query":
+                    continue
+                if mlir.attribute_text(op, "category") == '"hal.device.id"':
+                    kind = json.loads(mlir.attribute_text(op, "key"))
+                    mlir.set_attribute(op, "key", json.dumps(f"{kind.rstrip('*')}*"))
