@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from xpr import config
+from xpr.lowering.loops.refusal import NotInMemory
+from xpr.lowering.rules import scan, while_loop
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 
@@ -131,3 +133,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> Generator[None, Any, Any]
             return True
         text = done.stdout + done.stderr
     raise AssertionError(f"in a process of its own:\n{text[-4000:]}")
+
+
+@pytest.fixture
+def plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over arrays in memory are a series of dispatches, as on devices other than the CPU."""
+
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise NotInMemory("a test of plain loops")
+
+    monkeypatch.setattr(scan, "memory_scan", refuse)
+    monkeypatch.setattr(while_loop, "memory_while", refuse)

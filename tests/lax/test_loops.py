@@ -11,9 +11,6 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.core.config import override
-from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.rules import scan as scan_rule
-from xpr.lowering.rules import while_loop as while_rule
 from xpr.test_util import check_grads
 
 
@@ -457,18 +454,7 @@ def test_errors_of_branches() -> None:
     _error(ValueError, "Empty branch sequence", lambda: lax.switch(0, [], 1.0))
 
 
-@pytest.fixture
-def _plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops over arrays in memory are a series of dispatches."""
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise NotInMemory("a test of plain loops")
-
-    monkeypatch.setattr(scan_rule, "memory_scan", refuse)
-    monkeypatch.setattr(while_rule, "memory_while", refuse)
-
-
-@pytest.mark.usefixtures("_plain_loops")
+@pytest.mark.usefixtures("plain_loops")
 def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
     """As an update in place, IREE lost the array: "ref is null"."""
 
@@ -489,7 +475,7 @@ def test_an_update_at_a_carried_index_in_a_plain_loop() -> None:
     close(found, (expected, 7, 6.0))
 
 
-@pytest.mark.usefixtures("_plain_loops")
+@pytest.mark.usefixtures("plain_loops")
 def test_carried_arrays_that_change_places_in_a_plain_loop() -> None:
     x = np.linspace(0, 1, 3000, dtype="f4")
 

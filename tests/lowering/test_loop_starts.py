@@ -21,6 +21,8 @@ from xpr.lowering.passes import loop_values
 from xpr.lowering.targets import get_target
 from xpr.runtimes import registry
 
+pytestmark = pytest.mark.usefixtures("plain_loops")
+
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 LONG = 5000
 """More elements than loops on registers hold."""
