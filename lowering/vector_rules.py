@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
-from xpr.core.primitive import Primitive, get_primitive
+from xpr.core.primitive import Primitive, get_primitive, registry
 from xpr.lowering.context import Value
 from xpr.lowering.ir import graph
 from xpr.lowering.registry import find_rule
@@ -33,7 +33,12 @@ Rule = Callable[..., Any]
 
 
 def vector_rule(ctx: VectorContext, primitive: Primitive) -> Rule:
-    """The rule of `primitive`; NotInRegisters if there is none."""
+    """The rule of `primitive`; NotInRegisters if there is none.
+
+    A program's own primitive has none, whatever its name is.
+    """
+    if registry.get(primitive.name) is not primitive:
+        raise NotInRegisters(primitive.name)
     own = _RULES.get(primitive.name)
     if own is not None:
         return own

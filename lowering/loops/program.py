@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
+from xpr.core.primitive import Primitive
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.affine import Place, Symbol
@@ -72,7 +73,7 @@ class Program:
     def __init__(
         self,
         ctx: LoopContext,
-        rules: Callable[[str], Rule | None],
+        rules: Callable[[Primitive], Rule | None],
         table: Callable[[Any], Array],
     ) -> None:
         self.ctx = ctx
@@ -132,7 +133,7 @@ class Program:
 
     def _apply(self, eqn: JaxprEqn, operands: Sequence[Array]) -> Sequence[Array]:
         name = eqn.primitive.name
-        rule = self._rules(name)
+        rule = self._rules(eqn.primitive)
         avals = [v.aval for v in eqn.outvars]
         if avals and all(a.size == 0 for a in avals):
             return [empty(a.shape, a.dtype) for a in avals]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xpr.core.primitive import get_primitive
+from xpr.core.primitive import Primitive, registry
 from xpr.lowering.loops import control, folding, indexing, moving, selecting
 from xpr.lowering.loops.elementwise import FAMILIES, elementwise
 
@@ -52,9 +52,11 @@ _RULES: dict[str, Rule] = {
 }
 
 
-def rule_for(name: str) -> Rule | None:
-    """The rule of a primitive, if it has one."""
-    own = _RULES.get(name)
+def rule_for(primitive: Primitive) -> Rule | None:
+    """The rule of a primitive, if it has one; a program's own has none, whatever its name is."""
+    if registry.get(primitive.name) is not primitive:
+        return None
+    own = _RULES.get(primitive.name)
     if own is not None:
         return own
-    return elementwise if get_primitive(name).family in FAMILIES else None
+    return elementwise if primitive.family in FAMILIES else None

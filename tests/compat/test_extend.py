@@ -229,3 +229,15 @@ def test_monitoring() -> None:
     assert seen == [("/a", {"k": 1}), ("/b", 0.5, {})]
     with pytest.raises(ValueError, match="not in list"):
         monitoring.unregister_event_listener(events["event"])
+
+
+@pytest.mark.parametrize("name", ["of_its_own", "sin"])
+@pytest.mark.parametrize("size", [3, 5000])
+def test_a_primitive_of_a_program_in_a_loop(name: str, size: int) -> None:
+    """Loops on registers and in memory leave it to its lowering, also where its name is known."""
+    p = core.Primitive(name)
+    p.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x: x * 2, multiple_results=False))
+    x = np.linspace(0, 1, size, dtype=np.float32)
+    found = xpr.jit(lambda x: xpr.lax.fori_loop(0, 5, lambda i, v: p.bind(v), x))(x)
+    np.testing.assert_array_equal(found, x * 32)
