@@ -382,6 +382,8 @@ def test_a_worker_compiles_one_program_after_the_other(
 def test_a_worker_ends_that_has_compiled_much_or_is_large_or_old(
     limit: str, value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # The worker is a thread here, in a process that may be large.
+    monkeypatch.setattr(worker, "_MOST_BYTES", 1 << 60)
     monkeypatch.setattr(worker, limit, value)
     monkeypatch.setenv("TMPDIR", tempfile.gettempdir())
     request = {

@@ -218,6 +218,7 @@ def test_an_operation_that_compiles_in_no_form_runs_on_the_host(
     assert tried == []
 
 
+@pytest.mark.usefixtures("plain_loops")
 def test_a_loop_that_compiles_in_no_form_runs_on_the_host(
     cache: CompileCache, refuse: Callable[[Refuses], list[bool]]
 ) -> None:
