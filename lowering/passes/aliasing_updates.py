@@ -20,7 +20,7 @@ from xpr.lowering.targets.base import Target
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Copies what comes from a barrier before it is updated."""
     del target, hints
-    functions = {f.name for f in module.functions}
+    functions = _updating(module)
     updates: dict[Op, tuple[int, ...]] = {}
     copied: dict[Op, list[int]] = {}
     for function in module.functions:
@@ -34,11 +34,26 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     copy_operands(copied)
 
 
-def _updated(op: Op, functions: set[str]) -> range:
+_UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
+
+
+def _updating(module: Module) -> set[str]:
+    """The functions in which something is updated, there or in a function that they call."""
+    found: set[str] = set()
+    while True:
+        before = len(found)
+        for function in module.functions:
+            if any(_updated(op, found) for op in dispatched(function.body)):
+                found.add(function.name)
+        if len(found) == before:
+            return found
+
+
+def _updated(op: Op, updating: set[str]) -> range:
     """The places of operands that may be overwritten."""
-    if op.name in ("stablehlo.dynamic_update_slice", "stablehlo.scatter"):
+    if op.name in _UPDATES:
         return range(1)
-    is_call = TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] in functions
+    is_call = TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] in updating
     return range(len(op.operands) if is_call else 0)
 
 

@@ -18,7 +18,7 @@ import xpr.numpy as jnp
 from tests.lowering.vulkan_util import vulkan_device
 from xpr import lax, nn
 from xpr.core.errors import CompileError
-from xpr.dispatch import compiled
+from xpr.dispatch import compiling
 from xpr.export import SymbolicScope, export, modules, symbolic_shape
 from xpr.export.generalize import SizeDependenceError
 from xpr.export.open_graph import general_graph
@@ -427,7 +427,7 @@ def test_a_refusal_of_irees_compiler_is_told_in_words(monkeypatch: pytest.Monkey
         )
 
     e = export(xpr.jit(lambda x: x * 2))(xpr.ShapeDtypeStruct(symbolic_shape("b"), F32))
-    monkeypatch.setattr(compiled, "compile_module", refuse)
+    monkeypatch.setattr(compiling, "compile_module", refuse)
     with pytest.raises(SizeDependenceError, match=r"IREE cannot compile .* sizes are left open"):
         bundle_bytes(e)
 
