@@ -77,7 +77,7 @@ class Array:
 
     def at(self, nest: Nest, index: Index) -> Value:
         """The elements at an index."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must say how an element is read")
 
     def visit(self, index: Index) -> Iterator[tuple[Array, Index]]:
         """The arrays that the element at `index` is computed from, and where in them."""

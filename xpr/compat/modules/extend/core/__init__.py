@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xpr.compat.modules.core import get_opaque_trace_state as get_opaque_trace_state
@@ -137,19 +138,12 @@ def find_top_trace(operands: Any = ()) -> Any:
     return context.trace
 
 
-def take_current_trace() -> Any:
-    """A context manager that gives the current trace and makes operations outside of it eager."""
-    return _Taken()
-
-
-class _Taken:
-    def __enter__(self) -> Any:
-        self._trace = context.trace
-        context.trace = context.eager
-        return self._trace
-
-    def __exit__(self, *_: object) -> None:
-        context.trace = self._trace
+@contextmanager
+def take_current_trace() -> Iterator[Any]:
+    """Gives the current trace, and makes operations outside of it eager meanwhile."""
+    trace = context.trace
+    with set_current_trace(context.eager):
+        yield trace
 
 
 def nonempty_axis_env_DO_NOT_USE() -> bool:
