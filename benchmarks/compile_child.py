@@ -39,7 +39,7 @@ def _xpr(function: Any, arguments: Any) -> dict[str, Any]:
 
 def _portable(function: Any, arguments: Any) -> dict[str, Any]:
     from xpr.dispatch import compiling  # noqa: PLC0415
-    from xpr.lowering import stopwatch  # noqa: PLC0415
+    from xpr.lowering.iree import stopwatch  # noqa: PLC0415
 
     target = dataclasses.replace(compiling.get_target("cpu"), host_calls=False)
     with stopwatch.watching() as watch:

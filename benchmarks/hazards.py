@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from tests.lowering.iree_util import LESS, Call, answers, barrier, function
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 Array = np.ndarray[Any, Any]
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.emitter import Emitter
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.constants import constant_attributes
+from xpr.lowering.ir.emitter import Emitter
 from xpr.lowering.ir.graph import Block
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.types import scalar_text
-from xpr.lowering.value import Shape, Value
+from xpr.lowering.ir.types import scalar_text
+from xpr.lowering.ir.value import Shape, Value
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder

@@ -20,8 +20,8 @@ import numpy as np
 from xpr.core.errors import CompileError
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.interpreters.reference import called_program, interpret_equation
-from xpr.lowering import fallbacks
-from xpr.lowering.compiler import (
+from xpr.lowering.iree import fallbacks
+from xpr.lowering.iree.compiler import (
     KnownFailureError,
     TooLongError,
     compile_stablehlo,

@@ -16,16 +16,16 @@ from xpr.core.config import state
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
 from xpr.lowering.ir.graph import Block, Function, Module, walk
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.printer import print_module
+from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
+from xpr.lowering.numerics.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.passes import run_passes
-from xpr.lowering.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.targets.base import Target
-from xpr.lowering.types import element_type, tensor_type
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes.base import HostCall
 
 ENTRY = "main"

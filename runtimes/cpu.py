@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import ending, hal
+from xpr.runtimes import hal, shutdown
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -82,7 +82,7 @@ class CpuExecutable(Executable):
         self._pack_context = shared.InvokeContext(hal_device)
         self._list = shared.rt.VmVariantList
         self._buffer_view = shared.BufferView
-        if ending.is_near:
+        if shutdown.is_near:
             self.stop_other_threads()
 
     def load_on_next_call(self) -> None:
@@ -100,12 +100,12 @@ class CpuExecutable(Executable):
         go_on = self._invoke
 
         def invoke(function: Any, operands: Any, results: Any) -> None:
-            ending.stop_other_threads()
+            shutdown.stop_other_threads()
             go_on(function, operands, results)
 
         self._invoke = invoke
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def __call__(self, buffers: Sequence[HostBuffer]) -> list[HostBuffer]:
         if not self._plain:
             return self._call_with_effects(buffers)
@@ -392,7 +392,7 @@ def _stop_other_threads() -> None:
         executable.stop_other_threads()
 
 
-ending.when_near(_stop_other_threads)
+shutdown.when_near(_stop_other_threads)
 
 
 def _after_fork() -> None:

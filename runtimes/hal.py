@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import ml_dtypes
 import numpy as np
 
-from xpr.runtimes import ending
+from xpr.runtimes import shutdown
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -189,11 +189,11 @@ class Hal:
         except KeyError:
             raise TypeError(f"IREE buffers cannot hold elements of dtype {dtype}") from None
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def copied(self, array: np.ndarray[Any, Any]) -> Any:
         """A buffer view with a copy of `array` in memory of IREE's own."""
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         element = self.element_type(array.dtype)
         if not array.flags.c_contiguous:
             array = array.copy(order="C")
@@ -204,11 +204,11 @@ class Hal:
             self._memory, self._usage, self.device, array, element
         )
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def allocated(self, shape: Shape, dtype: np.dtype[Any]) -> Any:
         """A buffer view of memory of IREE's own, without values; it must not be empty."""
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         element = self.element_type(dtype)
         nbytes = math.prod(shape) * dtype.itemsize
         buffer = self.allocator.allocate_buffer(self._memory, self._usage, nbytes)

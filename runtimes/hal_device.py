@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xpr.runtimes import ending, hal
+from xpr.runtimes import hal, shutdown
 from xpr.runtimes.base import (
     ArrayType,
     Buffer,
@@ -141,11 +141,11 @@ class HalDevice(Device):
         assert isinstance(runtime, HalRuntime)
         return runtime.describe(self._info)
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def from_host(self, array: np.ndarray[Any, Any]) -> Any:
         """A buffer view with a copy of `array` in the device's memory."""
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         shared = hal.start()
         rt: Any = shared.rt
         device = self.hal_device()[0]
@@ -166,11 +166,11 @@ class HalDevice(Device):
             element,
         )
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def to_host(self, view: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
         """The values of a buffer view, in memory of the host's own."""
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         shape, dtype = kind
         count = math.prod(shape)
         if count == 0:
@@ -235,10 +235,10 @@ class HalExecutable(Executable):
         raised = self._raised
         return self._run(buffers) if raised is None else raised.call(self._run, buffers)
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def _run(self, buffers: Sequence[DeviceBuffer]) -> list[DeviceBuffer]:
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         shared = hal.start()
         expected = len(self.signature.inputs)
         if len(buffers) != expected:

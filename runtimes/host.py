@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import ending, hal
+from xpr.runtimes import hal, shutdown
 from xpr.runtimes.base import ArrayType, Buffer, Device, Shape, deleted_error
 from xpr.runtimes.extension import native
 
@@ -356,19 +356,19 @@ def _is_mapping(owner: object) -> bool:
     return hal.is_mapping(owner) or (module is not None and isinstance(owner, module.Block))
 
 
-@ending.enters_iree
+@shutdown.enters_iree
 def block_copied(array: np.ndarray[Any, Any]) -> Any:
     """A block of the native part with a copy of the values."""
-    if ending.is_near:
-        ending.stop_other_threads()
+    if shutdown.is_near:
+        shutdown.stop_other_threads()
     return native().executor.Block.copied(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
-@ending.enters_iree
+@shutdown.enters_iree
 def block_over(array: np.ndarray[Any, Any]) -> Any:
     """A block of the native part over the memory of a contiguous array, or over a copy of it."""
-    if ending.is_near:
-        ending.stop_other_threads()
+    if shutdown.is_near:
+        shutdown.stop_other_threads()
     return native().executor.Block.over(array, _SMALL_BYTES)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xpr.runtimes import ending, hal
+from xpr.runtimes import hal, shutdown
 from xpr.runtimes.base import ArrayType, HostCall, type_str
 
 MODULE_NAME = "xpr"
@@ -93,7 +93,7 @@ def _entry(call: HostCall, memory: Memory, raised: Raised) -> Callable[..., Any]
     buffer_view = hal.start().BufferView
     function, inputs = call.function, call.inputs
 
-    @ending.called_by_iree
+    @shutdown.called_by_iree
     def entry(_: Any, *refs: Any) -> Any:
         try:
             views = [ref.deref(buffer_view) for ref in refs]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from xpr.runtimes import ending, hal
+from xpr.runtimes import hal, shutdown
 from xpr.runtimes.base import ExecutableSignature
 from xpr.runtimes.hostcalls import HostCallModule, Memory, Raised
 
@@ -18,7 +18,7 @@ class LoadedModule(NamedTuple):
     """Takes the exceptions of host functions, where the module calls any."""
 
 
-@ending.enters_iree
+@shutdown.enters_iree
 def load_module(
     vmfb: bytes, signature: ExecutableSignature, hal_module: Any, memory: Memory
 ) -> LoadedModule:
@@ -26,8 +26,8 @@ def load_module(
 
     Raises ValueError if the module lacks the entry that the signature names.
     """
-    if ending.is_near:
-        ending.stop_other_threads()
+    if shutdown.is_near:
+        shutdown.stop_other_threads()
     shared = hal.start()
     modules = [hal_module]
     raised = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import ending
+from xpr.runtimes import shutdown
 from xpr.runtimes.base import ArrayType, Device, Executable, ExecutableSignature, type_str
 from xpr.runtimes.host import HostBuffer
 from xpr.runtimes.queue import check_donations
@@ -61,7 +61,7 @@ class NativeExecutable(Executable):
         """The `Program` if a call of it is short enough to be made with Python's lock held."""
         return self._program if self._keeps_lock else None
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         if [b.kind for b in buffers] != self._inputs:
             return self._by_iree()(buffers)
@@ -70,8 +70,8 @@ class NativeExecutable(Executable):
         return self._run([b.block or b.native_block() for b in buffers])
 
     def _run(self, blocks: list[Any]) -> list[HostBuffer]:
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         results = self._program(blocks, self.parallel, self._keeps_lock)
         device = self.device
         found = zip(results, self._outputs, strict=True)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import ending
+from xpr.runtimes import shutdown
 from xpr.runtimes.base import ArrayType, Buffer, Device, Executable, Shape, deleted_error, type_str
 
 LIMIT = 32
@@ -405,7 +405,7 @@ def finish_all() -> None:
         queue.finish()
 
 
-ending.at_first(finish_all)
+shutdown.at_first(finish_all)
 
 
 def _after_fork() -> None:

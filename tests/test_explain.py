@@ -10,7 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import debug
-from xpr.lowering import stopwatch
+from xpr.lowering.iree import stopwatch
 
 
 def _two_dispatches(x: Any) -> Any:

@@ -67,13 +67,13 @@ from xpr.dispatch.transfer import effects_barrier as effects_barrier
 from xpr.dispatch.transfer import typeof as typeof
 from xpr.environment import print_environment_info as print_environment_info
 from xpr.runtimes.base import Device as Device
+from xpr.runtimes.device_table import print_devices as print_devices
 from xpr.runtimes.registry import default_backend as default_backend
 from xpr.runtimes.registry import device_count as device_count
 from xpr.runtimes.registry import devices as devices
 from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
 from xpr.runtimes.registry import this_process
-from xpr.runtimes.table import print_devices as print_devices
 from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
 from xpr.sharding import reshard as reshard

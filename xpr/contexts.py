@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
+from xpr.core.compile_time_eval import KnownValuesTrace
 from xpr.core.config import TRANSFER_WAYS, override
-from xpr.core.known_values import KnownValuesTrace
 from xpr.core.trace import context, set_current_trace
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.lowering.types import dense_text
+from xpr.lowering.ir.types import dense_text
 
 
 def _fields(**fields: tuple[int, ...]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.lowering.ir.graph import Shape, Value
-from xpr.lowering.types import scalar_text
+from xpr.lowering.ir.types import scalar_text
 
 _LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Module, Op, walk
 from xpr.lowering.ir.traits import TRAITS, Kind, dispatched, kind
+from xpr.lowering.targets.flags import ProgramHints
 
 
 def has_control_flow(module: Module) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.source_info import UNKNOWN, SourceInfo
-from xpr.lowering.types import tensor_type
+from xpr.lowering.ir.types import tensor_type
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Any]

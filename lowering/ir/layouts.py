@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xpr.lowering.alignment import lies_apart
+from xpr.lowering.ir.alignment import lies_apart
 from xpr.lowering.ir.graph import Op, Value
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.types import bits_of
+from xpr.lowering.ir.types import bits_of
 
 _SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
 

@@ -12,7 +12,7 @@ from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.constants import constant_attributes
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER, replace_uses
-from xpr.lowering.types import scalar_text
+from xpr.lowering.ir.types import scalar_text
 
 Operand = Value | int | float | bool
 

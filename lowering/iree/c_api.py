@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.lowering.iree.changes import END, PHASES, START, Change
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
@@ -27,7 +26,8 @@ from xpr.lowering.iree.dispatches import (
     compile_dispatches,
 )
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
-from xpr.lowering.stopwatch import Stopwatch
+from xpr.lowering.iree.post_passes import END, PHASES, START, Change
+from xpr.lowering.iree.stopwatch import Stopwatch
 
 _log = logging.getLogger("xpr.compile")
 

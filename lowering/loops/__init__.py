@@ -1,1 +1,1 @@
-"""Loops over arrays in memory as one dispatch: a program of our own, written from the jaxpr."""
+"""Loops: as one dispatch, on registers or in memory, and in StableHLO."""

@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Module
 from xpr.lowering.passes import (
     aliasing_updates,
     argument_barriers,
     binding_limit,
     conversions,
-    gaps,
+    fused_producers,
+    interior_padding,
     known_values,
     long_chains,
     loop_values,
     misaligned_slices,
     narrow_sources,
-    producers,
     strided_slices,
     transposed_products,
 )
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
     "misaligned_slices": misaligned_slices.run,
-    "gaps": gaps.run,
+    "interior_padding": interior_padding.run,
     "strided_slices": strided_slices.run,
     "conversions": conversions.run,
     "narrow_sources": narrow_sources.run,
@@ -40,7 +40,7 @@ PASSES: dict[str, Pass] = {
     "argument_barriers": argument_barriers.run,
     "loop_values": loop_values.run,
     "transposed_products": transposed_products.run,
-    "producers": producers.run,
+    "fused_producers": fused_producers.run,
     "aliasing_updates": aliasing_updates.run,
     "long_chains": long_chains.run,
 }

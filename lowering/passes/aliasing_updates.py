@@ -8,13 +8,13 @@ one place of a buffer to another that overlaps it: updates get barriers.
 
 from __future__ import annotations
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.graph import Module, Op, Value
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:

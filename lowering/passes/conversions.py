@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.bfloat16 import BFLOAT16, round_to_bfloat16
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.layouts import widening_of
 from xpr.lowering.ir.traits import TRAITS, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
+from xpr.lowering.numerics.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 _I1 = np.dtype(np.bool_)
 _F32 = np.dtype(np.float32)

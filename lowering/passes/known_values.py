@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, Op, Value, captured
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:

@@ -7,11 +7,11 @@ a dispatch of its own, which costs a microsecond or two for what takes thousands
 
 from __future__ import annotations
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 LONGEST = 1000
 """How many operations a chain may have."""

@@ -10,12 +10,12 @@ after which IREE's conversion of the loop fails or ends the process: the second 
 
 from __future__ import annotations
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.traits import dispatched
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:

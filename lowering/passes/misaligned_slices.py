@@ -1,21 +1,21 @@
 """Parts of arrays that begin where no vector of elements does.
 
 Of an elementwise operation on a part of an array IREE makes loads of vectors for SPIR-V, and reads
-up to three elements before what was asked for (`lowering/alignment.py`). Such a part is copied on
-its own, between barriers: from a copy of the array, since a barrier alone is an alias to IREE,
+up to three elements before what was asked for (`lowering/ir/alignment.py`). Such a part is copied
+on its own, between barriers: from a copy of the array, since a barrier alone is an alias to IREE,
 which may update the array before the part is read.
 """
 
 from __future__ import annotations
 
-from xpr.lowering.alignment import is_misaligned
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.alignment import is_misaligned
 from xpr.lowering.ir.graph import Module, Op, Value
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.traits import dispatch_blocks
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:

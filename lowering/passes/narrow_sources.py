@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_strided
 from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.types import bits_of
 from xpr.lowering.targets.base import Target
-from xpr.lowering.types import bits_of
+from xpr.lowering.targets.flags import ProgramHints
 
 # From so many uses of each element on, a product reads them from memory.
 _REUSED = 16

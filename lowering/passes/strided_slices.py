@@ -8,7 +8,6 @@ strided ones, and complex numbers, end the process there: these are copied befor
 
 from __future__ import annotations
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.ir.graph import Module, Op, Value
@@ -16,6 +15,7 @@ from xpr.lowering.ir.layouts import is_strided
 from xpr.lowering.ir.traits import dispatched
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 # What changes neither the places nor the number of elements.
 _SAME_PLACES = frozenset({"stablehlo.bitcast_convert", "stablehlo.complex"})

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.traits import TRAITS, Kind
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 _OF_ALL = frozenset({Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT})
 

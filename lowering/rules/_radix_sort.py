@@ -16,7 +16,7 @@ from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, PlainValue
-from xpr.lowering.single_dispatch import emit_dispatch
+from xpr.lowering.loops.single_dispatch import emit_dispatch
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)

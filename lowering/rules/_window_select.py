@@ -16,7 +16,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.rules._window_fold import fold_by_axes, interleave
+from xpr.lowering.rules._window_reduce import fold_by_axes, interleave
 from xpr.primitives._index_dims import GatherScatterMode, ScatterDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated
 from xpr.primitives.scatter import scatter_add

@@ -22,7 +22,7 @@ from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.registry import register
-from xpr.lowering.rules._window_fold import interleave, padded
+from xpr.lowering.rules._window_reduce import interleave, padded
 from xpr.lowering.rules.dot_general import contract
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated

@@ -6,8 +6,8 @@ import numpy as np
 
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.numerics.small_integers import is_small
 from xpr.lowering.registry import LoweringRule, register
-from xpr.lowering.small_integers import is_small
 from xpr.primitives import integer as p
 
 

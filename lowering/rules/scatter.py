@@ -19,6 +19,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.attributes import ScatterNumbers
+from xpr.lowering.loops.while_loop import counted_loop, while_loop
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules._indexing import (
     clamped_starts,
@@ -27,7 +28,6 @@ from xpr.lowering.rules._indexing import (
     select_at,
     windows_inside,
 )
-from xpr.lowering.while_loop import counted_loop, while_loop
 from xpr.primitives import scatter as p
 
 _INT8 = np.dtype(np.int8)

@@ -17,7 +17,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import LoweringRule, register
-from xpr.lowering.rules._window_fold import fold_by_axes, fold_directly, padded
+from xpr.lowering.rules._window_reduce import fold_by_axes, fold_directly, padded
 from xpr.lowering.rules._window_select import add_at_selected, selected_payload
 from xpr.lowering.rules.reduce import jaxpr_body
 from xpr.primitives import window as p

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xpr.lowering.flags import COMMON_FLAGS
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import COMMON_FLAGS
 
 OVERRIDES: dict[str, Callable[..., Any]] = {}
 """Filled by `_spirv_rules.py`, which is loaded with all other rules."""

@@ -10,9 +10,9 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.numerics.small_integers import is_small
 from xpr.lowering.registry import LoweringRule, rules
 from xpr.lowering.rules.cumulative import Scan, by_doubling
-from xpr.lowering.small_integers import is_small
 from xpr.lowering.targets._spirv import OVERRIDES
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.elementwise import div_p, rem_p

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xpr.lowering.flags import FlagSet, ProgramHints, common_flags
+from xpr.lowering.targets.flags import FlagSet, ProgramHints, common_flags
 
 if TYPE_CHECKING:
     from xpr.lowering.context import LoweringContext
@@ -42,7 +42,7 @@ class Target:
     """Whether programs compute in the host's memory: to call the host then costs no copies."""
 
     single_dispatch_loops: bool = False
-    """Whether loops over small values may become one dispatch (`vector_loops.py`)."""
+    """Whether loops over small values may become one dispatch (`loops/registers/dispatch.py`)."""
 
     keeps_dispatches: bool = False
     """Whether compiled dispatches are kept for other programs (`iree/dispatches.py`)."""
@@ -80,11 +80,11 @@ class Target:
 
     vectors_anywhere: bool = True
     """Whether vectors of elements are read and written right wherever they begin
-    (`alignment.py`)."""
+    (`ir/alignment.py`)."""
 
     spreads_folds: bool = True
     """Whether a reduction may be broadcast along a leading axis in its own dispatch
-    (`passes/producers.py`)."""
+    (`passes/fused_producers.py`)."""
 
     longest_loop: int | None = None
     """How often a loop inside of a dispatch may go round, where there is a limit."""

@@ -8,14 +8,14 @@ import os
 import platform
 import sys
 
-from xpr.lowering.flags import (
+from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import (
     COMMON_FLAGS,
     LLVM_CPU_FLAGS,
     FlagSet,
     llvm_cpu_flag_sets,
     suits_data_tiling,
 )
-from xpr.lowering.targets.base import Target
 
 _BASE_FLAGS: FlagSet = (
     *COMMON_FLAGS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xpr.lowering.flags import COMMON_FLAGS, FlagSet
 from xpr.lowering.targets._spirv import SPIRV
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import COMMON_FLAGS, FlagSet
 
 
 def _flags(device: str, *flags: str) -> FlagSet:

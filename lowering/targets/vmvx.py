@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xpr.lowering.flags import COMMON_FLAGS
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import COMMON_FLAGS
 
 if TYPE_CHECKING:
     from xpr.lowering.context import LoweringContext
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def _context() -> type[LoweringContext]:
     # Contexts know targets.
-    from xpr.lowering.interpreted_context import InterpretedContext  # noqa: PLC0415
+    from xpr.lowering.targets.vmvx_context import InterpretedContext  # noqa: PLC0415
 
     return InterpretedContext
 

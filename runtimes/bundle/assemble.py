@@ -20,7 +20,7 @@ _RUNTIMES = _HERE.parent
 
 PARTS = (
     "xpr.core.polynomials",
-    "xpr.runtimes.ending",
+    "xpr.runtimes.shutdown",
     *(
         f"xpr.runtimes.bundle.{name}"
         for name in (

@@ -15,7 +15,7 @@ from xpr.runtimes.bundle.programs import Program
 from xpr.runtimes.bundle.runner import Runner, aligned
 from xpr.runtimes.bundle.tensors import Array
 from xpr.runtimes.bundle.trees import flatten_call, unflatten
-from xpr.runtimes.ending import enters_iree, stop_if_near
+from xpr.runtimes.shutdown import enters_iree, stop_if_near
 
 
 class Bundle:

@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from xpr.runtimes import ending
+from xpr.runtimes import shutdown
 from xpr.runtimes.base import type_str
 from xpr.runtimes.collectives import reduce
 from xpr.runtimes.collectives.base import (
@@ -108,7 +108,7 @@ class Rendezvous:
         for gate in self._gates:
             gate.acquire()
         _alive.add(self)
-        if ending.is_near:
+        if shutdown.is_near:
             _break_at_end(self)
 
     def participant(self, rank: int) -> ThreadParticipant:
@@ -420,4 +420,4 @@ def _break_all() -> None:
         _break_at_end(rendezvous)
 
 
-ending.when_near(_break_all)
+shutdown.when_near(_break_all)

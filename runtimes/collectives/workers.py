@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from xpr.runtimes import ending
+from xpr.runtimes import shutdown
 from xpr.runtimes.collectives.base import PeerError
 from xpr.runtimes.collectives.current import taking_part
 from xpr.runtimes.collectives.places import RankPlaces
@@ -129,8 +129,8 @@ def run_on_each(
         return []
     if len(functions) == 1:
         return [functions[0]()]
-    if ending.is_near:
-        ending.stop_other_threads()
+    if shutdown.is_near:
+        shutdown.stop_other_threads()
         raise RuntimeError(
             f"the process is ending: a program can no longer run on {len(functions)} devices"
         )

@@ -14,7 +14,7 @@ import xpr.numpy as jnp
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
-from xpr.lowering import compiler
+from xpr.lowering.iree import compiler
 
 X = np.linspace(-1, 1, 9, dtype=np.float32)
 

@@ -73,7 +73,7 @@ def test_different_programs_are_told_apart(run_processes):
 def test_one_process_of_a_machine_compiles(run_processes, tmp_path):
     program = """
         import os, time
-        import xpr.lowering.compiler as compiler
+        import xpr.lowering.iree.compiler as compiler
         import xpr.dispatch.compiling as compiling
         from xpr.core.errors import CompileError
 

@@ -15,7 +15,7 @@ from tests.lowering.vulkan_util import does_not_compile, run_on, vulkan_device
 from xpr import lax
 from xpr.core.config import override
 from xpr.lowering import passes
-from xpr.lowering.alignment import is_misaligned
+from xpr.lowering.ir.alignment import is_misaligned
 
 MENDED = "IREE has mended this: `lowering/passes/misaligned_slices.py` can go"
 F32 = np.dtype(np.float32)

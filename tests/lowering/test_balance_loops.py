@@ -47,7 +47,7 @@ module @m {
 SCRIPT = """
 import sys
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import changes_for
+from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
 changes = changes_for(has_branches=sys.argv[2] == "balanced", frees=True)
 flags = get_target("cpu").base_flags

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xpr
-from xpr.lowering import compiler
+from xpr.lowering.iree import compiler
 
 X = np.ones(3, np.float32)
 

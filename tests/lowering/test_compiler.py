@@ -22,15 +22,14 @@ from tests.lowering.iree_util import Call, run
 from tests.lowering.test_iree_hazards import BATCHED, DATA_TILING, FAST
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
-from xpr.lowering import compiler
 from xpr.lowering.cache import CompileCache, default_cache
-from xpr.lowering.compiler import compile_stablehlo
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import c_api, compiler
 from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.compiler import compile_stablehlo
 from xpr.lowering.targets import get_target, register_target
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.cpu import cpu_target
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 CPU = get_target("cpu")
 HINTS = ProgramHints()

@@ -23,17 +23,17 @@ from tests.lowering.test_balance_loops import OLD_VALUE
 from tests.lowering.test_compiler import add_text, doubles, long_text
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
-from xpr.lowering import compiler
-from xpr.lowering.compiler import compile_stablehlo
-from xpr.lowering.flags import ProgramHints
+from xpr.lowering.iree import compiler
+from xpr.lowering.iree.compiler import compile_stablehlo
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
 
 if sys.platform != "linux":
     pytest.skip("helper processes are for Linux", allow_module_level=True)
 
-from xpr.lowering.iree.process import client, messages, place, worker
+from xpr.lowering.iree.process import address, client, messages, worker
+from xpr.lowering.iree.process.address import UnavailableError
 from xpr.lowering.iree.process.client import CompilerDiedError, CompilerTimeoutError
-from xpr.lowering.iree.process.place import UnavailableError
 
 ROOT = Path(__file__).parents[2]
 CPU = get_target("cpu")
@@ -221,7 +221,7 @@ def test_a_helper_that_hangs_is_given_up(
 def test_a_helper_of_another_version_is_not_used(own: Path, use: Callable[[Path], None]) -> None:
     use(own)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(place.socket_path()))
+        listener.bind(str(address.socket_path()))
         listener.listen()
 
         def answer() -> None:
@@ -233,7 +233,7 @@ def test_a_helper_of_another_version_is_not_used(own: Path, use: Callable[[Path]
         with pytest.raises(UnavailableError, match="of another version"):
             compiled()
         thread.join()
-    place.socket_path().unlink()
+    address.socket_path().unlink()
 
 
 def test_a_helper_of_another_user_is_not_used(
@@ -241,15 +241,15 @@ def test_a_helper_of_another_user_is_not_used(
 ) -> None:
     use(shared)
     compiled()
-    monkeypatch.setattr(place, "is_own_user", lambda connection: False)
+    monkeypatch.setattr(address, "is_own_user", lambda connection: False)
     with pytest.raises(UnavailableError, match="another user's"):
         compiled()
     monkeypatch.undo()
     left, right = socket.socketpair()
     with left, right:
-        assert place.is_own_user(left)
+        assert address.is_own_user(left)
         monkeypatch.setattr(os, "geteuid", lambda: 123456)
-        assert not place.is_own_user(left)
+        assert not address.is_own_user(left)
 
 
 def test_directories_that_others_can_enter_are_refused(
@@ -263,24 +263,24 @@ def test_directories_that_others_can_enter_are_refused(
     use(own / "link")
     (own / "link").symlink_to(own)
     with pytest.raises(UnavailableError, match="not a directory"):
-        place.directory()
+        address.directory()
     (own / "link").unlink()
     use(own / ("long" * 30))
     with pytest.raises(UnavailableError, match="too long for the path of a socket"):
-        place.socket_path()
+        address.socket_path()
 
 
 def test_each_user_has_a_directory_of_their_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XPR_RUNTIME_DIR", raising=False)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(own))
-    assert place.directory() == own / "xpr"
+    assert address.directory() == own / "xpr"
     assert (own / "xpr").stat().st_mode & 0o777 == 0o700
     monkeypatch.delenv("XDG_RUNTIME_DIR")
     monkeypatch.setattr(tempfile, "tempdir", str(own))
-    mine = place.directory()
+    mine = address.directory()
     monkeypatch.setattr(os, "geteuid", lambda: 123456)
     with pytest.raises(UnavailableError, match="can be entered by others"):
-        place.directory()  # it was made by this user
+        address.directory()  # it was made by this user
     assert sorted(p.name for p in own.iterdir()) == sorted(["xpr", "xpr-123456", mine.name])
 
 
@@ -300,7 +300,7 @@ def test_nothing_is_left_of_an_idle_helper(own: Path) -> None:
     from xpr.lowering.iree.process import place
     from tests.lowering.test_compiler_process import children, helper_at
     compile_cpu(add_text())
-    helper = helper_at(place.socket_path())
+    helper = helper_at(address.socket_path())
     print(helper, *children(helper))
     """
     process = script(text, XPR_RUNTIME_DIR=str(own), XPR_COMPILER_IDLE="0.5")
@@ -348,7 +348,7 @@ def children(process: int) -> list[int]:
 
 
 def helper_of_user() -> int:
-    found = helper_at(place.socket_path())
+    found = helper_at(address.socket_path())
     assert found is not None
     return found
 
@@ -458,7 +458,7 @@ def test_who_waits_too_long_gets_another_worker(own: Path, use: Callable[[Path],
     with contextlib.ExitStack() as stack:
         for _ in range(cores):
             connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-            connection.connect(str(place.socket_path()))
+            connection.connect(str(address.socket_path()))
             assert messages.receive(connection)[0]["process"] == helper
             connection.sendall(b"\0")
             # The worker waits for the rest.
@@ -487,13 +487,13 @@ def test_a_compile_that_takes_too_long_is_given_up(own: Path, use: Callable[[Pat
 def test_a_worker_that_never_answers_is_given_up(own: Path, use: Callable[[Path], None]) -> None:
     use(own)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(place.socket_path()))
+        listener.bind(str(address.socket_path()))
         listener.listen()
         left: list[bytes] = []
 
         def answer() -> None:
             with listener.accept()[0] as connection:
-                messages.send(connection, {"digest": place.digest()})
+                messages.send(connection, {"digest": address.digest()})
                 messages.receive(connection)
                 messages.send(connection, {"begun": 1})
                 left.append(connection.recv(1))
@@ -513,12 +513,12 @@ def test_a_helper_that_ends_in_the_middle_is_asked_again(
 ) -> None:
     use(own)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(place.socket_path()))
+        listener.bind(str(address.socket_path()))
         listener.listen()
 
         def leave() -> None:
             with listener.accept()[0] as connection:
-                messages.send(connection, {"digest": place.digest()})
+                messages.send(connection, {"digest": address.digest()})
                 messages.receive(connection)
                 messages.send(connection, {"begun": 1})
             listener.close()

@@ -18,12 +18,12 @@ from tests.harness import run_reference
 from tests.lowering.iree_util import MENDED, status_of_compile
 from xpr import lax
 from xpr.lowering import passes, rules
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.ir.graph import walk
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
 from xpr.lowering.passes import transposed_products
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 TILED = llvm_cpu_flag_sets(ProgramHints(matmul_size=(1024, 1024, 1024)))[0]
 SQUARE = "tensor<40x40xf32>"

@@ -17,7 +17,7 @@ from xpr.lowering import module as lowering
 from xpr.lowering import rules
 from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import c_api, dispatches
-from xpr.lowering.stopwatch import Stopwatch
+from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.cpu import cpu_target
 

@@ -19,7 +19,7 @@ from xpr.core.errors import CompileError
 from xpr.lowering.cache import CompileCache, default_cache
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
-from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change
+from xpr.lowering.iree.post_passes import SEPARATE_OPERATIONS, Change
 
 HERE = Path(__file__).name
 Refuses = Callable[[str, bool], bool]

@@ -13,7 +13,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
 from xpr import lax
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 _TEXT = """
 module @m {

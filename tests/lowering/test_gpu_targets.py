@@ -14,8 +14,8 @@ from tests.op_runs import Pair, cases_of
 from tests.op_table import rows_of
 from xpr.core.config import override
 from xpr.dispatch.compiling import compile_module, lower
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes import registry
 
 _ROWS = {

@@ -28,8 +28,8 @@ from xpr.lowering.ir.printer import attribute_text, print_module
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
 from xpr.lowering.passes import run_passes
-from xpr.lowering.supported import check_types
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.supported import check_types
 
 F32 = np.dtype(np.float32)
 

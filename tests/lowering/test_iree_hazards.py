@@ -36,9 +36,9 @@ from tests.lowering.iree_util import (
 )
 from xpr import lax
 from xpr.lowering import passes
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 PLAIN = llvm_cpu_flag_sets(ProgramHints())[-1]
@@ -949,7 +949,7 @@ def _padded_twice(x: Any) -> Any:
 def test_pads_with_gaps_lie_between_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
     ((found,),) = run_compiled([(_padded_twice, (_THREE,))])
     np.testing.assert_array_equal(found, _PADDED_TWICE)
-    monkeypatch.delitem(passes.PASSES, "gaps")
+    monkeypatch.delitem(passes.PASSES, "interior_padding")
     ((lost,),) = run_compiled([(lambda x: _padded_twice(x), (_THREE,))])
     assert not np.array_equal(lost, _PADDED_TWICE), MENDED
 

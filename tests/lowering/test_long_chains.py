@@ -12,9 +12,9 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 from xpr.lowering import passes
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.passes import long_chains
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
 
 HOIST = "--iree-opt-const-expr-hoisting=false"
 

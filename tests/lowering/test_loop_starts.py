@@ -13,12 +13,12 @@ from tests.conftest import skip_unless_usable
 from tests.lowering.iree_util import MENDED, Call, barrier, compile_with, function, results
 from xpr import lax
 from xpr.lowering import passes, rules
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.lowering.ir.graph import Value
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
 from xpr.lowering.passes import loop_values
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.runtimes import registry
 
 pytestmark = pytest.mark.usefixtures("plain_loops")

@@ -9,8 +9,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.lowering import compiler
-from xpr.lowering.iree import merging
+from xpr.lowering.iree import compiler, merging
 from xpr.lowering.iree.process.client import CompilerDiedError
 
 X = np.linspace(0.25, 2, 12, dtype=np.float32)

@@ -16,7 +16,7 @@ from tests.harness import run_compiled
 from tests.lowering.iree_util import MENDED, compile_with, function
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr.lowering import passes
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 F32 = np.dtype(np.float32)
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]

@@ -12,8 +12,8 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.test_ir import graph_of
 from xpr import lax
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir.facts import has_barriers, with_contractions
+from xpr.lowering.targets.flags import ProgramHints
 
 A, B, V = np.ones((4, 6), "f4"), np.ones((6, 3), "f4"), np.ones(6, "f4")
 

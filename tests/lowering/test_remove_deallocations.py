@@ -11,10 +11,10 @@ import xpr
 import xpr.numpy as xnp
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import changes_for
+from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes.base import Device
 
 FREE = b"hal.device.queue.dealloca"
@@ -73,7 +73,7 @@ def test_what_a_barrier_gives_is_freed_too(
     name: str, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When this fails, IREE knows what a barrier is, and `remove_deallocations.py` can go."""
-    monkeypatch.setattr("xpr.lowering.compiler._frees", lambda job: True)
+    monkeypatch.setattr("xpr.lowering.iree.compiler._frees", lambda job: True)
     monkeypatch.setenv("XPR_CACHE", "0")
     with pytest.raises((RuntimeError, ValueError), match=REFUSALS[name]):
         run_on(device, PROGRAMS[name], [X], X)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from xpr.lowering.requests import Bundle, Requests
+from xpr.lowering.iree.requests import Bundle, Requests
 
 SECONDS = 60
 
@@ -185,7 +185,7 @@ def test_at_the_end_only_what_somebody_waits_for_goes_on(
 def test_who_waits_long_gets_a_thread(
     compiler: Compiler, requests: Requests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("xpr.lowering.requests._PATIENCE", 0.01)
+    monkeypatch.setattr("xpr.lowering.iree.requests._PATIENCE", 0.01)
     first = [ask(requests, i, None) for i in range(2)]
     compiler.wait_for(2)
     late = ask(requests, 2, None)

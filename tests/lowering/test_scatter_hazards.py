@@ -9,7 +9,7 @@ import numpy as np
 
 import xpr
 from tests.lowering.iree_util import status_of_compile
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 # The smallest program that is known to end the compiler: updates gathered from the operand and
 # chosen from, a scatter, and what is computed of its result and chosen from.

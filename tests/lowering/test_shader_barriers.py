@@ -12,8 +12,7 @@ import pytest
 
 from tests.lowering.vulkan_util import compile_on, run_on, vulkan_device
 from xpr.core.errors import CompileError
-from xpr.lowering import compiler
-from xpr.lowering.iree import shader_barriers, shader_code
+from xpr.lowering.iree import compiler, shader_barriers, shader_code
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.iree.shader_code import Instruction
 

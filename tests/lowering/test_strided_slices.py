@@ -20,10 +20,10 @@ from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
 from tests.lowering.test_ir import graph_of
 from xpr import lax
 from xpr.lowering import passes
-from xpr.lowering.alignment import lies_apart
-from xpr.lowering.flags import ProgramHints, llvm_cpu_flag_sets
+from xpr.lowering.ir.alignment import lies_apart
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 _REVERSED = """
 func.func public @main(%x: tensor<8x6x5xf32>) -> tensor<8x6xf32> {

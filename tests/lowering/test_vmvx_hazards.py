@@ -1,8 +1,8 @@
 """What comes out wrong in IREE's interpreter: its compiler takes floats for exact numbers.
 
 A test of a hazard fails when IREE has mended it: then the form in
-`lowering/interpreted_context.py` that avoids it can go. What these forms give is tested at the end,
-and by the operation table.
+`lowering/targets/vmvx_context.py` that avoids it can go. What these forms give is tested at the
+end, and by the operation table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.harness import Case, assert_same, run_compiled, run_reference
 from tests.lowering.vulkan_util import Array, compile_on, run_on
 from xpr import lax
 from xpr.core.errors import CompileError
-from xpr.lowering.types import tensor_type
+from xpr.lowering.ir.types import tensor_type
 from xpr.runtimes import registry
 
 MENDED = "this is mended: the guard can go"

@@ -11,9 +11,9 @@ import pytest
 
 from tests.lowering.vulkan_util import vulkan_device
 from xpr.dispatch.compiled import target_of
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import changes_for
+from xpr.lowering.iree.post_passes import changes_for
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, Device, ExecutableSignature
 

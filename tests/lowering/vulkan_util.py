@@ -11,9 +11,9 @@ import pytest
 
 from tests.conftest import first_device
 from xpr.dispatch.compiled import target_of
-from xpr.lowering.compiler import compile_stablehlo
-from xpr.lowering.flags import ProgramHints
-from xpr.lowering.types import tensor_type
+from xpr.lowering.ir.types import tensor_type
+from xpr.lowering.iree.compiler import compile_stablehlo
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes.base import Device, ExecutableSignature
 
 Array = np.ndarray[Any, Any]

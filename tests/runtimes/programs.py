@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from iree.compiler import api
 
-from xpr.lowering.types import element_dtype
+from xpr.lowering.ir.types import element_dtype
 from xpr.runtimes import registry
 from xpr.runtimes.base import ArrayType, ExecutableSignature, HostCall
 from xpr.runtimes.cpu import CpuDevice, CpuExecutable, CpuRuntime

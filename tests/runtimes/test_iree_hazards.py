@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes import hal
 from xpr.runtimes.host import HostBuffer, aligned_copy
 

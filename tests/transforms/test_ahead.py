@@ -15,7 +15,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
-from xpr.lowering import compiler
+from xpr.lowering.iree import compiler
 
 X = np.arange(6, dtype=np.float32)
 SPEC = xpr.ShapeDtypeStruct((6,), jnp.float32)

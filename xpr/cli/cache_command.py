@@ -13,7 +13,7 @@ from xpr.cli.errors import CommandError, UsageError
 from xpr.cli.inspect_command import size_text
 from xpr.lowering.cache import CompileCache, default_cache
 from xpr.lowering.cache_archive import BadArchiveError, export_cache, import_cache
-from xpr.lowering.fallbacks import HOST, SEPARATE
+from xpr.lowering.iree.fallbacks import HOST, SEPARATE
 
 # The programs that did not compile as they are.
 _FALLBACKS = {

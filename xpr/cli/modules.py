@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from xpr.cli.errors import CommandError
 from xpr.core.dtypes import SHORT_NAMES
-from xpr.lowering.types import element_dtype
+from xpr.lowering.ir.types import element_dtype
 from xpr.runtimes.base import ArrayType
 from xpr.runtimes.bundle import ArgumentType
 

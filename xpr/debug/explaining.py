@@ -77,7 +77,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     (['trace', 'prepare', 'lower'], 1, 1)
     """
     from xpr.dispatch.compiled import CompiledProgram  # noqa: PLC0415 - the compile path is lazy
-    from xpr.lowering import stopwatch  # noqa: PLC0415 - likewise
+    from xpr.lowering.iree import stopwatch  # noqa: PLC0415 - likewise
 
     if not callable(function):
         raise TypeError(f"explain takes a function, got {shown(function)}")

@@ -25,7 +25,7 @@ from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
 from xpr.dispatch.racing import RacingExecutable
 from xpr.interpreters.reference import interpret
-from xpr.lowering import stopwatch
+from xpr.lowering.iree import stopwatch
 from xpr.lowering.module import ENTRY, LoweredModule
 from xpr.primitives.sharding import inspectors
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature

@@ -13,11 +13,11 @@ from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules
-from xpr.lowering.compiler import KnownFailureError, start_compile
+from xpr.lowering.iree.compiler import KnownFailureError, start_compile
 from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
-from xpr.lowering.supported import check_types
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.supported import check_types
 from xpr.runtimes.base import Device
 
 _log = logging.getLogger("xpr.compile")

@@ -23,7 +23,7 @@ from xpr.export.open_values import (
 from xpr.lowering.ir.attributes import GatherNumbers
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, Value
-from xpr.lowering.types import element_type
+from xpr.lowering.ir.types import element_type
 
 Form = Callable[[OpenBuilder, OpenOp], Sequence[Value]]
 Groups = Sequence[Sequence[int]]

@@ -18,7 +18,7 @@ from xpr.lowering.ir.graph import (
     Shape,
     Value,
 )
-from xpr.lowering.types import element_type
+from xpr.lowering.ir.types import element_type
 
 Dim = int | Terms
 Dims = tuple[Dim, ...]

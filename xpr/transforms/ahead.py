@@ -69,7 +69,7 @@ def compile_ahead(calls: Iterable[tuple[Any, ...]]) -> list[Warming]:
     >>> g(jnp.ones(2), f(jnp.ones(2)))
     Array([2., 2.], dtype=float32)
     """
-    from xpr.lowering import compiler  # noqa: PLC0415  the compile path is lazy
+    from xpr.lowering.iree import compiler  # noqa: PLC0415  the compile path is lazy
 
     calls = list(calls)
     for i, call in enumerate(calls):

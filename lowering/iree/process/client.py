@@ -18,10 +18,10 @@ from xpr.core.config import state
 from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
-from xpr.lowering.iree.changes import Change
 from xpr.lowering.iree.interruption import Interruption
-from xpr.lowering.iree.process import messages, place
-from xpr.lowering.iree.process.place import UnavailableError
+from xpr.lowering.iree.post_passes import Change
+from xpr.lowering.iree.process import address, messages
+from xpr.lowering.iree.process.address import UnavailableError
 
 _PATIENCE = 20.0
 """Seconds that a helper may take to greet; what a compile may take is a setting."""
@@ -145,7 +145,7 @@ def _connection(flags: Sequence[str]) -> socket.socket:
     if _given_up is not None:
         raise UnavailableError(_given_up)
     try:
-        path = place.socket_path()
+        path = address.socket_path()
         for _ in range(_ATTEMPTS):
             connection = _connect(path)
             if connection is None:
@@ -177,10 +177,10 @@ def _connection(flags: Sequence[str]) -> socket.socket:
 
 
 def _check(connection: socket.socket) -> None:
-    if not place.is_own_user(connection):
+    if not address.is_own_user(connection):
         raise UnavailableError("the helper process is another user's")
     hello, _ = messages.receive(connection)
-    if hello.get("digest") != place.digest():
+    if hello.get("digest") != address.digest():
         raise UnavailableError("the helper process is of another version")
 
 
@@ -203,7 +203,7 @@ def _start(path: Path, flags: Sequence[str]) -> socket.socket:
 
     It gets a socket that listens already, so that nobody has to wait until it has started.
     """
-    with place.locked(path.parent):
+    with address.locked(path.parent):
         connection = _connect(path)
         if connection is not None:
             return connection
@@ -228,7 +228,7 @@ def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-I", "-S", os.fspath(script), os.fspath(root)),
-            *(str(descriptor), os.fspath(path), os.fspath(c_api.library_path()), place.digest()),
+            *(str(descriptor), os.fspath(path), os.fspath(c_api.library_path()), address.digest()),
             *(str(state.compiler_idle), json.dumps(list(flags))),
         ],
         pass_fds=(descriptor,),

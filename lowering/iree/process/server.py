@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.process import messages, place, worker
+from xpr.lowering.iree.process import address, messages, worker
 
 _WARM_UP_SECONDS = 2.0
 """How long nobody must have asked for anything before the helper prepares itself."""
@@ -138,7 +138,7 @@ class _Server:
     def _accept(self) -> None:
         with contextlib.suppress(BlockingIOError, ConnectionError):
             connection, _ = self._listener.accept()
-            if not place.is_own_user(connection):
+            if not address.is_own_user(connection):
                 connection.close()
                 return
             connection.setblocking(True)  # a greeting finds room in any socket
@@ -303,6 +303,9 @@ class _Server:
         self._has_threads = len(os.listdir("/proc/self/task")) > 1
 
     def _leave(self) -> None:
-        with contextlib.suppress(OSError, place.UnavailableError), place.locked(self._path.parent):
+        with (
+            contextlib.suppress(OSError, address.UnavailableError),
+            address.locked(self._path.parent),
+        ):
             if self._path.stat().st_ino == self._inode:
                 self._path.unlink()

@@ -15,7 +15,7 @@ from typing import Any
 
 from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import change_of
+from xpr.lowering.iree.post_passes import change_of
 from xpr.lowering.iree.process import messages
 
 TAKE = b"t"

@@ -57,7 +57,7 @@ def evaluate(terms: Mapping[Monomial, int], sizes: Mapping[str, int]) -> int:
     return sum(c * math.prod(sizes[name] for name in m) for m, c in terms.items())
 
 
-# ---- xpr/runtimes/ending.py
+# ---- xpr/runtimes/shutdown.py
 
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -81,7 +81,7 @@ def enters_iree(function: F) -> F:
     """Marks a function that the end of the process waits for.
 
     It calls what gives up the interpreter's lock inside of IREE, or what runs Python code there,
-    and begins with ``if ending.is_near: ending.stop_other_threads()``.
+    and begins with ``if shutdown.is_near: shutdown.stop_other_threads()``.
     """
     _entering.add(function.__code__)
     return function

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from xpr.lowering.ir.graph import PlainValue
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.loops.arrays import Buffer, View, moved, reshaped, whole
-from xpr.lowering.loops.conflicts import Verdict, verdict
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.memory.arrays import Buffer, View, moved, reshaped, whole
+from xpr.lowering.loops.memory.conflicts import Verdict, verdict
 
 _F64 = np.dtype(np.float64)
 

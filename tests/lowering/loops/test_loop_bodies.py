@@ -22,9 +22,9 @@ from tests.lowering.loops.bodies import (
 )
 from xpr import lax
 from xpr.core.config import override
+from xpr.lowering.loops.registers.context import NotInRegisters
 from xpr.lowering.rules import scan as scan_rule
 from xpr.lowering.rules import while_loop as while_rule
-from xpr.lowering.vector_context import NotInRegisters
 
 _LONG = os.environ.get("XPR_LONG_TESTS") == "1"
 # Programs, each of so many loops: they compile together.

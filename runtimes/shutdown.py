@@ -36,7 +36,7 @@ def enters_iree(function: F) -> F:
     """Marks a function that the end of the process waits for.
 
     It calls what gives up the interpreter's lock inside of IREE, or what runs Python code there,
-    and begins with ``if ending.is_near: ending.stop_other_threads()``.
+    and begins with ``if shutdown.is_near: shutdown.stop_other_threads()``.
     """
     _entering.add(function.__code__)
     return function

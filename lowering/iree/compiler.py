@@ -16,19 +16,18 @@ from typing import Any
 from xpr.core.config import state
 from xpr.core.errors import CompileError
 from xpr.core.progress import phase
-from xpr.lowering import fallbacks, stopwatch
 from xpr.lowering.cache import default_cache
-from xpr.lowering.flags import FlagSet, ProgramHints
-from xpr.lowering.iree import c_api, dispatches, merging
+from xpr.lowering.iree import c_api, dispatches, fallbacks, merging, stopwatch
 from xpr.lowering.iree.c_api import Diagnostic
-from xpr.lowering.iree.changes import SEPARATE_OPERATIONS, Change, changes_for
 from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
+from xpr.lowering.iree.post_passes import SEPARATE_OPERATIONS, Change, changes_for
+from xpr.lowering.iree.requests import Bundle, Request, Requests, when_threads_end
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
-from xpr.lowering.requests import Bundle, Request, Requests, when_threads_end
-from xpr.lowering.stopwatch import Stopwatch
+from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
-from xpr.runtimes import ending
+from xpr.lowering.targets.flags import FlagSet, ProgramHints
+from xpr.runtimes import shutdown
 from xpr.runtimes.extension import native
 
 # The name that diagnostics give for places in the text itself, which mean nothing to the user.
@@ -120,11 +119,11 @@ class Compile:
         """Whether `result` would not wait."""
         return self._request is None or self._request.future.done()
 
-    @ending.enters_iree
+    @shutdown.enters_iree
     def result(self) -> bytes:
         """Waits for the module; raises as `compile_stablehlo` does."""
-        if ending.is_near:
-            ending.stop_other_threads()
+        if shutdown.is_near:
+            shutdown.stop_other_threads()
         if self._request is not None:
             with phase(self._what, patience=_QUIET_SECONDS):
                 outcome: _Outcome = _requests.wait(self._request)
@@ -179,7 +178,7 @@ def compile_stablehlo(
     return start(separate=separate).result()
 
 
-@ending.enters_iree
+@shutdown.enters_iree
 def start_compile(
     text: str,
     target: Target,
@@ -195,8 +194,8 @@ def start_compile(
     With ``mergeable`` the module may hold other programs besides, which is of use where it is only
     to run here. A compile that is ``wanted`` goes on though nobody waits for it.
     """
-    if ending.is_near:
-        ending.stop_other_threads()
+    if shutdown.is_near:
+        shutdown.stop_other_threads()
     job = _job(text, target, hints, debug_text, separate)
     watch = stopwatch.current()
     if watch is not None:

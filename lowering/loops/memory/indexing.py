@@ -12,13 +12,13 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.loops.arrays import Array, Buffer, Index, Map, Scalar, View, actual, moved
-from xpr.lowering.loops.conflicts import Verdict, verdict
-from xpr.lowering.loops.context import LoopContext
-from xpr.lowering.loops.moving import in_shape, part_from, shifted
-from xpr.lowering.loops.nest import Nest, number
-from xpr.lowering.loops.program import Program, again
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.memory.arrays import Array, Buffer, Index, Map, Scalar, View, actual, moved
+from xpr.lowering.loops.memory.conflicts import Verdict, verdict
+from xpr.lowering.loops.memory.context import LoopContext
+from xpr.lowering.loops.memory.data_movement import in_shape, part_from, shifted
+from xpr.lowering.loops.memory.nest import Nest, number
+from xpr.lowering.loops.memory.program import Program, again
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.primitives._index_dims import (
     GatherDimensionNumbers,

@@ -16,11 +16,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Shape, Value
 from xpr.lowering.ir.traits import TRAITS, Kind
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 
 Way = tuple[object, ...]
 """For each axis of a value the axis of the producer that it runs along, -1 for none. What is no

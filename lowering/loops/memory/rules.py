@@ -6,30 +6,36 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr.core.primitive import Primitive, registry
-from xpr.lowering.loops import control, folding, indexing, moving, selecting
-from xpr.lowering.loops.elementwise import FAMILIES, elementwise
+from xpr.lowering.loops.memory import (
+    control,
+    data_movement,
+    indexing,
+    ordered_reductions,
+    reductions,
+)
+from xpr.lowering.loops.memory.elementwise import FAMILIES, elementwise
 
 Rule = Callable[..., Any]
 
 _RULES: dict[str, Rule] = {
-    "broadcast_in_dim": moving.broadcast_in_dim,
-    "reshape": moving.reshape,
-    "squeeze": moving.squeeze,
-    "transpose": moving.transpose,
-    "rev": moving.rev,
-    "slice": moving.slice_,
-    "dynamic_slice": moving.dynamic_slice,
-    "dynamic_update_slice": moving.dynamic_update_slice,
-    "pad": moving.pad,
-    "concatenate": moving.concatenate,
-    "split": moving.split,
-    "stack": moving.stack,
-    "unstack": moving.unstack,
-    "tile": moving.tile,
-    "argmax": selecting.argument,
-    "argmin": selecting.argument,
-    **dict.fromkeys(selecting.CUMULATIVE, selecting.cumulative),
-    "iota": moving.iota,
+    "broadcast_in_dim": data_movement.broadcast_in_dim,
+    "reshape": data_movement.reshape,
+    "squeeze": data_movement.squeeze,
+    "transpose": data_movement.transpose,
+    "rev": data_movement.rev,
+    "slice": data_movement.slice_,
+    "dynamic_slice": data_movement.dynamic_slice,
+    "dynamic_update_slice": data_movement.dynamic_update_slice,
+    "pad": data_movement.pad,
+    "concatenate": data_movement.concatenate,
+    "split": data_movement.split,
+    "stack": data_movement.stack,
+    "unstack": data_movement.unstack,
+    "tile": data_movement.tile,
+    "argmax": ordered_reductions.argument,
+    "argmin": ordered_reductions.argument,
+    **dict.fromkeys(ordered_reductions.CUMULATIVE, ordered_reductions.cumulative),
+    "iota": data_movement.iota,
     "gather": indexing.gather,
     "scatter": indexing.scatter,
     "scatter-add": indexing.scatter,
@@ -37,8 +43,8 @@ _RULES: dict[str, Rule] = {
     "scatter-mul": indexing.scatter,
     "scatter-min": indexing.scatter,
     "scatter-max": indexing.scatter,
-    **dict.fromkeys(folding.STARTS, folding.reduce),
-    "dot_general": folding.dot_general,
+    **dict.fromkeys(reductions.STARTS, reductions.reduce),
+    "dot_general": reductions.dot_general,
     "scan": control.scan,
     "while": control.while_,
     "cond": control.cond,

@@ -12,7 +12,7 @@ from xpr.core import dtypes
 from xpr.lowering.context import I1, LoweringContext, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder, Results
-from xpr.lowering.vector_context import register_element
+from xpr.lowering.loops.registers.context import register_element
 
 _BYTE = np.dtype(np.int8)
 

@@ -11,9 +11,9 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.lowering.context import Shape, Value
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.loops.arrays import Array, Buffer, Index, Map, Scalar, View, Within, actual
-from xpr.lowering.loops.context import LoopContext
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.memory.arrays import Array, Buffer, Index, Map, Scalar, View, Within, actual
+from xpr.lowering.loops.memory.context import LoopContext
 from xpr.lowering.loops.refusal import NotInMemory
 
 # A vector's bytes.

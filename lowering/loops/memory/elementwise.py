@@ -8,13 +8,13 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.lowering.loops.affine import ZERO
-from xpr.lowering.loops.arrays import Array, Map, Moved, Scalar, actual, moved
-from xpr.lowering.loops.nest import applied, number
-from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.memory.affine import ZERO
+from xpr.lowering.loops.memory.arrays import Array, Map, Moved, Scalar, actual, moved
+from xpr.lowering.loops.memory.nest import applied, number
+from xpr.lowering.loops.memory.program import Program
+from xpr.lowering.loops.memory.scalars import folded
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.scalars import folded
-from xpr.lowering.vector_rules import vector_rule
+from xpr.lowering.loops.registers.rules import vector_rule
 
 FAMILIES = frozenset(
     ("elementwise", "power", "elementary", "compare", "convert", "integer", "special")

@@ -9,10 +9,10 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import Value
-from xpr.lowering.loops.affine import Place
-from xpr.lowering.loops.arrays import Array, Index, Mapping, Scalar, actual, moved, part_of
-from xpr.lowering.loops.context import LoopContext
-from xpr.lowering.loops.nest import (
+from xpr.lowering.loops.memory.affine import Place
+from xpr.lowering.loops.memory.arrays import Array, Index, Mapping, Scalar, actual, moved, part_of
+from xpr.lowering.loops.memory.context import LoopContext
+from xpr.lowering.loops.memory.nest import (
     Axes,
     Nest,
     Reads,
@@ -25,7 +25,7 @@ from xpr.lowering.loops.nest import (
     segments,
     store,
 )
-from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.memory.program import Program
 
 Avals = Sequence[ShapedArray]
 

@@ -17,22 +17,22 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
-from xpr.lowering.single_dispatch import (
-    emit_dispatch,
-    flat_memory,
-    memory_dtype,
-    memory_type,
-    shaped,
-)
-from xpr.lowering.vector_context import (
+from xpr.lowering.loops.registers.context import (
     Memory,
     NotInRegisters,
     Register,
     VectorContext,
     register_type,
 )
-from xpr.lowering.vector_nested import nested_while
-from xpr.lowering.vector_rules import program
+from xpr.lowering.loops.registers.control import nested_while
+from xpr.lowering.loops.registers.rules import program
+from xpr.lowering.loops.single_dispatch import (
+    emit_dispatch,
+    flat_memory,
+    memory_dtype,
+    memory_type,
+    shaped,
+)
 
 # What IREE lets a dispatch read and write.
 _MAX_BINDINGS = 32

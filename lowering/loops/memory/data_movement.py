@@ -10,8 +10,8 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.lowering.loops.affine import ZERO, Place
-from xpr.lowering.loops.arrays import (
+from xpr.lowering.loops.memory.affine import ZERO, Place
+from xpr.lowering.loops.memory.arrays import (
     Array,
     Index,
     Iota,
@@ -24,8 +24,8 @@ from xpr.lowering.loops.arrays import (
     part_of,
     reshaped,
 )
-from xpr.lowering.loops.elementwise import full
-from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.memory.elementwise import full
+from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
 
 Avals = Sequence[ShapedArray]

@@ -22,7 +22,7 @@ from xpr.core.primitive import Primitive
 from xpr.lowering.context import I1, LoweringContext, Operand, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
-from xpr.lowering.types import scalar_text
+from xpr.lowering.ir.types import scalar_text
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
@@ -142,7 +142,7 @@ class VectorContext(LoweringContext):
 
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The rule of a primitive on registers."""
-        from xpr.lowering.vector_rules import vector_rule  # noqa: PLC0415  rules use this class
+        from xpr.lowering.loops.registers.rules import vector_rule  # noqa: PLC0415  rules use this class
 
         return vector_rule(self, primitive)
 

@@ -11,10 +11,10 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.loops.arrays import Array, Index, Map, Scalar, View, moved
-from xpr.lowering.loops.elementwise import full
-from xpr.lowering.loops.nest import fold_all
-from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.memory.arrays import Array, Index, Map, Scalar, View, moved
+from xpr.lowering.loops.memory.elementwise import full
+from xpr.lowering.loops.memory.nest import fold_all
+from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
 
 Avals = Sequence[ShapedArray]

@@ -11,13 +11,13 @@ from xpr.core.jaxpr import ClosedJaxpr, Literal, Var
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.loops.arrays import Array, Scalar, View, actual, moved, whole
-from xpr.lowering.loops.context import LoopContext
-from xpr.lowering.loops.elementwise import full
-from xpr.lowering.loops.program import Program, again
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.memory.arrays import Array, Scalar, View, actual, moved, whole
+from xpr.lowering.loops.memory.context import LoopContext
+from xpr.lowering.loops.memory.elementwise import full
+from xpr.lowering.loops.memory.program import Program, again
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.vector_context import Register
+from xpr.lowering.loops.registers.context import Register
 
 Avals = Sequence[ShapedArray]
 

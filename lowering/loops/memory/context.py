@@ -11,9 +11,9 @@ from xpr.core import dtypes
 from xpr.lowering.context import I1, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.single_dispatch import memory_dtype
-from xpr.lowering.vector_context import Register, VectorContext, register_element
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.registers.context import Register, VectorContext, register_element
+from xpr.lowering.loops.single_dispatch import memory_dtype
 
 _BYTE = np.dtype(np.int8)
 

@@ -15,10 +15,10 @@ import numpy as np
 
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir import graph
-from xpr.lowering.loops.affine import ZERO, Place, Symbol
+from xpr.lowering.loops.memory.affine import ZERO, Place, Symbol
 
 if TYPE_CHECKING:
-    from xpr.lowering.loops.nest import Nest
+    from xpr.lowering.loops.memory.nest import Nest
 
 Index = tuple[Place, ...]
 Mapping = Callable[[Index], Index]

@@ -18,8 +18,8 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, las
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.loops.arrays import (
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.memory.arrays import (
     Array,
     Buffer,
     Iota,
@@ -33,11 +33,11 @@ from xpr.lowering.loops.arrays import (
     reshaped,
     whole,
 )
-from xpr.lowering.loops.conflicts import Verdict, reads_what_is_written, verdict
-from xpr.lowering.loops.context import LoopContext, memory_element
-from xpr.lowering.loops.nest import Nest, Reads, number, store_all
+from xpr.lowering.loops.memory.conflicts import Verdict, reads_what_is_written, verdict
+from xpr.lowering.loops.memory.context import LoopContext, memory_element
+from xpr.lowering.loops.memory.nest import Nest, Reads, number, store_all
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.vector_context import NotInRegisters
+from xpr.lowering.loops.registers.context import NotInRegisters
 
 # From so many operations on an element on, arrays are stored before they are read at more places,
 _SHARED_COST = 3

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from enum import Enum, auto
 
-from xpr.lowering.loops.affine import Place, Symbol
-from xpr.lowering.loops.arrays import Array, Index, View
-from xpr.lowering.loops.nest import Reads
+from xpr.lowering.loops.memory.affine import Place, Symbol
+from xpr.lowering.loops.memory.arrays import Array, Index, View
+from xpr.lowering.loops.memory.nest import Reads
 
 
 class Verdict(Enum):

@@ -16,7 +16,7 @@ from tests.op_row import OpRow, np_dtype
 from tests.op_table import all_rows
 from xpr import lax
 from xpr.core.config import override
-from xpr.lowering.vector_context import MAX_ELEMENTS
+from xpr.lowering.loops.registers.context import MAX_ELEMENTS
 
 _FAMILIES = (
     "elementwise",

@@ -14,16 +14,16 @@ from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, Executable, PlainValue
-from xpr.lowering.loops.affine import Place
-from xpr.lowering.loops.arrays import Array, Buffer, Scalar, View, actual, whole
-from xpr.lowering.loops.context import LoopContext, memory_element
-from xpr.lowering.loops.control import scan, while_
-from xpr.lowering.loops.elementwise import full
-from xpr.lowering.loops.program import Program
+from xpr.lowering.loops.memory.affine import Place
+from xpr.lowering.loops.memory.arrays import Array, Buffer, Scalar, View, actual, whole
+from xpr.lowering.loops.memory.context import LoopContext, memory_element
+from xpr.lowering.loops.memory.control import scan, while_
+from xpr.lowering.loops.memory.elementwise import full
+from xpr.lowering.loops.memory.program import Program
+from xpr.lowering.loops.memory.rules import rule_for
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.rules import rule_for
-from xpr.lowering.single_dispatch import flat_memory, memory_dtype, shaped
-from xpr.lowering.vector_context import NotInRegisters
+from xpr.lowering.loops.registers.context import NotInRegisters
+from xpr.lowering.loops.single_dispatch import flat_memory, memory_dtype, shaped
 from xpr.primitives.scan import scan_p
 from xpr.primitives.while_loop import while_p
 

@@ -21,7 +21,7 @@ from xpr.lowering import passes, rules
 from xpr.lowering.ir.graph import Module, Op, walk
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
-from xpr.lowering.passes import producers
+from xpr.lowering.passes import fused_producers
 from xpr.lowering.targets import get_target
 
 RNG = np.random.default_rng(11)
@@ -59,7 +59,7 @@ def test_without_the_pass_the_numbers_are_wrong(monkeypatch: pytest.MonkeyPatch)
         return _pairwise(x.sum(1), x.sum(1))
 
     np.testing.assert_allclose(xpr.jit(differences)(x), _pairwise(s, s), rtol=1e-4, atol=1e-4)
-    monkeypatch.delitem(passes.PASSES, "producers")
+    monkeypatch.delitem(passes.PASSES, "fused_producers")
     found = xpr.jit(lambda x: differences(x))(x)
     wrong = np.abs(np.asarray(found) - _pairwise(s, s)) > 1e-3
     assert wrong.mean() > 0.5, "IREE has mended this: the pass can go"
@@ -71,7 +71,7 @@ def _held(f: Callable[..., Any], *shapes: tuple[int, ...]) -> list[str]:
     builder = ModuleBuilder(get_target("cpu"))
     builder.add_main(xpr.make_jaxpr(f)(*(np.ones(s, "f4") for s in shapes)), ())
     assert "stablehlo.optimization_barrier" not in _names(builder.module)
-    producers.run(builder.module, builder.target, builder.hints)
+    fused_producers.run(builder.module, builder.target, builder.hints)
     verify(builder.module)
     return [
         op.operands[0].owner.name

@@ -11,8 +11,8 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.ir.builder import Builder, Results
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
+from xpr.lowering.ir.value import Shape, Value
 from xpr.lowering.registry import find_rule
-from xpr.lowering.value import Shape, Value
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder

@@ -12,9 +12,9 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.core.primitive import Primitive, get_primitive, registry
 from xpr.lowering.context import Value
 from xpr.lowering.ir import graph
+from xpr.lowering.loops.registers.context import Memory, NotInRegisters, Register, VectorContext
+from xpr.lowering.loops.registers.control import nested_scan, nested_while
 from xpr.lowering.registry import find_rule
-from xpr.lowering.vector_context import Memory, NotInRegisters, Register, VectorContext
-from xpr.lowering.vector_nested import nested_scan, nested_while
 
 # Families whose common rules are written with elementwise operations alone.
 _ELEMENTWISE = (

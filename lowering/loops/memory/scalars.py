@@ -9,8 +9,8 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.lowering.loops.affine import Place
-from xpr.lowering.loops.arrays import Array, Scalar
+from xpr.lowering.loops.memory.affine import Place
+from xpr.lowering.loops.memory.arrays import Array, Scalar
 
 
 def folded(name: str, xs: Sequence[Array], aval: ShapedArray) -> Scalar | None:

@@ -1,0 +1,1 @@
+"""Loops over small values as one dispatch: the state in registers."""
