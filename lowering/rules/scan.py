@@ -12,8 +12,8 @@ from xpr.interpreters.batching import BatchAxis, batch_jaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.memory.dispatch import memory_scan
 from xpr.lowering.loops.refusal import NotInMemory, explain
-from xpr.lowering.loops.registers.context import NotInRegisters
 from xpr.lowering.loops.registers.dispatch import vector_scan
+from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program

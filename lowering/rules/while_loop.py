@@ -6,8 +6,8 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.memory.dispatch import memory_while
 from xpr.lowering.loops.refusal import NotInMemory, explain
-from xpr.lowering.loops.registers.context import NotInRegisters
 from xpr.lowering.loops.registers.dispatch import vector_while
+from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program

@@ -22,7 +22,7 @@ from xpr.lowering.loops.memory.elementwise import full
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.memory.rules import rule_for
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.registers.context import NotInRegisters
+from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.loops.single_dispatch import flat_memory, memory_dtype, shaped
 from xpr.primitives.scan import scan_p
 from xpr.primitives.while_loop import while_p

@@ -14,7 +14,7 @@ from xpr.lowering.loops.memory.nest import applied, number
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.memory.scalars import folded
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.registers.rules import vector_rule
+from xpr.lowering.loops.registers.table import register_rule
 
 FAMILIES = frozenset(
     ("elementwise", "power", "elementary", "compare", "convert", "integer", "special")
@@ -32,7 +32,7 @@ def elementwise(
     found = folded(primitive.name, xs, aval)
     if found is not None:
         return found
-    rule = functools.partial(vector_rule(p.ctx, primitive), **params)
+    rule = functools.partial(register_rule(primitive, p.ctx.target), **params)
     if all(isinstance(x, Scalar) for x in xs):
         scalars = [x for x in xs if isinstance(x, Scalar)]
         return numbers(p, primitive, rule, scalars, aval)

@@ -37,7 +37,7 @@ from xpr.lowering.loops.memory.conflicts import Verdict, reads_what_is_written, 
 from xpr.lowering.loops.memory.context import LoopContext, memory_element
 from xpr.lowering.loops.memory.nest import Nest, Reads, number, store_all
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.registers.context import NotInRegisters
+from xpr.lowering.loops.registers.table import NotInRegisters
 
 # From so many operations on an element on, arrays are stored before they are read at more places,
 _SHARED_COST = 3

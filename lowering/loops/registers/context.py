@@ -23,6 +23,7 @@ from xpr.lowering.context import I1, LoweringContext, Operand, Shape, Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
 from xpr.lowering.ir.types import scalar_text
+from xpr.lowering.loops.registers.table import NotInRegisters, register_rule
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
@@ -38,10 +39,6 @@ _MEMORY_BYTE = np.dtype(np.int8)
 
 # IREE's compiler crashes on vectors of more constants than this that are not all equal.
 _MAX_CONSTANT = 64
-
-
-class NotInRegisters(Exception):
-    """The program has an operation, a type or a size for which this form does not do."""
 
 
 def register_element(dtype: np.dtype[Any]) -> str:
@@ -142,9 +139,7 @@ class VectorContext(LoweringContext):
 
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The rule of a primitive on registers."""
-        from xpr.lowering.loops.registers.rules import vector_rule  # noqa: PLC0415  rules use this class
-
-        return vector_rule(self, primitive)
+        return register_rule(primitive, self.target)
 
     # ---- the basic forms
 

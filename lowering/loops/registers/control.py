@@ -12,7 +12,8 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import Value
 from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
-from xpr.lowering.loops.registers.context import NotInRegisters, Register, VectorContext
+from xpr.lowering.loops.registers.context import Register, VectorContext
+from xpr.lowering.loops.registers.table import NotInRegisters
 
 # An inner scan over slices is written out: registers cannot be indexed by a counter.
 _MAX_WRITTEN_OUT = 256

@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
-from xpr.core.primitive import Primitive, get_primitive, registry
+from xpr.core.primitive import get_primitive
 from xpr.lowering.context import Value
 from xpr.lowering.ir import graph
-from xpr.lowering.loops.registers.context import Memory, NotInRegisters, Register, VectorContext
+from xpr.lowering.loops.registers.context import Memory, Register, VectorContext
 from xpr.lowering.loops.registers.control import nested_scan, nested_while
-from xpr.lowering.registry import find_rule
+from xpr.lowering.loops.registers.table import RULES, NotInRegisters, Rule
 
-# Families whose common rules are written with elementwise operations alone.
-_ELEMENTWISE = (
-    "elementwise",
-    "power",
-    "elementary",
-    "compare",
-    "convert",
-    "integer",
-    "special",
-    "random",
-)
 _MAX_PRODUCTS = 1 << 15
-
-Rule = Callable[..., Any]
-
-
-def vector_rule(ctx: VectorContext, primitive: Primitive) -> Rule:
-    """The rule of `primitive`; NotInRegisters if there is none.
-
-    A program's own primitive has none, whatever its name is.
-    """
-    if registry.get(primitive.name) is not primitive:
-        raise NotInRegisters(primitive.name)
-    own = _RULES.get(primitive.name)
-    if own is not None:
-        return own
-    if primitive.family in _ELEMENTWISE:
-        return find_rule(primitive, ctx.target)
-    raise NotInRegisters(primitive.name)
 
 
 def _numbered(x: Value, start: int = 0) -> np.ndarray[Any, Any]:
@@ -281,7 +253,7 @@ _MOVING = (
     "split",
     "tile",
 )
-_RULES: dict[str, Rule] = {
+RULES |= {
     **{name: _rearranging(name) for name in _MOVING},
     "reduce_sum": _reducing("add"),
     "reduce_prod": _reducing("multiply"),

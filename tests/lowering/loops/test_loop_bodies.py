@@ -22,7 +22,7 @@ from tests.lowering.loops.bodies import (
 )
 from xpr import lax
 from xpr.core.config import override
-from xpr.lowering.loops.registers.context import NotInRegisters
+from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.rules import scan as scan_rule
 from xpr.lowering.rules import while_loop as while_rule
 

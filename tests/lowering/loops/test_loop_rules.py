@@ -16,7 +16,7 @@ from tests.op_row import OpRow, np_dtype
 from tests.op_table import all_rows
 from xpr import lax
 from xpr.core.config import override
-from xpr.lowering.loops.registers.context import NotInRegisters
+from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.rules import scan as scan_rule
 
 _FAMILIES = ("shape", "joining", "reduce", "dot_general", "slicing", "gather", "scatter")
