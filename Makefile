@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native test fast doctest lint types format check example bench wheel clean
+.PHONY: help venv native test fast doctest lint types format check example bench docs wheel clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
@@ -43,9 +43,12 @@ example:  ## run the example of the README
 bench:  ## compare with NumPy, and with JAX where it is installed
 	$(PYTHON) -m benchmarks
 
+docs:  ## build the site into docs/_build/html; a warning is an error
+	$(PYTHON) -m sphinx -W --keep-going -b html docs docs/_build/html
+
 wheel:  ## build a wheel in dist/
 	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .
 
 clean:  ## remove what builds and tests left behind
-	rm -rf build dist xpr.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build docs/reference docs/sources xpr.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -37,7 +37,7 @@ from xpr.primitives._index_dims import canonicalize_axes
 from xpr.primitives.creation import iota
 from xpr.primitives.fft import FftType
 
-Sizes = Sequence[int] | None
+_Sizes = Sequence[int] | None
 
 # The primitive transforms up to so many axes at once.
 _AT_ONCE = 3
@@ -47,7 +47,7 @@ _AT_ONCE = 3
 
 
 def _transform(
-    name: str, kind: FftType, a: Any, s: Sizes, axes: Sequence[int] | None, norm: str | None
+    name: str, kind: FftType, a: Any, s: _Sizes, axes: Sequence[int] | None, norm: str | None
 ) -> Array:
     x = as_array(as_operand(f"fft.{name}", a))
     if s is not None:
@@ -70,7 +70,7 @@ def _transform(
     return moveaxis(found if factor == 1 else found * factor, last, places)
 
 
-def _checked_axes(name: str, ndim: int, s: Sizes, axes: Sequence[int] | None) -> tuple[int, ...]:
+def _checked_axes(name: str, ndim: int, s: _Sizes, axes: Sequence[int] | None) -> tuple[int, ...]:
     """The axes to transform; all of them, or the last ones, when none are given."""
     if axes is None:
         count = ndim if s is None else len(s)
@@ -137,7 +137,7 @@ def _along_one(
 
 
 def _along_two(
-    name: str, kind: FftType, a: Any, s: Sizes, axes: Sequence[int], norm: str | None
+    name: str, kind: FftType, a: Any, s: _Sizes, axes: Sequence[int], norm: str | None
 ) -> Array:
     if len(axes) != 2:
         raise ValueError(f"fft.{name} only supports 2 axes. Got {axes = }.")
@@ -223,7 +223,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 
 def fftn(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The `fft` along each of `axes`: all of them, or the last `len(s)`, by default.
 
@@ -239,49 +239,49 @@ def fftn(
 
 
 def ifftn(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The inverse of `fftn`."""
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The `rfft` along the last of `axes`, then the `fft` along the others."""
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
     """The inverse of `rfftn`, for an even length of the last axis by default."""
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
 def fft2(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
     """The `fftn` along two axes; ValueError for another number of them."""
     return _along_two("fft2", FftType.FFT, a, s, axes, norm)
 
 
 def ifft2(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
     """The inverse of `fft2`."""
     return _along_two("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 def rfft2(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
     """The `rfftn` along two axes; ValueError for another number of them."""
     return _along_two("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(
-    a: ArrayLike, s: Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
+    a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
     """The inverse of `rfft2`."""
     return _along_two("irfft2", FftType.IRFFT, a, s, axes, norm)

@@ -31,8 +31,8 @@ from xpr.primitives._complex import complex_dtype, real_dtype
 from xpr.primitives._index_dims import canonicalize_axes, canonicalize_axis
 from xpr.primitives.creation import iota
 
-Axes = int | Sequence[int] | None
-OneAxis = Callable[[Array, str | None], Array]
+_Axes = int | Sequence[int] | None
+_OneAxis = Callable[[Array, str | None], Array]
 
 
 # ---- one transform along the last axis
@@ -97,7 +97,7 @@ def _checked(name: str, x: Any, type: int, norm: str | None) -> Array:
     return convert(operand, wide if dtypes.is_complex(dtype) else real_dtype(wide))
 
 
-def _along(x: Array, n: int | None, axis: int, norm: str | None, transform: OneAxis) -> Array:
+def _along(x: Array, n: int | None, axis: int, norm: str | None, transform: _OneAxis) -> Array:
     """`transform` along `axis`, first cut to length `n` or filled up with zeros."""
     if n is not None and n != x.shape[axis]:
         if operator.index(n) < 1:
@@ -113,7 +113,7 @@ def _along(x: Array, n: int | None, axis: int, norm: str | None, transform: OneA
 
 
 def _along_all(
-    name: str, x: Any, type: int, s: Axes, axes: Axes, norm: str | None, transform: OneAxis
+    name: str, x: Any, type: int, s: _Axes, axes: _Axes, norm: str | None, transform: _OneAxis
 ) -> Array:
     operand = _checked(name, x, type, norm)
     sizes: list[int] | None = None
@@ -169,7 +169,7 @@ def idct(
 
 
 def dctn(
-    x: ArrayLike, type: int = 2, s: Axes = None, axes: Axes = None, norm: str | None = None
+    x: ArrayLike, type: int = 2, s: _Axes = None, axes: _Axes = None, norm: str | None = None
 ) -> Array:
     """The `dct` along each of `axes`: the last `len(s)`, or all, by default.
 
@@ -184,7 +184,7 @@ def dctn(
 
 
 def idctn(
-    x: ArrayLike, type: int = 2, s: Axes = None, axes: Axes = None, norm: str | None = None
+    x: ArrayLike, type: int = 2, s: _Axes = None, axes: _Axes = None, norm: str | None = None
 ) -> Array:
     """The inverse of `dctn`.
 
