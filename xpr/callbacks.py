@@ -14,6 +14,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
+from xpr.core.extended_array import ExtendedArray, HostElements, seen_as
 from xpr.core.trace import Tracer, is_valid_value, outside_programs
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.default_device import default_device
@@ -35,8 +36,10 @@ def local_arrays(operands: Sequence[Any]) -> list[Any]:
         device = registry.first_device("cpu")
     out: list[Any] = []
     for x in operands:
-        if isinstance(x, ArrayImpl):
+        if isinstance(x, (ArrayImpl, ExtendedArray)):
             out.append(x)
+        elif isinstance(x, HostElements):
+            out.append(seen_as(local_arrays([x.numbers])[0], x.dtype))
         else:
             aval, host = host_value(x)
             kept = np.array(host, order="C")

@@ -56,7 +56,7 @@ def test_a_key_prints_as_jax_prints_it() -> None:
     assert str(key.dtype) == repr(key.dtype) == "key<fry>"
     seen = []
     xpr.jit(lambda k: seen.append(repr(k)))(r.split(key, 3))
-    assert seen == ["Traced<key<fry>[3]>with<JaxprTracer>"]
+    assert seen == ["JitTracer(key<fry>[3])"]
 
 
 def test_type_of_a_key() -> None:
@@ -105,19 +105,20 @@ def test_keys_compare_element_by_element() -> None:
     keys = r.split(r.key(0), 3)
     np.testing.assert_array_equal(keys == keys[1], [False, True, False])
     np.testing.assert_array_equal(keys != keys[1], [True, False, True])
-    assert (r.key(1) == 3) is False
+    with pytest.raises(TypeError, match="equal does not accept dtypes key<fry>, int32"):
+        r.key(1) == 3  # noqa: B015
 
 
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (bool, "key array cannot be converted to a truth value"),
+        (bool, "key array cannot be converted to boolean"),
         (np.asarray, "key_data"),
         (len, "unsized"),
         (iter, "0-d key array"),
         (hash, "unhashable"),
         (float, "float"),
-        (lambda k: k + 1, "unsupported operand"),
+        (lambda k: k + 1, "add does not accept dtypes key<fry>, int32"),
     ],
 )
 def test_a_key_is_no_number(use: Any, message: str) -> None:
@@ -200,11 +201,11 @@ def test_many_keys_are_split_in_a_loop() -> None:
 def test_keys_in_trees() -> None:
     tree = {"a": r.key(1), "b": (r.split(r.key(2)), 3)}
     leaves, structure = xpr.tree.flatten(tree)
-    assert [np.shape(x) for x in leaves] == [(2,), (2, 2), ()]
+    assert [np.shape(x) for x in leaves] == [(), (2,), ()]
     again = xpr.tree.unflatten(structure, leaves)
     assert _same(again["b"][0], tree["b"][0])
     paths = [xpr.tree_util.keystr(path) for path, _ in xpr.tree_util.tree_leaves_with_path(tree)]
-    assert paths == ["['a']._data", "['b'][0]._data", "['b'][1]"]
+    assert paths == ["['a']", "['b'][0]", "['b'][1]"]
 
 
 def test_gradients_pass_by_keys() -> None:

@@ -15,6 +15,7 @@ Shape = tuple[int, ...]
 _interned: dict[tuple[Any, ...], ShapedArray] = {}
 _MAX_INTERNED = 1 << 16
 _NOWHERE: frozenset[str] = frozenset()
+_DTYPES = (np.dtype, dtypes.ExtendedDType)
 
 
 class ManualAxisType:
@@ -114,7 +115,7 @@ class ShapedArray:
         self = object.__new__(cls)
         set_ = object.__setattr__
         set_(self, "shape", tuple(int(d) for d in shape))
-        set_(self, "dtype", dtype if isinstance(dtype, np.dtype) else np.dtype(dtype))
+        set_(self, "dtype", dtype if isinstance(dtype, _DTYPES) else np.dtype(dtype))
         set_(self, "weak_type", bool(weak_type))
         set_(self, "sharding", sharding)
         set_(self, "vma", vma)
@@ -187,9 +188,17 @@ class ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
     def to_tangent_aval(self) -> ShapedArray:
-        """The type of tangents of values of this type: itself, or of `float0` for integers."""
-        if dtypes.kind(self.dtype) in "fc":
+        """The type of tangents of values of this type: itself, or of `float0` for integers.
+
+        That of an extended dtype is what the dtype says, or `float0`.
+        """
+        kind = dtypes.kind(self.dtype)
+        if kind in "fc":
             return self
+        if kind == "x":
+            tangent = getattr(self.dtype._rules, "tangent_dtype", None)
+            if tangent is not None:
+                return self.update(dtype=tangent(self.dtype))
         return ShapedArray(self.shape, dtypes.float0, False, self.sharding)
 
     def str_short(self) -> str:

@@ -14,6 +14,10 @@ import numpy as np
 
 from xpr.core.config import state
 from xpr.core.errors import TypePromotionError
+from xpr.core.extended import ExtendedDType as ExtendedDType
+from xpr.core.extended import extended as extended
+from xpr.core.extended import is_extended
+from xpr.core.extended import prng_key as prng_key
 
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
 float0 = np.dtype([("float0", np.void, 0)])
@@ -44,7 +48,8 @@ _UNSIGNED = tuple(np.dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint6
 _FLOAT = (bfloat16, *(np.dtype(t) for t in (np.float16, np.float32, np.float64)))
 _COMPLEX = tuple(np.dtype(t) for t in (np.complex64, np.complex128))
 
-# Kinds, as letters: b bool, i signed, u unsigned, f floating (small ones too), c complex, V float0.
+# Kinds, as letters: b bool, i signed, u unsigned, f floating (small ones too), c complex, V float0,
+# x extended.
 _KIND: dict[np.dtype[Any], str] = {BOOL: "b", float0: "V"}
 _KIND |= {d: "i" for d in _SIGNED}
 _KIND |= {d: "u" for d in _UNSIGNED}
@@ -71,11 +76,16 @@ SHORT_NAMES |= {
 
 
 def kind(dtype: Any) -> str:
-    """The kind of `dtype`: one of b, i, u, f, c, or V for float0; TypeError for any other."""
+    """The kind of `dtype`: one of b, i, u, f, c, V for float0, x for extended dtypes.
+
+    TypeError for any other.
+    """
     try:
         return _KIND[dtype]
     except (KeyError, TypeError):
         pass
+    if isinstance(dtype, ExtendedDType):
+        return "x"
     d = np.dtype(dtype)
     if d in _KIND:
         return _KIND[d]
@@ -84,7 +94,7 @@ def kind(dtype: Any) -> str:
 
 def is_supported(dtype: np.dtype[Any]) -> bool:
     """Whether arrays of `dtype` exist in xpr."""
-    return dtype in _KIND
+    return dtype in _KIND or isinstance(dtype, ExtendedDType)
 
 
 def is_float(dtype: Any) -> bool:
@@ -118,8 +128,11 @@ def canonicalize(dtype: Any, allow_float0: bool = False) -> np.dtype[Any]:
     """`dtype` as an `np.dtype`, 64-bit types replaced by 32-bit ones unless enable_x64 is set.
 
     Python's bool, int, float and complex stand for the default dtype of their kind.
-    Raises TypeError for a dtype that xpr has no arrays of (objects, strings, foreign byte order).
+    An extended dtype stays as it is. Raises TypeError for a dtype that xpr has no arrays of
+    (objects, strings, foreign byte order).
     """
+    if isinstance(dtype, ExtendedDType):
+        return dtype  # pyright: ignore[reportReturnType]  avals carry it in a dtype's place
     d = dtype if isinstance(dtype, np.dtype) else np.dtype(dtype)
     if not state.enable_x64:
         d = _TO_32.get(d, d)
@@ -140,24 +153,10 @@ def scalar_kind(value: Any) -> str | None:
     return _PYTHON_SCALARS.get(type(value))
 
 
-class extended(np.generic):
-    """The category of dtypes whose arrays hold no numbers."""
-
-
-class prng_key(extended):
-    """The category of dtypes of arrays of random keys."""
-
-
-def is_extended(dtype: Any) -> bool:
-    """Whether `dtype` is one of those, or such a category."""
-    own = getattr(dtype, "type", dtype)
-    return isinstance(own, type) and issubclass(own, extended)
-
-
 def issubdtype(dtype: Any, category: Any) -> bool:
     """Like `np.issubdtype`, where bfloat16 and the 8-bit floats count as floating types."""
     if is_extended(dtype):
-        own = getattr(dtype, "type", dtype)
+        own = dtype.type if isinstance(dtype, ExtendedDType) else dtype
         return isinstance(category, type) and issubclass(own, category)
     if is_extended(category):
         return False
@@ -280,6 +279,9 @@ def _promote_pairs(
     all_weak = all(w for _, w in pairs)
     if len(dtypes) == 1:
         return next(iter(dtypes)), all_weak
+    for d in dtypes:
+        if isinstance(d, ExtendedDType):
+            raise ValueError(f"dtype={d} is not a valid dtype for JAX type promotion.")
     if strict:
         strong = {d for d, w in pairs if not w}
         fits = len(strong) == 1 and all(

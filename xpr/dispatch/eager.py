@@ -11,10 +11,13 @@ from typing import Any
 
 import numpy as np
 
+import xpr.primitives._physical_rules  # noqa: F401  says what operations do with elements
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.extended_array import ExtendedArray, base_of, with_type
+from xpr.core.physical import params_have_extended
 from xpr.core.primitive import Primitive
 from xpr.core.trace import Trace, context, get_aval, install_eager_trace
 from xpr.dispatch.array import ArrayImpl
@@ -23,6 +26,7 @@ from xpr.dispatch.host_values import host_value, own, wrap
 from xpr.dispatch.placement import common_device
 from xpr.dispatch.resharding import install_reshard_program
 from xpr.dispatch.sharded_array import HostMemoryArray
+from xpr.interpreters.physical import bind_physical
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer
@@ -82,6 +86,8 @@ class EagerTrace(Trace):
                     device, committed = buffer.device, True
             elif isinstance(a, ArrayImpl):
                 return _on_several(primitive, args, params)
+            elif type(a) is ExtendedArray:
+                return _on_elements(primitive, args, params)
             else:
                 aval, host = host_value(a)
                 avals.append(aval)
@@ -92,6 +98,8 @@ class EagerTrace(Trace):
         if primitive.eager == "compile" or not device.runtime.is_host:
             from xpr.dispatch import compiled  # noqa: PLC0415  reached only when compiling
 
+            if params_have_extended(params):
+                return _on_elements(primitive, args, params)
             return compiled.apply_primitive(primitive, args, params, device, committed)
         if elsewhere:
             hosts = [a._value if type(a) is ArrayImpl else host_value(a)[1] for a in args]
@@ -124,6 +132,8 @@ class EagerTrace(Trace):
 
 def _on_several(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """An operation on arrays that several devices hold, or the host's memory beside them."""
+    if any(type(a) is ExtendedArray for a in args) or params_have_extended(params):
+        return _on_elements(primitive, args, params)
     if any(type(a) is HostMemoryArray for a in args):
         from xpr.dispatch import memories  # noqa: PLC0415  few arrays are there
 
@@ -131,6 +141,16 @@ def _on_several(primitive: Primitive, args: Sequence[Any], params: dict[str, Any
     from xpr.dispatch import spmd_eager  # noqa: PLC0415  reached only with several devices
 
     return spmd_eager.apply(primitive, args, params)
+
+
+def _on_elements(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """An operation on arrays of extended dtypes: it is done on their numbers."""
+    avals = tuple(get_aval(a) for a in args)
+    found = _result_types(primitive, avals, params)
+    out = bind_physical(primitive, avals, [base_of(a) for a in args], params)
+    if not primitive.multiple_results:
+        return with_type(found, out[0])
+    return [with_type(aval, x) for aval, x in zip(found, out, strict=True)]
 
 
 def _as_arrays(

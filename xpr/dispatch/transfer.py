@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import tree_util
 from xpr.core.errors import shown
+from xpr.core.extended_array import ExtendedArray, mapped
 from xpr.core.guards import check_transfer
 from xpr.core.memory_spaces import MemorySpace
 from xpr.core.trace import Tracer, get_aval, is_valid_value
@@ -104,6 +105,10 @@ def _put(x: Any, place: Any, donate: bool) -> Any:
         place = sharding_of(place, get_aval(x))
     if isinstance(x, Tracer):
         return _put_traced(x, place)
+    if type(x) is ExtendedArray:
+        if isinstance(place, Sharding):
+            check_fits("device_put", place, x.shape)
+        return mapped(x, lambda base: _put(base, place, donate))
     if isinstance(place, MemorySpace):
         own = x.sharding if isinstance(x, ArrayImpl) else None
         own = SingleDeviceSharding(default_device()) if own is None else own
@@ -222,7 +227,7 @@ def block_until_ready(x: Any) -> Any:
     Raises what a program raised that should have computed one of them.
     """
     for leaf in tree_util.tree_leaves(x):
-        if isinstance(leaf, ArrayImpl):
+        if isinstance(leaf, (ArrayImpl, ExtendedArray)):
             leaf.block_until_ready()
     return x
 
@@ -243,7 +248,7 @@ def copy_to_host_async(x: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     for leaf in tree_util.tree_leaves(x):
-        if isinstance(leaf, ArrayImpl):
+        if isinstance(leaf, (ArrayImpl, ExtendedArray)):
             leaf.copy_to_host_async()
     return x
 

@@ -18,8 +18,11 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.extended import GENERATORS, ExtendedDType, Generator, KeyType
+from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Primitive, registry
+from xpr.dispatch.transfer import device_put
 from xpr.primitives._accuracy import AccuracyMode, Tolerance
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._index_dims import (
@@ -70,7 +73,8 @@ def dtype_of(name: Any) -> np.dtype[Any]:
     return found
 
 
-_DTYPES: dict[str, np.dtype[Any]] = {dtype_text(d): d for d in dtypes.SHORT_NAMES}
+_DTYPES: dict[str, Any] = {dtype_text(d): d for d in dtypes.SHORT_NAMES}
+_DTYPES |= {t.name: t for t in map(KeyType, GENERATORS.values())}
 
 
 class _Writer:
@@ -91,6 +95,8 @@ class _Writer:
 
     def const(self, value: Any) -> str | None:
         """The name of an array; None if its type tells all, which may have open sizes then."""
+        if type(value) is ExtendedArray:
+            return self.array(value._base)
         return None if np.asarray(value).dtype == dtypes.float0 else self.array(value)
 
     def array(self, value: Any) -> str:
@@ -186,7 +192,9 @@ class _Writer:
             return {"jaxpr": self.closed(ClosedJaxpr(value, []))}
         if isinstance(value, Primitive):
             return {"primitive": value.name}
-        if isinstance(value, np.dtype):
+        if isinstance(value, Generator):
+            return {"generator": value.name}
+        if isinstance(value, (np.dtype, ExtendedDType)):
             return {"dtype": dtype_text(value)}
         if isinstance(value, type) and issubclass(value, np.generic):
             return {"scalar_type": np.dtype(value).name}
@@ -248,7 +256,9 @@ class _Reader:
         consts = [self.const(*c) for c in zip(data["consts"], constvars, strict=True)]
         return ClosedJaxpr(Jaxpr(constvars, invars, outs, eqns, debug_info=info), consts)
 
-    def const(self, name: str | None, var: Var) -> np.ndarray[Any, Any]:
+    def const(self, name: str | None, var: Var) -> Any:
+        if name is not None and isinstance(var.aval.dtype, ExtendedDType):
+            return seen_as(device_put(self.arrays[name]), var.aval.dtype)
         return np.zeros(var.aval.shape, dtypes.float0) if name is None else self.arrays[name]
 
     def param(self, data: Json) -> Any:
@@ -278,6 +288,7 @@ _PARAMS: dict[str, Callable[[_Reader, Any], Any]] = {
     "jaxpr": lambda r, c: r.programs[c].jaxpr,
     "primitive": lambda _, c: _primitive(c),
     "dtype": lambda _, c: dtype_of(c),
+    "generator": lambda _, c: GENERATORS[c],
     "scalar_type": lambda _, c: dtype_of(c).type,
     "scalar": lambda _, c: np.ndarray((), dtype_of(c[0]), bytes.fromhex(c[1]))[()],
     "aval": lambda _, c: _aval(c),

@@ -17,7 +17,6 @@ from types import NoneType
 from typing import Any, NamedTuple, TypeVar
 
 from xpr import tree_util
-from xpr.random.keys import KeyArray
 from xpr.tree_util._registry import registered
 
 Json = Any
@@ -242,10 +241,4 @@ register_pytree_node_serialization(
     serialize_auxdata=_write_keys,
     deserialize_auxdata=_read_keys,
     from_children=lambda keys, children: OrderedDict(zip(keys, children, strict=True)),
-)
-register_pytree_node_serialization(
-    KeyArray,
-    serialized_name="xpr.random.KeyArray",
-    serialize_auxdata=lambda _: b"",
-    deserialize_auxdata=lambda _: None,
 )

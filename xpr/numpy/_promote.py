@@ -17,6 +17,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr_trace import JaxprTracer
+from xpr.core.physical import is_extended_aval
 from xpr.core.trace import check_python_int, get_aval, is_eager, is_valid_value, register_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import wrap
@@ -139,6 +140,11 @@ def _shape_fixes(name: str, avals: Sequence[ShapedArray]) -> list[tuple[Shape | 
 
 
 def _make_plan(name: str, mode: str, avals: Sequence[ShapedArray]) -> _Plan:
+    # The name says the operation only where it is one of elements.
+    several = name != "promote_dtypes" and len({a.dtype for a in avals}) > 1
+    if several and any(map(is_extended_aval, avals)):
+        found = ", ".join(str(a.dtype) for a in avals)
+        raise TypeError(f"{name} does not accept dtypes {found}.")
     dtype, weak = dtypes.promote_avals(*((a.dtype, a.weak_type) for a in avals))
     if mode == _INEXACT:
         dtype = to_inexact(dtype)

@@ -20,6 +20,7 @@ from xpr.numpy._promote import as_operand, broadcast_to, check_arraylike, conver
 from xpr.numpy._typing import ArrayLike, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import install_constructor, requested_dtype
 from xpr.primitives._index_dims import canonicalize_shape
+from xpr.primitives._keys import full_of_elements
 from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
 from xpr.primitives.creation import varying_like
 from xpr.primitives.joining import concatenate
@@ -218,7 +219,7 @@ def _from_sequence(items: Sequence[Any], dtype: DType | None) -> Array:
             if leaves.pairs
             else dtypes.default_dtype("f")
         )
-    if leaves.traced:
+    if leaves.traced or isinstance(dtype, dtypes.ExtendedDType):
         return _stacked(items, dtype)
     values = _host_values(items) if leaves.arrays else items
     return from_host(_host_array(values, dtype))
@@ -255,6 +256,8 @@ def _filled(shape: Shape, value: Any, dtype: DType, sharding: Any = None) -> Arr
     """An array of one host value, recorded as a broadcast when a function is traced."""
     if places_now(sharding):
         return resharded("full", sharding, lambda: _filled(shape, value, dtype))
+    if isinstance(dtype, dtypes.ExtendedDType):
+        return full_of_elements(shape, value, dtype)
     if is_eager() and sharding is None:
         # Zeros come from the system untouched, which costs nothing until they are read.
         host = np.full(shape, value, dtype) if value else np.zeros(shape, dtype)

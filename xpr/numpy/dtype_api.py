@@ -144,6 +144,8 @@ def as_numpy_dtype(dtype: Any) -> np.dtype[Any]:
         return dtypes.default_dtype(_PYTHON_TYPES[dtype])
     if isinstance(dtype, (ScalarType, Array)):
         return dtype.dtype
+    if isinstance(dtype, dtypes.ExtendedDType):
+        return dtype  # pyright: ignore[reportReturnType]  avals carry it in a dtype's place
     return np.dtype(dtype)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.extended import ExtendedDType
 from xpr.core.primitive import get_primitive
 
 
@@ -57,7 +58,8 @@ def gt(x: Any, y: Any) -> Any:
 
 def convert(x: Any, dtype: Any, weak_type: bool = False) -> Any:
     """`x` with its elements converted to `dtype`."""
-    return bind("convert_element_type", x, new_dtype=np.dtype(dtype), weak_type=weak_type)
+    new = dtype if isinstance(dtype, ExtendedDType) else np.dtype(dtype)
+    return bind("convert_element_type", x, new_dtype=new, weak_type=weak_type)
 
 
 def reduce_sum(x: Any, axes: Sequence[int]) -> Any:

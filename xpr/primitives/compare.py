@@ -78,8 +78,8 @@ def _in_total_order(compare: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
-eq_p = _comparison("eq", "biufc", "x == y.", np.equal)
-ne_p = _comparison("ne", "biufc", "x != y.", np.not_equal)
+eq_p = _comparison("eq", "biufcx", "x == y.", np.equal)
+ne_p = _comparison("ne", "biufcx", "x != y.", np.not_equal)
 lt_p = _comparison("lt", _ORDERED, "x < y.", np.less)
 le_p = _comparison("le", _ORDERED, "x <= y.", np.less_equal)
 gt_p = _comparison("gt", _ORDERED, "x > y.", np.greater)

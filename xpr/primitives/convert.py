@@ -49,8 +49,19 @@ _NdArray = np.ndarray[Any, Any]
 def _convert_element_type_abstract(
     x: ShapedArray, *, new_dtype: np.dtype[Any], weak_type: bool
 ) -> ShapedArray:
-    dtypes.kind(x.dtype)
+    if x.dtype != new_dtype and "x" in dtypes.kind(x.dtype) + dtypes.kind(new_dtype):
+        _check_extended_conversion(x.dtype, new_dtype)
     return ShapedArray(x.shape, new_dtype, weak_type, x.sharding)
+
+
+def _check_extended_conversion(old: Any, new: Any) -> None:
+    """Raises ValueError unless one of the dtypes, an extended one, says that it has it."""
+    for dtype, rule, pair in ((new, "convert_to", (old, new)), (old, "convert_from", (old, new))):
+        if isinstance(dtype, dtypes.ExtendedDType):
+            allows = getattr(dtype._rules, rule, None)
+            if allows is not None and allows(*pair):
+                return
+    raise ValueError(f"Cannot convert_element_type from {old} to {new}")
 
 
 def _saturated(x: _NdArray, dtype: np.dtype[Any]) -> _NdArray:
@@ -129,7 +140,8 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Array:
     """
     if new_dtype is None:
         raise ValueError("dtype must be specified.")
-    wanted = np.dtype(new_dtype)
+    extended = isinstance(new_dtype, dtypes.ExtendedDType)
+    wanted = new_dtype if extended else np.dtype(new_dtype)
     dtype = dtypes.canonicalize(wanted)
     if dtype != wanted and new_dtype not in (int, float, np.complex128, complex):
         warnings.warn(

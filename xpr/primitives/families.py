@@ -31,6 +31,7 @@ _KIND_NAMES = {
     "u": "unsigned integer",
     "f": "floating",
     "c": "complex",
+    "x": "extended",
 }
 # Types that are only stored: arithmetic wants a conversion first.
 _STORAGE_ONLY = frozenset(dtypes.SMALL_FLOAT_TYPES)

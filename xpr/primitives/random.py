@@ -5,7 +5,8 @@ random numbers: as easy as 1, 2, 3" (SC11). A key is two uint32; the counter is 
 element in its array, in row-major order, as 64 bits: the high half first. Every element is computed
 on its own, so a batch of keys, or a part of an array, gives the bits that each key gives alone.
 
-Keys are arrays uint32[..., 2]; the axes before the last are batch axes.
+Keys are arrays uint32[..., 2], of which the axes before the last are batch axes, or arrays of a key
+dtype, of which all axes are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
+from xpr.core.extended import KeyType
 from xpr.core.primitive import NOT_LINEAR, DerivedRule, Primitive, Rule, define
 from xpr.primitives.families import elementwise_shape, require_same_dtypes
 from xpr.primitives.rules import BatchAxis, ElementwiseBatch, NoTangent, at_front
@@ -131,6 +133,8 @@ class _KeysInFront(DerivedRule):
 
 def _require_keys(name: str, key: ShapedArray) -> _Shape:
     """The batch axes of keys; TypeError for what are no keys."""
+    if isinstance(key.dtype, KeyType):
+        return key.shape
     if key.dtype != _UINT32 or not key.shape or key.shape[-1] != 2:
         raise TypeError(f"{name} requires key: uint32[..., 2], got {key}")
     return key.shape[:-1]
@@ -247,6 +251,8 @@ def random_bits(key: Any, bit_width: int, shape: _Shape) -> Any:
 def _random_split_abstract(key: ShapedArray, *, shape: _Shape) -> ShapedArray:
     axes = _require_keys("random_split", key)
     _require_sizes("random_split", shape)
+    if isinstance(key.dtype, KeyType):
+        return ShapedArray((*axes, *shape), key.dtype)
     return ShapedArray((*axes, *shape, 2), _UINT32)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from xpr.core.errors import shown
+from xpr.core.extended_array import base_of
 from xpr.transforms import sharded_calls
 from xpr.transforms.jit_programs import ProgramBuilder
 
@@ -40,7 +41,8 @@ def warm(function: ProgramBuilder, args: tuple[Any, ...], kwargs: dict[str, Any]
     """
     parts = function.take_apart(args, kwargs)
     avals = [function.leaf_aval(parts, i) for i in range(len(parts.leaves))]
-    traced = function.traced_program(parts, avals)
+    traced = function.traced_program(parts, avals).physical
+    parts = parts.with_leaves([base_of(x) for x in parts.leaves])
     if (
         sharded_calls.is_sharded(function, traced, parts.leaves)
         and sharded_calls.program_of(function, traced, parts) is not None

@@ -135,7 +135,7 @@ def check_differentiable_input(x: Any, what: str, holomorphic: bool, allow_int: 
                 f"{dtype.name}."
             )
         return
-    if kind not in "fc" and not (allow_int and kind in "biuV"):
+    if kind not in "fc" and not (allow_int and kind in "biuVx"):
         raise TypeError(
             f"{what} requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
             f"np.inexact), but got {dtype.name}. If you want to use Boolean- or integer-valued "

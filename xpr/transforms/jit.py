@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from xpr import tree_util
+from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.extended_array import ExtendedArray, base_of, with_type
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, context
 from xpr.dispatch.array import ArrayImpl
@@ -76,6 +78,27 @@ class _SpmdEntry:
         self.program = program
         self.out_tree = out_tree
         self.single = tree_util.treedef_is_leaf(out_tree) and len(program.out_avals) == 1
+
+
+class _ElementEntry:
+    """A program with arguments or results of extended dtypes, which is one of their numbers."""
+
+    __slots__ = ("_numbers", "_types", "out_tree", "single")
+
+    def __init__(self, entry: _Entry, types: Sequence[ShapedArray]) -> None:
+        self._numbers = entry.program
+        self._types = types
+        self.out_tree = entry.out_tree
+        self.single = entry.single
+
+    def program(self, leaves: Sequence[Any]) -> list[Any]:
+        out = self._numbers([base_of(x) for x in leaves])
+        return [with_type(aval, x) for aval, x in zip(self._types, out, strict=True)]
+
+
+def _is_whole(call_key: tuple[Any, ...], parts: CallParts) -> bool:
+    """Whether a key has all leaves: some nodes (deques, say) have others under the quick key."""
+    return len(call_key) == len(parts.leaves) + 3
 
 
 class JittedFunction(ProgramBuilder):
@@ -144,6 +167,13 @@ class JittedFunction(ProgramBuilder):
                         device = found
                 elif kind is ShardedArrayImpl:
                     key.append((leaf.aval, leaf._sharding))
+                elif kind is ExtendedArray and type(leaf._base) is ArrayImpl:
+                    key.append(leaf.aval)
+                    if leaf.committed:
+                        found = leaf.device
+                        if device is not None and device is not found:
+                            return self._slow_call(args, kwargs, None)  # raises
+                        device = found
                 elif kind is np.ndarray:
                     key.append((leaf.shape, leaf.dtype))
                 elif kind is float or kind is int or kind is bool or kind is complex:
@@ -207,15 +237,11 @@ class JittedFunction(ProgramBuilder):
         kwargs: dict[str, Any],
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
-        shardings = self._options.shardings
-        if memory_calls.is_concerned(shardings, traced, parts.leaves):
-            return memory_calls.call(
-                lambda p: self._run_on_devices(traced, p, None)[0],
-                shardings,
-                traced,
-                parts,
-                name_of(self._fun),
-            )
+        if traced.takes_elements:
+            return self._run_on_elements(traced, parts, args, kwargs, call_key)
+        traced = traced.physical
+        if self._is_in_memories(traced, parts):
+            return self._run_in_memories(traced, parts)
         out, entry = self._run_on_devices(traced, parts, call_key)
         if entry is not None and not kwargs and entry.program.simple and not parts.static_args:
             key = _plain_key(args, entry.device)
@@ -224,6 +250,38 @@ class JittedFunction(ProgramBuilder):
         self._remember(args, kwargs, parts, entry)
         return out
 
+    def _run_on_elements(
+        self,
+        traced: TracedProgram,
+        parts: CallParts,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        call_key: tuple[Any, ...] | None,
+    ) -> Sequence[Any]:
+        """A call with arguments or results of extended dtypes, as one with their numbers."""
+        numbers = parts.with_leaves([base_of(x) for x in parts.leaves])
+        types = traced.closed.out_avals
+        if self._is_in_memories(traced.physical, numbers):
+            out = self._run_in_memories(traced.physical, numbers)
+        else:
+            out, entry = self._run_on_devices(traced.physical, numbers, None)
+            if entry is not None and call_key is not None and _is_whole(call_key, parts):
+                self._calls[call_key] = _ElementEntry(entry, types)
+        self._remember(args, kwargs, parts, None)
+        return [with_type(aval, x) for aval, x in zip(types, out, strict=True)]
+
+    def _is_in_memories(self, traced: TracedProgram, parts: CallParts) -> bool:
+        return memory_calls.is_concerned(self._options.shardings, traced, parts.leaves)
+
+    def _run_in_memories(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
+        return memory_calls.call(
+            lambda p: self._run_on_devices(traced, p, None)[0],
+            self._options.shardings,
+            traced,
+            parts,
+            name_of(self._fun),
+        )
+
     def _run_on_devices(
         self, traced: TracedProgram, parts: CallParts, call_key: tuple[Any, ...] | None
     ) -> tuple[Sequence[Any], _Entry | None]:
@@ -231,7 +289,7 @@ class JittedFunction(ProgramBuilder):
         if sharded_calls.is_sharded(self, traced, parts.leaves):
             spmd = sharded_calls.program_of(self, traced, parts)
             if spmd is not None:
-                if call_key is not None and len(call_key) == len(parts.leaves) + 3:
+                if call_key is not None and _is_whole(call_key, parts):
                     self._calls[call_key] = _SpmdEntry(spmd, traced.out_tree)
                 return spmd(parts.leaves), None
         fixed = self._options.device is not None
@@ -246,8 +304,7 @@ class JittedFunction(ProgramBuilder):
         if program.pending is not None:
             return out, None  # the next call looks again
         entry = _Entry(program, traced.out_tree, fixed)
-        # Some nodes (deques, say) have other leaves under the quick key than in truth.
-        if call_key is not None and len(call_key) == len(parts.leaves) + 3:
+        if call_key is not None and _is_whole(call_key, parts):
             self._calls[call_key] = entry
         return out, entry
 

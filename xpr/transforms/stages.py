@@ -7,7 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.extended import is_extended
+from xpr.core.extended_array import base_of, with_type
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.physical import physical_aval
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
@@ -19,7 +22,7 @@ from xpr.sharding.communication import Communication
 from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.jit_programs import CallParts, ProgramBuilder
 from xpr.transforms.signature import name_of
-from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram
+from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify
 
 
 class _Stage:
@@ -75,6 +78,22 @@ def _structs(avals: Any) -> list[ShapeDtypeStruct]:
     ]
 
 
+def _numbers_of(parts: CallParts) -> CallParts:
+    """A call with the numbers of its arguments of extended dtypes, or the types of these."""
+    return parts.with_leaves([_number_of(x) for x in parts.leaves])
+
+
+def _number_of(x: Any) -> Any:
+    if isinstance(x, ShapeDtypeStruct) and is_extended(x.dtype):
+        return ShapeDtypeStruct(*_physical_type(x), sharding=x.sharding)
+    return base_of(x)
+
+
+def _physical_type(x: ShapeDtypeStruct) -> tuple[Any, Any]:
+    aval = physical_aval(abstractify(x))
+    return aval.shape, aval.dtype
+
+
 def _is_sharded(function: ProgramBuilder, parts: CallParts, traced: TracedProgram) -> bool:
     return sharded_calls.is_sharded(
         function, traced, parts.leaves
@@ -126,14 +145,16 @@ class Lowered(_Stage):
         platform: str | None,
     ) -> None:
         super().__init__(function, parts, traced)
+        # What is lowered has no extended dtypes; the types that users see stay as they are.
+        numbers, parts = traced.physical, _numbers_of(parts)
         self._spmd = (
-            sharded_calls.program_of(function, traced, parts, compiled=False)
-            if _is_sharded(function, parts, traced)
+            sharded_calls.program_of(function, numbers, parts, compiled=False)
+            if _is_sharded(function, parts, numbers)
             else None
         )
-        closed, donated = traced.closed, parts.donated
+        closed, donated = numbers.closed, parts.donated
         if self._spmd is None:
-            device = _device_of(function, parts, traced, self.fun_name)
+            device = _device_of(function, parts, numbers, self.fun_name)
         else:
             device = (*self._spmd.local_devices, *self._spmd.devices)[0]
             closed, donated = self._spmd.local, self._spmd.local_donated
@@ -204,7 +225,8 @@ class Lowered(_Stage):
                     f"compile: {self.fun_name} runs on several devices, which cannot be those of "
                     f"another platform ({self._elsewhere})"
                 )
-            program = sharded_calls.program_of(self._function, self._traced, self._parts)
+            parts = _numbers_of(self._parts)
+            program = sharded_calls.program_of(self._function, self._traced.physical, parts)
             assert program is not None
             return Compiled(self, program)
         if self._elsewhere is not None:
@@ -212,7 +234,8 @@ class Lowered(_Stage):
                 device = registry.first_device(self._elsewhere)
             except RuntimeError as error:
                 return Compiled(self, compiling.compile_module(self._module, self._target), error)
-        return Compiled(self, self._function.program_for(self._traced, device, self._parts.donated))
+        numbers = self._traced.physical
+        return Compiled(self, self._function.program_for(numbers, device, self._parts.donated))
 
 
 class Compiled(_Stage):
@@ -260,30 +283,33 @@ class Compiled(_Stage):
                 f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
                 "jitted function itself inside a transformation"
             )
-        shardings = self._function._options.shardings
-        if memory_calls.is_concerned(shardings, self._traced, leaves):
-            out = memory_calls.call(
-                lambda p: self._checked_run(program, p),
-                shardings,
-                self._traced,
-                parts,
-                self.fun_name,
+        self._check_types(parts)
+        shardings, numbers = self._function._options.shardings, self._traced.physical
+        parts = _numbers_of(parts)
+        if memory_calls.is_concerned(shardings, numbers, parts.leaves):
+            found = memory_calls.call(
+                lambda p: self._run(program, p), shardings, numbers, parts, self.fun_name
             )
         else:
-            out = self._checked_run(program, parts)
+            found = self._run(program, parts)
+        types = self._traced.closed.out_avals
+        out = [with_type(aval, x) for aval, x in zip(types, found, strict=True)]
         return tree_util.tree_unflatten(self._traced.out_tree, out)
 
-    def _checked_run(self, program: Any, parts: CallParts) -> list[Any]:
+    def _run(self, program: Any, parts: CallParts) -> list[Any]:
         leaves = parts.leaves
         if isinstance(program, SpmdProgram):
             program.check_places(leaves)
         else:
-            device = self._function.device_for(self._traced, parts, program.device)
+            device = self._function.device_for(self._traced.physical, parts, program.device)
             if device is not program.device:
                 raise ValueError(
                     f"Compiled object called with arrays on {device!r}: {self.fun_name} was "
                     f"compiled for {program.device!r}"
                 )
+        return program(leaves)
+
+    def _check_types(self, parts: CallParts) -> None:
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
             if found.shape != want.shape or found.dtype != want.dtype:
@@ -294,7 +320,6 @@ class Compiled(_Stage):
                     "and called "
                     f"with type {found.str_short()}"
                 )
-        return program(leaves)
 
     @property
     def out_info(self) -> Any:

@@ -15,8 +15,10 @@ from xpr.core.errors import shown
 from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.physical import is_extended_aval
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
 from xpr.sharding.named import explicit_sharding
@@ -134,7 +136,7 @@ def check_callable(fun: Any, transform: str) -> None:
 class TracedProgram:
     """A function traced at certain types: its jaxpr and the tree of its results."""
 
-    __slots__ = ("_hoisted", "_needs_mesh", "closed", "in_tree", "out_tree")
+    __slots__ = ("_hoisted", "_needs_mesh", "_physical", "closed", "in_tree", "out_tree")
 
     def __init__(self, closed: ClosedJaxpr, in_tree: Any, out_tree: Any) -> None:
         self.closed = closed
@@ -142,6 +144,24 @@ class TracedProgram:
         self.out_tree = out_tree
         self._hoisted: tuple[ClosedJaxpr, list[Any]] | None = None
         self._needs_mesh: bool | None = None
+        self._physical: TracedProgram | None = None
+
+    @property
+    def physical(self) -> TracedProgram:
+        """The program without extended dtypes, which can be run: itself if it has none."""
+        if self._physical is None:
+            closed = physical_program(self.closed)
+            if closed is self.closed:
+                self._physical = self
+            else:
+                self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
+                self._physical._physical = self._physical
+        return self._physical
+
+    @property
+    def takes_elements(self) -> bool:
+        """Whether arguments or results have extended dtypes."""
+        return any(map(is_extended_aval, (*self.closed.in_avals, *self.closed.out_avals)))
 
     def needs_mesh(self, look: Callable[[ClosedJaxpr], bool]) -> bool:
         """What `look`, which searches the program for meshes, finds; it is asked once."""

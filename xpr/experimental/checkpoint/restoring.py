@@ -20,7 +20,7 @@ from xpr.experimental.checkpoint.folder import ARRAYS, TREE, read_content
 from xpr.experimental.checkpoint.leaves import ArrayLeaf, Leaf, PlainLeaf, leaf_from_json
 from xpr.experimental.checkpoint.plain import is_plain
 from xpr.experimental.checkpoint.storage import Box, read
-from xpr.experimental.checkpoint.structure import Node, from_json, matched, rebuild
+from xpr.experimental.checkpoint.structure import Node, from_json, matched, rebuild, with_keys
 from xpr.runtimes.base import Buffer
 from xpr.runtimes.host import HostBuffer, aligned_empty
 from xpr.runtimes.memories import HOST_KINDS
@@ -69,7 +69,7 @@ def restore_from(place: Path, like: Any) -> Any:
     ]
     found = iter(_values(place, [t for t in targets if t is not None]))
     values = [Ellipsis if t is None else next(found) for t in targets]
-    return tree_util.tree_structure(like).unflatten(values)
+    return tree_util.tree_structure(like).unflatten(with_keys(values, like))
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.extended import GENERATORS, KeyType
+from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.experimental.checkpoint.plain import decode, encode
-from xpr.random.keys import KeyArray
 
 _DICTS = {"dict", "OrderedDict", "defaultdict"}
+_USUAL = "threefry2x32"
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,11 @@ def describe(tree: Any) -> tuple[Node, list[tuple[str, Any]]]:
 
 def _describe(value: Any, path: str, leaves: list[tuple[str, Any]]) -> Node:
     kind = type(value)
+    if kind is ExtendedArray and isinstance(value.dtype, KeyType):
+        # Keys are written as their numbers; `cls` is their generator, unless it is the usual one.
+        name = value.dtype.generator.name
+        data = _describe(value._base, f"{path}._data", leaves)
+        return Node("key", ("_data",), (data,), cls="" if name == _USUAL else name)
     if not tree_util.is_tree_node(kind):
         leaves.append((path, value))
         return Node("leaf", number=len(leaves) - 1)
@@ -61,8 +68,6 @@ def _describe(value: Any, path: str, leaves: list[tuple[str, Any]]) -> Node:
         node = Node(kind.__name__, tuple(range(len(keys))))
     elif kind.__name__ in _DICTS and issubclass(kind, dict):
         node = Node(kind.__name__, tuple(key.key for key in keys))
-    elif kind is KeyArray:
-        node = Node("key", ("_data",))
     else:
         names = tuple(tree_util.keystr((key,), simple=True) for key in keys)
         if len(set(names)) < len(names):
@@ -124,7 +129,7 @@ def rebuild(node: Node, leaves: Sequence[Any]) -> Any:
     if node.kind == "tuple":
         return tuple(children)
     if node.kind == "key":
-        return KeyArray(children[0])
+        return seen_as(children[0], KeyType(GENERATORS[node.cls or _USUAL]))
     pairs = zip(node.names, children, strict=True)
     return OrderedDict(pairs) if node.kind == "OrderedDict" else dict(pairs)
 
@@ -173,5 +178,16 @@ def _match(
         _match(own[name], child, path + saved.path_to(name), leaves, numbers)
 
 
+def with_keys(values: Sequence[Any], like: Any) -> list[Any]:
+    """Values of the leaves that `matched` gives as leaves of `like`: keys from their numbers."""
+    leaves = tree_util.tree_leaves(like)
+    return [
+        seen_as(x, leaf.dtype) if type(leaf) is ExtendedArray and hasattr(x, "aval") else x
+        for x, leaf in zip(values, leaves, strict=True)
+    ]
+
+
 def _family(node: Node) -> str:
+    if node.kind == "key":
+        return f"key {node.cls}"
     return "dict" if node.kind in _DICTS else node.kind

@@ -15,7 +15,7 @@ from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.sharding.place import elements
-from xpr.sharding.rule import FactorRule, LocalShapes, Place, register
+from xpr.sharding.rule import FactorRule, LocalShapes, Place, ShardedWhole, register
 from xpr.sharding.rules._forms import (
     NONE,
     Avals,
@@ -31,6 +31,8 @@ _UINT32 = np.dtype(np.uint32)
 _MANY = 1 << 32
 
 register("threefry2x32", elementwise)
+for _name in ("random_clone", "random_seed", "random_unwrap", "random_wrap"):
+    register(_name, ShardedWhole("it is gone before programs are partitioned"))
 
 
 def _places(
