@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
-from xpr.core.extended_array import ExtendedArray, HostElements, seen_as
+from xpr.core.extended_array import ExtendedArray, HostElements, base_of, seen_as
 from xpr.core.trace import Tracer, is_valid_value, outside_programs
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.default_device import default_device
@@ -26,7 +26,7 @@ from xpr.sharding import Sharding, SingleDeviceSharding
 from xpr.transforms.signature import name_of
 
 
-def local_arrays(operands: Sequence[Any]) -> list[Any]:
+def local_arrays(operands: Iterable[Any]) -> list[Any]:
     """What a callback gets: arrays of this process.
 
     NumPy operands are memory of the program, which it uses again when the callback has returned.
@@ -59,7 +59,9 @@ class CheckedCallback:
 
     def __call__(self, *operands: Any) -> list[np.ndarray[Any, Any]]:
         with outside_programs():
-            args, kwargs = tree_util.tree_unflatten(self.in_tree, local_arrays(operands))
+            args, kwargs = tree_util.tree_unflatten(
+                self.in_tree, local_arrays(map(base_of, operands))
+            )
             leaves = tree_util.tree_leaves(self.callback(*args, **kwargs))
             if len(leaves) != len(self.result_avals):
                 raise TypeError(

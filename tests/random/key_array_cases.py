@@ -22,6 +22,25 @@ def _one(m: Any) -> Any:
     return m.random.key(0)
 
 
+def _rows(m: Any, impl: str) -> list[Any]:
+    """A key of a generator, and what is made from it."""
+    key = m.random.key(7, impl=impl)
+    return [
+        key,
+        m.random.key_data(key),
+        m.random.key_impl(key),
+        m.random.PRNGKey(7, impl=impl),
+        m.random.split(key),
+        m.random.split(key, (2, 3)),
+        m.random.fold_in(key, 5),
+        m.random.bits(key, (9,)),
+        m.random.bits(key, (5,), "uint8"),
+        m.random.bits(key, (5,), "uint16"),
+        m.random.uniform(key, (3,)),
+        m.random.randint(key, (4,), 0, 100),
+    ]
+
+
 CASES: dict[str, Case] = {
     # moving elements
     "index": lambda m: _table(m)[1, ::2],
@@ -110,6 +129,24 @@ CASES: dict[str, Case] = {
     ),
     "callback": lambda m: m.pure_callback(
         lambda k: np.float32(k.ndim + 1), m.ShapeDtypeStruct((), np.float32), _keys(m)
+    ),
+    # other generators
+    "rbg": lambda m: _rows(m, "rbg"),
+    "rbg mapped": lambda m: m.vmap(lambda k: m.random.bits(k, (2,)))(
+        m.random.split(m.random.key(7, impl="rbg"), 3)
+    ),
+    "rbg jitted": lambda m: m.jit(lambda k: m.random.bits(m.random.split(k)[1], (5,)))(
+        m.random.key(7, impl="rbg")
+    ),
+    "unsafe_rbg": lambda m: _rows(m, "unsafe_rbg"),
+    "unsafe_rbg mapped": lambda m: m.vmap(lambda k: m.random.bits(k, (2,)))(
+        m.random.split(m.random.key(7, impl="unsafe_rbg"), 3)
+    ),
+    "unsafe_rbg jitted": lambda m: m.jit(lambda k: m.random.bits(m.random.split(k)[1], (5,)))(
+        m.random.key(7, impl="unsafe_rbg")
+    ),
+    "rbg mapped split": lambda m: m.vmap(lambda k: m.random.split(k, 2))(
+        m.random.split(m.random.key(7, impl="rbg"), 3)
     ),
     # errors
     "add": lambda m: _one(m) + 1,

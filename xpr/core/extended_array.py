@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.extended import ExtendedDType, KeyType
+from xpr.core.extended import ExtendedDType
+from xpr.core.key_types import KeyType
 from xpr.core.physical import element_aval
 from xpr.core.trace import register_aval
 

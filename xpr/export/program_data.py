@@ -18,9 +18,10 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.extended import GENERATORS, ExtendedDType, Generator, KeyType
+from xpr.core.extended import ExtendedDType
 from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.key_types import GENERATORS, Generator, KeyType
 from xpr.core.primitive import Primitive, registry
 from xpr.dispatch.transfer import device_put
 from xpr.primitives._accuracy import AccuracyMode, Tolerance

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.extended import Generator, KeyType
 from xpr.core.extended_array import base_of, seen_as
+from xpr.core.key_types import Generator, KeyType
 from xpr.core.physical import check_physical, physical_aval
 from xpr.core.primitive import NOT_LINEAR, define
 from xpr.core.trace import get_aval

@@ -6,7 +6,7 @@ batching rule says the rest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,14 +150,28 @@ def _seeded(primitive: Primitive, avals: Avals, args: Sequence[Any], params: Par
 def _drawn(primitive: Primitive, avals: Avals, args: Sequence[Any], params: Params) -> list[Any]:
     """Bits, or new keys, by the generator of the keys."""
     generator = keys.require_keys(primitive.name, avals[0]).generator
-    if generator.name != "threefry2x32":
-        raise NotImplementedError(f"{primitive.name}: the generator {generator.name!r} has no bits")
-    return [primitive.bind(*args, **params)]
+    if generator.name == "threefry2x32":
+        return [primitive.bind(*args, **params)]
+    return [_generators[generator.name][primitive.name](*args, **params)]
+
+
+_generators: dict[str, dict[str, Callable[..., Any]]] = {}
+
+
+def register_generator(
+    name: str,
+    *,
+    bits: Callable[..., Any],
+    split: Callable[..., Any],
+    fold_in: Callable[..., Any],
+) -> None:
+    """Says what the generator `name` does with the numbers of its keys."""
+    _generators[name] = {"random_bits": bits, "random_split": split, "random_fold_in": fold_in}
 
 
 @dataclass(frozen=True)
 class _OfElements:
-    """A callback that is given elements for the numbers of some operands, by their dtypes."""
+    """An observer that is given elements for the numbers of some operands, by their dtypes."""
 
     callback: Any
     dtypes: tuple[Any, ...]
@@ -180,6 +194,8 @@ def _called(primitive: Primitive, avals: Avals, args: Sequence[Any], params: Par
             f"{primitive.name} cannot return elements of extended dtypes: return their numbers "
             "(xpr.random.key_data), and make keys of these (xpr.random.wrap_key_data)"
         )
+    if primitive.name != "debug_callback":
+        return list(primitive.bind(*args, **params))
     dtypes = tuple(a.dtype if is_extended_aval(a) else None for a in avals)
     callback = _OfElements(params["callback"], dtypes)
     return list(primitive.bind(*args, **(params | {"callback": callback})))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.extended import KeyType
+from xpr.core.key_types import KeyType
 from xpr.core.primitive import NOT_LINEAR, DerivedRule, Primitive, Rule, define
 from xpr.primitives.families import elementwise_shape, require_same_dtypes
 from xpr.primitives.rules import BatchAxis, ElementwiseBatch, NoTangent, at_front

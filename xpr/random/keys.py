@@ -16,8 +16,8 @@ from xpr import numpy as jnp
 from xpr.core.array import Array
 from xpr.core.config import state
 from xpr.core.dtypes import is_integer
-from xpr.core.extended import GENERATORS, Generator, KeyType
 from xpr.core.extended_array import seen_as
+from xpr.core.key_types import GENERATORS, Generator, KeyType
 from xpr.core.trace import get_aval, is_eager, is_valid_value
 from xpr.numpy._concrete import from_host
 from xpr.primitives._index_dims import canonicalize_shape
@@ -30,6 +30,7 @@ from xpr.primitives._keys import (
 )
 from xpr.primitives.convert import convert_type
 from xpr.primitives.random import random_fold_in, random_split
+from xpr.random import rbg  # noqa: F401  registers generators
 from xpr.random._sampling import draw
 
 _UINT32 = np.dtype(np.uint32)

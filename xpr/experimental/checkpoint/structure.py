@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.extended import GENERATORS, KeyType
 from xpr.core.extended_array import ExtendedArray, seen_as
+from xpr.core.key_types import GENERATORS, KeyType
 from xpr.experimental.checkpoint.plain import decode, encode
 
 _DICTS = {"dict", "OrderedDict", "defaultdict"}
