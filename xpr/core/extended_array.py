@@ -11,7 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.extended import ExtendedDType
 from xpr.core.key_types import KeyType
 from xpr.core.physical import element_aval
-from xpr.core.trace import register_aval
+from xpr.core.trace import is_eager, register_aval
 
 
 class ExtendedArray(Array):
@@ -141,6 +141,16 @@ class ExtendedArray(Array):
         return ExtendedArray(self.aval, self._base.to_device(device, stream=stream))
 
     # ---- what arrays of numbers alone can do
+
+    def __getitem__(self, index: Any) -> Any:
+        if not is_eager():
+            return super().__getitem__(index)
+        # At once on the numbers: the axes of an element stay whole.
+        parts = index if isinstance(index, tuple) else (index,)
+        rest = (slice(None),) * (self._base.ndim - self.ndim)
+        if not any(p is Ellipsis for p in parts):
+            rest = (..., *rest)
+        return seen_as(self._base[(*parts, *rest)], self.dtype)
 
     def __iter__(self) -> Any:
         if not self.shape:
