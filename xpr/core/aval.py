@@ -196,7 +196,7 @@ class ShapedArray:
         if kind in "fc":
             return self
         if kind == "x":
-            tangent = getattr(self.dtype._rules, "tangent_dtype", None)
+            tangent = getattr(getattr(self.dtype, "_rules", None), "tangent_dtype", None)
             if tangent is not None:
                 return self.update(dtype=tangent(self.dtype))
         return ShapedArray(self.shape, dtypes.float0, False, self.sharding)

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-import xpr.primitives._physical_rules  # noqa: F401  says what operations do with elements
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
@@ -27,6 +26,9 @@ from xpr.dispatch.placement import common_device
 from xpr.dispatch.resharding import install_reshard_program
 from xpr.dispatch.sharded_array import HostMemoryArray
 from xpr.interpreters.physical import bind_physical
+
+# Says what operations do with elements of extended dtypes.
+from xpr.primitives import _physical_rules as _physical_rules
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer

@@ -61,12 +61,12 @@ _TUPLES: dict[str, Any] = {
 _RECORDS: dict[str, Any] = {c.__name__: c for c in (DotAlgorithm, Tolerance)}
 
 
-def dtype_text(dtype: np.dtype[Any]) -> str:
+def dtype_text(dtype: Any) -> str:
     """The name that a dtype is written under."""
     return "float0" if dtype == dtypes.float0 else dtype.name
 
 
-def dtype_of(name: Any) -> np.dtype[Any]:
+def dtype_of(name: Any) -> Any:
     """The dtype of that name; ValueError for one that there is not."""
     found = _DTYPES.get(name) if isinstance(name, str) else None
     if found is None:

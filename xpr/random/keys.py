@@ -30,7 +30,7 @@ from xpr.primitives._keys import (
 )
 from xpr.primitives.convert import convert_type
 from xpr.primitives.random import random_fold_in, random_split
-from xpr.random import rbg  # noqa: F401  registers generators
+from xpr.random import rbg as rbg  # registers its generators
 from xpr.random._sampling import draw
 
 _UINT32 = np.dtype(np.uint32)
