@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from xpr.lowering.iree import objects
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
@@ -225,8 +226,10 @@ def _compile_once(
 
     session = library.SessionCreate()
     source, invocation = ctypes.c_void_p(), None
+    objects_alone = objects.is_possible(flags)
     try:
-        encoded = [flag.encode() for flag in flags]
+        given = (*flags, *objects.FLAGS) if objects_alone else flags
+        encoded = [flag.encode() for flag in given]
         argv = (ctypes.c_char_p * len(encoded))(*encoded)
         library.check(library.SessionSetFlags(session, len(encoded), argv))
         if not parallel or os.getpid() != library.process:
@@ -248,7 +251,8 @@ def _compile_once(
             if watch is not None:
                 watch.passed("parse")
             identity = "\0".join((library.revision, *flags))
-            if _run(library, invocation, changes, watch, store, identity):
+            compiling = _Compile(library, invocation, watch, objects_alone)
+            if _run(compiling, changes, watch, store, identity):
                 module = _output(library, invocation)
                 if watch is not None:
                     watch.passed("write")
@@ -262,8 +266,7 @@ def _compile_once(
 
 
 def _run(
-    library: _Library,
-    invocation: int,
+    compiling: _Compile,
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
@@ -278,7 +281,8 @@ def _run(
         if any(change.phase in between for change in changes):
             raise StoppedError("a change is to be made between the phases of dispatches")
         wanted = (wanted | {FROM, TO}) - set(between)
-    compiling = _Compile(library, invocation, watch)
+    if compiling.objects_alone and store is None:
+        wanted |= {objects.FROM, objects.TO}
     reached = START
     try:
         for phase in (START, *sorted(wanted, key=PHASES.index)):
@@ -287,11 +291,13 @@ def _run(
                 if watch is not None:
                     watch.passed("dispatches")
                     watch.kept, watch.dispatches = kept, count
+            elif phase == objects.TO and reached == objects.FROM:
+                compiling.to_hal()
             elif phase != START:
                 compiling.phases(reached, phase)
             reached = phase
             for change in changes:
-                if change.phase == phase and not _change(library, invocation, change):
+                if change.phase == phase and not compiling.change(change):
                     return False
             if phase == "executable-sources" and watch is not None:
                 watch.dispatches = compiling.count("hal.executable")
@@ -303,8 +309,11 @@ def _run(
 class _Compile:
     """A compile that has come to some phase."""
 
-    def __init__(self, library: _Library, invocation: int, watch: Stopwatch | None) -> None:
+    def __init__(
+        self, library: _Library, invocation: int, watch: Stopwatch | None, objects_alone: bool
+    ) -> None:
         self.mlir = library.mlir
+        self.objects_alone = objects_alone
         self._library = library
         self._invocation = invocation
         self._watch = watch
@@ -319,13 +328,34 @@ class _Compile:
         self._passed(stage)
 
     def phases(self, after: str, to: str) -> None:
+        if self.is_refused(after, to):
+            raise RefusedError(to)
+
+    def is_refused(self, after: str, to: str) -> bool:
         library, invocation = self._library, self._invocation
         if after != START:
             library.InvocationSetCompileFromPhase(invocation, after.encode())
         library.InvocationSetCompileToPhase(invocation, to.encode())
-        if not library.InvocationPipeline(invocation, _STANDARD_PIPELINE):
-            raise RefusedError(to)
+        done = library.InvocationPipeline(invocation, _STANDARD_PIPELINE)
         self._passed(to)
+        return not done
+
+    def to_hal(self) -> None:
+        if self.objects_alone:
+            objects.to_hal(self)
+        else:
+            self.phases(objects.FROM, objects.TO)
+
+    def change(self, change: Change) -> bool:
+        """Changes the program where the compile has come to; whether it is still one."""
+        library, invocation = self._library, self._invocation
+        module = library.InvocationExportStealModule(invocation)
+        change.apply(library.mlir, module)
+        if not library.InvocationImportStealModule(invocation, module):
+            return False
+        return change.tidy is None or library.InvocationRunPassPipeline(
+            invocation, change.tidy.encode()
+        )
 
     def text(self) -> str:
         return _written(self._library, self._library.InvocationOutputIR, self._invocation).decode()
@@ -343,17 +373,6 @@ class _Compile:
         names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
         self.give(module)
         return names.count(name)
-
-
-def _change(library: _Library, invocation: int, change: Change) -> bool:
-    """Changes the program where the compile has come to; whether it is still one."""
-    module = library.InvocationExportStealModule(invocation)
-    change.apply(library.mlir, module)
-    if not library.InvocationImportStealModule(invocation, module):
-        return False
-    return change.tidy is None or library.InvocationRunPassPipeline(
-        invocation, change.tidy.encode()
-    )
 
 
 def _output(library: _Library, invocation: int) -> bytes:

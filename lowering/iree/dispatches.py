@@ -99,6 +99,10 @@ class Compile(Protocol):
         """Runs the compiler's own passes of some phases; raises `RefusedError` if that fails."""
         ...
 
+    def to_hal(self) -> None:
+        """Brings compiled dispatches to libraries: from `objects.FROM` to `objects.TO`."""
+        ...
+
     def text(self) -> str:
         """The module as text in which each operation can be read alone, without places."""
         ...
@@ -250,15 +254,15 @@ def _compile(
             export = _only(mlir, _only(mlir, operation, _VARIANT), _EXPORT)
             exports[_symbol(mlir, export)] = mlir.printed(export)
     compiling.give(shell)
-    compiling.phases("executable-targets", "hal")
+    compiling.to_hal()
     shell = compiling.take()
     binaries = [mlir.data(op, "data") for op in mlir.walk(shell) if mlir.name(op) == _BINARY]
     mlir.OperationDestroy(shell)
     made: dict[bytes, _Compiled] = {}
     for dispatch in missing:
         name = dispatch.function
-        # It is found by its name at run time, which stands in the library.
-        holding = [b for b in binaries if b"\0" + name.encode() + b"\0" in b]
+        # It is found by its name at run time, which stands in the library, behind anything.
+        holding = [b for b in binaries if name.encode() + b"\0" in b]
         if len(holding) != 1 or name not in exports:
             raise StoppedError(f"{name} was compiled to something else")
         library = hashlib.sha256(holding[0]).digest()

@@ -97,6 +97,7 @@ _FUNCTIONS: Declarations = {
         None,
         [ctypes.POINTER(_State), _INDEX, ctypes.POINTER(_POINTER)],
     ),
+    "OperationClone": (_POINTER, [_POINTER]),
     "OperationDestroy": (None, [_POINTER]),
     "RegionCreate": (_POINTER, []),
     "RegionTakeBody": (None, [_POINTER, _POINTER]),

@@ -127,13 +127,13 @@ def test_updates_and_sizes_of_all_kinds() -> None:
 
 
 def test_programs_with_loops_are_compiled_as_ever() -> None:
-    def program(x: Any) -> Any:
-        return xpr.lax.while_loop(lambda c: jnp.sum(c) < 100.0, lambda c: c * 2.0 + x, x)
+    def program(x: Any, w: Any) -> Any:
+        return xpr.lax.while_loop(lambda c: jnp.sum(c) < 1e6, lambda c: c @ w + x, x)
 
-    x = np.ones(3, np.float32)
-    found = xpr.debug.explain(program, x)
+    x, w = np.ones((100, 100), np.float32), np.eye(100, dtype=np.float32) * 2
+    found = xpr.debug.explain(program, x, w)
     assert "dispatches" not in found.stages
-    np.testing.assert_array_equal(xpr.jit(program)(x), np.full(3, 63, np.float32))
+    np.testing.assert_array_equal(xpr.jit(program)(x, w), np.full((100, 100), 127, np.float32))
 
 
 def test_what_is_damaged_is_compiled_again(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""The machine code of dispatches, without IREE's library of C functions and without its linker.
+
+Into each library for the loader of its own IREE puts a C library, as code for LLVM: 80 kB of
+assembly beside a kernel of three instructions, which took half of the compile of a small program.
+Hardly any dispatch calls it. So LLVM is asked for the object alone, as where the system's linker
+is to be used, and `link_elf.py` makes the library of it. The object of a dispatch that calls the C
+library cannot be linked; such a program is brought to its end in IREE's own way.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+from xpr.lowering.iree.link_elf import UnlinkableError, link
+from xpr.lowering.iree.mlir import Mlir
+
+FROM, TO = "executable-targets", "hal"
+"""The phases between which `to_hal` does what the compiler would."""
+
+# In place of a linker, IREE runs this as a line of the shell, which gives it the object back.
+# Behind it come: -o LIBRARY -nostdlib -static -shared --strip-debug OBJECT
+_COPY = 'xpr_copy() { if [ "$#" = 7 ]; then exec cp "$7" "$2"; fi; exit 1; }; xpr_copy'
+
+FLAGS = (f"--iree-llvmcpu-system-linker-path={_COPY}",)
+"""What a session needs for `to_hal`, and does not change what it does otherwise."""
+
+_BACKEND = "--iree-hal-local-target-device-backends=llvm-cpu"
+_FORMAT = '"embedded-elf-x86_64", {'
+_VARIANT, _BINARY = "hal.executable.variant", "hal.executable.binary"
+
+
+class Compile(Protocol):
+    """A compile under way."""
+
+    mlir: Mlir
+
+    def phases(self, after: str, to: str) -> None:
+        """Runs the compiler's own passes of some phases."""
+        ...
+
+    def take(self) -> int:
+        """Takes the module out."""
+        ...
+
+    def give(self, module: int) -> None:
+        """Puts a module in."""
+        ...
+
+    def is_refused(self, after: str, to: str) -> bool:
+        """Runs the compiler's own passes of some phases; whether it refuses the program."""
+        ...
+
+
+def is_possible(flags: Sequence[str]) -> bool:
+    """Whether programs with these flags, compiled here, may be brought to `TO` in this way."""
+    return sys.platform == "linux" and platform.machine() == "x86_64" and _BACKEND in flags
+
+
+def to_hal(compiling: Compile) -> None:
+    """Brings a program from `FROM` to `TO`."""
+    mlir = compiling.mlir
+    module = compiling.take()
+    spare = mlir.OperationClone(module)
+    asked = _ask_for_objects(mlir, module)
+    compiling.give(module)
+    if not asked:
+        mlir.OperationDestroy(spare)
+        compiling.phases(FROM, TO)
+        return
+    if not compiling.is_refused(FROM, TO):
+        module = compiling.take()
+        try:
+            _link(mlir, module)
+        except UnlinkableError:
+            mlir.OperationDestroy(module)
+        else:
+            mlir.OperationDestroy(spare)
+            compiling.give(module)
+            return
+    compiling.give(spare)
+    compiling.phases(FROM, TO)
+
+
+def _executables(mlir: Mlir, module: int, inner: str) -> list[int]:
+    return [
+        found
+        for operation in mlir.operations(module)
+        if mlir.name(operation) == "hal.executable"
+        for found in mlir.operations(operation)
+        if mlir.name(found) == inner
+    ]
+
+
+def _ask_for_objects(mlir: Mlir, module: int) -> bool:
+    """Has the code be left as objects; whether all of it is for this kind of processor."""
+    variants = _executables(mlir, module, _VARIANT)
+    targets = [mlir.attribute_text(variant, "target") for variant in variants]
+    if not targets or not all(_FORMAT in target for target in targets):
+        return False
+    for variant, target in zip(variants, targets, strict=True):
+        text = target.replace(_FORMAT, f"{_FORMAT}link_embedded = false, ", 1)
+        mlir.set_attribute(variant, "target", text)
+    return True
+
+
+def _link(mlir: Mlir, module: int) -> None:
+    binaries = _executables(mlir, module, _BINARY)
+    libraries = [link(mlir.data(binary, "data")) for binary in binaries]
+    for binary, library in zip(binaries, libraries, strict=True):
+        text = f'dense<"0x{library.hex().upper()}"> : vector<{len(library)}xi8>'
+        mlir.set_attribute(binary, "data", text)
