@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from benchmarks.programs import factorisations, sequences, stencils
+from benchmarks.programs import (
+    dynamics,
+    factorisations,
+    grids,
+    iterations,
+    networks,
+    sequences,
+    stencils,
+)
 from benchmarks.programs.program import Program
 
 PROGRAMS: tuple[Program, ...] = (
     *stencils.PROGRAMS,
     *factorisations.PROGRAMS,
     *sequences.PROGRAMS,
+    *grids.PROGRAMS,
+    *iterations.PROGRAMS,
+    *dynamics.PROGRAMS,
+    *networks.PROGRAMS,
 )
 
 

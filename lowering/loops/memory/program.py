@@ -282,8 +282,13 @@ class Program:
         while left:
             group = self._free_group(left)
             if group is None:
-                # Everything waits for something else: one value moves out of the way.
-                self.stored(left[0][1], again=True)
+                # Everything waits for something else: what reads a target moves out of the way.
+                written = {t.buffer for t, _ in left}
+                waiting = [v for _, v in left if written & all_buffers(v)]
+                fresh = [(self.allocate(v.shape, v.dtype), v) for v in waiting]
+                self.assign(fresh)
+                for t, v in fresh:
+                    v.forward = t
                 left = [(t, actual(v)) for t, v in left]
                 continue
             targets, values = [t for t, _ in group], [v for _, v in group]

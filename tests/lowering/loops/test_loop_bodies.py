@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import xpr
+import xpr.numpy as xnp
 from tests.lowering.loops.bodies import (
     COLUMNS,
     ROWS,
@@ -122,3 +123,23 @@ def test_a_row_of_a_padded_array_is_stored_whole():
 
     x = np.arange(3.0)[None]
     np.testing.assert_array_equal(xpr.jit(f)(x), plain(x))
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_arrays_that_all_wait_for_each_other(count: int):
+    """Each new array reads the old ones at other places, so that none can be stored first."""
+
+    def step(np_: Any, state: Any) -> Any:
+        total = sum(state[1:], state[0])
+        return tuple(
+            0.3 * np_.roll(total, k + 1, 0) - np_.roll(x, 1, 1) for k, x in enumerate(state)
+        )
+
+    start = tuple(np.random.default_rng(count).standard_normal((count, 6, 40)))
+    f = xpr.jit(lambda *s: lax.fori_loop(0, 4, lambda _, s: step(xnp, s), s))
+    assert "stablehlo.while" not in f.lower(*start).as_text()
+    found, wanted = f(*start), start
+    for _ in range(4):
+        wanted = step(np, wanted)
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
