@@ -10,11 +10,13 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
+from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.memory.affine import ZERO, Place
 from xpr.lowering.loops.memory.arrays import (
     Array,
     Index,
     Iota,
+    Map,
     Scalar,
     View,
     Within,
@@ -241,6 +243,11 @@ def tile(p: Program, _: Primitive, avals: Avals, x: Array, *, reps: Sequence[int
 
 def iota(p: Program, _: Primitive, avals: Avals, *, dimension: int, **__: Any) -> Array:
     aval = avals[0]
-    if aval.dtype.kind not in "iu":
-        raise NotInMemory(f"iota of {aval.dtype}")
-    return Iota(aval.shape, aval.dtype, dimension)
+    if aval.dtype.kind in "iu":
+        return Iota(aval.shape, aval.dtype, dimension)
+
+    def convert(ctx: LoweringContext, x: Value) -> Value:
+        return ctx.convert(x, aval.dtype)
+
+    places = Iota(aval.shape, np.dtype(np.int64), dimension)
+    return Map(convert, (places,), aval.shape, aval.dtype, 1)

@@ -12,8 +12,12 @@ from xpr.lowering.loops.memory import (
     indexing,
     ordered_reductions,
     reductions,
+    rewritten,
 )
 from xpr.lowering.loops.memory.elementwise import FAMILIES, elementwise
+from xpr.lowering.rules import _linalg_householder as reflections
+from xpr.lowering.rules import _linalg_loops as matrices
+from xpr.lowering.rules import _linalg_lu as lu
 
 Rule = Callable[..., Any]
 
@@ -45,6 +49,15 @@ _RULES: dict[str, Rule] = {
     "scatter-max": indexing.scatter,
     **dict.fromkeys(reductions.STARTS, reductions.reduce),
     "dot_general": reductions.dot_general,
+    "threefry2x32": rewritten.rewritten(rewritten.threefry2x32),
+    "random_bits": rewritten.rewritten(rewritten.random_bits),
+    "random_split": rewritten.rewritten(rewritten.random_split),
+    "random_fold_in": rewritten.rewritten(rewritten.random_fold_in),
+    "sort": rewritten.rewritten(rewritten.sort),
+    "cholesky": rewritten.of_small_matrices(matrices.cholesky),
+    "triangular_solve": rewritten.of_small_matrices(matrices.triangular_solve),
+    "lu": rewritten.of_small_matrices(lu.lu),
+    "qr": rewritten.of_small_matrices(reflections.qr),
     "scan": control.scan,
     "while": control.while_,
     "cond": control.cond,
