@@ -249,5 +249,6 @@ def iota(p: Program, _: Primitive, avals: Avals, *, dimension: int, **__: Any) -
     def convert(ctx: LoweringContext, x: Value) -> Value:
         return ctx.convert(x, aval.dtype)
 
-    places = Iota(aval.shape, np.dtype(np.int64), dimension)
+    narrow = aval.shape[dimension] <= np.iinfo(np.int32).max
+    places = Iota(aval.shape, np.dtype(np.int32 if narrow else np.int64), dimension)
     return Map(convert, (places,), aval.shape, aval.dtype, 1)

@@ -65,6 +65,7 @@ _RULES: dict[str, Rule] = {
     "custom_jvp_call": control.call("call_jaxpr"),
     "custom_vjp_call": control.call("call_jaxpr"),
     "custom_partitioning": control.call("call"),
+    "custom_linear_solve": control.call("solve"),
     "stop_gradient": control.same,
     "name": control.same,
     "optimization_barrier": control.same,

@@ -276,6 +276,9 @@ class VectorContext(LoweringContext):
             return self.assign("arith.xori", [x, ones], x.shape, x.dtype)
         if op == "abs" and kind == "i":
             return self.assign("math.absi", [x], x.shape, x.dtype)
+        if op == "sign" and kind == "i":
+            one = self.constant(1, x.dtype, x.shape)
+            return self.maximum(self.minimum(x, one), self.neg(one))
         self._refuse(op)
 
     def binary(self, op: str, x: Operand, y: Operand) -> Value:

@@ -29,12 +29,14 @@ def _looped(f: Any, *args: Any) -> list[np.ndarray[Any, Any]]:
             return carry.at[1].add(1.0), out if isinstance(out, tuple) else (out,)
 
         # So long that it does not stay in registers.
-        _, ys = lax.scan(step, xnp.zeros(5000), None, length=2)
-        return [y[1] for y in ys]
+        carry, ys = lax.scan(step, xnp.zeros(5000), None, length=2)
+        return [carry[1], *(y[1] for y in ys)]
 
     jitted = xpr.jit(program)
     assert "stablehlo.while" not in jitted.lower(*args).as_text()
-    return [np.asarray(y) for y in jitted(*args)]
+    rounds, *found = jitted(*args)
+    assert rounds == 2.0
+    return [np.asarray(y) for y in found]
 
 
 def test_random_bits_are_those_outside_of_loops():
