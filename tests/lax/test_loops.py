@@ -566,7 +566,8 @@ def test_values_that_only_the_test_of_a_loop_reads(dtype: str) -> None:
 def test_values_that_a_step_reads_in_vain(vain: str, dtype: str) -> None:
     def body(state: tuple[Any, ...]) -> tuple[Any, ...]:
         seen, x, k = state
-        x = jnp.sort(x[::-1] * 0.25)
+        # So long that the loop keeps its plain form.
+        x = jnp.sort(jnp.tile(x[::-1] * 0.25, 100))[::100]
         new = (x > 0.5).any().astype(dtype)
         if vain == "unused":
             _ = seen + 1.0
