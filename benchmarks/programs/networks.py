@@ -24,7 +24,7 @@ def _cell(np: Any, w: Any, b: Any, h: Any, c: Any, x: Any) -> Any:
 def _lstm(np: Any, lax: Any) -> Any:
     def run(w: Any, b: Any, xs: Any) -> Any:
         def step(state: Any, x: Any) -> Any:
-            h, c = _cell(np, w, b, *state, x)
+            h, c = _cell(np, w, b, state[0], state[1], x)
             return (h, c), h
 
         zero = np.zeros((xs.shape[1], w.shape[1] // 4), xs.dtype)
