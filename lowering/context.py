@@ -277,7 +277,7 @@ class LoweringContext(Emitter):
     # ---- shapes
 
     def broadcast_in_dim(self, x: Value, shape: Shape, dims: Sequence[int]) -> Value:
-        """`x` spread over `shape`, its axis i becoming axis `dims[i]`."""
+        """`x` broadcast to `shape`, its axis i becoming axis `dims[i]`."""
         if x.shape == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
             return x
         found = self._rearranged(lambda part: self.broadcast_in_dim(part, shape, dims), x)
@@ -285,7 +285,8 @@ class LoweringContext(Emitter):
             return found
         longest = self.target.longest_loop
         if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
-            # Else a fold that ends in `x` takes the whole array into its dispatch, as one loop.
+            # Else a reduction that ends in `x` takes the whole array into its dispatch, as one
+            # loop.
             x = self.barrier(x)
         places = {"dims": tuple(dims)}
         return self.assign(

@@ -88,7 +88,7 @@ class ModuleBuilder:
         return name
 
     def note_reduction(self, length: int) -> None:
-        """Records how many values a reduction folds into one result."""
+        """Records how many values a reduction combines into one result."""
         self._reduction_length = max(self._reduction_length, length)
 
     @property

@@ -464,7 +464,7 @@ def _insert(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _open_reshape(p: _Printer, op: Op, indent: str) -> str:
-    """The operands behind the first are the open sizes of that, and of the result."""
+    """The operands behind the first are the symbolic dimensions of that, and of the result."""
     x, *sizes = op.operands
     (out,) = op.results
     own = x.type.count("?")

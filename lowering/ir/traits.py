@@ -116,7 +116,7 @@ TRAITS: dict[str, Traits] = {
     **_all("return", Traits(Kind.TERMINATOR, "terminator")),
     **_all("return", Traits(Kind.TERMINATOR, "return"), "func"),
     **_all("call", Traits(Kind.CALL, "call", ("callee",)), "func"),
-    # What takes open sizes as values (`xpr/export/open_forms.py`).
+    # What takes symbolic dimensions as values (`xpr/export/open_forms.py`).
     **_all("dynamic_broadcast_in_dim", Traits(Kind.LAYOUT, attributes=("broadcast_dimensions",))),
     **_all("dynamic_iota", Traits(Kind.CONSTANT, attributes=("iota_dimension",))),
     **_all("real_dynamic_slice", Traits(Kind.MOVEMENT)),

@@ -18,7 +18,7 @@ _BYTE = np.dtype(np.int8)
 
 
 def memory_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype of elements in a dispatch's memory: no booleans, and integers have a sign."""
+    """The dtype of elements in a dispatch's memory: no booleans, and integers are signed."""
     if dtype == I1:
         return _BYTE
     return np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype

@@ -1,6 +1,6 @@
 """Inverse trigonometric functions of float32 and float64.
 
-Ranges are folded as in Cody and Waite's Software Manual for the Elementary Functions (1980).
+Ranges are reduced as in Cody and Waite's Software Manual for the Elementary Functions (1980).
 Polynomials are near-minimax, from Chebyshev interpolation in 60 digits.
 """
 

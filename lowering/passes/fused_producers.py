@@ -3,8 +3,9 @@
 IREE puts a reduction or a product into the dispatch of the elementwise operations that use it.
 Where those read it in two ways, as `s[:, None] - s[None, :]` does, the dispatch computes the
 elements that one of the ways reads, and takes them for the other, too: the numbers are wrong,
-without a word (the hazard "producers read in two ways" in docs/hazards.md). Here such producers get
-a barrier, and so do those that a target cannot broadcast along a leading axis in their dispatch.
+without a word (the hazard "producers read by two access maps" in docs/hazards.md). Here such
+producers get a barrier, and so do those that a target cannot broadcast along a leading axis in
+their dispatch.
 
 Equal operations become one in the compiler, so that producers of one type count as one here.
 """

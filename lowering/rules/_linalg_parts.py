@@ -189,12 +189,12 @@ def _reduced(name: str, x: Any, axes: Sequence[int], **params: Any) -> Any:
 
 
 def times(x: Any, y: Any) -> Any:
-    """The product, with `y` spread over the shape of `x` and converted to its type."""
+    """The product, with `y` broadcast to the shape of `x` and converted to its type."""
     return ops.mul(x, spread(y, x))
 
 
 def over(x: Any, y: Any) -> Any:
-    """The quotient, with `y` spread over the shape of `x` and converted to its type."""
+    """The quotient, with `y` broadcast to the shape of `x` and converted to its type."""
     return ops.div(x, spread(y, x))
 
 

@@ -1,8 +1,9 @@
 """The few greatest elements of long rows, without sorting: rounds of finding the greatest one.
 
-A code and its position make one 64-bit integer. No two are equal, so a round is a single fold of
-those less than the last round's result. Rounds over whole rows would read them `k` times; instead
-each row is cut into blocks, of which only the `k` with the greatest maxima can hold a result.
+A code and its position make one 64-bit integer. No two are equal, so a round is a single reduction
+of those less than the last round's result. Rounds over whole rows would read them `k` times;
+instead each row is cut into blocks, of which only the `k` with the greatest maxima can hold a
+result.
 """
 
 from __future__ import annotations

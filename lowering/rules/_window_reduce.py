@@ -1,4 +1,4 @@
-"""What lowering rules of windows and convolutions share: padding, folds, interleaving."""
+"""What lowering rules of windows and convolutions share: padding, reductions, interleaving."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def padded(ctx: LoweringContext, x: Value, value: Value, dims: WindowDims) -> Va
     return ctx.slice(spread, start, limit)
 
 
-# ---- folds
+# ---- reductions
 
 
 def fold_directly(
@@ -77,7 +77,7 @@ def fold_by_axes(
     region_body: Combine,
     dims: WindowDims,
 ) -> list[Value]:
-    """Folds of padded operands along one axis after another, the last one first.
+    """Reductions of padded operands along one axis after another, the last one first.
 
     `combine` folds whole arrays, `region_body` scalars in a region.
     """
@@ -126,7 +126,7 @@ def _rows(
 def _doubled(
     ctx: LoweringContext, xs: Sequence[Value], axis: int, combine: Combine, size: int, apart: int
 ) -> list[Value]:
-    """Folds of `size` elements `apart` from every start: of 1, 2, 4, ... elements, then joined."""
+    """Reductions of `size` elements `apart` from every start, of 1, 2, 4, ... elements."""
     count = xs[0].shape[axis] - dilated(size, apart) + 1
     power, length, at = list(xs), 1, 0
     total: list[Value] | None = None

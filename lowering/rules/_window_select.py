@@ -152,7 +152,7 @@ def _axis_by_axis(
     if is_float:
         parts.append(ctx.convert(ctx.compare("NE", operand, operand), _I8))
         inits.append(0)
-    # The mask is always there: the fold of a whole axis starts from no element.
+    # The mask is always there: the reduction of a whole axis starts from no element.
     parts.append(ctx.constant(1, _I8, operand.shape) if inside is None else inside)
     inits.append(0)
 

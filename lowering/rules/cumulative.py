@@ -2,7 +2,7 @@
 
 `stablehlo.reduce_window` over whole prefixes becomes one serial scan per row in IREE, which is
 quick but, over a long axis, uses one core and loses digits. So a long axis is cut into blocks that
-are scanned side by side, and the scan of the blocks' results is folded into the next blocks.
+are scanned side by side, and the scan of the blocks' results is combined with the next blocks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Scan:
 
 
 def scan(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) -> Value:
-    """The fold of each prefix (or suffix) of `axis`."""
+    """The reduction of each prefix (or suffix) of `axis`."""
     n = x.shape[axis]
     if n <= 2 * of.block:
         return _direct(ctx, x, axis, reverse, of)
@@ -51,7 +51,7 @@ def scan(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) -> 
     padded = _pad(ctx, x, axis, 0, count * block - n, of.identity)
     blocks = ctx.reshape(padded, (*before, count, block, *after))
     inner = _direct(ctx, blocks, axis + 1, reverse, of)
-    # The fold of each whole block, then of all blocks before (or after) each one.
+    # The reduction of each whole block, then of all blocks before (or after) each one.
     edge = 0 if reverse else block - 1
     start = [0] * len(inner.shape)
     limit = list(inner.shape)

@@ -23,7 +23,7 @@ _F32 = np.dtype(np.float32)
 # an MLP take 5 times as long as IREE did, and they slow down the rest of a program for 0.1 s.
 _BY_HOST = ("float64", "complex128")
 _HOST_WORK = 1 << 24
-# From so many multiplications on, a product with a vector may become a fold.
+# From so many multiplications on, a product with a vector may become a reduction.
 _FOLD_WORK = 1 << 14
 
 

@@ -25,15 +25,15 @@ def _fold(ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence
     return ctx.reduce([x], [init], axes, lambda inner, a, b: [inner.binary(op, a, b)])[0]
 
 
-# The lengths below were measured on a CPU with AVX-512; they only decide how a fold is cut up.
-# Arrays of up to this many elements are folded at once.
+# The lengths below were measured on a CPU with AVX-512; they only decide how a reduction is cut up.
+# Arrays of up to this many elements are reduced at once.
 _SMALL = 1 << 12
-# A row is folded in whole vectors of this many elements, the rest apart: with a rest, IREE folds
+# A row is reduced in whole vectors of this many elements, the rest apart: with a rest, IREE reduces
 # all of it element by element.
 _VECTOR = 16
-# Rows longer than this are folded in blocks of about half of it.
+# Rows longer than this are reduced in blocks of about half of it.
 _LONG_ROW = 1 << 13
-# Leading axes: rows that are folded into one, and from how many rows on.
+# Leading axes: rows that are reduced into one, and from how many rows on.
 _BLOCK = 16
 _SPLIT = 256
 
@@ -41,7 +41,7 @@ _SPLIT = 256
 def fold_in_blocks(
     ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence[int]
 ) -> Value:
-    """A fold in stages, each over a run of elements that one core folds quickly and exactly.
+    """A reduction in stages, each over a run of elements that one core reduces quickly and exactly.
 
     A float sum of n elements in one go has an error that grows with n; here it grows with the
     number of stages. A full sum of 16M float32 values takes a tenth of the time of a single
@@ -53,7 +53,7 @@ def fold_in_blocks(
     while rest:
         last = len(x.shape) - 1
         if last in rest and last - 1 in rest:
-            # Trailing axes that are folded both are one axis.
+            # Trailing axes that are reduced both are one axis.
             x = ctx.reshape(x, (*x.shape[: last - 1], x.shape[last - 1] * x.shape[last]))
             rest.remove(last)
         elif last in rest:
@@ -65,7 +65,7 @@ def fold_in_blocks(
 
 
 def _fold_rows(ctx: LoweringContext, x: Value, op: str, identity: Any) -> Value:
-    """A fold of the last axis."""
+    """A reduction of the last axis."""
     axis = len(x.shape) - 1
     extent = x.shape[axis]
     whole = extent - extent % _VECTOR
@@ -87,7 +87,7 @@ def _fold_rows(ctx: LoweringContext, x: Value, op: str, identity: Any) -> Value:
 def _fold_leading(
     ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence[int]
 ) -> Value:
-    """A fold over other axes than the last one, in blocks along the longest of them."""
+    """A reduction over other axes than the last one, in blocks along the longest of them."""
     axis = max(axes, key=lambda a: x.shape[a])
     extent = x.shape[axis]
     if extent < _SPLIT:
@@ -130,7 +130,7 @@ def _reduction(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRul
             # of all elements take three times as long on a CPU.
             return ctx.by_parts(lambda part: fold_in_blocks(ctx, part, op, 0, axes), x)
         if kind == "b":
-            # Single bits are folded one by one, bytes in vectors.
+            # Single bits are reduced one by one, bytes in vectors.
             name = {"maximum": "or", "minimum": "and"}.get(op, op)
             found = fold_in_blocks(ctx, ctx.convert(x, _I8), name, int(start), axes)
             return ctx.compare("NE", found, 0)
@@ -145,7 +145,7 @@ def _reduction(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRul
 def _complex_extremum(
     ctx: LoweringContext, x: Value, op: str, start: complex, axes: Sequence[int]
 ) -> Value:
-    """By real part, then imaginary part; the first NaN wins. The parts are folded as a pair."""
+    """By real part, then imaginary part; the first NaN wins. The parts are reduced as a pair."""
     parts = ctx.parts(x)
     # Infinite in both parts: an infinity with any imaginary part is kept against it.
     inits = [ctx.constant(start.real, parts[0].dtype)] * 2
@@ -178,7 +178,7 @@ register(p.reduce_xor_p, _reduction("xor", lambda d: 0))
 def _arg_reduction(op: str, index: int) -> LoweringRule:
     """The least index of an element equal to the extremum, or of a NaN if there is one.
 
-    Two folds of numbers are faster by far than one fold of pairs.
+    Two reductions of numbers are faster by far than one reduction of pairs.
     """
 
     def lower(
@@ -211,7 +211,7 @@ register(p.argmin_p, _arg_reduction("minimum", 1))
 register(p.argmax_p, _arg_reduction("maximum", 0))
 
 
-# ---- the general fold
+# ---- the general reduction
 
 
 def _reduce_lower(
@@ -227,7 +227,7 @@ def _reduce_lower(
     if 0 in operands[0].shape:
         return [ctx.broadcast_in_dim(i, o.shape, ()) for i, o in zip(inits, out, strict=True)]
     if not dimensions:
-        # A fold of one element each still combines it with the initial value.
+        # A reduction of one element each still combines it with the initial value.
         dimensions = (operands[0].aval.ndim,)
         operands = tuple(ctx.reshape(x, (*x.shape, 1)) for x in operands)
     return ctx.reduce(operands, inits, dimensions, jaxpr_body(jaxpr))

@@ -264,7 +264,7 @@ def _scatter_rows(
     op: Combine,
 ) -> Value:
     dtype = operand.dtype
-    # IREE does not compile the scattering of integers without a sign into what a loop carries.
+    # IREE does not compile the scattering of unsigned integers into what a loop carries.
     held = np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
 
     def combined(inner: LoweringContext, old: Value, new: Value) -> list[Value]:

@@ -1,6 +1,6 @@
 """Lowering of reductions over windows and of the selections in windows.
 
-Small windows become one `stablehlo.reduce_window` on padded operands; a large window is folded
+Small windows become one `stablehlo.reduce_window` on padded operands; a large window is reduced
 axis by axis, in a number of steps that grows with the logarithm of its size.
 """
 
@@ -30,7 +30,7 @@ from xpr.primitives.reduce import limits
 _F32 = np.dtype(np.float32)
 _I8 = np.dtype(np.int8)
 
-# Windows of up to this many elements are folded at once, larger ones axis by axis.
+# Windows of up to this many elements are reduced at once, larger ones axis by axis.
 _SMALL_WINDOW = 32
 
 
@@ -42,7 +42,7 @@ def _fold(
     dims: WindowDims,
     small: bool = True,
 ) -> Value:
-    """The fold of each window of one operand; `combine` works in regions if `small` windows may."""
+    """The reduction of each window of one operand; `small`: `combine` works in regions."""
     init = ctx.constant(identity, x.dtype)
     ready = padded(ctx, x, init, dims)
 
@@ -79,7 +79,7 @@ def _named(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRule:
             wide = _fold(ctx, ctx.convert(x, _F32), start, combine, dims)
             return ctx.inline(convert_element_type, wide, new_dtype=x.dtype)
         if kind == "u":
-            # IREE refuses some folds of unsigned types. Flipping the sign bit keeps the order;
+            # IREE refuses some reductions of unsigned types. Flipping the sign bit keeps the order;
             # sums are the same bits.
             signed = np.dtype(f"i{x.dtype.itemsize}")
             flip = 0 if op == "add" else np.iinfo(signed).min

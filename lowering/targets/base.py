@@ -67,8 +67,8 @@ class Target:
     """Whether convolutions of groups of features come out right."""
 
     joins_open_arrays: bool = True
-    """Whether arrays of open sizes are joined right along other axes than the first; else by
-    choices between padded ones."""
+    """Whether arrays of symbolic dimensions are joined right along other axes than the first; else
+    by choices between padded ones."""
 
     shaders: bool = False
     """Whether modules hold SPIR-V, which is given the barriers it lacks

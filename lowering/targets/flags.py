@@ -107,7 +107,7 @@ class ProgramHints:
     """Whether a contraction has batch axes."""
 
     reduction_length: int = 1
-    """The largest number of values that one reduction folds into one result."""
+    """The largest number of values that one reduction combines into one result."""
 
     has_control_flow: bool = False
     """Whether a branch or a loop decides what is computed; not one inside of a dispatch."""

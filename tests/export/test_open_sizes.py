@@ -1,4 +1,5 @@
-"""What works with open sizes: the table of docs/deploy.md, row by row, against NumPy and SciPy."""
+"""What works with symbolic dimensions: the table of docs/deploy.md, row by row, against NumPy and
+SciPy."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ ORDER = np.array([3, 1, 5, 1], I32)
 
 
 class Case(NamedTuple):
-    """A function of arguments with open sizes, and the same with NumPy."""
+    """A function of arguments with symbolic dimensions, and the same with NumPy."""
 
     row: str
     name: str
@@ -321,7 +322,8 @@ ROWS = list(dict.fromkeys(c.row for c in CASES))
 
 
 def argument(spec: tuple[str, Any], size: int) -> np.ndarray:
-    """Values of that type: labels for integers; the second and third open size are one more."""
+    """Values of that type: labels for integers; the second and third symbolic dimension are one
+    more."""
     names: list[str] = []
     for name in re.findall(r"[a-z]", spec[0]):
         names += [name] if name not in names else []
@@ -393,9 +395,13 @@ def test_the_table_of_the_page_is_the_one_that_is_tested() -> None:
 REFUSED = {
     "fft": (
         lambda x: jnp.fft.fft(x, axis=0),
-        r"a Fourier transform along an axis of open size \(at .*test_open_sizes\.py:\d+\)",
+        r"a Fourier transform along an axis of symbolic dimension \(at .*test_open_sizes\.py:\d+\)",
     ),
-    "qr": (lambda x: jnp.linalg.qr(x)[1], r"qr, of matrices of open size, \(at .*\.py:\d+\)"),
+    "qr": (
+        lambda x: jnp.linalg.qr(x)[1],
+        r"qr, of matrices of symbolic dimension, \(at "
+        r".*\.py:\d+\)",
+    ),
     "gather": (lambda x: x[:, ORDER % 2, ORDER % 4], r"stablehlo\.gather .* as a constant"),
     "unique": (lambda x: jnp.unique(x, size=4), "cannot be compiled|lowered in different ways"),
 }

@@ -72,7 +72,7 @@ def test_arithmetic_and_comparisons():
     assert b == symbolic_shape("b", scope=b.scope)[0]
     assert {b: 1}[symbolic_shape("b", scope=a.scope)[0]] == 1
     for ask in (lambda: b > 1, lambda: b <= 5, lambda: a < b, lambda: int(b), lambda: range(b)):
-        with pytest.raises(InconclusiveDimensionOperation, match="open size"):
+        with pytest.raises(InconclusiveDimensionOperation, match="symbolic dimension"):
             ask()
     with pytest.raises(NotImplementedError, match="cannot be divided"):
         _ = b // 2
@@ -300,7 +300,9 @@ def test_shapes_that_do_not_fit(exported, data):
             call(np.zeros((3, 7, 8), np.float32))
         with pytest.raises(ValueError, match=r"args\[0\]"):
             call(np.zeros((8, 8), np.float32))
-        with pytest.raises(ArgumentValueError, match="the open size b must be at least 1, got 0"):
+        with pytest.raises(
+            ArgumentValueError, match="symbolic dimension b must be at least 1, got 0"
+        ):
             call(np.zeros((0, 8, 8), np.float32))
 
 
@@ -352,8 +354,8 @@ def test_programs_that_depend_on_the_size():
 
     for f, message in (
         (branches, "another way than by sums and products|different operations"),
-        (halves, "the operation slice cannot be exported with open sizes"),
-        (constant, "closes over an array that depends on the open sizes"),
+        (halves, "the operation slice cannot be exported with symbolic dimensions"),
+        (constant, "closes over an array that depends on the symbolic dimensions"),
     ):
         with pytest.raises(SizeDependenceError, match=message):
             export(xpr.jit(f))(spec("b"))

@@ -1,4 +1,5 @@
-"""Folds of what is computed from narrower elements, which IREE computes again where it is read."""
+"""Reductions of what is computed from narrower elements, which IREE computes again where it is
+read."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ PROGRAMS: dict[str, Function] = {
 def test_folds_of_rows_in_two_parts_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """When this fails, the pass is needed for GPUs alone.
 
-    Rows of 100 elements are folded as 96 and 4: the second part is read from elsewhere.
+    Rows of 100 elements are reduced as 96 and 4: the second part is read from elsewhere.
     """
     monkeypatch.delitem(passes.PASSES, "narrow_sources")
     x = np.random.default_rng(0).integers(0, 10, (64, 100)).astype(np.uint8)
@@ -139,7 +140,7 @@ def test_narrow_elements_in_functions_of_their_own(runtime: str) -> None:
         (lambda x: softmax(_wide(x)), (x,)),
         (lambda x: softmax(xpr.jit(_wide)(x)), (x,)),
         (lambda x: pairs(_wide(x[:, :9])), (x,)),
-        # Of the first argument IREE knows that it is not negative, and divides without a sign.
+        # Of the first argument IREE knows that it is not negative, and divides as unsigned.
         (lambda x: x[:, 0].astype("int32") // 7, (x,)),
         (lambda x: x[:, 0].astype("int32") % 7, (x,)),
     ]

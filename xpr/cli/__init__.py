@@ -110,7 +110,7 @@ def _add_compile(commands: _Commands) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help='what is required of open sizes, such as "b <= 64"',
+        help='what is required of symbolic dimensions, such as "b <= 64"',
     )
     parser.add_argument(
         "--target",

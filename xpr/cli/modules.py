@@ -23,7 +23,7 @@ from xpr.runtimes.base import ArrayType
 from xpr.runtimes.bundle import ArgumentType
 
 DYNAMIC = -1
-"""Stands for a size that is left open."""
+"""Stands for a symbolic dimension."""
 
 # A size, the offset of the root, and the identifier of the format come first.
 _IDENTIFIER = slice(8, 12)
@@ -176,7 +176,7 @@ def _number(name: str) -> tuple[str, int, str]:
 
 
 def open_type_text(kind: ArgumentType) -> str:
-    """The type of a bundle's input or result, with the names of open sizes."""
+    """The type of a bundle's input or result, with the names of symbolic dimensions."""
     name = "float0" if kind.given_no_values else SHORT_NAMES.get(kind.dtype, kind.dtype.name)
     return f"{name}[{','.join(kind.texts)}]"
 

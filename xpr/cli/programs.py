@@ -32,12 +32,12 @@ class Program(ABC):
 
     runtime: str
     inputs: tuple[ArrayType, ...]
-    """The types of the inputs, with `DYNAMIC` for sizes that are left open."""
+    """The types of the inputs, with `DYNAMIC` for symbolic dimensions."""
     input_names: tuple[str, ...]
     output_names: tuple[str, ...]
 
     def example_shapes(self, size: int) -> list[Shape]:
-        """The shapes of the inputs where each open size is `size`."""
+        """The shapes of the inputs where each symbolic dimension is `size`."""
         return [shape for shape, _ in self.inputs]
 
     @abstractmethod
@@ -193,7 +193,8 @@ def _fits(array: HostArray, kind: ArrayType) -> bool:
 
 
 def random_inputs(program: Program, seed: int = 0) -> list[HostArray]:
-    """Arrays of the inputs' types: normal numbers, or integers from 0 to 9; 8 for open sizes."""
+    """Arrays of the inputs' types: normal numbers, or integers from 0 to 9; 8 for symbolic
+    dimensions."""
     rng = np.random.default_rng(seed)
     arrays = []
     for shape, (_, dtype) in zip(program.example_shapes(_OPEN), program.inputs, strict=True):

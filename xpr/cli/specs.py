@@ -189,7 +189,7 @@ def parse_types(
 
 
 def _open_names(structs: Sequence[xpr.ShapeDtypeStruct]) -> set[str]:
-    """The names of the open sizes in these types."""
+    """The names of the symbolic dimensions in these types."""
     sizes = [size for struct in structs for size in struct.shape]
     return {
         n for d in sizes if isinstance(d, SymbolicDim) for monomial in d.terms for n in monomial

@@ -1,4 +1,4 @@
-"""Sizes that are left open: polynomials in named sizes, each of which is at least one.
+"""Symbolic dimensions: polynomials in named sizes, each of which is at least one.
 
 They stand in the shapes of `ShapeDtypeStruct`s that `xpr.export` takes, and of the types of
 exported functions. Traced programs have numbers only.
@@ -15,7 +15,7 @@ from xpr.core.polynomials import Monomial, evaluate
 
 
 class SymbolicDim:
-    """A size that is left open, such as `b` or `2*b + 1`.
+    """A symbolic dimension, such as `b` or `2*b + 1`.
 
     Made by `xpr.export.symbolic_shape`. It can be added to and multiplied by integers and others
     of its scope; comparisons answer if the answer is the same for all sizes of one and more.
@@ -81,7 +81,7 @@ class SymbolicDim:
         return math.prod([self] * power, start=1)
 
     def _divide(self, other: Any) -> Any:
-        raise NotImplementedError(f"open sizes cannot be divided: {self} by {other}")
+        raise NotImplementedError(f"symbolic dimensions cannot be divided: {self} by {other}")
 
     __floordiv__ = __mod__ = __truediv__ = __divmod__ = _divide
 
@@ -124,7 +124,7 @@ class SymbolicDim:
             return yes
         raise InconclusiveDimensionOperation(
             f"Symbolic dimension comparison '{self}' {relation} '{other}' is inconclusive: it "
-            "depends on the values of the open sizes"
+            "depends on the values of the symbolic dimensions"
         )
 
     def __bool__(self) -> bool:
@@ -132,7 +132,8 @@ class SymbolicDim:
 
     def __index__(self) -> int:
         raise InconclusiveDimensionOperation(
-            f"the open size {self} has no value: only xpr.export.export takes shapes with it"
+            f"the symbolic dimension {self} has no value: only xpr.export.export takes shapes "
+            f"with it"
         )
 
     __int__ = __index__
@@ -145,7 +146,7 @@ class SymbolicDim:
 
     @property
     def names(self) -> frozenset[str]:
-        """The open sizes that it depends on."""
+        """The symbolic dimensions that it depends on."""
         return frozenset(n for monomial in self.terms for n in monomial)
 
     def __repr__(self) -> str:
@@ -153,7 +154,7 @@ class SymbolicDim:
 
 
 def simplified(terms: Mapping[Monomial, int], scope: Any) -> Any:
-    """A polynomial as a size: a plain integer if it has no open size."""
+    """A polynomial as a size: a plain integer if it has no symbolic dimension."""
     found = {m: c for m, c in terms.items() if c}
     if all(m == () for m in found):
         return found.get((), 0)

@@ -29,7 +29,7 @@ from xpr.transforms.jit import JittedFunction, jit
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
 
-_KEPT = 64  # choices of open sizes for which a compiled function is kept
+_KEPT = 64  # choices of symbolic dimensions for which a compiled function is kept
 _PLATFORMS = frozenset({"cpu", "vulkan", "cuda", "rocm", "metal", "vmvx"})
 
 
@@ -346,5 +346,5 @@ def _derive(exported: Exported) -> Exported:
 
 
 def _cotangent_of(aval: SymbolicAval) -> SymbolicAval:
-    """The type of the cotangent of a result with open sizes."""
+    """The type of the cotangent of a result with symbolic dimensions."""
     return SymbolicAval(aval.shape, tangent_aval(ShapedArray((), aval.dtype)).dtype)

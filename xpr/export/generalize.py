@@ -1,4 +1,4 @@
-"""From programs at some choices of the open sizes to the program for all of them.
+"""From programs at some choices of the symbolic dimensions to the program for all of them.
 
 A number that differs between the choices must be a polynomial, of degree two at most, in the open
 sizes: it is fitted at some of the choices and must be right at the others too. All else must be the
@@ -23,11 +23,11 @@ Terms = dict[Monomial, int]
 
 
 ADVICE = "Export a bundle for each size, or one for arrays that are padded to a size that is fixed"
-"""What to do where a program cannot be compiled for open sizes."""
+"""What to do where a program cannot be compiled for symbolic dimensions."""
 
 
 class SizeDependenceError(ValueError):
-    """A program that depends on an open size in a way that has no general form."""
+    """A program that depends on a symbolic dimension in a way that has no general form."""
 
 
 class Fitter:
@@ -97,7 +97,7 @@ def _independent_rows(rows: list[list[int]]) -> tuple[list[int], list[list[Fract
             chosen.append(i)
             if len(chosen) == width:
                 return chosen, _inverse([[Fraction(x) for x in rows[j]] for j in chosen])
-    raise SizeDependenceError("the constraints leave too little choice of the open sizes")
+    raise SizeDependenceError("the constraints leave too little choice of the symbolic dimensions")
 
 
 def _inverse(matrix: list[list[Fraction]]) -> list[list[Fraction]]:
@@ -132,7 +132,8 @@ def _zipped(lists: Sequence[Json], what: str, fitter: Fitter) -> list[tuple[Json
         parting = (group[0][0] for group in zip(*lists, strict=False) if _names_differ(group))
         first = next((f", from {name!r} on" for name in parting), "")
         raise SizeDependenceError(
-            f"{what} does different operations for different open sizes ({sizes} and others){first}"
+            f"{what} does different operations for different symbolic dimensions ({sizes} and "
+            f"others){first}"
             ": a branch of Python, or an operation itself, depends on the size"
         )
     return list(zip(*lists, strict=True))
@@ -162,7 +163,8 @@ class _Unifier:
             for p, v in list(zip(self.fitter.points, values, strict=True))[:3]
         )
         return SizeDependenceError(
-            f"{self.what} cannot be exported with open sizes: it depends on them in another way "
+            f"{self.what} cannot be exported with symbolic dimensions: it depends on them in "
+            f"another way "
             f"than by sums and products ({shown})"
         )
 

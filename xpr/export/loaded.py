@@ -26,7 +26,7 @@ from xpr.runtimes.hal_device import HalDevice
 
 
 class _Entry:
-    """The module made ready for one choice of the open sizes."""
+    """The module made ready for one choice of the symbolic dimensions."""
 
     __slots__ = ("executable", "in_avals", "out_avals")
 

@@ -129,7 +129,7 @@ class CompiledModule(NamedTuple):
 
 
 def _refused_by_iree(error: CompileError) -> SizeDependenceError:
-    """What to say where IREE's compiler cannot do a program with open sizes."""
+    """What to say where IREE's compiler cannot do a program with symbolic dimensions."""
     where = error.source_location
     place = f" (at {where[0]}:{where[1]})" if where else ""
     operation = _OPERATION.search(error.diagnostics)

@@ -334,7 +334,7 @@ def _gather(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
 
 
 def _selected(b: OpenBuilder, op: OpenOp, numbers: GatherNumbers, sizes: Dims) -> OpenValue:
-    """A gather of whole slices of open size, at positions along one axis."""
+    """A gather of whole slices of symbolic dimension, at positions along one axis."""
     (x, starts), out = op.tensors, op.result
     (axis, *more), offsets = numbers.start_index_map, numbers.offset_dims
     last = numbers.index_vector_dim == len(starts.dims) - 1
@@ -352,12 +352,14 @@ def _selected(b: OpenBuilder, op: OpenOp, numbers: GatherNumbers, sizes: Dims) -
 
 
 def _reduce_window(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
-    """As it is, but for the windows of a running sum: with open sizes they end IREE's process."""
+    """As it is, but for the windows of a running sum: with symbolic dimensions they end IREE's
+    process."""
     sizes, padding = op.attributes["window_dimensions"], op.attributes["padding"]
     edges = zip(sizes, padding.edges, strict=True)
     if any(n > 1 and low == n - 1 for n, (low, _) in edges):
         raise SizeDependenceError(
-            f"{place_of(op.first)}, as running sums have it, cannot be compiled for open sizes. "
+            f"{place_of(op.first)}, as running sums have it, cannot be compiled for symbolic "
+            f"dimensions. "
             f"{ADVICE}"
         )
     return b.as_it_is(op)
@@ -378,4 +380,4 @@ FORMS: dict[str, Form] = {
     "stablehlo.slice": _slice,
     "util.optimization_barrier": _optimization_barrier,
 }
-"""The operations that a type with an open size is not enough for."""
+"""The operations that a type with a symbolic dimension is not enough for."""

@@ -1,10 +1,11 @@
-"""The graph of a program for all sizes, made of those for several choices of the open sizes.
+"""The graph of a program for all sizes, made of those for several choices of the symbolic
+dimensions.
 
 What belongs together is found from the results backwards: the operations that define the operands
 of operations that belong together, do so too. The order in which they stand does not count, nor
 whether two constants are one at some of the sizes. An extent or an attribute that differs between
-the choices must be a polynomial in the sizes; operations that need an open size as a value take
-their dynamic forms (`open_forms.py`).
+the choices must be a polynomial in the sizes; operations that need a symbolic dimension as a value
+take their dynamic forms (`open_forms.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Values = tuple[Value, ...]
 Blocks = tuple[Block, ...]
 """What belongs together: one for each choice of the sizes."""
 
-# Of so many integers in a row each may be an open size.
+# Of so many integers in a row each may be a symbolic dimension.
 _ROW = 32
 
 
@@ -45,7 +46,7 @@ def general_graph(modules: Sequence[Module], fitter: Fitter, *, joins: bool = Tr
     Without `joins`, arrays are joined along fixed axes by choices between padded ones.
 
     Raises SizeDependenceError, naming the operation and the user's line, when an operation has no
-    form for open sizes.
+    form for symbolic dimensions.
     """
     general = _General(modules, fitter, joins)
     general.function(tuple(m.functions[-1].name for m in modules))
@@ -267,7 +268,7 @@ def _is_used(op: Op) -> bool:
 def _other_forms(ops: Sequence[Op]) -> NoReturn:
     """Refuses programs that are not built alike; the error names where they part."""
     raise SizeDependenceError(
-        "the program is lowered in different ways for different open sizes, as "
+        "the program is lowered in different ways for different symbolic dimensions, as "
         f"{place_of(ops[0])} shows: an operation takes another form for large arrays than for "
         f"small ones. {ADVICE}"
     )

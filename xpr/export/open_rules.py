@@ -36,7 +36,7 @@ def open_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
     """The target with what must be compiled in another way where sizes are open.
 
     `programs` are the same program at several choices of the sizes. Raises SizeDependenceError,
-    naming the operation and the user's line, for what has no form for open sizes.
+    naming the operation and the user's line, for what has no form for symbolic dimensions.
     """
     open_scan = open_windows = False
     for eqns in _together([p.jaxpr for p in programs]):
@@ -47,12 +47,12 @@ def open_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
             if _differ(_kernel_sizes(e) for e in eqns) or (
                 _differ(map(_spatial_sizes, eqns)) and eqns[0].params["batch_group_count"] > 1
             ):
-                raise _refused(eqns[0], "a convolution with a kernel of open size")
+                raise _refused(eqns[0], "a convolution with a kernel of symbolic dimension")
             open_windows = open_windows or _differ(map(_spatial_sizes, eqns))
         elif name == "fft" and _differ(e.params["fft_lengths"] for e in eqns):
-            raise _refused(eqns[0], "a Fourier transform along an axis of open size")
+            raise _refused(eqns[0], "a Fourier transform along an axis of symbolic dimension")
         elif name in _FACTORS and _differ(e.invars[0].aval.shape[-2:] for e in eqns):
-            raise _refused(eqns[0], f"{name}, of matrices of open size,")
+            raise _refused(eqns[0], f"{name}, of matrices of symbolic dimension,")
     scan = _by_loop if open_scan else _by_doubling
     rules = {name: _scan_rule(scan, of) for name, of in _SCANS.items()}
     if open_windows:

@@ -1,4 +1,4 @@
-"""Values of open shapes, and the values that are computed from the open sizes."""
+"""Values of open shapes, and the values that are computed from the symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _UNKNOWN = -1
 
 
 class OpenValue(Value):
-    """A tensor some of whose extents, `dims`, are polynomials in the open sizes."""
+    """A tensor some of whose extents, `dims`, are polynomials in the symbolic dimensions."""
 
     __slots__ = ("dims",)
 
@@ -54,7 +54,7 @@ class OpenValue(Value):
 
 
 class OpenNumber(NamedTuple):
-    """A number that is a polynomial in the open sizes, or the inverse of one."""
+    """A number that is a polynomial in the symbolic dimensions, or the inverse of one."""
 
     terms: Terms
     inverse: bool = False
@@ -95,15 +95,17 @@ def place_of(op: Op) -> str:
 def refusal(op: Op) -> SizeDependenceError:
     """The error for operations of which no general one can be made."""
     return SizeDependenceError(
-        f"{place_of(op)} cannot be compiled for open sizes: it takes forms that differ in more "
+        f"{place_of(op)} cannot be compiled for symbolic dimensions: it takes forms that differ "
+        f"in more "
         f"than sums and products of them. {ADVICE}"
     )
 
 
 def needs_constant(op: Op) -> SizeDependenceError:
-    """The error for an operation that takes an open size where there must be a number."""
+    """The error for an operation that takes a symbolic dimension where there must be a number."""
     return SizeDependenceError(
-        f"{place_of(op)} cannot be compiled for open sizes: it needs one as a constant. {ADVICE}"
+        f"{place_of(op)} cannot be compiled for symbolic dimensions: it needs one as a constant. "
+        f"{ADVICE}"
     )
 
 
@@ -160,7 +162,7 @@ class SizeValues:
         return self.define(f"arith.{name}", (x, y), PlainValue(x.type))
 
     def _size(self, name: str) -> Value:
-        """The value of an open size."""
+        """The value of a symbolic dimension."""
         for argument, axis, dim in self._single(name):
             value = self.define("tensor.dim", (argument, self.index(axis)), PlainValue(INDEX))
             if dim.get((), 0):
@@ -169,7 +171,8 @@ class SizeValues:
                 value = self._combined("divui", value, self.index(dim[(name,)]))
             return value
         raise SizeDependenceError(
-            f"a function of the program needs the open size {name}, and none of its arguments has "
+            f"a function of the program needs the symbolic dimension {name}, and none of its "
+            f"arguments has "
             "it as a size of its own"
         )
 

@@ -95,7 +95,8 @@ class _Writer:
         return known[0]
 
     def const(self, value: Any) -> str | None:
-        """The name of an array; None if its type tells all, which may have open sizes then."""
+        """The name of an array; None if its type tells all, which may have symbolic dimensions
+        then."""
         if type(value) is ExtendedArray:
             return self.array(value._base)
         return None if np.asarray(value).dtype == dtypes.float0 else self.array(value)

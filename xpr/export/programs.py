@@ -42,16 +42,16 @@ from xpr.runtimes.bundle.arguments import open_sizes
 from xpr.transforms.tracing import ShapeDtypeStruct
 
 Sizes = tuple[int, ...]
-"""The values of the open sizes, in the order of the scope's names."""
+"""The values of the symbolic dimensions, in the order of the scope's names."""
 
 _SMALL, _LARGE = 96, 6000
 
 
 class Program(ABC):
-    """What an exported function computes, for each choice of its open sizes."""
+    """What an exported function computes, for each choice of its symbolic dimensions."""
 
     scope: SymbolicScope | None = None
-    """The open sizes and what is required of them; None where all sizes are fixed."""
+    """The symbolic dimensions and what is required of them; None where all sizes are fixed."""
 
     in_avals: tuple[Any, ...]
     out_avals: tuple[Any, ...]
@@ -65,7 +65,7 @@ class Program(ABC):
         """The program as JSON, and the arrays that it names."""
 
     def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
-        """The open sizes that arguments of these types tell.
+        """The symbolic dimensions that arguments of these types tell.
 
         Raises ValueError, naming the argument, for types that do not fit.
         """
@@ -106,7 +106,7 @@ class FixedProgram(Program):
 
 
 class OpenProgram(Program):
-    """A program for sizes that are left open.
+    """A program for symbolic dimensions.
 
     `make` gives the program for a choice of them; its general form is made of those for several
     choices, small ones and a large one, when it is first needed.
@@ -157,7 +157,8 @@ class OpenProgram(Program):
                 mine = arrays.get(name)
                 if mine is None or not _same(mine, array):
                     raise SizeDependenceError(
-                        "the function closes over an array that depends on the open sizes, of "
+                        "the function closes over an array that depends on the symbolic "
+                        "dimensions, of "
                         f"shape {array.shape} for one choice of them: compute it with xpr.numpy, "
                         "not with NumPy"
                     )
@@ -298,7 +299,7 @@ def trace_program(
 ) -> tuple[Program, Any]:
     """The program of a jitted function for these arguments, and what `trace` gives for them.
 
-    Arguments whose shapes have open sizes give a program for all of them.
+    Arguments whose shapes have symbolic dimensions give a program for all of them.
     """
     paths, tree = tree_util.tree_flatten_with_path((args, kwargs))
     names = ["args" + tree_util.keystr(path[1:]) for path, _ in paths]
@@ -321,7 +322,7 @@ def trace_program(
 
 
 def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:
-    """An argument with values for its open sizes."""
+    """An argument with values for its symbolic dimensions."""
     shape = getattr(leaf, "shape", ())
     if not any(isinstance(d, SymbolicDim) for d in shape):
         return leaf
@@ -333,7 +334,7 @@ def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:
 def _dynamic(
     leaves: Sequence[Any], avals: Sequence[ShapedArray], sizes: dict[str, int]
 ) -> list[SymbolicAval]:
-    """The types of the inputs with their open sizes; static arguments are left out."""
+    """The types of the inputs with their symbolic dimensions; static arguments are left out."""
     found: list[SymbolicAval] = []
     rest = iter(leaves)
     for aval in avals:

@@ -53,7 +53,7 @@ def terms_of(data: Any) -> dict[Monomial, int]:
 
 
 class SymbolicScope:
-    """Names of open sizes that belong together, and what is required of their values.
+    """Names of symbolic dimensions that belong together, and what is required of their values.
 
     Constraints are texts such as `"b >= 8"`, `"a == 2*b"` or `"mod(b, 4) == 0"`. They are checked
     on the host when the exported function is called.
@@ -103,7 +103,7 @@ class SymbolicScope:
         return dict(found.terms) if isinstance(found, SymbolicDim) else {(): found}
 
     def name(self, name: str) -> SymbolicDim:
-        """The open size of that name."""
+        """The symbolic dimension of that name."""
         if name not in self.names:
             self.names.append(name)
             self.names.sort()
@@ -252,7 +252,7 @@ def symbolic_args_specs(
 
 
 def is_symbolic_dim(p: Any) -> bool:
-    """Whether `p` is a size that is left open.
+    """Whether `p` is a symbolic dimension.
 
     >>> is_symbolic_dim(symbolic_shape("b")[0]), is_symbolic_dim(3)
     (True, False)
@@ -287,7 +287,8 @@ class SymbolicAval(NamedTuple):
 
 
 def scope_of(avals: Sequence[Any], names: Sequence[str]) -> SymbolicScope | None:
-    """The one scope of all open sizes; ValueError, naming two arguments, if there are two."""
+    """The one scope of all symbolic dimensions; ValueError, naming two arguments, if there are
+    two."""
     found: tuple[SymbolicScope, str] | None = None
     for aval, name in zip(avals, names, strict=True):
         for d in getattr(aval, "shape", ()):
@@ -311,7 +312,8 @@ _TRIES = 20000
 def sample_sizes(
     scope: SymbolicScope, count: int, greatest: int, least: int = 2
 ) -> list[dict[str, int]]:
-    """Different choices of the open sizes that satisfy the constraints, small ones and large.
+    """Different choices of the symbolic dimensions that satisfy the constraints, small ones and
+    large.
 
     Always the same ones for the same scope. Raises ValueError if there are not enough.
     """

@@ -398,7 +398,7 @@ def one_operand(name: str, x: Any) -> tuple[Any, DType]:
 
 
 def broadcast_to(x: Any, shape: Shape) -> Any:
-    """`x` spread over `shape` by NumPy's rules; ValueError when it does not fit."""
+    """`x` broadcast to `shape` by NumPy's rules; ValueError when it does not fit."""
     have = get_aval(x).shape
     if have == shape:
         return x

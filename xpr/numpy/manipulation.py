@@ -187,7 +187,7 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """The operands, each spread over the shape they have in common."""
+    """The operands, each broadcast to the shape they have in common."""
     xs = [as_operand("broadcast_arrays", a, i) for i, a in enumerate(args)]
     shape = sh.broadcast_shapes(*(get_aval(x).shape for x in xs))
     return [as_array(broadcast_to_shape(x, shape)) for x in xs]

@@ -1,4 +1,4 @@
-"""Reductions along axes: sums, products, extrema, logical folds, and where the extrema are.
+"""Reductions along axes: sums, products, extrema, logical reductions, and where the extrema are.
 
 `axis` is None for all axes, an integer or a tuple of integers. Axes that are reduced over stay with
 size 1 with `keepdims`; `where` leaves elements out, `initial` takes part as one more element.
@@ -246,7 +246,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     return el.sub_p.bind(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
 
-# ---- logical folds
+# ---- logical reductions
 
 
 def _logical_fold(

@@ -30,7 +30,7 @@ Function = Callable[..., Any]
 class ufunc:
     """An elementwise function of `nin` arrays with `nout` results.
 
-    Functions of two arrays and one result can be folded along an axis, by `reduce`, `accumulate`
+    Functions of two arrays and one result can be reduced along an axis, by `reduce`, `accumulate`
     and `reduceat`; those given here replace the general form, which calls the function once for
     each element along the axis, from left to right.
 
@@ -102,7 +102,7 @@ class ufunc:
                 f"{self.nin} operands and {self.nout} results"
             )
 
-    # ---- folds
+    # ---- reductions
 
     def reduce(
         self,

@@ -1,4 +1,4 @@
-"""The functions of xpr.numpy that are `ufunc` objects: those one folds along axes."""
+"""The functions of xpr.numpy that are `ufunc` objects: those that reduce axes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _cast(name: str, x: Any, dtype: DTypeLike) -> Any:
     return x if dtype is None else convert(x, requested_dtype(dtype, name))
 
 
-# ---- folds that are no functions of their own
+# ---- reductions that are no functions of their own
 
 
 def _extremum(reduce: Reduce) -> Reduce:

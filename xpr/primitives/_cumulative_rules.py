@@ -53,7 +53,7 @@ def cumsum_transpose(ct: Any, x: Any, *, axis: int, reverse: bool) -> list[Any]:
 def scan(
     combine: Combine, xs: Arrays, identities: Sequence[float], axis: int, reverse: bool
 ) -> list[Any]:
-    """Folds of all prefixes along `axis` (suffixes, in reverse) with an associative operation.
+    """Reductions of all prefixes along `axis` (suffixes, in reverse) with an associative operation.
 
     `combine(earlier, later)` works on lists of arrays. Prefixes of 1, 2, 4, ... elements are made
     from each other: W. D. Hillis and G. L. Steele, "Data parallel algorithms", Communications of

@@ -119,7 +119,7 @@ def _one_more(x: Any, value: float) -> Any:
     return ops.bind("pad", x, const_like(x, value), padding_config=config)
 
 
-# ---- the general fold
+# ---- the general reduction
 
 
 def folding(closed: ClosedJaxpr) -> Fold:
@@ -136,7 +136,7 @@ def folding(closed: ClosedJaxpr) -> Fold:
 
 
 def reduce_by_pairs(*args: Any, jaxpr: ClosedJaxpr, dimensions: Axes, **_: Any) -> list[Any]:
-    """What `reduce` computes, from slices: neighbours are folded until one element is left.
+    """What `reduce` computes, from slices: neighbours are reduced until one element is left.
 
     Unlike the primitive this can be differentiated in both modes, and its initial values batched.
     """

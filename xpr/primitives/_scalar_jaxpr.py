@@ -1,4 +1,4 @@
-"""Evaluation of a jaxpr over scalars on whole arrays: what general folds are defined with."""
+"""Evaluation of a jaxpr over scalars on whole arrays: what general reductions are defined with."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ELEMENTWISE_FAMILIES = frozenset(
 def trace_scalars(
     name: str, function: Callable[..., Sequence[Any]], avals: Sequence[ShapedArray]
 ) -> ClosedJaxpr:
-    """The jaxpr of a fold's `function` on two groups of scalars of types `avals`.
+    """The jaxpr of a reduction's `function` on two groups of scalars of types `avals`.
 
     Raises TypeError unless it returns scalars of the same types, and NotImplementedError when it
     closes over a traced value.
@@ -107,7 +107,7 @@ def _run(jaxpr: Jaxpr, consts: Sequence[NDArray], args: Sequence[NDArray]) -> li
 def apply_elementwise(jaxpr: Jaxpr, consts: Sequence[Any], *arrays: Any) -> list[Any]:
     """An elementwise program over scalars bound on whole arrays of one shape.
 
-    It is for lowering rules, which trace it; constants are spread to the arrays' shape.
+    It is for lowering rules, which trace it; constants are broadcast to the arrays' shape.
     """
     shape = arrays[0].shape
     env: dict[Var, Any] = {}

@@ -118,14 +118,14 @@ def scatter_transpose(ct: Any, source: Any, operand: Any, **params: Any) -> list
     return [ops.bind("select_and_gather_add", ct, operand, **full), None]
 
 
-# ---- the general fold
+# ---- the general reduction
 
 
 def reduce_window_by_slices(
     *args: Any, jaxpr: ClosedJaxpr, consts: tuple[Any, ...] = (), **params: Any
 ) -> list[Any]:
     """What `reduce_window` computes, from slices: along each axis, windows of 1, 2, 4, ... elements
-    are folded from each other.
+    are made from each other.
 
     Unlike the primitive this can be differentiated in both modes, and its initial values batched.
     """
@@ -150,11 +150,11 @@ def reduce_window_by_slices(
 
 
 def _fold_axis(xs: list[Any], fold: Any, axis: int, dims: WindowDims) -> list[Any]:
-    """The fold of the windows along one axis."""
+    """The reduction of the windows along one axis."""
     size, apart = dims.dimensions[axis], dims.window_dilation[axis]
     stop = shape_of(xs[0])[axis]
     count = stop - dilated(size, apart) + 1
-    # `power` has the folds of `length` elements `apart`; they start at each of `stop` places.
+    # `power` has the reductions of `length` elements `apart`; they start at each of `stop` places.
     power, length, at, total = xs, 1, 0, None
     while size:
         if size & 1:

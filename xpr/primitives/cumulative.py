@@ -38,7 +38,7 @@ def _cumulative(
     jvp: DerivedRule,
     transpose: Rule | Absent = _NOT_LINEAR,
 ) -> Primitive:
-    """A primitive that folds each prefix of an axis; `accumulate` does it along axis 0."""
+    """A primitive that reduces each prefix of an axis; `accumulate` does it along axis 0."""
 
     def abstract(x: ShapedArray, *, axis: int, reverse: bool) -> ShapedArray:
         if dtypes.kind(x.dtype) not in kinds or x.dtype in dtypes.SMALL_FLOAT_TYPES:
@@ -106,7 +106,7 @@ def _logsumexp(x: NDArray) -> NDArray:
 
 
 def _one_by_one(of_pairs: Callable[[NDArray, NDArray], Any], x: NDArray) -> NDArray:
-    """Folds axis 0 in a loop, each step for all other axes at once."""
+    """Reduces axis 0 in a loop, each step for all other axes at once."""
     found = x.copy()
     for i in range(1, len(x)):
         found[i] = of_pairs(found[i - 1], x[i])

@@ -1,4 +1,4 @@
-"""Reductions along axes: sums, products, extrema, logical folds, argmin and argmax.
+"""Reductions along axes: sums, products, extrema, logical reductions, argmin and argmax.
 
 A general `reduce` folds with any associative function of scalars, kept as a jaxpr.
 """
@@ -90,7 +90,7 @@ def _reduction(
     transpose: Rule | Absent = _NOT_LINEAR,
     keeps_weak: bool = True,
 ) -> Primitive:
-    """A primitive that folds `axes`; `fold(x, axes)` is its meaning for non-storage types."""
+    """A primitive that reduces `axes`; `fold(x, axes)` is its meaning for non-storage types."""
 
     def abstract(x: ShapedArray, *, axes: Axes, **_: Any) -> ShapedArray:
         check(x)
@@ -158,7 +158,7 @@ def _min(x: NDArray, axes: Axes) -> NDArray:
 
 
 def _and(x: NDArray, axes: Axes) -> NDArray:
-    # NumPy's fold of unsigned types would start with the signed -1.
+    # NumPy's reduction of unsigned types would start with the signed -1.
     return np.bitwise_and.reduce(x, axis=axes, dtype=x.dtype)
 
 
@@ -365,7 +365,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Array:
     return argmax_p.bind(operand, axes=(operator.index(axis),), index_dtype=dtype)
 
 
-# ---- the general fold
+# ---- the general reduction
 
 
 def _reduce_abstract(
@@ -414,7 +414,7 @@ def _reduce_reference(
 
 
 def fold_rows(jaxpr: ClosedJaxpr, rows: Sequence[NDArray]) -> Sequence[NDArray]:
-    """Folds axis 0 to size 1 with the function `jaxpr`, neighbours first and in order."""
+    """Reduces axis 0 to size 1 with the function `jaxpr`, neighbours first and in order."""
     while (n := rows[0].shape[0]) > 1:
         even = n - n % 2
         folded = evaluate(jaxpr, *(r[0:even:2] for r in rows), *(r[1:even:2] for r in rows))
@@ -425,7 +425,7 @@ def fold_rows(jaxpr: ClosedJaxpr, rows: Sequence[NDArray]) -> Sequence[NDArray]:
 reduce_p = define(
     "reduce",
     family=_FAMILY,
-    doc="Folds axes with an associative function of scalars.",
+    doc="Reduces axes with an associative function of scalars.",
     abstract=_reduce_abstract,
     reference=_reduce_reference,
     jvp=reduce_jvp,
@@ -442,7 +442,7 @@ def _is_value(x: Any, value: Any) -> bool:
 
 
 def _monoid(jaxpr: ClosedJaxpr, aval: ShapedArray, init: Any) -> Callable[..., Array] | None:
-    """The named reduction that folds as `jaxpr` does from `init`, if there is one."""
+    """The named reduction that combines as `jaxpr` does from `init`, if there is one."""
     found = single_primitive(jaxpr)
     if found is None or found.name not in _MONOIDS:
         return None
@@ -474,7 +474,7 @@ def reduce(
     dimensions: Sequence[int],
     out_sharding: Any = None,
 ) -> Any:
-    """Folds `dimensions` of `operands` with `computation`, starting from `init_values`.
+    """Reduces `dimensions` of `operands` with `computation`, starting from `init_values`.
 
     `operands` and `init_values` are pytrees of one structure: arrays of one shape, and scalars of
     their dtypes. `computation(a, b)` takes and returns such trees of scalars. It must be

@@ -126,7 +126,7 @@ def _broadcast_in_dim_printed(params: dict[str, Any]) -> dict[str, Any]:
 broadcast_in_dim_p = define(
     "broadcast_in_dim",
     family=_FAMILY,
-    doc="Spreads x over a greater shape, its axis i becoming axis broadcast_dimensions[i].",
+    doc="Broadcasts x to a greater shape, its axis i becoming axis broadcast_dimensions[i].",
     abstract=_broadcast_in_dim_abstract,
     reference=_broadcast_in_dim_reference,
     jvp=LinearJVP(),
@@ -139,7 +139,7 @@ broadcast_in_dim_p = define(
 def broadcast_in_dim(
     operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
 ) -> Any:
-    """Spreads `operand` over `shape`, its axis i becoming axis `broadcast_dimensions[i]`.
+    """Broadcasts `operand` to `shape`, its axis i becoming axis `broadcast_dimensions[i]`.
 
     Each axis of the operand must have size 1 or the size of its axis in `shape`. Any dtype.
     Raises TypeError for sizes or axes that do not fit.

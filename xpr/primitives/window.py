@@ -46,15 +46,15 @@ _FAMILY = "window"
 _NOT_LINEAR = NotLinear("it is not linear")
 
 
-# ---- folds of windows
+# ---- reductions of windows
 
 
 def _fold_windows(
     arrays: Sequence[NDArray], combine: Callable[..., Sequence[NDArray]], dims: WindowDims
 ) -> list[NDArray]:
-    """Folds each window of padded arrays, the last axis first, in the order of the elements.
+    """Reduces each window of padded arrays, the last axis first, in the order of the elements.
 
-    Along an axis, folds of 1, 2, 4, ... neighbours are made from each other; a window is put
+    Along an axis, reductions of 1, 2, 4, ... neighbours are made from each other; a window is put
     together from those whose lengths make up its size.
     """
     found = list(arrays)
@@ -199,7 +199,7 @@ def _reduce_window_reference(
 reduce_window_p = define(
     "reduce_window",
     family=_FAMILY,
-    doc="Folds each window with an associative function of scalars.",
+    doc="Reduces each window with an associative function of scalars.",
     abstract=_reduce_window_abstract,
     reference=_reduce_window_reference,
     jvp=reduce_window_jvp,
@@ -370,7 +370,7 @@ def _is_value(x: Any, value: Any) -> bool:
 
 
 def _named(jaxpr: ClosedJaxpr, dtype: np.dtype[Any], init: Any) -> Primitive | None:
-    """The named window reduction that folds as `jaxpr` does from `init`, if there is one."""
+    """The named window reduction that combines as `jaxpr` does from `init`, if there is one."""
     found = single_primitive(jaxpr)
     if found is None or (dtypes.is_complex(dtype) and found.name != "add"):
         return None
@@ -393,7 +393,7 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """Folds each window of `operand` with `computation`, starting from `init_value`.
+    """Reduces each window of `operand` with `computation`, starting from `init_value`.
 
     Windows have `window_dimensions` elements along each axis, `window_dilation` apart, and start
     `window_strides` apart. Before, the operand's elements are spread `base_dilation` apart and

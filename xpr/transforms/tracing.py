@@ -43,7 +43,7 @@ class ShapeDtypeStruct:
     ) -> None:
         if dtype is None:
             raise ValueError("ShapeDtypeStruct: dtype must be specified")
-        # Sizes that are left open are for xpr.export; nothing else takes them.
+        # Symbolic dimensions are for xpr.export; nothing else takes them.
         self.shape: tuple[Any, ...] = tuple(
             d if isinstance(d, SymbolicDim) else int(d) for d in shape
         )

@@ -1,4 +1,4 @@
-"""Nests of loops: arrays stored element by element, and folds, in lanes where rows are in order."""
+"""Nests of loops: arrays stored element by element, and reductions, in lanes."""
 
 from __future__ import annotations
 
@@ -398,7 +398,7 @@ def store(nest: Nest, target: View, index: Index, x: Value) -> None:
 def fold_all(
     ctx: LoopContext, op: str, start: Any, x: Array, axes: Sequence[int], target: View | None
 ) -> Value | None:
-    """`x` folded over axes by an operation, from `start` on: stored, or one number in a register.
+    """`x` reduced over axes by an operation, from `start` on: stored, or one number in a register.
 
     The index of `target` is that of the axes that stay.
     """
@@ -420,7 +420,7 @@ def fold_all(
     dtype = x.dtype
 
     def rows(nest: Nest, index: dict[int, Place], left: Sequence[int], total: Value) -> Value:
-        """The fold along the axes that are left, the last of them in lanes."""
+        """The reduction along the axes that are left, the last of them in lanes."""
         if not left:
             return nest.ctx.binary(op, total, nest.value(x, tuple(index[i] for i in range(rank))))
         axis, rest = left[0], left[1:]

@@ -1,4 +1,4 @@
-"""Rules of folds in order: the place of the greatest or least element, and running folds."""
+"""Rules of reductions in order: argmax, argmin and cumulative ones."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def argument(
 def cumulative(
     p: Program, primitive: Primitive, avals: Avals, x: Array, *, axis: int, reverse: bool
 ) -> Array:
-    """The folds of all elements up to each along an axis."""
+    """The reductions of all elements up to each along an axis."""
     x = actual(x)
     if isinstance(x, Scalar):
         return x

@@ -65,7 +65,7 @@ def reduce(
 def folded_along(
     p: Program, op: str, start: Any, x: Array, axes: Sequence[int], aval: ShapedArray
 ) -> Array:
-    """`x` folded along axes by an operation."""
+    """`x` reduced along axes by an operation."""
     x = p.settled(x)
     if isinstance(x, Scalar):
         return x.shaped(aval.shape)

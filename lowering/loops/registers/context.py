@@ -42,7 +42,7 @@ _MAX_CONSTANT = 64
 
 
 def register_element(dtype: np.dtype[Any]) -> str:
-    """The element type of a vector: integers have no sign there."""
+    """The element type of a vector: integers are signless there."""
     kind = dtypes.kind(dtype)
     if kind == "b":
         return "i1"

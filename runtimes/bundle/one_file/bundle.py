@@ -383,7 +383,7 @@ def read_tensors(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
 class ArgumentType:
     """One input or result: where it stands, its dtype, and its shape.
 
-    An extent is a number, or a polynomial in the open sizes.
+    An extent is a number, or a polynomial in the symbolic dimensions.
     """
 
     def __init__(self, entry: dict[str, Any]) -> None:
@@ -398,7 +398,7 @@ class ArgumentType:
         self.fixed = all(isinstance(e, int) for e in self.extents)
 
     def shape(self, sizes: dict[str, int]) -> tuple[int, ...]:
-        """The shape for these open sizes."""
+        """The shape for these symbolic dimensions."""
         return tuple(_value(e, sizes) for e in self.extents)
 
     def __str__(self) -> str:
@@ -415,7 +415,8 @@ def _value(extent: int | Mapping[Monomial, int], sizes: Mapping[str, int]) -> in
 
 
 def _solve(extent: Mapping[Monomial, int], found: int, sizes: dict[str, int]) -> None:
-    """Takes an open size from an extent that has no other one, if that can be done exactly."""
+    """Takes a symbolic dimension from an extent that has no other one, if that can be done
+    exactly."""
     unknown = {n for names in extent for n in names if n not in sizes}
     if len(unknown) != 1:
         return
@@ -434,12 +435,12 @@ def open_sizes(
     shapes: Sequence[tuple[int, ...]],
     constraints: Sequence[dict[str, Any]],
 ) -> dict[str, int]:
-    """The open sizes that the arguments' shapes tell, by name.
+    """The symbolic dimensions that the arguments' shapes tell, by name.
 
     Raises ArgumentValueError, naming the argument and the sizes, for shapes that do not fit.
     """
     sizes: dict[str, int] = {}
-    for _ in range(2):  # extents of two open sizes may wait for one that comes later
+    for _ in range(2):  # extents of two symbolic dimensions may wait for one that comes later
         for kind, shape in zip(types, shapes, strict=True):
             if len(shape) == len(kind.extents):
                 for extent, found in zip(kind.extents, shape, strict=True):
@@ -458,7 +459,9 @@ def open_sizes(
             )
     for name, value in sizes.items():
         if value < 1:
-            raise ArgumentValueError(f"the open size {name} must be at least 1, got {value}")
+            raise ArgumentValueError(
+                f"the symbolic dimension {name} must be at least 1, got {value}"
+            )
     for constraint in constraints:
         left, right = (
             evaluate(_terms(side), sizes) for side in (constraint["left"], constraint["right"])

@@ -1,4 +1,4 @@
-"""Running folds: each part by itself, then with the totals of the parts before it."""
+"""Cumulative reductions: each part by itself, then with the totals of the parts before it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _greatest(dtype: np.dtype[Any]) -> Any:
 def _cumulative(
     name: str, binary: str | None, identity: Callable[[np.dtype[Any]], Any]
 ) -> RuleFunction:
-    """`binary` is the primitive that is folded with, if there is one."""
+    """`binary` is the primitive that is reduced with, if there is one."""
 
     def folded(before: Any, own: Any) -> Any:
         if binary is not None:

@@ -1,4 +1,4 @@
-"""Reductions: each device folds its own part, and the parts are reduced."""
+"""Reductions: each device reduces its own part, and the parts are reduced."""
 
 from __future__ import annotations
 
