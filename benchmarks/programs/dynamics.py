@@ -310,7 +310,7 @@ PROGRAMS = (
     Program(
         "adaptive runge-kutta",
         (1, 4, 8),
-        lambda n: (numpy.array([1.0, 1.0, 20.0]), numpy.float64(n)),
+        lambda n: (numpy.array([1.0, 1.0, 20.0]), numpy.array(float(n))),
         _runge_kutta,
         _runge_kutta_plain,
         "Bogacki and Shampine 1989, Lorenz 1963",
