@@ -1,8 +1,9 @@
 """The native part of xpr: the extension module `_native`, where it was built and is wanted.
 
-Everything works without it, through IREE's own runtime; calls of small programs then take longer.
-`XPR_NATIVE` decides: `0` leaves it alone, `1` asks for it and has it run programs, `check` has
-programs run both ways and compares the results bit by bit. Nobody else imports `_native`.
+Everything works without it, through IREE's own runtime; calls then take longer. `XPR_NATIVE`
+decides: by default it is used where it is, `1` asks for it, `calls` has IREE run the programs that it
+calls, `check` has programs run both ways and compares the results bit by bit, and `0` leaves it alone.
+Nobody else imports `_native`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 INTERFACE = 5
 """The number that the extension must have; one that was built from other sources is not used."""
 
-_CHOICES = ("", "0", "1", "check")
+_CHOICES = ("", "0", "1", "calls", "check")
 
 
 class Found:
@@ -24,8 +25,8 @@ class Found:
         self.module = module
         self.reason = reason
         """Empty when there is one."""
-        self.executor: Any = module if choice in ("1", "check") else None
-        """The extension where it runs programs: where that is asked for, as long as it is new."""
+        self.executor: Any = None if choice == "calls" else module
+        """The extension where it runs programs."""
         self.checks = choice == "check"
         """Whether programs are to run both ways."""
 
@@ -35,7 +36,7 @@ class Found:
             return f"not used: {self.reason}"
         how = ", checked against IREE" if self.checks else ""
         if self.executor is None:
-            how = ", programs run by IREE"
+            how = ", programs are run by IREE"
         return f"{self.module.build_info()}{how}"
 
 
@@ -46,7 +47,7 @@ def find(choice: str) -> Found:
     for and cannot be had.
     """
     if choice not in _CHOICES:
-        raise ValueError(f"XPR_NATIVE must be 0, 1 or check, got {choice!r}")
+        raise ValueError(f"XPR_NATIVE must be 0, 1, calls or check, got {choice!r}")
     if choice == "0":
         return Found(None, "XPR_NATIVE=0")
     module, reason = None, ""

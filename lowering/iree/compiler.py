@@ -28,7 +28,6 @@ from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import FlagSet, ProgramHints
 from xpr.runtimes import shutdown
-from xpr.runtimes.extension import native
 
 # The name that diagnostics give for places in the text itself, which mean nothing to the user.
 _TEXT_NAME = "stablehlo"
@@ -447,9 +446,6 @@ def _run(
 
 
 def _keeps_dispatches(job: _Job) -> bool:
-    if native().executor is not None:
-        # It runs modules of IREE's own pipeline; those with kept dispatches have other code.
-        return False
     return job.target.keeps_dispatches and not job.separate and not job.hints.has_control_flow
 
 

@@ -151,10 +151,12 @@ void ElfImage::load(Bytes file) {
   query_ = find_symbol(kLibraryQuery);
   require(query_ && query_ < size_ && (rights[query_ / page] & PROT_EXEC),
           "the machine code has no entry");
-  for (size_t p = 0; p < rights.size(); ++p) {
+  for (size_t p = 0, end = 0; p < rights.size(); p = end) {
     require((rights[p] & (PROT_WRITE | PROT_EXEC)) != (PROT_WRITE | PROT_EXEC),
             "the machine code could be written to");
-    if (mprotect(base_ + p * page, page, rights[p]) != 0) {
+    for (end = p + 1; end < rights.size() && rights[end] == rights[p];) ++end;
+    if (rights[p] == (PROT_READ | PROT_WRITE)) continue;  // as it was mapped
+    if (mprotect(base_ + p * page, (end - p) * page, rights[p]) != 0) {
       throw Refusal("the system does not let machine code be loaded");
     }
   }

@@ -372,6 +372,14 @@ void Interpreter::run(const Function& function, std::vector<Value>& values, int 
           i = code + i->other;
         }
         break;
+      case Op::kBranchTable: {
+        uint32_t which = n[i->a];
+        bool listed = which < i->second.count;
+        Case chosen = listed ? function.cases[i->second.start + which] : Case{i->target, i->first};
+        do_moves(function, chosen.moves, n, refs);
+        i = code + chosen.target;
+        break;
+      }
       case Op::kCall:
       case Op::kCallVariadic:
       case Op::kCallYieldable:

@@ -9,14 +9,15 @@ namespace {
 std::atomic<size_t> in_use{0};
 }  // namespace
 
-Ref<Memory> Memory::allocate(size_t size) {
+Ref<Memory> Memory::allocate(size_t size, bool is_counted) {
   if (size > std::numeric_limits<size_t>::max() / 2) throw std::bad_alloc();
   void* block = std::malloc(size + kAlignment);
   if (!block) throw std::bad_alloc();
   auto start = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
   try {
-    Ref<Memory> made(new Memory(reinterpret_cast<uint8_t*>(start), size, block, nullptr));
-    in_use.fetch_add(size, std::memory_order_relaxed);
+    Ref<Memory> made(
+        new Memory(reinterpret_cast<uint8_t*>(start), size, block, nullptr, is_counted));
+    if (is_counted) in_use.fetch_add(size, std::memory_order_relaxed);
     return made;
   } catch (...) {
     std::free(block);
@@ -32,7 +33,7 @@ Memory::~Memory() {
   if (free_) {
     free_(owner_);
   } else {
-    in_use.fetch_sub(size_, std::memory_order_relaxed);
+    if (is_counted_) in_use.fetch_sub(size_, std::memory_order_relaxed);
     std::free(owner_);
   }
 }

@@ -65,7 +65,10 @@ class Ref {
 class Memory final : public Counted {
  public:
   // Memory of its own, not initialised; throws std::bad_alloc.
-  static Ref<Memory> allocate(size_t size);
+  static Ref<Memory> allocate(size_t size) { return allocate(size, true); }
+
+  // The same for memory that is kept between uses, which does not count as being in use.
+  static Ref<Memory> allocate_uncounted(size_t size) { return allocate(size, false); }
 
   // Memory of somebody else's, who is told when nobody needs it any more.
   using Free = void (*)(void* owner);
@@ -75,18 +78,20 @@ class Memory final : public Counted {
   size_t size() const noexcept { return size_; }
   bool is_own() const noexcept { return free_ == nullptr; }
 
-  // Bytes in all blocks that were allocated and not yet freed.
+  // Bytes in all blocks that were allocated, counted and not yet freed.
   static size_t bytes_in_use() noexcept;
 
  private:
-  Memory(uint8_t* data, size_t size, void* owner, Free free)
-      : data_(data), size_(size), owner_(owner), free_(free) {}
+  static Ref<Memory> allocate(size_t size, bool is_counted);
+  Memory(uint8_t* data, size_t size, void* owner, Free free, bool is_counted = false)
+      : data_(data), size_(size), owner_(owner), free_(free), is_counted_(is_counted) {}
   ~Memory() override;
 
   uint8_t* data_;
   size_t size_;
   void* owner_;
   Free free_;
+  bool is_counted_;
 };
 
 }  // namespace xpr

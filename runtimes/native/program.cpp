@@ -21,7 +21,7 @@ class Slab {
  public:
   explicit Slab(size_t size) {
     if (!kept_in_use && size <= kLargestKept) {
-      if (!kept || kept->size() < size) kept = Memory::allocate(size);
+      if (!kept || kept->size() < size) kept = Memory::allocate_uncounted(size);
       kept_in_use = holds_kept_ = true;
       data_ = kept->data();
     } else {

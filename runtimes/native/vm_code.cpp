@@ -11,7 +11,7 @@ namespace {
 
 // What follows an instruction's number. i, I, r: a register of 32 or 64 bits or of a reference; 4,
 // 8: a constant; t: a type; V, v: the number of a variable of integers or references; k: that of a
-// constant; f: that of a function; b: a branch; m: moves; l: registers; s: a string.
+// constant; f: that of a function; b: a branch; m: moves; T: a table of branches; l: registers; s: a string.
 struct Form {
   const char* operands = nullptr;
 };
@@ -70,6 +70,7 @@ struct Forms {
     one("", Op::kBlock);
     set("iii", Op::kMinI32S, Op::kMaxI32U);
     set("III", Op::kMinI64S, Op::kMaxI64U);
+    one("ibmT", Op::kBranchTable);
     one("l", Op::kDiscardRefs);
     one("rr", Op::kAssignRef);
     one("flbl", Op::kCallYieldable);
@@ -99,12 +100,11 @@ class Decoder {
 
  private:
   static bool ends(Op op) {
-    return op == Op::kBranch || op == Op::kCondBranch || op == Op::kReturn || op == Op::kFail ||
-           op == Op::kCallYieldable || op == Op::kCallVariadicYieldable;
+    return branches(op) || op == Op::kReturn || op == Op::kFail;
   }
   static bool branches(Op op) {
-    return op == Op::kBranch || op == Op::kCondBranch || op == Op::kCallYieldable ||
-           op == Op::kCallVariadicYieldable;
+    return op == Op::kBranch || op == Op::kCondBranch || op == Op::kBranchTable ||
+           op == Op::kCallYieldable || op == Op::kCallVariadicYieldable;
   }
 
   void read_types() {
@@ -190,12 +190,22 @@ class Decoder {
     return made;
   }
 
+  Registers table() {
+    Registers made{static_cast<uint32_t>(made_.cases.size()), length()};
+    for (uint32_t i = 0; i < made.count; ++i) {
+      Case one{take<uint32_t>(), {}};
+      one.moves = moves();
+      made_.cases.push_back(one);
+    }
+    return made;
+  }
+
   void read_instruction() {
     Instruction made{};
     auto number = take<uint8_t>();
     made.op = static_cast<Op>(number);
     const char* form = forms().of[number].operands;
-    require(form != nullptr, "an instruction is not known");
+    if (!form) throw Refusal("instruction " + std::to_string(number) + " is not known");
     // The mark of a block is the only place that may be branched to.
     uint16_t* next_register[] = {&made.a, &made.b, &made.c, &made.d};
     int registers = 0, lists = 0, targets = 0;
@@ -245,6 +255,9 @@ class Decoder {
         case 'm':
           *next_list[lists++] = moves();
           break;
+        case 'T':
+          *next_list[lists++] = table();
+          break;
         case 'l':
           *next_list[lists] = list(variadic && lists == 0);
           ++lists;
@@ -288,6 +301,11 @@ class Decoder {
     auto index = static_cast<size_t>(&i - made_.instructions.data());
     if (branches(i.op)) i.target = place(i.target, index);
     if (i.op == Op::kCondBranch) i.other = place(i.other, index);
+    if (i.op != Op::kBranchTable) return;
+    for (uint32_t k = 0; k < i.second.count; ++k) {
+      Case& one = made_.cases[i.second.start + k];
+      one.target = place(one.target, index);
+    }
   }
 
   static const Forms& forms() {

@@ -93,6 +93,7 @@ enum class Op : uint8_t {
   kMinI64U = 0x7F,
   kMaxI64S = 0x80,
   kMaxI64U = 0x81,
+  kBranchTable = 0x83,
   kDiscardRefs = 0x85,
   kAssignRef = 0x86,
   kCallYieldable = 0x87,
@@ -118,9 +119,16 @@ struct Instruction {
   Registers first, second, third;       // moves, segments, operands, results
 };
 
+// One of the places where a table of branches leads, with its moves.
+struct Case {
+  uint32_t target = 0;
+  Registers moves;
+};
+
 struct Function {
   std::vector<Instruction> instructions;
   std::vector<uint16_t> registers;
+  std::vector<Case> cases;  // of all tables; `Instruction::second` says which are whose
   uint32_t integer_registers = 0;
   uint32_t reference_registers = 0;
   std::vector<uint16_t> parameters;  // the registers that arguments come in

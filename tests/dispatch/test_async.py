@@ -22,6 +22,7 @@ from tests.conftest import first_device
 from xpr.core.config import override
 from xpr.dispatch.deferred import DeferredExecutable
 from xpr.runtimes.cpu import CpuExecutable
+from xpr.runtimes.native_executable import NativeExecutable
 from xpr.runtimes.queue import LIMIT, PendingBuffer, queue_of
 
 DEVICE = xpr.devices("cpu")[0]
@@ -185,7 +186,8 @@ def test_errors_appear_where_somebody_waits(gate: Gate, monkeypatch: pytest.Monk
         raise Oops("no luck")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CpuExecutable, "__call__", fail)
+        for kind in (CpuExecutable, NativeExecutable):
+            patch.setattr(kind, "__call__", fail)
         y = double(jnp.ones(8))
         line = sys._getframe().f_lineno - 1
         z = double(y)

@@ -26,14 +26,15 @@ def _module(interface: int) -> ModuleType:
 def test_an_extension_of_these_sources_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     module = _module(extension.INTERFACE)
     _fake(monkeypatch, module)
-    for choice in ("", "1", "check"):
+    for choice in ("", "1", "calls", "check"):
         found = extension.find(choice)
         assert found.module is module
         assert found.checks == (choice == "check")
-    assert extension.find("").describe() == "some compiler, programs run by IREE"
-    assert extension.find("").executor is None
-    assert extension.find("1").describe() == "some compiler"
-    assert extension.find("1").executor is module
+    for choice in ("", "1"):
+        assert extension.find(choice).describe() == "some compiler"
+        assert extension.find(choice).executor is module
+    assert extension.find("calls").describe() == "some compiler, programs are run by IREE"
+    assert extension.find("calls").executor is None
     assert extension.find("check").describe() == "some compiler, checked against IREE"
     left = extension.find("0")
     assert left.module is None
@@ -57,7 +58,7 @@ def test_without_an_extension(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_choice_that_does_not_exist() -> None:
-    with pytest.raises(ValueError, match="XPR_NATIVE must be 0, 1 or check, got 'yes'"):
+    with pytest.raises(ValueError, match="XPR_NATIVE must be 0, 1, calls or check, got 'yes'"):
         extension.find("yes")
 
 
