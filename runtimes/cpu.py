@@ -333,7 +333,7 @@ class CpuRuntime(Runtime):
             except found.executor.Refusal:
                 pass  # IREE runs it, or says what is wrong with it
             else:
-                if not found.checks:
+                if not found.checks or signature.host_calls:
                     return direct
                 return CheckedExecutable(direct, by_iree())
         return CpuExecutable(program, signature, device, parallel)

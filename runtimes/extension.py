@@ -1,9 +1,9 @@
 """The native part of xpr: the extension module `_native`, where it was built and is wanted.
 
 Everything works without it, through IREE's own runtime; calls then take longer. `XPR_NATIVE`
-decides: by default it is used where it is, `1` asks for it, `calls` has IREE run the programs that it
-calls, `check` has programs run both ways and compares the results bit by bit, and `0` leaves it alone.
-Nobody else imports `_native`.
+decides: by default it is used where it is, `1` asks for it, `calls` has IREE run the programs that
+it calls, `check` has programs run both ways and compares the results bit by bit, and `0` leaves it
+alone. Nobody else imports `_native`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-INTERFACE = 5
+INTERFACE = 6
 """The number that the extension must have; one that was built from other sources is not used."""
 
 _CHOICES = ("", "0", "1", "calls", "check")

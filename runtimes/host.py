@@ -453,6 +453,48 @@ class HostMemory:
         ]
 
 
+class BlockMemory:
+    """The host's memory, as programs see it that the native part runs."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def to_host(self, view: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
+        """The values of a block, in its own memory."""
+        return HostBuffer(None, self._device, None, kind, view).host_view()
+
+    def from_host(self, array: np.ndarray[Any, Any]) -> Any:
+        """A block with a copy of `array`."""
+        return block_copied(array)
+
+    def changed(
+        self, view: Any, kind: ArrayType, function: Callable[[np.ndarray[Any, Any]], Any]
+    ) -> Any:
+        """A block with a copy of the values that the function has changed in place."""
+        copy = block_copied(np.ndarray(view.nbytes, np.uint8, view))
+        function(_over(copy, kind))
+        return copy
+
+    def filled(
+        self,
+        kinds: Sequence[ArrayType],
+        function: Callable[[list[np.ndarray[Any, Any]]], Any],
+    ) -> list[Any]:
+        """Blocks with what the function has written there."""
+        empty = native().executor.Block.empty
+        blocks = [empty(math.prod(shape) * dtype.itemsize) for shape, dtype in kinds]
+        function([_over(b, kind) for b, kind in zip(blocks, kinds, strict=True)])
+        return blocks
+
+
+def _over(block: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
+    """A writable array over a block that nobody else has yet."""
+    shape, dtype = kind
+    if block.nbytes == 0:
+        return np.empty(shape, dtype)
+    return writable(np.ndarray(block.nbytes, np.uint8, block)).view(dtype).reshape(shape)
+
+
 def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """A writable array over the memory of a read-only one."""
     return np.asarray(_Owner(array))

@@ -91,30 +91,33 @@ class HostCallModule:
 def _entry(call: HostCall, memory: Memory, raised: Raised) -> Callable[..., Any]:
     """The function that IREE calls: from references to arrays, and back."""
     buffer_view = hal.start().BufferView
-    function, inputs = call.function, call.inputs
 
     @shutdown.called_by_iree
     def entry(_: Any, *refs: Any) -> Any:
         try:
-            views = [ref.deref(buffer_view) for ref in refs]
-            if call.in_place:
-                return memory.changed(views[0], inputs[0], function).ref
-            arrays = [memory.to_host(v, kind) for v, kind in zip(views, inputs, strict=True)]
-            for a in arrays:
-                a.setflags(write=False)
-            if call.out:
-                filled = memory.filled(call.outputs, lambda out: function(*arrays, out=out))
-                given = [view.ref for view in filled]
-            else:
-                values = _as_list(function(*arrays), call)
-                given = [memory.from_host(_checked(x, call, i)).ref for i, x in enumerate(values)]
+            made = run_host_call(call, memory, [ref.deref(buffer_view) for ref in refs])
         except BaseException as error:
             # IREE passes on the text only; the executable raises the exception itself.
             raised.error = error
             raise
+        given = [view.ref for view in made]
         return given[0] if len(given) == 1 else tuple(given) if given else None
 
     return entry
+
+
+def run_host_call(call: HostCall, memory: Memory, views: Sequence[Any]) -> list[Any]:
+    """Calls the function on views of arrays in `memory`; views of what it returns."""
+    function, inputs = call.function, call.inputs
+    if call.in_place:
+        return [memory.changed(views[0], inputs[0], function)]
+    arrays = [memory.to_host(v, kind) for v, kind in zip(views, inputs, strict=True)]
+    for a in arrays:
+        a.setflags(write=False)
+    if call.out:
+        return memory.filled(call.outputs, lambda out: function(*arrays, out=out))
+    values = _as_list(function(*arrays), call)
+    return [memory.from_host(_checked(x, call, i)) for i, x in enumerate(values)]
 
 
 def _as_list(values: Any, call: HostCall) -> list[Any]:

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 
 from xpr.runtimes import shutdown
-from xpr.runtimes.base import ArrayType, Device, Executable, ExecutableSignature, type_str
-from xpr.runtimes.host import HostBuffer
+from xpr.runtimes.base import (
+    ArrayType,
+    Device,
+    Executable,
+    ExecutableSignature,
+    HostCall,
+    type_str,
+)
+from xpr.runtimes.host import BlockMemory, HostBuffer
+from xpr.runtimes.hostcalls import run_host_call
 from xpr.runtimes.queue import check_donations
 
 _SHORT_COST = 2e4
@@ -24,8 +32,8 @@ def _memory_types(kinds: Sequence[ArrayType]) -> list[tuple[tuple[int, ...], int
 class NativeExecutable(Executable):
     """A compiled module loaded by the native part; several threads may call it at once.
 
-    Raises the native part's `Refusal` for a module that IREE has to run: one that calls functions
-    of this process, or has anything in it that the native part does not know.
+    Raises the native part's `Refusal` for a module that IREE has to run: one that has anything in
+    it that the native part does not know.
     """
 
     def __init__(
@@ -45,7 +53,11 @@ class NativeExecutable(Executable):
         entry = signature.entry.rpartition(".")[2]
         inputs, outputs = _memory_types(signature.inputs), _memory_types(signature.outputs)
         donated = [i in self._donated for i in range(len(inputs))]
-        self._program = module.Program(vmfb, entry, inputs, outputs, donated)
+        calls = signature.host_calls
+        functions = [(c.symbol, _memory_types(c.inputs), _memory_types(c.outputs)) for c in calls]
+        self._program = module.Program(vmfb, entry, inputs, outputs, donated, functions)
+        self._host = _caller(calls, BlockMemory(device)) if calls else None
+        self._has_effects = bool(self._donated or calls)
         self._by_iree = by_iree
         self._inputs = list(signature.inputs)
         self._outputs = signature.outputs
@@ -65,24 +77,28 @@ class NativeExecutable(Executable):
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         if [b.kind for b in buffers] != self._inputs:
             return self._by_iree()(buffers)
-        if self._donated:
-            return self._call_donating(buffers)
+        if self._has_effects:
+            return self._call_with_effects(buffers)
         return self._run([b.block or b.native_block() for b in buffers])
 
     def _run(self, blocks: list[Any]) -> list[HostBuffer]:
         if shutdown.is_near:
             shutdown.stop_other_threads()
-        results = self._program(blocks, self.parallel, self._keeps_lock)
+        results = self._program(blocks, self.parallel, self._keeps_lock, self._host)
         device = self.device
         found = zip(results, self._outputs, strict=True)
         return [HostBuffer(None, device, None, kind, block) for block, kind in found]
 
-    def _call_donating(self, buffers: Sequence[Any]) -> list[HostBuffer]:
+    def _call_with_effects(self, buffers: Sequence[Any]) -> list[HostBuffer]:
+        """A call that donates operands or calls back into this process."""
         donated = self._donated
-        check_donations(buffers, donated)
+        if donated:
+            check_donations(buffers, donated)
         queue = self.device.queue
         if queue is not None and not queue.is_idle:
-            queue.drain()  # programs in it may still have to read what is donated
+            # Programs in the queue may still have to read what is donated, and what functions of
+            # this process do is seen in the order of the calls.
+            queue.drain()
         pairs = enumerate(buffers)
         blocks = [b.private_block() if i in donated else b.native_block() for i, b in pairs]
         try:
@@ -93,8 +109,23 @@ class NativeExecutable(Executable):
                 buffers[i].delete()
 
 
+def _caller(
+    calls: Sequence[HostCall], memory: BlockMemory
+) -> Callable[[int, list[Any]], list[Any]]:
+    """The function by which programs call functions of this process: by numbers, on blocks."""
+
+    @shutdown.called_by_iree
+    def call(number: int, blocks: list[Any]) -> list[Any]:
+        return run_host_call(calls[number], memory, blocks)
+
+    return call
+
+
 class CheckedExecutable(Executable):
-    """A program that is run both ways, whose results must have the same bits."""
+    """A program that is run both ways, whose results must have the same bits.
+
+    Not for programs that call functions of this process: those would be called twice.
+    """
 
     def __init__(self, direct: NativeExecutable, by_iree: Executable) -> None:
         self.signature = direct.signature

@@ -88,6 +88,7 @@ Block over(nb::handle array, size_t small) {
 
 void bind_blocks(nb::module_& module) {
   nb::class_<Block>(module, "Block", nb::type_slots(slots))
+      .def_static("empty", &empty_block, nb::arg("size"), "A block without values.")
       .def_static("copied", &copied, nb::arg("array"), "A block with a copy of a contiguous array.")
       .def_static("over", &over, nb::arg("array"), nb::arg("small"),
                   "A block over an array's memory; over a copy if it has at most `small` bytes or "

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "block_object.h"
+#include "kernel.h"
 #include "refusal.h"
 
 namespace nb = nanobind;
@@ -21,19 +22,47 @@ ArrayType array_type(nb::handle source) {
   return made;
 }
 
-std::vector<ArrayType> array_types(nb::sequence sources) {
+std::vector<ArrayType> array_types(nb::handle sources) {
   std::vector<ArrayType> made;
   for (nb::handle source : sources) made.push_back(array_type(source));
   return made;
 }
 
 void load(Program* place, nb::bytes file, std::string entry, nb::sequence inputs,
-          nb::sequence outputs, std::vector<bool> donated) {
+          nb::sequence outputs, std::vector<bool> donated, nb::sequence host) {
+  std::vector<HostFunction> functions;
+  for (nb::handle one : host) {
+    nb::object symbol = one[0], taken = one[1], returned = one[2];
+    functions.push_back(
+        {nb::cast<std::string>(symbol), array_types(taken), array_types(returned)});
+  }
   new (place) Program({static_cast<const uint8_t*>(file.data()), file.size()}, entry,
-                      array_types(inputs), array_types(outputs), std::move(donated));
+                      array_types(inputs), array_types(outputs), std::move(donated),
+                      std::move(functions));
 }
 
-nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_lock) {
+// Functions of this process, called by a function of Python's: (number, blocks) -> blocks.
+class PythonHostCalls final : public HostCalls {
+ public:
+  explicit PythonHostCalls(nb::handle function) : function_(function) {}
+
+  std::vector<Block> call(size_t number, std::vector<Block> arguments) override {
+    NoFlushToZero python;
+    nb::gil_scoped_acquire lock;
+    nb::list given;
+    for (Block& block : arguments) given.append(nb::cast(std::move(block), nb::rv_policy::move));
+    nb::object returned = function_(number, given);
+    std::vector<Block> made;
+    for (nb::handle block : returned) made.push_back(block_of(block));
+    return made;
+  }
+
+ private:
+  nb::handle function_;  // which the caller of the program holds
+};
+
+nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_lock,
+              nb::object host) {
   size_t count = program.argument_count();
   if (given.size() != count) {
     throw nb::type_error(("the program takes " + std::to_string(count) + " arguments, got " +
@@ -62,11 +91,13 @@ nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_
                                .c_str());
     }
   }
+  PythonHostCalls calls(host);
+  HostCalls* calls_if_any = host.is_none() ? nullptr : &calls;
   if (keeps_lock) {
-    program.run(arguments, results, parallel);
+    program.run(arguments, results, parallel, calls_if_any);
   } else {
     nb::gil_scoped_release release;
-    program.run(arguments, results, parallel);
+    program.run(arguments, results, parallel, calls_if_any);
   }
   nb::list made;
   for (size_t k = 0; k < program.result_count(); ++k) {
@@ -82,8 +113,9 @@ void bind_programs(nb::module_& module) {
   nb::exception<ProgramError>(module, "ProgramError", PyExc_RuntimeError);
   nb::class_<Program>(module, "Program", "A compiled module's function, run without IREE.")
       .def("__init__", &load, nb::arg("file"), nb::arg("entry"), nb::arg("inputs"),
-           nb::arg("outputs"), nb::arg("donated"))
-      .def("__call__", &call, nb::arg("arguments"), nb::arg("parallel"), nb::arg("keeps_lock"))
+           nb::arg("outputs"), nb::arg("donated"), nb::arg("host") = nb::tuple())
+      .def("__call__", &call, nb::arg("arguments"), nb::arg("parallel"), nb::arg("keeps_lock"),
+           nb::arg("host") = nb::none())
       .def_prop_ro("is_fixed", &Program::is_fixed,
                    "Whether it does the same steps in each call, whatever the values are.")
       .def("describe", &Program::describe, "What it does, in a few words.");

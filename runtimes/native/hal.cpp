@@ -254,6 +254,9 @@ void Hal::commands_dispatch(const Arguments& arguments, Value*) {
     require(attributes.constant_count == constants && attributes.binding_count == bindings,
             "a kernel takes other things than it is given");
     dispatch.kernel = library.kernels[kernel];
+  } else {
+    dispatch.kernel = &touch_bindings;
+    for (uint32_t& count : dispatch.count) count = 1;
   }
   dispatch.constant_count = static_cast<uint16_t>(constants);
   dispatch.binding_count = static_cast<uint8_t>(bindings);
@@ -372,6 +375,42 @@ void Hal::execute(CommandsObject& commands, const std::vector<Range>& table) {
         break;
       }
     }
+  }
+}
+
+void Hal::call_host(const HostFunction& function, size_t number, const Arguments& arguments,
+                    Value* results) {
+  if (!host_) throw NeedsValues("it calls a function of this process");
+  std::vector<Block> given;
+  for (size_t i = 0; i < arguments.count; ++i) {
+    auto& view = as<ViewObject>(arguments.ref(i));
+    BufferObject& buffer = *view.buffer;
+    const ArrayType& type = function.inputs[i];
+    if (view.shape != type.shape || buffer.size != type.bytes()) {
+      throw ProgramError("a function of this process gets another type than it takes");
+    }
+    if (buffer.memory) {
+      given.push_back({buffer.memory, buffer.data, buffer.size});
+    } else {  // a constant, whose memory nobody may keep
+      Ref<Memory> memory = Memory::allocate(buffer.size);
+      uint8_t* data = memory->data();
+      if (buffer.size) std::memcpy(data, buffer.data, buffer.size);
+      given.push_back({std::move(memory), data, buffer.size});
+    }
+  }
+  std::vector<Block> made = host_->call(number, std::move(given));
+  if (made.size() != function.outputs.size()) {
+    throw ProgramError("a function of this process returns another number of arrays");
+  }
+  for (size_t i = 0; i < made.size(); ++i) {
+    const ArrayType& type = function.outputs[i];
+    Block& block = made[i];
+    if (block.size != type.bytes() || reinterpret_cast<uintptr_t>(block.data) % kAlignment != 0) {
+      throw ProgramError("a function of this process returns another type than it is to return");
+    }
+    Ref<BufferObject> buffer(new BufferObject(std::move(block.memory), block.data, block.size));
+    results[i].reference =
+        Reference(new ViewObject(std::move(buffer), 8 * type.item_size, type.shape));
   }
 }
 

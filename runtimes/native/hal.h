@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "host_calls.h"
 #include "objects.h"
 #include "steps.h"
 
@@ -41,12 +42,18 @@ const HalEntry* find_hal_function(const std::string& name, const std::string& ca
 
 class Hal {
  public:
-  Hal(Steps& steps, bool opens_code) : steps_(steps), opens_code_(opens_code) {}
+  // `host` calls functions of this process; without it a program that calls one needs values.
+  Hal(Steps& steps, bool opens_code, HostCalls* host = nullptr)
+      : steps_(steps), opens_code_(opens_code), host_(host) {}
 
   // Throws Refusal for what is not known, ProgramError for what fails.
   void call(const HalEntry& entry, const Arguments& arguments, Value* results) {
     (this->*entry.function)(arguments, results);
   }
+
+  // The same for the function of this process with that number.
+  void call_host(const HostFunction& function, size_t number, const Arguments& arguments,
+                 Value* results);
 
  private:
   friend struct HalTable;
@@ -85,6 +92,7 @@ class Hal {
 
   Steps& steps_;
   bool opens_code_;
+  HostCalls* host_;
 };
 
 }  // namespace xpr

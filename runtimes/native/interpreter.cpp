@@ -103,8 +103,20 @@ void Interpreter::call_import(const Function& function, const Instruction& call,
     }
     at = end + 1;
   }
-  Value results[2];
-  hal_.call(*import.entry, {arguments_.data(), arguments_.size()}, results);
+  constexpr size_t kFew = 2;
+  Value few[kFew];
+  std::vector<Value> many;
+  Value* results = few;
+  if (call.third.count > kFew) {
+    many.resize(call.third.count);
+    results = many.data();
+  }
+  Arguments arguments{arguments_.data(), arguments_.size()};
+  if (import.entry) {
+    hal_.call(*import.entry, arguments, results);
+  } else {
+    hal_.call_host(*import.host, import.host_number, arguments, results);
+  }
   arguments_.clear();  // what they refer to may end here
   for (uint32_t k = 0; k < call.third.count; ++k) {
     uint16_t r = function.registers[call.third.start + k];

@@ -16,6 +16,8 @@ namespace xpr {
 // A function that the module imports.
 struct Import {
   const HalEntry* entry = nullptr;
+  const HostFunction* host = nullptr;  // where it is a function of this process
+  size_t host_number = 0;
   std::string operands;  // the types, in which a part between C and D may be repeated
   std::string results;
   size_t spans = 0;
@@ -24,8 +26,8 @@ struct Import {
 // A module's code and constants, which never change.
 class ModuleCode {
  public:
-  // Keeps a copy of the file; throws Refusal for what is not known.
-  explicit ModuleCode(Bytes file);
+  // Keeps a copy of the file, and refers to `host`; throws Refusal for what is not known.
+  ModuleCode(Bytes file, const std::vector<HostFunction>& host);
 
   const Function& function(size_t number) const { return functions_[number]; }
   const Import& import(size_t number) const { return imports_[number]; }

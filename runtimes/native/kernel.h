@@ -98,6 +98,9 @@ class ThreadPool;
 int run_kernel(const Dispatch& dispatch, const uint32_t* constants, void* const* bindings,
                const size_t* lengths, ThreadPool* pool);
 
+// In the place of a kernel, for tests of damaged modules: reads where each binding begins and ends.
+int touch_bindings(const KernelEnvironment*, const DispatchState* state, const WorkgroupState*);
+
 // While it lives, numbers below the normal range count as zero in this thread, as IREE has it.
 class FlushToZero {
  public:
@@ -105,6 +108,18 @@ class FlushToZero {
   ~FlushToZero();
   FlushToZero(const FlushToZero&) = delete;
   FlushToZero& operator=(const FlushToZero&) = delete;
+
+ private:
+  uint64_t saved_;
+};
+
+// While it lives, numbers below the normal range count in this thread, as Python has it.
+class NoFlushToZero {
+ public:
+  NoFlushToZero() noexcept;
+  ~NoFlushToZero();
+  NoFlushToZero(const NoFlushToZero&) = delete;
+  NoFlushToZero& operator=(const NoFlushToZero&) = delete;
 
  private:
   uint64_t saved_;

@@ -4,6 +4,13 @@
 #include <limits>
 #include <new>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(place, size)
+#define ASAN_UNPOISON_MEMORY_REGION(place, size)
+#endif
+
 namespace xpr {
 namespace {
 std::atomic<size_t> in_use{0};
@@ -14,12 +21,16 @@ Ref<Memory> Memory::allocate(size_t size, bool is_counted) {
   void* block = std::malloc(size + kAlignment);
   if (!block) throw std::bad_alloc();
   auto start = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
+  auto* rest = reinterpret_cast<uint8_t*>(start) + size;
+  ASAN_POISON_MEMORY_REGION(rest, static_cast<uint8_t*>(block) + size + kAlignment - rest);
+  (void)rest;
   try {
     Ref<Memory> made(
         new Memory(reinterpret_cast<uint8_t*>(start), size, block, nullptr, is_counted));
     if (is_counted) in_use.fetch_add(size, std::memory_order_relaxed);
     return made;
   } catch (...) {
+    ASAN_UNPOISON_MEMORY_REGION(block, size + kAlignment);
     std::free(block);
     throw;
   }
@@ -33,6 +44,7 @@ Memory::~Memory() {
   if (free_) {
     free_(owner_);
   } else {
+    ASAN_UNPOISON_MEMORY_REGION(owner_, size_ + kAlignment);
     if (is_counted_) in_use.fetch_sub(size_, std::memory_order_relaxed);
     std::free(owner_);
   }

@@ -10,10 +10,31 @@ namespace {
 constexpr uint16_t kNoSegment = 0xFFFF;
 constexpr uint32_t kImported = 0x80000000u;
 
-Import import_of(const ImportedFunction& source) {
+// The functions of this process are those of a module of this name.
+constexpr std::string_view kHostModule = "xpr.";
+
+// As compiled programs call a function of this process.
+std::string calling_of(const HostFunction& function) {
+  std::string made = "0";
+  auto add = [&made](size_t count) { made.append(count ? count : 1, count ? 'r' : 'v'); };
+  add(function.inputs.size());
+  made += '_';
+  add(function.outputs.size());
+  return made;
+}
+
+Import import_of(const ImportedFunction& source, const std::vector<HostFunction>& host) {
   Import import;
   import.entry = find_hal_function(source.name, source.calling);
-  if (!import.entry) throw Refusal("it calls " + source.name + ", which is not known");
+  for (size_t i = 0; i < host.size() && source.name.starts_with(kHostModule); ++i) {
+    bool same = source.name.substr(kHostModule.size()) == host[i].symbol;
+    if (!same || source.calling != calling_of(host[i])) continue;
+    import.host = &host[i];
+    import.host_number = i;
+  }
+  if (!import.entry && !import.host) {
+    throw Refusal("it calls " + source.name + ", which is not known");
+  }
   std::string_view calling = source.calling;
   size_t middle = calling.find('_');
   import.operands = calling.substr(1, middle - 1);
@@ -28,11 +49,11 @@ char kind_of(uint16_t r) { return r & kReference ? 'r' : 'i'; }
 
 }  // namespace
 
-ModuleCode::ModuleCode(Bytes file) {
+ModuleCode::ModuleCode(Bytes file, const std::vector<HostFunction>& host) {
   bytes_ = Memory::allocate(file.size);
   std::memcpy(bytes_->data(), file.data, file.size);
   file_ = ModuleFile::read({bytes_->data(), file.size});
-  for (const ImportedFunction& import : file_.imports) imports_.push_back(import_of(import));
+  for (const ImportedFunction& import : file_.imports) imports_.push_back(import_of(import, host));
   for (Bytes constant : file_.constants) {
     constants_.push_back(Reference(new BytesObject(constant)));
   }

@@ -11,6 +11,7 @@ namespace {
 
 // More instructions than any module needs to begin, in one that does not end.
 constexpr uint64_t kPatience = 10'000'000;
+constexpr uint64_t kPatienceWithDamage = 100'000;
 
 // A slab that is larger than this is given back when the call ends.
 constexpr size_t kLargestKept = size_t{64} << 20;
@@ -47,23 +48,6 @@ class Slab {
 thread_local Ref<Memory> Slab::kept;
 thread_local bool Slab::kept_in_use = false;
 
-// The pool, if the program is to use it and nobody else does.
-class PoolTurn {
- public:
-  explicit PoolTurn(bool wanted) : pool_(wanted ? shared_pool() : nullptr) {
-    if (pool_ && !pool_->try_enter()) pool_ = nullptr;
-  }
-  ~PoolTurn() {
-    if (pool_) pool_->leave();
-  }
-  PoolTurn(const PoolTurn&) = delete;
-  PoolTurn& operator=(const PoolTurn&) = delete;
-  ThreadPool* pool() const { return pool_; }
-
- private:
-  ThreadPool* pool_;
-};
-
 Block own_block(size_t size) {
   Ref<Memory> memory = Memory::allocate(size);
   uint8_t* data = memory->data();
@@ -84,8 +68,10 @@ size_t ArrayType::bytes() const {
 }
 
 Program::Program(Bytes file, std::string_view entry, std::vector<ArrayType> inputs,
-                 std::vector<ArrayType> outputs, std::vector<bool> donated, bool opens_code)
-    : code_(file),
+                 std::vector<ArrayType> outputs, std::vector<bool> donated,
+                 std::vector<HostFunction> host, bool opens_code)
+    : host_(std::move(host)),
+      code_(file, host_),
       entry_(code_.find(entry)),
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
@@ -110,10 +96,10 @@ void Program::begin() {
   FlushToZero flush;
   for (const ExportedFunction& exported : code_.file().exports) {
     if (exported.name != "__init") continue;
-    Runner runner(nullptr, opens_code_);
+    Runner runner(false);
     Hal hal(runner, opens_code_);
     Interpreter interpreter(code_, globals_, hal, true);
-    interpreter.limit(kPatience);
+    interpreter.limit(opens_code_ ? kPatience : kPatienceWithDamage);
     interpreter.call(exported.ordinal, {});
   }
   try {
@@ -140,7 +126,7 @@ void Program::record() {
   }
   Hal hal(recorder, opens_code_);
   Interpreter interpreter(code_, globals_, hal, false);
-  interpreter.limit(kPatience);
+  interpreter.limit(opens_code_ ? kPatience : kPatienceWithDamage);
   std::vector<Value> results = interpreter.call(entry_, views(buffers));
   std::vector<Place> places;
   for (size_t k = 0; k < results.size(); ++k) {
@@ -157,13 +143,13 @@ std::string Program::describe() const {
   return std::to_string(schedule_->steps.size()) + " steps";
 }
 
-void Program::run(const Block* arguments, Block* results, bool parallel) const {
+void Program::run(const Block* arguments, Block* results, bool parallel, HostCalls* host) const {
   FlushToZero flush;
-  PoolTurn turn(parallel);
   if (schedule_) {
+    PoolTurn turn(parallel);
     run_fixed(arguments, results, turn.pool());
   } else {
-    run_freely(arguments, results, turn.pool());
+    run_freely(arguments, results, parallel, host);
   }
 }
 
@@ -205,16 +191,17 @@ void Program::run_fixed(const Block* arguments, Block* results, ThreadPool* pool
   schedule.run(blocks, pool);
 }
 
-void Program::run_freely(const Block* arguments, Block* results, ThreadPool* pool) const {
+void Program::run_freely(const Block* arguments, Block* results, bool parallel,
+                         HostCalls* host) const {
   std::vector<Ref<BufferObject>> buffers;
   for (size_t i = 0; i < inputs_.size(); ++i) {
     buffers.push_back(
         Ref(new BufferObject(arguments[i].memory, arguments[i].data, arguments[i].size)));
   }
-  Runner runner(pool, opens_code_);
-  Hal hal(runner, opens_code_);
+  Runner runner(parallel);
+  Hal hal(runner, opens_code_, host);
   Interpreter interpreter(code_, globals_, hal, false);
-  if (!opens_code_) interpreter.limit(kPatience);
+  if (!opens_code_) interpreter.limit(kPatienceWithDamage);
   std::vector<Value> returned = interpreter.call(entry_, views(buffers));
   for (size_t k = 0; k < returned.size(); ++k) {
     auto& view = as<ViewObject>(returned[k].reference.get());

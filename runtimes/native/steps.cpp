@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "thread_pool.h"
+
 namespace xpr {
 
 void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t pattern_length) {
@@ -28,8 +30,9 @@ void Runner::dispatch(const Dispatch& dispatch, const uint32_t* constants,
     places[i] = bindings[i].buffer->data + bindings[i].offset;
     lengths[i] = bindings[i].length;
   }
-  if (!runs_kernels_) return;
-  if (run_kernel(dispatch, constants, places, lengths, pool_) != 0) {
+  // The turn ends with the kernel: between two of them others may be waited for.
+  PoolTurn turn(parallel_);
+  if (run_kernel(dispatch, constants, places, lengths, turn.pool()) != 0) {
     throw ProgramError("a kernel of the program failed");
   }
 }

@@ -35,9 +35,8 @@ void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t patte
 // Runs everything at once, in the memory that the buffers have.
 class Runner final : public Steps {
  public:
-  // Without `runs_kernels` everything but machine code is done, for tests of damaged modules.
-  explicit Runner(ThreadPool* pool, bool runs_kernels = true)
-      : pool_(pool), runs_kernels_(runs_kernels) {}
+  // With `parallel` kernels are run by several threads.
+  explicit Runner(bool parallel) : parallel_(parallel) {}
   Ref<BufferObject> allocate(size_t size) override;
   void dispatch(const Dispatch& dispatch, const uint32_t* constants,
                 const Operand* bindings) override;
@@ -46,8 +45,7 @@ class Runner final : public Steps {
   uint32_t load(const Operand& source) override;
 
  private:
-  ThreadPool* pool_;
-  bool runs_kernels_;
+  bool parallel_;
 };
 
 }  // namespace xpr

@@ -59,6 +59,23 @@ class ThreadPool {
 // where that is one. A forked child starts its own.
 ThreadPool* shared_pool();
 
+// The pool for as long as this lives, if it is wanted and nobody else has it.
+class PoolTurn {
+ public:
+  explicit PoolTurn(bool wanted) : pool_(wanted ? shared_pool() : nullptr) {
+    if (pool_ && !pool_->try_enter()) pool_ = nullptr;
+  }
+  ~PoolTurn() {
+    if (pool_) pool_->leave();
+  }
+  PoolTurn(const PoolTurn&) = delete;
+  PoolTurn& operator=(const PoolTurn&) = delete;
+  ThreadPool* pool() const { return pool_; }
+
+ private:
+  ThreadPool* pool_;
+};
+
 // How many threads this process may use: XPR_NUM_THREADS if it is set, else the processors that it
 // may run on.
 int allowed_threads();

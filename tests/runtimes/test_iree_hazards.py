@@ -14,7 +14,7 @@ import pytest
 
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
-from xpr.runtimes import hal
+from xpr.runtimes import extension, hal
 from xpr.runtimes.host import HostBuffer, aligned_copy
 
 from .programs import compiled, cpu, f32, load, put
@@ -38,6 +38,12 @@ func.func public @update(%a: tensor<4096xf32>, %b: tensor<16xf32>) -> tensor<409
   return %0 : tensor<4096xf32>
 }}
 """
+
+
+@pytest.fixture(autouse=True)
+def _by_iree(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All programs here are run by IREE, also where the native part would."""
+    monkeypatch.setattr(extension.native(), "executor", None)
 
 
 class Tracked(np.ndarray[Any, Any]):

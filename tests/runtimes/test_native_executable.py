@@ -93,11 +93,32 @@ for dtype in ("int8", "uint16", "bfloat16", "int32", "float32", "complex64"):
     wanted[1:3, 2:] = np.asarray(inner)
     np.testing.assert_array_equal(np.asarray(found), wanted)
 
-# What calls functions of this process is left to IREE, and so is what is wrong.
+# Calls of functions of this process: plain ones, decompositions, transforms, several results,
+# arrays of no bytes, small numbers (which Python's functions do not take for zero), errors.
 before = len(loaded)
-y = xpr.jit(lambda x: xpr.pure_callback(lambda v: v * 3, x, x))(xnp.asarray(x))
-np.testing.assert_array_equal(np.asarray(y), x * 3)
-assert len(loaded) == before
+def called(function, shape, *args):
+    return xpr.jit(lambda *a: xpr.pure_callback(function, shape, *a))(*args)
+y = xnp.asarray(x)
+np.testing.assert_array_equal(np.asarray(called(lambda v: v * 3, y, y)), x * 3)
+spd = x @ x.T + np.eye(5, dtype=np.float32)
+np.testing.assert_allclose(xpr.jit(xnp.linalg.cholesky)(spd), np.linalg.cholesky(spd), rtol=1e-4)
+np.testing.assert_allclose(xpr.jit(xnp.fft.fft)(x), np.fft.fft(x), rtol=1e-4, atol=1e-5)
+parts = called(lambda v: (v.sum(0), v.max(1), v[:0]), (y[0], y[:, 0], y[:0]), y)
+for p, w in zip(parts, (x.sum(0), x.max(1), x[:0]), strict=True):
+    np.testing.assert_allclose(np.asarray(p), w, rtol=1e-5)
+tiny = called(lambda v: v * np.float32(1e-42), y[0], y[0] * 0 + 1)
+assert (np.asarray(tiny) == np.float32(1e-42)).all()
+class Oops(Exception):
+    pass
+def fail(v):
+    raise Oops("no luck")
+try:
+    called(fail, y, y)
+except Oops as error:
+    assert str(error) == "no luck"
+else:
+    raise AssertionError
+assert loaded[before:] == ["interpreted"] * 6, loaded[before:]
 print("end")
 """
 

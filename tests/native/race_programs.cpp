@@ -1,0 +1,94 @@
+// Many threads run programs and share the pool, which is to be watched by the thread sanitizer.
+//
+//   race_programs FOLDER ROUNDS
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "corpus.h"
+#include "thread_pool.h"
+
+namespace xpr {
+namespace {
+
+constexpr int kThreads = 4;
+constexpr uint64_t kPieces = 64;
+
+struct Sums {
+  uint64_t of[kPieces] = {};  // plain memory: what pieces write, the caller has to see
+};
+
+int add(void* context, uint64_t i) {
+  static_cast<Sums*>(context)->of[i] += i;
+  return 0;
+}
+
+int fail_at_ten(void*, uint64_t i) { return i == 10 ? 7 : 0; }
+
+bool check_pool(int rounds) {
+  ThreadPool pool(kThreads);
+  Sums sums;
+  for (int round = 0; round < rounds; ++round) {
+    if (pool.run(&add, &sums, kPieces) != 0) return false;
+    if (pool.run(&fail_at_ten, nullptr, kPieces) != 7) return false;
+    if (round % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+  for (uint64_t i = 0; i < kPieces; ++i) {
+    if (sums.of[i] != i * static_cast<uint64_t>(rounds)) return false;
+  }
+  return true;
+}
+
+// Each thread calls each program, with several threads where the pool is free, and compares.
+bool check_programs(const char* folder, int rounds) {
+  std::vector<Sample> corpus = read_corpus(folder);
+  std::vector<std::unique_ptr<Program>> programs;
+  std::vector<std::vector<Block>> wanted;
+  for (const Sample& sample : corpus) {
+    Bytes bytes{sample.bytes.data(), sample.bytes.size()};
+    programs.push_back(std::make_unique<Program>(bytes, "main", sample.inputs, sample.outputs,
+                                                 sample.donated, sample.host));
+    std::vector<Block> arguments = arguments_of(sample), results(sample.outputs.size());
+    ZeroCalls calls(sample.host);
+    programs.back()->run(arguments.data(), results.data(), false, &calls);
+    wanted.push_back(std::move(results));
+  }
+  std::atomic<bool> right{true};
+  auto work = [&] {
+    for (int round = 0; round < rounds; ++round) {
+      for (size_t p = 0; p < programs.size(); ++p) {
+        const Sample& sample = corpus[p];
+        std::vector<Block> arguments = arguments_of(sample), results(sample.outputs.size());
+        ZeroCalls calls(sample.host);
+        programs[p]->run(arguments.data(), results.data(), true, &calls);
+        for (size_t k = 0; k < results.size(); ++k) {
+          const Block& found = results[k];
+          if (found.size && std::memcmp(found.data, wanted[p][k].data, found.size) != 0) {
+            right = false;
+          }
+        }
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  return right;
+}
+
+}  // namespace
+}  // namespace xpr
+
+int main(int count, char** words) {
+  if (count < 3) {
+    std::puts("race_programs FOLDER ROUNDS");
+    return 2;
+  }
+  setenv("XPR_NUM_THREADS", "4", 0);
+  int rounds = std::atoi(words[2]);
+  bool pool = xpr::check_pool(10 * rounds), programs = xpr::check_programs(words[1], rounds);
+  std::printf("pool %s, programs %s\n", pool ? "right" : "wrong", programs ? "right" : "wrong");
+  return pool && programs ? 0 : 1;
+}
