@@ -1,9 +1,9 @@
 """The native part of xpr: the extension module `_native`, where it was built and is wanted.
 
 Everything works without it, through IREE's own runtime; calls then take longer. `XPR_NATIVE`
-decides: by default it is used where it is, `1` asks for it, `calls` has IREE run the programs that
-it calls, `check` has programs run both ways and compares the results bit by bit, and `0` leaves it
-alone. Nobody else imports `_native`.
+decides: `1` asks for it, `calls` has IREE run the programs that it calls, `check` has programs run
+both ways and compares the results bit by bit, and `0` leaves it alone. By default it is used where
+it is, as `RUNS_PROGRAMS` says. Nobody else imports `_native`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Any
 INTERFACE = 6
 """The number that the extension must have; one that was built from other sources is not used."""
 
+RUNS_PROGRAMS = False
+"""Whether the native part runs programs, and not only calls them, where `XPR_NATIVE` is not set."""
+
 _CHOICES = ("", "0", "1", "calls", "check")
 
 
@@ -25,7 +28,8 @@ class Found:
         self.module = module
         self.reason = reason
         """Empty when there is one."""
-        self.executor: Any = None if choice == "calls" else module
+        runs = choice in ("1", "check") or (choice == "" and RUNS_PROGRAMS)
+        self.executor: Any = module if runs else None
         """The extension where it runs programs."""
         self.checks = choice == "check"
         """Whether programs are to run both ways."""

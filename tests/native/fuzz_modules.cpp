@@ -3,6 +3,7 @@
 // which ends the program at the first access outside of memory.
 //
 //   fuzz_modules FOLDER COUNT [SEED]
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -12,7 +13,7 @@
 #include "corpus.h"
 #include "refusal.h"
 
-extern "C" const char* __asan_default_options() {
+extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
   return "allocator_may_return_null=1:max_allocation_size_mb=256:detect_leaks=0";
 }
 

@@ -2,9 +2,11 @@
 //
 //   race_programs FOLDER ROUNDS
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 #include "corpus.h"

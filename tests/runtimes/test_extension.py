@@ -30,11 +30,13 @@ def test_an_extension_of_these_sources_is_used(monkeypatch: pytest.MonkeyPatch) 
         found = extension.find(choice)
         assert found.module is module
         assert found.checks == (choice == "check")
-    for choice in ("", "1"):
-        assert extension.find(choice).describe() == "some compiler"
-        assert extension.find(choice).executor is module
+    assert extension.find("1").describe() == "some compiler"
+    assert extension.find("1").executor is module
     assert extension.find("calls").describe() == "some compiler, programs are run by IREE"
     assert extension.find("calls").executor is None
+    for runs, same in ((True, "1"), (False, "calls")):
+        monkeypatch.setattr(extension, "RUNS_PROGRAMS", runs)
+        assert extension.find("").executor is extension.find(same).executor
     assert extension.find("check").describe() == "some compiler, checked against IREE"
     left = extension.find("0")
     assert left.module is None

@@ -1,0 +1,96 @@
+"""The native part under the address and the thread sanitizer: damaged modules, many threads."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.native import corpus
+
+ROOT = Path(__file__).parents[2]
+LONG = os.environ.get("XPR_LONG_TESTS") == "1"
+
+needs = pytest.mark.skipif(
+    not (ROOT / "CMakePresets.json").exists()
+    or any(shutil.which(tool) is None for tool in ("cmake", "ninja", "c++")),
+    reason="needs cmake, ninja and a compiler for C++",
+)
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("corpus")
+    assert len(corpus.write(folder)) >= 9
+    return folder
+
+
+def built(preset: str, program: str) -> Path:
+    """A test program, built with a preset where it is not up to date."""
+    for step in (["--preset", preset], ["--build", "--preset", preset, "--target", program]):
+        done = subprocess.run(
+            ["cmake", *step], cwd=ROOT, capture_output=True, text=True, check=False, timeout=1800
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+    return ROOT / "build" / preset / program
+
+
+def run(program: Path, *words: str) -> str:
+    done = subprocess.run(
+        [program, *words], capture_output=True, text=True, check=False, timeout=36_000
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@needs
+def test_damaged_modules_are_refused_or_harmless(modules: Path) -> None:
+    count = 1_000_000 if LONG else 1_000
+    program = built("asan", "fuzz_modules")
+    assert f"{count} damaged modules" in run(program, str(modules), str(count))
+
+
+@needs
+def test_threads_that_run_programs_race_for_nothing(modules: Path) -> None:
+    program = built("tsan", "race_programs")
+    found = run(program, str(modules), "1000" if LONG else "10")
+    assert found == "pool right, programs right\n"
+
+
+@pytest.mark.skipif(
+    find_spec("xpr.runtimes._native") is None, reason="the native part was not built here"
+)
+def test_calls_take_no_memory() -> None:
+    """As many calls as a program makes in hours leave the process as large as it was."""
+    rounds = 10_000_000 if LONG else 100_000
+    source = f"""
+import resource
+import xpr
+f = xpr.jit(lambda x, y: (x + 1, {{"a": x * y}}))
+x = xpr.numpy.arange(4.0)
+def call(n):
+    y = x
+    for _ in range(n):
+        y, rest = f(y, x)
+        _ = y[1] + 1
+call(20_000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+call({rounds})
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+    for choice in ("1", "calls"):
+        done = subprocess.run(
+            [sys.executable, "-c", source],
+            env={**os.environ, "XPR_NATIVE": choice, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=3600,
+        )
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout) < 2048  # KiB
