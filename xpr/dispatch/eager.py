@@ -16,7 +16,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.extended_array import ExtendedArray, base_of, with_type
-from xpr.core.physical import params_have_extended
+from xpr.core.physical import is_extended_aval, params_have_extended
 from xpr.core.primitive import Primitive
 from xpr.core.trace import Trace, context, get_aval, install_eager_trace
 from xpr.dispatch.array import ArrayImpl
@@ -106,6 +106,8 @@ class EagerTrace(Trace):
         if elsewhere:
             hosts = [a._value if type(a) is ArrayImpl else host_value(a)[1] for a in args]
         found = _result_types(primitive, tuple(avals), params)
+        if not primitive.multiple_results and is_extended_aval(found):
+            return _on_elements(primitive, args, params)
         with np.errstate(all="ignore"):
             result = primitive.reference(*hosts, **params)
         if primitive.multiple_results:
