@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xpr.lowering.iree import (
     balance_loops,
+    block_starts,
     remove_deallocations,
     separate_operations,
     widen_block_arguments,
@@ -64,9 +65,10 @@ REMOVE_DEALLOCATIONS = Change(
 WIDEN_BLOCK_ARGUMENTS = Change(
     "block arguments are widened", 1, END, widen_block_arguments.widen_arguments
 )
+BLOCK_STARTS = Change("blocks begin with nothing", 1, END, block_starts.begin_with_nothing)
 
 
-_IN_ORDER = (SEPARATE_OPERATIONS, BALANCE_LOOPS, REMOVE_DEALLOCATIONS, WIDEN_BLOCK_ARGUMENTS)
+_IN_ORDER = (SEPARATE_OPERATIONS, BALANCE_LOOPS, REMOVE_DEALLOCATIONS, WIDEN_BLOCK_ARGUMENTS, BLOCK_STARTS)
 _BY_KEY = {change.key: change for change in _IN_ORDER}
 
 
@@ -86,5 +88,6 @@ def changes_for(*, has_branches: bool, frees: bool, separate: bool = False) -> t
         BALANCE_LOOPS: has_branches,
         REMOVE_DEALLOCATIONS: not frees,
         WIDEN_BLOCK_ARGUMENTS: True,
+        BLOCK_STARTS: True,
     }
     return tuple(change for change in _IN_ORDER if wanted[change])
