@@ -68,7 +68,13 @@ WIDEN_BLOCK_ARGUMENTS = Change(
 BLOCK_STARTS = Change("blocks begin with nothing", 1, END, block_starts.begin_with_nothing)
 
 
-_IN_ORDER = (SEPARATE_OPERATIONS, BALANCE_LOOPS, REMOVE_DEALLOCATIONS, WIDEN_BLOCK_ARGUMENTS, BLOCK_STARTS)
+_IN_ORDER = (
+    SEPARATE_OPERATIONS,
+    BALANCE_LOOPS,
+    REMOVE_DEALLOCATIONS,
+    WIDEN_BLOCK_ARGUMENTS,
+    BLOCK_STARTS,
+)
 _BY_KEY = {change.key: change for change in _IN_ORDER}
 
 

@@ -54,8 +54,47 @@ def _called(x: Any, u: Any, i: Any) -> Any:
     return xpr.jit(lambda v: _update(v, u, i))(lax.optimization_barrier(x)) * x
 
 
+def _before(x: Any, u: Any, i: Any) -> Any:
+    """What went into the barrier is updated, not what it gave."""
+    y = x + 1
+    kept = lax.optimization_barrier(y)
+    return _update(y, u, i) * kept
+
+
+def _before_reshaped(x: Any, u: Any, i: Any) -> Any:
+    y = x + 1
+    kept = lax.optimization_barrier(y.reshape(-1, 1))
+    return y.at[i].set(u[0]) * kept[:, 0]
+
+
+def _before_several(x: Any, u: Any, i: Any) -> Any:
+    y = x + 1
+    kept, _ = lax.optimization_barrier((y, u))
+    return _update(y, u, i) * kept
+
+
+def _before_called(x: Any, u: Any, i: Any) -> Any:
+    y = x + 1
+    held = xpr.jit(lambda v: lax.optimization_barrier(v))
+    return _update(y, u, i) * held(y) * held(x)
+
+
+def _called_before(x: Any, u: Any, i: Any) -> Any:
+    y = x + 1
+    kept = lax.optimization_barrier(y)
+    updated = xpr.jit(lambda v: _update(v, u, i))
+    return updated(y) * kept * updated(x)
+
+
+def _taken(x: Any, u: Any, i: Any) -> Any:
+    """The barrier is one that the gather puts there."""
+    first = x[:1] + 1
+    return first.at[i - i].add(u[0]) * xpr.numpy.take(first, 0, axis=0)
+
+
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (
-    *(_plain, _scattered, _one, _behind, _reshaped, _looped, _branched, _called),
+    *(_plain, _scattered, _one, _behind, _reshaped, _looped, _branched, _called, _taken),
+    *(_before, _before_reshaped, _before_several, _before_called, _called_before),
 )
 
 

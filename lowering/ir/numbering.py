@@ -1,0 +1,59 @@
+"""Which values are equal, as far as the compiler sees it: those of one number."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from xpr.lowering.ir.graph import Op, Value
+from xpr.lowering.ir.traits import TRAITS, Kind
+
+_PURE = frozenset({Kind.CONSTANT, Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT})
+_SHAPES = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert"})
+
+
+class Numbering:
+    """Numbers for values; equal ones have the same.
+
+    Shapes and types are left aside: an array has one number however its elements are arranged in
+    axes or looked at, and so have the complex numbers that are made of its parts.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[Value, int] = {}
+        self._known: dict[Hashable, int] = {}
+
+    def of(self, x: Value) -> int:
+        """The number of a value."""
+        pending = [x]
+        while pending:
+            v = pending[-1]
+            if v in self._numbers:
+                pending.pop()
+                continue
+            operands = _operands(v.op)
+            unknown = [o for o in operands if o not in self._numbers]
+            if unknown:
+                pending += unknown
+                continue
+            self._numbers[v] = self._number(v, [self._numbers[o] for o in operands])
+            pending.pop()
+        return self._numbers[x]
+
+    def _number(self, x: Value, operands: list[int]) -> int:
+        op = x.op
+        if op is not None and op.name in _SHAPES:
+            return operands[0]
+        key: Hashable = x
+        if op is not None and _is_pure(op):
+            made = x.type if not operands else None
+            key = op.name, made, *operands, repr(sorted(op.attributes.items()))
+        return self._known.setdefault(key, len(self._known))
+
+
+def _operands(op: Op | None) -> Sequence[Value]:
+    """What the number of an operation's result depends on."""
+    return op.operands if op is not None and _is_pure(op) else ()
+
+
+def _is_pure(op: Op) -> bool:
+    return TRAITS[op.name].kind in _PURE and not op.regions
