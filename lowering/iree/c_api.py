@@ -6,6 +6,7 @@ Python bindings (30 ms), and it is the only way to its diagnostics.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import importlib.util
@@ -13,7 +14,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,6 +219,63 @@ def _compile_once(
     store: Store | None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
+    objects_alone = objects.is_possible(flags)
+    given = (*flags, *objects.FLAGS) if objects_alone else flags
+    with _parsed(library, text, given, name, verify, parallel, diagnostics) as invocation:
+        if invocation is None:
+            return None, diagnostics
+        if watch is not None:
+            watch.passed("parse")
+        identity = "\0".join((library.revision, *flags))
+        compiling = _Compile(library, invocation, watch, objects_alone)
+        if not _run(compiling, changes, watch, store, identity):
+            return None, diagnostics
+        module = _written(library, library.InvocationOutputVMBytecode, invocation)
+        if watch is not None:
+            watch.passed("write")
+        return module, diagnostics
+
+
+def text_at(
+    phase: str, text: str, flags: Sequence[str], changes: Sequence[Change] = ()
+) -> tuple[str | None, list[Diagnostic]]:
+    """A program as it is behind one of the `PHASES` of its compile, for those who look inside.
+
+    None for one that does not come so far, and what the compiler said.
+    """
+    library = load()
+    before = PHASES.index(phase)
+    diagnostics: list[Diagnostic] = []
+    with _parsed(library, text, flags, "stablehlo", True, True, diagnostics) as invocation:
+        if invocation is None:
+            return None, diagnostics
+        compiling = _Compile(library, invocation, None, objects_alone=False)
+        reached = START
+        try:
+            for change in (c for c in changes if PHASES.index(c.phase) <= before):
+                if change.phase != reached:
+                    compiling.phases(reached, change.phase)
+                    reached = change.phase
+                if not compiling.change(change):
+                    return None, diagnostics
+            if reached != phase:
+                compiling.phases(reached, phase)
+        except RefusedError:
+            return None, diagnostics
+        return compiling.text(), diagnostics
+
+
+@contextlib.contextmanager
+def _parsed(
+    library: _Library,
+    text: str,
+    flags: Sequence[str],
+    name: str,
+    verify: bool,
+    parallel: bool,
+    diagnostics: list[Diagnostic],
+) -> Iterator[int | None]:
+    """A compile that has parsed the program, or None; adds what it says to `diagnostics`."""
 
     @_ON_DIAGNOSTIC
     def on_diagnostic(severity: int, message: int, size: int, _: object) -> None:
@@ -226,10 +284,8 @@ def _compile_once(
 
     session = library.SessionCreate()
     source, invocation = ctypes.c_void_p(), None
-    objects_alone = objects.is_possible(flags)
     try:
-        given = (*flags, *objects.FLAGS) if objects_alone else flags
-        encoded = [flag.encode() for flag in given]
+        encoded = [flag.encode() for flag in flags]
         argv = (ctypes.c_char_p * len(encoded))(*encoded)
         library.check(library.SessionSetFlags(session, len(encoded), argv))
         if not parallel or os.getpid() != library.process:
@@ -246,17 +302,7 @@ def _compile_once(
                 session, name.encode(), data, len(data) + 1, True, ctypes.byref(source)
             )
         )
-        module = None
-        if library.InvocationParseSource(invocation, source):
-            if watch is not None:
-                watch.passed("parse")
-            identity = "\0".join((library.revision, *flags))
-            compiling = _Compile(library, invocation, watch, objects_alone)
-            if _run(compiling, changes, watch, store, identity):
-                module = _output(library, invocation)
-                if watch is not None:
-                    watch.passed("write")
-        return module, diagnostics
+        yield invocation if library.InvocationParseSource(invocation, source) else None
     finally:
         if invocation is not None:
             library.InvocationDestroy(invocation)
@@ -373,10 +419,6 @@ class _Compile:
         names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
         self.give(module)
         return names.count(name)
-
-
-def _output(library: _Library, invocation: int) -> bytes:
-    return _written(library, library.InvocationOutputVMBytecode, invocation)
 
 
 def _written(library: _Library, write: Callable[[int, Any], int | None], invocation: int) -> bytes:

@@ -2,7 +2,8 @@
 
 IREE may not see that what uses both the start of a loop and its results comes after the loop, and
 then fails to order the program: what is computed and carried gets a barrier. It may also know in
-the loop an array that no round changes. Integers of rank 0 may be counters, which the host keeps.
+the loop an array that no round changes. Integers of rank 0 may be counters, which the host keeps,
+unless they are elements of an array.
 
 Of two results of a step that are one value MLIR makes one, and not always of their arguments,
 after which IREE's conversion of the loop fails or ends the process: the second gets a barrier.
@@ -13,7 +14,7 @@ from __future__ import annotations
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Module, Op, Value
-from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -32,8 +33,23 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 
 def _is_computed(x: Value) -> bool:
-    is_number = not x.shape and (x.dtype.kind in "iub" or splat_of(x) is not None)
-    return not is_number and not isinstance(x.owner, Block)
+    if isinstance(x.owner, Block) or (not x.shape and splat_of(x) is not None):
+        return False
+    return bool(x.shape) or x.dtype.kind not in "iub" or _is_of_array(x)
+
+
+def _is_of_array(x: Value) -> bool:
+    """Whether a number is computed from elements of an array, and not on the host."""
+    pending, seen = [x], {x}
+    while pending:
+        op = pending.pop().op
+        if op is None or TRAITS[op.name].kind is Kind.CONTROL:
+            continue
+        if any(v.shape for v in op.operands):
+            return True
+        pending += [v for v in op.operands if v not in seen]
+        seen.update(op.operands)
+    return False
 
 
 def _again(end: Op) -> list[int]:

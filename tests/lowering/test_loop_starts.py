@@ -197,3 +197,26 @@ def test_counters_of_loops_are_converted(platform: str) -> None:
             value = i % (1 << np.dtype(kind).itemsize * 8) if kind.startswith("uint") else i
             expected = expected * np.float32(2) + np.float32(value)
         np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5, err_msg=kind)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "vulkan"])
+def test_an_element_that_a_loop_starts_with_is_used_after_it(platform: str) -> None:
+    """Such a number lies in memory, though counters of loops do not.
+
+    That programs with such loops do not compile without a barrier shows in larger ones alone: see
+    number 201013 in `tests/reliability/test_random_programs.py`.
+    """
+    skip_unless_usable(platform)
+
+    def step(total: Any, n: Any) -> tuple[Any, Any]:
+        m, rows = lax.while_loop(
+            lambda s: s[0] < 7, lambda s: (s[0] + 1, s[1] + s[0]), (n, xpr.numpy.zeros(LONG))
+        )
+        return total + rows * n, m
+
+    starts = np.array([5, 2, 9], np.int32)
+    found, last = xpr.jit(lambda n: lax.scan(step, jnp.zeros(LONG), n))(
+        xpr.device_put(starts, registry.devices(platform)[0])
+    )
+    np.testing.assert_array_equal(last, [7, 7, 9])
+    np.testing.assert_array_equal(found, np.full(LONG, 5 * (5 + 6) + 2 * (2 + 3 + 4 + 5 + 6)))

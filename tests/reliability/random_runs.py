@@ -29,11 +29,12 @@ class _Program(NamedTuple):
     number: int
     operands: list[np.ndarray[Any, Any]]
     steps: Any
-    count: int
+    most: int
+    """How many results there are at most; 0 for a program of loops."""
 
     def results(self, arrays: Sequence[Any]) -> list[Any]:
-        if self.count:
-            return random_arrays.results(self.steps, arrays, self.count)
+        if self.most:
+            return random_arrays.results(self.steps, arrays, self.most)
         return random_programs.results(self.steps, arrays)
 
 

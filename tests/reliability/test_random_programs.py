@@ -8,6 +8,7 @@ each kind; `python -m tests.reliability.test_random_programs arrays vulkan 1000 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -64,6 +65,19 @@ CHECKS = {"loops": check_loops, "arrays": check_arrays}
 def test_random_programs(kind: str, platform: str, number: int) -> None:
     skip_unless_usable(platform)
     CHECKS[kind](platform, number)
+
+
+ONCE_WRONG = (("loops", 32), ("loops", 200_767), ("loops", 201_013), ("arrays", 201_884))
+"""Programs that gave wrong numbers or did not compile: as they were found, since smaller ones with
+the same fault are hard to come by (`tests/lowering/test_block_starts.py`,
+`tests/lowering/test_loop_starts.py`, `tests/primitives/test_updates_behind_barriers.py`)."""
+
+
+@pytest.mark.parametrize(("kind", "number"), ONCE_WRONG)
+def test_programs_that_once_were_wrong(kind: str, number: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CHECKS[kind]("cpu", number)
 
 
 if __name__ == "__main__":

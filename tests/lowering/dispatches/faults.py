@@ -1,0 +1,160 @@
+"""What is wrong with the dispatches that IREE formed of a program: the hazards that show there.
+
+Each check looks for one hazard of docs/hazards.md, in IREE's own terms and knowing nothing of the
+passes that are to avoid it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.lowering.dispatches.aliases import overwritten
+from tests.lowering.dispatches.reads import (
+    inputs,
+    ir,
+    is_computed,
+    is_elements,
+    iterators,
+    maker,
+    named,
+    ways,
+)
+
+MOST_BINDINGS = 32
+
+
+def faults(program: Any) -> list[str]:
+    """What is wrong, with the names of dispatches and functions."""
+    found = []
+    for dispatch in named(program, "func.func"):
+        name = str(dispatch.attributes["sym_name"]).strip('"')
+        found += [f"{name}: {what}" for check in _CHECKS for what in check(dispatch)]
+    for function in named(program, "util.func"):
+        name = str(function.attributes["sym_name"]).strip('"')
+        found += [f"{name}: {what}" for what in overwritten(function)]
+    return found
+
+
+def _bindings(dispatch: Any) -> Iterator[str]:
+    """More arrays than a dispatch can be given."""
+    (block,) = dispatch.regions[0].blocks
+    count = sum("dispatch.tensor<" in str(a.type) for a in block.arguments)
+    if count > MOST_BINDINGS:
+        yield f"{count} bindings"
+
+
+def _producers(dispatch: Any) -> Iterator[str]:
+    """One value that is computed in the dispatch and read in two ways by another one there."""
+    known: dict[Any, Any] = {}
+    for operation in filter(is_elements, _ordered(dispatch)):
+        for producer, found in ways(operation, known).items():
+            if len(found) > 1:
+                yield f"{producer.type} of this dispatch is read as {sorted(map(str, found))}"
+
+
+def _narrow_sources(dispatch: Any) -> Iterator[str]:
+    """A part of what is computed from narrower elements is reduced in the same dispatch."""
+    for operation in filter(_reduces, _ordered(dispatch)):
+        for value in inputs(operation):
+            part = maker(value)
+            if part is None or part.name != "tensor.extract_slice":
+                continue
+            source = maker(part.operands[0])
+            if source is not None and is_computed(source) and _widens(source):
+                yield f"a reduction of a part of {part.operands[0].type}, widened by {source.name}"
+
+
+def _known_numbers(dispatch: Any) -> Iterator[str]:
+    """A reduction of an array whose elements are one constant."""
+    for operation in filter(_reduces, _ordered(dispatch)):
+        values = inputs(operation)
+        if values and all(map(_is_constant, values)):
+            yield f"{operation.name} of constants {[str(v.type) for v in values]}"
+
+
+def _results(dispatch: Any) -> Iterator[str]:
+    """One value that is given as two results."""
+    for operation in _ordered(dispatch):
+        if operation.name == "linalg.generic":
+            yielded = list(_end(operation).operands)
+            if len(set(yielded)) < len(yielded):
+                yield f"one value is {len(yielded)} results"
+
+
+def _scatters(dispatch: Any) -> Iterator[str]:
+    """Updates that are computed in the dispatch of their scatter."""
+    for operation in named(dispatch, "iree_linalg_ext.scatter"):
+        updates = maker(operation.operands[0])
+        if updates is not None and is_computed(updates):
+            yield f"the updates of a scatter are computed by {updates.name}"
+
+
+def _signed_booleans(dispatch: Any) -> Iterator[str]:
+    """A product or sum of booleans that are taken for integers with a sign."""
+    for operation in filter(_reduces, _ordered(dispatch)):
+        for inner in named(operation, "arith.extsi") + named(operation, "arith.sitofp"):
+            if str(inner.operands[0].type) == "i1":
+                yield f"{inner.name} of a boolean in {operation.name}"
+
+
+_CHECKS: tuple[Callable[[Any], Iterator[str]], ...] = (
+    *(_bindings, _producers, _narrow_sources, _known_numbers, _results, _scatters),
+    _signed_booleans,
+)
+
+
+# ---- operations
+
+
+def _ordered(dispatch: Any) -> list[Any]:
+    """The operations of a dispatch's own block."""
+    return [inner.operation for block in dispatch.regions[0].blocks for inner in block.operations]
+
+
+def _end(operation: Any) -> Any:
+    return operation.regions[0].blocks[0].operations[-1].operation
+
+
+_PRODUCTS = ("mat", "conv", "dot", "contract")
+
+
+def _reduces(operation: Any) -> bool:
+    if any(word in operation.name for word in _PRODUCTS):
+        return is_elements(operation)
+    return is_elements(operation) and any("reduction" in kind for kind in iterators(operation))
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether all elements are one number that is written in the dispatch."""
+    made = maker(value)
+    if made is None:
+        return False
+    if made.name == "arith.constant":
+        attribute = made.attributes["value"]
+        return isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat
+    if made.name == "linalg.fill":
+        return _is_number(made.operands[0])
+    if made.name in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
+        return _is_constant(made.operands[0])
+    if made.name == "linalg.generic" and all(_is_constant(v) for v in inputs(made)):
+        return "linalg.index" not in {inner.name for inner in _body(made)}
+    return False
+
+
+def _is_number(value: Any) -> bool:
+    made = maker(value)
+    return made is not None and made.name == "arith.constant"
+
+
+def _body(operation: Any) -> list[Any]:
+    return [inner.operation for inner in operation.regions[0].blocks[0].operations]
+
+
+_WIDENING = ("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp")
+
+
+def _widens(operation: Any) -> bool:
+    return (
+        any(inner.name in _WIDENING for inner in _body(operation)) if operation.regions else False
+    )
