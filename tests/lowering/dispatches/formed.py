@@ -44,6 +44,12 @@ def formed(closed: ClosedJaxpr, runtime: str) -> Iterator[Any]:
     """The program that is compiled for a jaxpr, as an operation of MLIR."""
     device = registry.devices(runtime)[0]
     target = target_of(device)
-    text = formed_text(lower(closed, target, "program", device=device), target)
+    with formed_of(lower(closed, target, "program", device=device), target) as program:
+        yield program
+
+
+@contextmanager
+def formed_of(module: LoweredModule, target: Target) -> Iterator[Any]:
+    """The same for a program that has been lowered."""
     with ir.Context():
-        yield ir.Module.parse(text).operation
+        yield ir.Module.parse(formed_text(module, target)).operation

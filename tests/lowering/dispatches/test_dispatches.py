@@ -6,7 +6,9 @@ random programs and in the examples. Nothing is compiled beyond the phase that f
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,13 +18,14 @@ import xpr.numpy as jnp
 from tests.conftest import skip_unless_usable
 from tests.harness import trace_cases
 from tests.lowering.dispatches.faults import faults
-from tests.lowering.dispatches.formed import formed
+from tests.lowering.dispatches.formed import formed, formed_of
 from tests.op_runs import cases_of, that_run
 from tests.op_table import all_rows
 from tests.reliability import random_arrays, random_programs
 from tests.reliability.scripts import cases
 from xpr import lax
 from xpr.core.config import override
+from xpr.dispatch import compiling
 from xpr.lowering import passes
 
 F32 = np.float32
@@ -137,3 +140,36 @@ def _random(kind: str, number: int) -> tuple[Callable[..., Any], Any]:
     large, steps = random_arrays.operands(rng), random_arrays.steps(rng)
     count = int(rng.integers(1, 6))
     return lambda *xs: random_arrays.results(steps, xs, count), large
+
+
+EXAMPLES: dict[str, tuple[list[str], ...]] = {
+    "counter": (),
+    "curve_fit": ([],),
+    "train_digits": (["--epochs", "1"],),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: dict[str, Any] = {}
+    lower = compiling.lower_jaxpr_to_module
+
+    def noted(closed: Any, target: Any, **options: Any) -> Any:
+        module = lower(closed, target, **options)
+        if target.name == "cpu":
+            lowered[module.text] = module, target
+        return module
+
+    monkeypatch.setattr(compiling, "lower_jaxpr_to_module", noted)
+    monkeypatch.chdir(tmp_path)
+    path = Path(__file__).parents[3] / "examples" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    example = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(example)
+    example.main(*EXAMPLES[name])
+    assert lowered
+    for module, target in lowered.values():
+        with formed_of(module, target) as program:
+            assert faults(program) == [], module.text
