@@ -10,10 +10,10 @@ import pytest
 import xpr
 from tests.lowering.iree_util import MENDED, Call, run
 from xpr import lax
-from xpr.lowering.flags import ProgramHints
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import BLOCK_STARTS, changes_for
+from xpr.lowering.iree.post_passes import BLOCK_STARTS, changes_for
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes import registry
 
 ARGUMENTS = np.array([1, 0, 2], np.int32), np.arange(3, dtype=np.int32), np.ones(4, np.float32)

@@ -11,7 +11,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch.compiled import target_of
 from xpr.dispatch.compiling import lower
 from xpr.lowering.iree import c_api
-from xpr.lowering.iree.changes import changes_for
+from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
 from xpr.runtimes import registry
