@@ -159,12 +159,17 @@ def _moved(way: Way, along: tuple[str, ...], result: tuple[str, ...], kinds: lis
         if expression in result:
             axes.append(result.index(expression))
         else:
-            is_axis = expression[1:].isdigit() and expression[0] == "d"
-            is_reduced = is_axis and "reduction" in kinds[int(expression[1:])]
-            axes.append(_REDUCED if is_reduced else _NONE)
+            axes.append(_REDUCED if _is_reduced(expression, kinds) else _NONE)
     if not all(isinstance(k, int) for k in way):
         return ("of", way, *axes)
     return tuple(axes[k] if isinstance(k, int) and k >= 0 else k for k in way)
+
+
+def _is_reduced(expression: str, kinds: list[str]) -> bool:
+    """Whether it is an axis that the result lacks: products of matrices do not name its kind."""
+    if not expression[1:].isdigit():
+        return False
+    return not kinds or "reduction" in kinds[int(expression[1:])]
 
 
 def _distinct(read: set[Way]) -> set[Way]:
