@@ -24,6 +24,9 @@ from xpr.runtimes.base import Device
 CPU_DEVICES = 8
 config.update("num_cpu_devices", CPU_DEVICES)
 
+# Who reads the failure of a test wants all frames.
+config.update("traceback_filtering", "off")
+
 # What compiles for the tests is of no use to anybody afterwards.
 config.update("compiler_idle", 60)
 os.environ.setdefault("XPR_COMPILER_IDLE", "60")

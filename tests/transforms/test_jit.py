@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import errors
+from xpr import errors, lax
 from xpr.core.config import override
 
 
@@ -470,3 +471,36 @@ def test_arrays_of_inner_functions_are_hidden_arguments_of_the_program() -> None
     np.testing.assert_allclose(
         np.asarray(xpr.jit(xpr.grad(inner))(np.ones(5000, np.float32))), table
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "of", "argument"),
+    [
+        ("log", lambda x: jnp.log(x) * 2, -1.0),
+        ("sqrt", lambda x: xpr.jit(lambda y: jnp.sqrt(y) + 1)(x - 3), 1.0),
+        ("div", lambda x: xpr.vmap(lambda y: y / y)(x * jnp.ones(2)), 0.0),
+        ("log", lambda x: xpr.grad(lambda y: jnp.log(y) * y)(x), -1.0),
+        ("scan", lambda x: lax.scan(lambda c, _: (jnp.log(c), None), x, length=3)[0], 0.5),
+    ],
+)
+def test_debug_nans_names_the_operation_and_the_line(name: str, of: Any, argument: float) -> None:
+    for function in (of, xpr.jit(of)):
+        with override("debug_nans", True), pytest.raises(FloatingPointError) as caught:
+            function(jnp.float32(argument))
+        assert str(caught.value) == f"invalid value (nan) encountered in {name}"
+        assert any(f"in {name}, called from {__file__}" in n for n in caught.value.__notes__)
+
+
+def test_debug_infs_names_the_operation() -> None:
+    with (
+        override("debug_infs", True),
+        pytest.raises(FloatingPointError, match=r"\(inf\) encountered in exp"),
+    ):
+        xpr.jit(lambda x: jnp.exp(x) + 1)(jnp.float32(1000.0))
+
+
+def test_debug_nans_with_donated_arguments_names_the_program() -> None:
+    donated = xpr.jit(lambda x: jnp.log(x), donate_argnums=0)
+    x = jnp.full(100_000, -1.0)
+    with override("debug_nans", True), pytest.raises(FloatingPointError, match=r"<lambda>|log"):
+        donated(x)

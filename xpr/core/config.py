@@ -25,6 +25,7 @@ class _State(threading.local):
     numpy_rank_promotion: str = "allow"
     disable_jit: bool = False
     debug_nans: bool = False
+    traceback_filtering: str = "auto"
     debug_infs: bool = False
     enable_checks: bool = False
     log_compiles: bool = False
@@ -152,6 +153,11 @@ _SETTINGS: dict[str, Setting] = {
         Setting("disable_jit", _bool, "jit runs its function operation by operation", True),
         Setting("debug_nans", _bool, "a NaN in a result raises FloatingPointError", True),
         Setting("debug_infs", _bool, "an infinity in a result raises FloatingPointError", True),
+        Setting(
+            "traceback_filtering",
+            _one_of("auto", "off", "tracebackhide", "remove_frames", "quiet_remove_frames"),
+            "whether xpr's own frames are left out of tracebacks; auto is remove_frames",
+        ),
         Setting("enable_checks", _bool, "check every jaxpr after it was made"),
         Setting("log_compiles", _bool, "log each compilation"),
         Setting(

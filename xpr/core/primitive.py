@@ -62,6 +62,10 @@ class DerivedRule:
         raise NotImplementedError(f"{type(self).__name__} must make a rule")
 
 
+# Errors to which the user's line is added: those of operands, and NaNs that `debug_nans` found.
+_NOTED = (TypeError, ValueError, IndexError, NotImplementedError, FloatingPointError)
+
+
 class Primitive:
     """An operation by name; `bind` applies it under the current trace."""
 
@@ -112,7 +116,7 @@ class Primitive:
         """The result on `args`: computed now, or recorded when a function is being traced."""
         try:
             return trace.context.trace.process_primitive(self, args, params)
-        except (TypeError, ValueError, IndexError, NotImplementedError) as error:
+        except _NOTED as error:
             place = trace.context.source or current()
             note_user_line(error, f"in {self.name}, called from {place}")
             raise

@@ -240,7 +240,7 @@ class CompiledProgram:
         if state.debug_nans or state.debug_infs:
             for a in out:
                 if type(a) is ArrayImpl:
-                    check_finite(a._value)
+                    check_finite(a._value, self.name)
         return out
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:

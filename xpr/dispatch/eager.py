@@ -113,10 +113,13 @@ class EagerTrace(Trace):
         if primitive.multiple_results:
             if foreign:
                 result = [own(r, args) for r in result]
-            return [wrap(r, aval, device, committed) for r, aval in zip(result, found, strict=True)]
+            return [
+                wrap(r, aval, device, committed, primitive.name)
+                for r, aval in zip(result, found, strict=True)
+            ]
         if foreign:
             result = own(result, args)
-        return wrap(result, found, device, committed)
+        return wrap(result, found, device, committed, primitive.name)
 
     def process_on_several(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]

@@ -24,24 +24,30 @@ def own(result: Any, args: Sequence[Any]) -> Any:
     return result
 
 
-def wrap(result: Any, aval: ShapedArray, device: Device, committed: bool) -> ArrayImpl:
-    """A NumPy result as an array of type `aval`."""
+def wrap(
+    result: Any,
+    aval: ShapedArray,
+    device: Device,
+    committed: bool,
+    computed_by: str = "an operation on the host",
+) -> ArrayImpl:
+    """A NumPy result as an array of type `aval`; `computed_by` is for errors."""
     if type(result) is not np.ndarray or result.dtype is not aval.dtype:
         result = np.asarray(result, dtype=aval.dtype)
     if state.debug_nans or state.debug_infs:
-        check_finite(result)
+        check_finite(result, computed_by)
     freeze(result)
     return ArrayImpl(aval, (HostBuffer(result, device),), committed)
 
 
-def check_finite(result: np.ndarray[Any, Any]) -> None:
+def check_finite(result: np.ndarray[Any, Any], computed_by: str) -> None:
     """Raises FloatingPointError for what `debug_nans` and `debug_infs` look for."""
     if result.dtype.kind in "biu":
         return
     if state.debug_nans and np.isnan(result).any():
-        raise FloatingPointError("invalid value (nan) encountered in an eager operation")
+        raise FloatingPointError(f"invalid value (nan) encountered in {computed_by}")
     if state.debug_infs and np.isinf(result).any():
-        raise FloatingPointError("invalid value (inf) encountered in an eager operation")
+        raise FloatingPointError(f"invalid value (inf) encountered in {computed_by}")
 
 
 def host_value(x: Any) -> tuple[ShapedArray, np.ndarray[Any, Any]]:

@@ -279,7 +279,7 @@ class SpmdProgram:
             for a in out:
                 if isinstance(a, ArrayImpl):
                     for b in a._buffers:
-                        check_finite(b.host_view())
+                        check_finite(b.host_view(), self.name)
         return out
 
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:

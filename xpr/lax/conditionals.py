@@ -13,6 +13,7 @@ from xpr.core.config import state
 from xpr.core.errors import shown
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, get_aval, is_valid_value
+from xpr.core.tracebacks import api_boundary
 from xpr.dispatch.default_device import default_device
 from xpr.lax._flat import (
     Program,
@@ -29,6 +30,7 @@ from xpr.transforms.signature import name_of, source_of
 from xpr.transforms.tracing import check_callable
 
 
+@api_boundary
 def cond(pred: Any, *args: Any, **kwargs: Any) -> Any:
     """`true_fun(*operands)` where the boolean scalar `pred` holds, else `false_fun(*operands)`.
 
@@ -94,6 +96,7 @@ def _cond(
     return _branches(index, [false_fun, true_fun], operands, [users[1], users[0]], "cond")
 
 
+@api_boundary
 def switch(
     index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
 ) -> Any:

@@ -13,6 +13,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray, without_dim
 from xpr.core.config import state
 from xpr.core.trace import Tracer, get_aval
+from xpr.core.tracebacks import api_boundary
 from xpr.lax._flat import (
     Program,
     argument_name,
@@ -33,6 +34,7 @@ from xpr.transforms.tracing import check_callable
 from xpr.transforms.vmap import vmap
 
 
+@api_boundary
 def scan(
     f: Callable[..., Any],
     init: Any,
@@ -179,6 +181,7 @@ def _stack(parts: Sequence[Any]) -> Any:
 # ---- loops with a condition
 
 
+@api_boundary
 def while_loop(
     cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any
 ) -> Any:
@@ -241,6 +244,7 @@ def _check_condition(condition: Program) -> None:
         raise TypeError(f"cond_fun must return a boolean scalar, but got output type(s) {avals}.")
 
 
+@api_boundary
 def fori_loop(
     lower: Any,
     upper: Any,
@@ -315,6 +319,7 @@ def _fixed_loop(
 # ---- loops without a carry, and parallel ones
 
 
+@api_boundary
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """Applies `f` to each slice of `xs` along its first axis, one after the other, and stacks.
 

@@ -10,6 +10,7 @@ from xpr import tree_util
 from xpr.core.jaxpr import Literal, Var
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.linearize import linearize_jaxpr
 from xpr.primitives.checkpoint import Policy, remat_p
 from xpr.primitives.custom import name_p
@@ -52,6 +53,7 @@ def checkpoint(
         raise NotImplementedError("checkpoint: concrete=True is deprecated; use static_argnums")
     fixed = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
+    @api_boundary
     @functools.wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         places = {n + len(args) if n < 0 else n for n in fixed}

@@ -12,6 +12,7 @@ from xpr.core.context import context
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.zeros import (
     Zero,
     cotangent_aval,
@@ -337,6 +338,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     """
     check_callable(fun, "custom_gradient")
 
+    @api_boundary
     @functools.wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         pulls: list[Any] = []

@@ -13,6 +13,7 @@ from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
 from xpr.interpreters.transpose import Linear, backward_pass
@@ -41,6 +42,7 @@ from xpr.transforms.tracing import abstractify, check_callable
 # ---- forward mode
 
 
+@api_boundary
 def jvp(
     fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
 ) -> Any:
@@ -103,6 +105,7 @@ def _dtype_name(aval: ShapedArray) -> str:
     return "float0" if is_float0(aval) else aval.dtype.name
 
 
+@api_boundary
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of `fun` at `primals`, and its derivative there as a function of tangents.
 
@@ -240,6 +243,7 @@ def _as_array(x: Any) -> Any:
 # ---- transposition and reverse mode
 
 
+@api_boundary
 def linear_transpose(
     fun: Callable[..., Any], *primals: Any, reduce_axes: Sequence[Any] = ()
 ) -> Callable[..., Any]:
@@ -328,6 +332,7 @@ def _flatten_cotangent(
     return [Zero(get_aval(ct)) if is_float0(get_aval(ct)) else ct for ct in cts]
 
 
+@api_boundary
 def vjp(
     fun: Callable[..., Any], *primals: Any, has_aux: bool = False, reduce_axes: Sequence[Any] = ()
 ) -> Any:
@@ -431,6 +436,7 @@ def _value_and_grad(
     if reduce_axes:
         raise NotImplementedError(f"{what}: reduce_axes is deprecated and not supported")
 
+    @api_boundary
     @functools.wraps(fun)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, what)
@@ -476,6 +482,7 @@ def grad(
     """
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, "grad")
 
+    @api_boundary
     @functools.wraps(fun)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         with _dropping_unused():

@@ -11,6 +11,7 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.trace import get_aval
+from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.batching import broadcast_batch
 from xpr.primitives import _ops as ops
 from xpr.primitives.creation import iota
@@ -49,6 +50,7 @@ def jacfwd(
     check_callable(fun, "jacfwd")
     check_argnums(argnums, "jacfwd")
 
+    @api_boundary
     @functools.wraps(fun)
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, "jacfwd")
@@ -103,6 +105,7 @@ def jacrev(
     check_callable(fun, "jacrev")
     check_argnums(argnums, "jacrev")
 
+    @api_boundary
     @functools.wraps(fun)
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, "jacrev")

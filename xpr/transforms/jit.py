@@ -20,6 +20,7 @@ from xpr.core.config import state
 from xpr.core.extended_array import ExtendedArray, base_of, with_type
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.trace import Tracer, context
+from xpr.core.tracebacks import filter_traceback
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.eager import eager_trace
@@ -31,6 +32,7 @@ from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.constraints import constrained_as
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
+from xpr.transforms.nonfinite import find_first_nonfinite
 from xpr.transforms.shardings import UNSPECIFIED, requested
 from xpr.transforms.signature import (
     argument_roles,
@@ -118,37 +120,40 @@ class JittedFunction(ProgramBuilder):
     # ---- calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if context.trace is not eager_trace:
-            return self._slow_call(args, kwargs, None)
-        if kwargs:
-            return self._general_call(args, kwargs)
-        key: list[Any] = [state.trace_key]
-        buffers = []
-        device: Any = None
-        committed = False
-        for a in args:
-            if type(a) is not ArrayImpl:
+        try:
+            if context.trace is not eager_trace:
+                return self._slow_call(args, kwargs, None)
+            if kwargs:
                 return self._general_call(args, kwargs)
-            key.append(a.aval)
-            buffer = a._buffers[0]
-            buffers.append(buffer)
-            if device is not buffer.device:
-                if device is not None:
+            key: list[Any] = [state.trace_key]
+            buffers = []
+            device: Any = None
+            committed = False
+            for a in args:
+                if type(a) is not ArrayImpl:
                     return self._general_call(args, kwargs)
-                device = buffer.device
-            if a._committed:
-                committed = True
-        key.append(device)
-        entry = self._fast.get(tuple(key))
-        if entry is None or not (committed or entry.is_default):
-            return self._general_call(args, kwargs)
-        results = entry.executable(buffers)
-        committed = committed or entry.committed
-        if entry.single:
-            return ArrayImpl(entry.out_avals[0], (results[0],), committed)
-        return entry.out_tree.unflatten(
-            [ArrayImpl(t, (b,), committed) for t, b in zip(entry.out_avals, results, strict=True)]
-        )
+                key.append(a.aval)
+                buffer = a._buffers[0]
+                buffers.append(buffer)
+                if device is not buffer.device:
+                    if device is not None:
+                        return self._general_call(args, kwargs)
+                    device = buffer.device
+                if a._committed:
+                    committed = True
+            key.append(device)
+            entry = self._fast.get(tuple(key))
+            if entry is None or not (committed or entry.is_default):
+                return self._general_call(args, kwargs)
+            results = entry.executable(buffers)
+            committed = committed or entry.committed
+            if entry.single:
+                return ArrayImpl(entry.out_avals[0], (results[0],), committed)
+            outputs = zip(entry.out_avals, results, strict=True)
+            return entry.out_tree.unflatten([ArrayImpl(t, (b,), committed) for t, b in outputs])
+        except Exception as error:
+            filter_traceback(error)
+            raise  # leaves no frame of its own
 
     def _general_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call with any arguments: found again by their structure, types and static values."""
@@ -245,7 +250,7 @@ class JittedFunction(ProgramBuilder):
         out, entry = self._run_on_devices(traced, parts, call_key)
         if entry is not None and not kwargs and entry.program.simple and not parts.static_args:
             key = _plain_key(args, entry.device)
-            if key is not None and not (state.debug_nans or state.debug_infs):
+            if key is not None:
                 self._fast[key] = entry
         self._remember(args, kwargs, parts, entry)
         return out
@@ -298,10 +303,14 @@ class JittedFunction(ProgramBuilder):
         program = self.program_for(traced, device, parts.donated, wait=not racing)
         if racing:
             program.race()
-        out = program(parts.leaves)
+        try:
+            out = program(parts.leaves)
+        except FloatingPointError:
+            find_first_nonfinite(traced.closed, parts.leaves)  # raises a better one, mostly
+            raise
         if fixed:
             out = [committed(a) for a in out]
-        if program.pending is not None:
+        if program.pending is not None or state.debug_nans or state.debug_infs:
             return out, None  # the next call looks again
         entry = _Entry(program, traced.out_tree, fixed)
         if call_key is not None and _is_whole(call_key, parts):
@@ -419,7 +428,11 @@ if native().module is not None:
         _call_in_python = JittedFunction.__call__
 
         def _answer_first_call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return self._slow_call(args, kwargs, None)
+            try:
+                return self._slow_call(args, kwargs, None)
+            except Exception as error:
+                filter_traceback(error)
+                raise  # leaves no frame of its own
 
         def _remember(
             self,
@@ -428,8 +441,7 @@ if native().module is not None:
             parts: CallParts,
             entry: _Entry | None,
         ) -> None:
-            checked = state.debug_nans or state.debug_infs
-            if entry is None or checked:
+            if entry is None:
                 _native.remember(
                     self,
                     args,

@@ -17,6 +17,7 @@ from xpr import tree_util
 from xpr.core.errors import shown
 from xpr.core.jaxpr import Jaxpr, sub_jaxprs
 from xpr.core.trace import Tracer, context
+from xpr.core.tracebacks import api_boundary
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.process_parts import as_global, as_local
@@ -103,6 +104,7 @@ def pmap(
         axis_size,
     )
 
+    @api_boundary
     @functools.wraps(fun)
     def pmapped(*args: Any, **kwargs: Any) -> Any:
         return mapped(args, kwargs)

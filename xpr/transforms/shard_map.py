@@ -13,6 +13,7 @@ from xpr.core.aval import ShapedArray, unreduced_axes
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.manual import in_order
 from xpr.core.trace import get_aval
+from xpr.core.tracebacks import api_boundary
 from xpr.primitives._collective_sums import vary
 from xpr.primitives._collective_unreduced import vary_unreduced_cast_p
 from xpr.primitives._shard_bodies import inside
@@ -160,6 +161,7 @@ def _shard_map(
             f"shard_map requires a callable for its first argument, but got {f} of type {type(f)}."
         )
 
+    @api_boundary
     @functools.wraps(f)
     def mapped(*args: Any) -> Any:
         found = _mesh(mesh)

@@ -18,6 +18,7 @@ from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
@@ -268,6 +269,7 @@ def make_jaxpr(
         raise NotImplementedError("make_jaxpr: axis_env is not supported; name axes with vmap")
     roles = argument_roles(fun, static_argnums, None, None, None)
 
+    @api_boundary
     @functools.wraps(fun)
     def jaxpr_of(*args: Any, **kwargs: Any) -> Any:
         statics = {i: args[i] for i in roles.static_argnums if i < len(args)}
@@ -287,6 +289,7 @@ def make_jaxpr(
     return jaxpr_of
 
 
+@api_boundary
 def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Shapes and dtypes of `fun(*args, **kwargs)` without computing it.
 

@@ -9,6 +9,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core.errors import shown
 from xpr.core.trace import get_aval
+from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.batching import BatchAxis, at_place, batch_flat
 from xpr.primitives._named_axes import as_names
 from xpr.transforms.arguments import FlatFunction, check_leaf
@@ -58,6 +59,7 @@ def vmap(
                     f"leaves, but got {shown(axes)}."
                 )
 
+    @api_boundary
     @functools.wraps(fun)
     def vmapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
