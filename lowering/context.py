@@ -344,10 +344,6 @@ class LoweringContext(Emitter):
         """`x`, which the compiler computes on its own and moves nothing across."""
         return self.assign(BARRIER, (x,), x.shape, x.dtype)
 
-    def sealed(self, x: Value) -> Value:
-        """`x` as operand of a formula on elements, which may become one with what made `x`."""
-        return x
-
     def concatenate(self, xs: Sequence[Value], dimension: int) -> Value:
         """The operands joined along one axis."""
         if len(xs) == 1:

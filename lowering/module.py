@@ -67,7 +67,6 @@ class ModuleBuilder:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self._context_class = target.context() if target.context else LoweringContext
         self._reduction_length = 1
         self.flops = 0.0
         self.bytes_accessed = 0.0
@@ -144,7 +143,7 @@ class ModuleBuilder:
         for v in (*variables, *jaxpr.outvars):
             element_type(v.aval.dtype)  # raises for types that no program has
         outer = [Value(v.aval.shape, _abi_type(v.aval.dtype)) for v in variables]
-        ctx = self._context_class(self, Block(outer))
+        ctx = LoweringContext(self, Block(outer))
         consts = [ctx.dense(np.asarray(c)) for c in closed.consts] if embed_consts else []
         in_place = _is_one_elementwise_loop(jaxpr)
         attributes = [
@@ -187,7 +186,7 @@ class ModuleBuilder:
         jaxpr = closed.jaxpr
         symbol = self.symbol(name)
         values = [Value(v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars)]
-        ctx = self._context_class(self, Block(values))
+        ctx = LoweringContext(self, Block(values))
         n = len(jaxpr.constvars)
         results = self.lower_jaxpr(ctx, jaxpr, values[:n], values[n:])
         self._finish(ctx, symbol, results)

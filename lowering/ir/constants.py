@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.lowering.ir.graph import Shape, Value
 from xpr.lowering.ir.types import scalar_text
 
@@ -15,9 +16,10 @@ _LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 def constant_attributes(value: Any, dtype: np.dtype[Any], shape: Shape) -> dict[str, Any]:
     """The attributes of a tensor filled with one number."""
     dense = "dense<>" if 0 in shape else f"dense<{scalar_text(value, dtype)}>"
-    if dtype.kind not in "biuf":
+    kind = dtypes.kind(dtype)
+    if kind == "c":
         return {"value": dense}
-    return {"value": dense, "number": float(value) if dtype.kind == "f" else int(value)}
+    return {"value": dense, "number": float(value) if kind == "f" else int(value)}
 
 
 def splat_of(x: Value) -> float | None:

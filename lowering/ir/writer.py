@@ -48,17 +48,26 @@ class Writer(Builder):
             found = self._constants[key] = self.assign("constant", (), shape, dtype, attributes)
         return found
 
+    def known_constant(self, number: float, x: Value) -> Value | None:
+        """The constant that stands for `x`, one of the block's own; None if that is the first."""
+        found = self._constants.setdefault((scalar_text(number, x.dtype), x.dtype, x.shape), x)
+        return None if found is x else found
+
     def unary(self, op: str, x: Value) -> Value:
         return self.assign(op, (x,), x.shape, x.dtype)
 
     def binary(self, op: str, x: Value, y: Operand) -> Value:
-        return self.assign(op, (x, self._like(x, y)), x.shape, x.dtype)
+        return self.assign(op, (x, self.like(x, y)), x.shape, x.dtype)
 
-    def _like(self, x: Value, y: Operand) -> Value:
+    def like(self, x: Value, y: Operand) -> Value:
+        """`y`; a number as a constant of the type of `x`."""
         return y if isinstance(y, Value) else self.constant(y, x.dtype, x.shape)
 
     def add(self, x: Value, y: Operand) -> Value:
         return self.binary("add", x, y)
+
+    def sub(self, x: Value, y: Operand) -> Value:
+        return self.binary("subtract", x, y)
 
     def mul(self, x: Value, y: Operand) -> Value:
         return self.binary("multiply", x, y)
@@ -76,10 +85,10 @@ class Writer(Builder):
         """A comparison: EQ, NE, LT, LE, GT or GE."""
         kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(x.dtype), "UNSIGNED")
         how = {"direction": direction, "kind": kind}
-        return self.assign("compare", (x, self._like(x, y)), x.shape, _I1, how)
+        return self.assign("compare", (x, self.like(x, y)), x.shape, _I1, how)
 
     def select(self, pred: Value, on_true: Value, on_false: Operand) -> Value:
-        operands = (pred, on_true, self._like(on_true, on_false))
+        operands = (pred, on_true, self.like(on_true, on_false))
         return self.assign("select", operands, on_true.shape, on_true.dtype)
 
     def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
@@ -91,6 +100,12 @@ class Writer(Builder):
 
     def reshape(self, x: Value, shape: Shape) -> Value:
         return self.assign("reshape", (x,), shape, x.dtype)
+
+    def broadcast(self, x: Value, shape: Shape) -> Value:
+        """One number in a shape."""
+        if x.shape == shape:
+            return x
+        return self.assign("broadcast_in_dim", (x,), shape, x.dtype, {"dims": ()})
 
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""

@@ -34,7 +34,6 @@ def map_scalars(
     def body(inner: LoweringContext, *scalars: Value) -> Sequence[Value]:
         return [formula(*(Expr(inner, s) for s in scalars)).value]
 
-    values = [ctx.sealed(v) for v in values]
     region = ctx.region([((), v.dtype) for v in values], body)
     axes = {"dimensions": tuple(range(len(shape)))}
     return ctx.op1("stablehlo.map", values, shape, result, axes, [region])

@@ -29,6 +29,7 @@ from xpr.lowering.targets.flags import ProgramHints
 
 # From so many uses of each element on, a product reads them from memory.
 _REUSED = 16
+_DIVISIONS = frozenset({"stablehlo.divide", "stablehlo.remainder"})
 _COMPUTED = frozenset({Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT})
 _MOVES = frozenset(f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "pad"))
 
@@ -251,9 +252,9 @@ class _Walk:
             for part in _real_values(_behind_moves(op.operands[2])):
                 if origins.widens(part):
                     self._write(op, 2, _behind_moves(part), origins)
-        elif op.name == "stablehlo.divide" and dtypes.kind(op.result.dtype) == "i":
+        elif op.name in _DIVISIONS and dtypes.kind(op.result.dtype) == "i":
             x = op.operands[0]
-            if x.shape and origins.widens(x) and not _divides_unsigned(op):
+            if x.shape and origins.widens(x):
                 self._write(op, 0, x, origins)
 
     def _write(self, op: Op, place: int, x: Value, origins: _Origins) -> None:
@@ -286,20 +287,6 @@ def _least_side(op: Op) -> int:
 def _real_values(x: Value) -> Sequence[Value]:
     """The parts that complex numbers are made of; else the value alone."""
     return x.op.operands if x.op is not None and x.op.name == "stablehlo.complex" else (x,)
-
-
-def _divides_unsigned(op: Op) -> bool:
-    """Whether a rule has written it for unsigned numbers: for their bits, or for few of these."""
-    x = op.operands[0].op
-    if x is not None and x.name == "stablehlo.bitcast_convert":
-        source = x.operands[0].op
-        if source is None or source.name != "stablehlo.convert":
-            return True
-    bits = bits_of(op.result.dtype)
-    return all(
-        use.name == "stablehlo.convert" and bits_of(use.result.dtype) < bits
-        for use in op.result.uses
-    )
 
 
 def _behind_moves(x: Value) -> Value:

@@ -21,6 +21,7 @@ SPIRV = Target(
     rounds_to_bfloat16=False,
     grouped_convolutions=False,
     repeats_conversions=True,
+    integer_arithmetic=False,
     vectors_anywhere=False,
     spreads_folds=False,
     joins_open_arrays=False,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xpr.lowering.targets.flags import FlagSet, ProgramHints, common_flags
-
-if TYPE_CHECKING:
-    from xpr.lowering.context import LoweringContext
 
 
 def one_flag_set(hints: ProgramHints) -> list[FlagSet]:
@@ -60,6 +57,10 @@ class Target:
     """Whether choices between complex numbers, and tables of them, compile; else both are made of
     their parts."""
 
+    exact_numbers: bool = False
+    """Whether the compiler rewrites operations on floats as those of exact numbers
+    (`passes/exact_numbers.py`)."""
+
     rounds_to_bfloat16: bool = True
     """Whether the compiler converts all types to bfloat16; else that is integer arithmetic."""
 
@@ -69,6 +70,10 @@ class Target:
     joins_open_arrays: bool = True
     """Whether arrays of symbolic dimensions are joined right along other axes than the first; else
     by choices between padded ones."""
+
+    integer_arithmetic: bool = True
+    """Whether unsigned division, remainders and counts of leading zeros compile, and are right
+    (`passes/spirv_arithmetic.py`)."""
 
     shaders: bool = False
     """Whether modules hold SPIR-V, which is given the barriers it lacks
@@ -94,9 +99,6 @@ class Target:
 
     for_device: Callable[[Any], Target] | None = field(default=None, compare=False)
     """The target of one device of the runtime, where devices differ."""
-
-    context: Callable[[], type[LoweringContext]] | None = field(default=None, compare=False)
-    """Loads the class that writes operations for this target, where it has one of its own."""
 
     overrides: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
     """Lowering rules by primitive name that replace the common rule on this target."""

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import COMMON_FLAGS
-
-if TYPE_CHECKING:
-    from xpr.lowering.context import LoweringContext
-
-
-def _context() -> type[LoweringContext]:
-    # Contexts know targets.
-    from xpr.lowering.targets.vmvx_context import InterpretedContext  # noqa: PLC0415
-
-    return InterpretedContext
-
 
 vmvx = Target(
     name="vmvx",
@@ -30,5 +17,5 @@ vmvx = Target(
     donation=False,
     # It neither loads nor stores complex numbers, converts no float16, and takes bfloat16 for 0.
     missing_types=frozenset({"complex64", "complex128", "float16", "bfloat16"}),
-    context=_context,
+    exact_numbers=True,
 )

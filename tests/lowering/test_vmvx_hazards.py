@@ -1,7 +1,7 @@
 """What comes out wrong in IREE's interpreter: its compiler takes floats for exact numbers.
 
 A test of a hazard fails when IREE has mended it: then the form in
-`lowering/targets/vmvx_context.py` that avoids it can go. What these forms give is tested at the
+`lowering/passes/exact_numbers.py` that avoids it can go. What these forms give is tested at the
 end, and by the operation table.
 """
 
@@ -18,6 +18,7 @@ from tests.harness import Case, assert_same, run_compiled, run_reference
 from tests.lowering.vulkan_util import Array, compile_on, run_on
 from xpr import lax
 from xpr.core.errors import CompileError
+from xpr.lowering import passes
 from xpr.lowering.ir.types import tensor_type
 from xpr.runtimes import registry
 
@@ -271,6 +272,27 @@ def test_programs_with_them() -> None:
     for at, (a, b) in enumerate(zip(found, wanted, strict=True)):
         for i, (x, y) in enumerate(zip(a, b, strict=True)):
             assert_same(x, y, rtol=1e-6, signed_zero=True, what=f"program {at} result {i}")
+
+
+def test_without_the_pass_sums_are_taken_for_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(passes.PASSES, "exact_numbers")
+    cases: list[Case] = [(lambda x, y: ((x + y) - y, x == x, x * 0.0), (_X, _Y))]
+    wrong = [
+        not np.array_equal(a, b, equal_nan=True)
+        for a, b in zip(run_compiled(cases, "vmvx")[0], run_reference(cases)[0], strict=True)
+    ]
+    assert all(wrong)
+
+
+def test_a_slice_at_a_place_known_at_run_time_shows_how_its_elements_were_made() -> None:
+    def program(x: Any, y: Any, i: Any) -> Any:
+        total, part = lax.dynamic_slice(x + y, (i,), (2,)), lax.dynamic_slice(y, (i,), (2,))
+        return total - part
+
+    args = (_floats(1, 2, 3, 4), _floats(1e10, 1, -1e8, 1e9), np.int32(2))
+    cases: list[Case] = [(program, args)]
+    found, wanted = run_compiled(cases, "vmvx")[0], run_reference(cases)[0]
+    assert_same(found[0], wanted[0])
 
 
 def test_types_that_it_lacks_are_refused() -> None:

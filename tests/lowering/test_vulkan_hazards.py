@@ -17,11 +17,12 @@ import pytest
 
 import xpr
 import xpr.numpy as xnp
-from tests.harness import run_compiled
+from tests.harness import Case, run_compiled, run_reference
 from tests.lowering.vulkan_util import UPDATE_IN_A_LOOP, compile_on, run_on, vulkan_device
 from xpr import lax
 from xpr.core.config import override
 from xpr.core.errors import CompileError
+from xpr.lowering import passes
 from xpr.runtimes.base import Device
 
 MENDED = "this is mended: the guard can go"
@@ -191,6 +192,33 @@ def test_division_without_a_sign_of_eight_elements(device: Device, operation: st
     line = f"%r = stablehlo.{operation} %a0, %a1 : tensor<8xui32>"
     with pytest.raises(CompileError, match="bitwidth emulation is not implemented"):
         run_on(device, f"{line}\n%r", [x, y], x)
+
+
+def test_without_the_pass_division_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    vulkan_device()
+    monkeypatch.delitem(passes.PASSES, "spirv_arithmetic")
+    x, y = np.full(8, 9, np.uint32), np.full(8, 4, np.uint32)
+    with pytest.raises(CompileError, match="bitwidth emulation is not implemented"):
+        run_compiled([(lambda x, y: lax.div(x, y), (x, y))], "vulkan")
+
+
+def test_division_in_a_reduction_and_of_the_least_integer() -> None:
+    vulkan_device()
+    x, y = np.full(8, 2**32 - 1, np.uint32), np.arange(1, 9, dtype=np.uint32)
+    least = np.array([-(2**31), -(2**31), 7, -7] * 2, np.int32)
+    divisor = np.array([-1, 3, -2, 2] * 2, np.int32)
+
+    def program(x: Any, y: Any, least: Any, divisor: Any) -> list[Any]:
+        def step(a: Any, b: Any) -> Any:
+            return lax.rem(a + b, np.uint32(1000))
+
+        return [lax.reduce(x, np.uint32(0), step, (0,)), lax.rem(least, divisor), x // y]
+
+    cases: list[Case] = [(program, (x, y, least, divisor))]
+    for found, wanted in zip(
+        run_compiled(cases, "vulkan")[0], run_reference(cases)[0], strict=True
+    ):
+        np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
