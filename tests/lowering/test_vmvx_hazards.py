@@ -289,7 +289,7 @@ def test_a_slice_at_a_place_known_at_run_time_shows_how_its_elements_were_made()
         total, part = lax.dynamic_slice(x + y, (i,), (2,)), lax.dynamic_slice(y, (i,), (2,))
         return total - part
 
-    args = (_floats(1, 2, 3, 4), _floats(1e10, 1, -1e8, 1e9), np.int32(2))
+    args = (_floats(1, 2, 3, 4), _floats(1e10, 1, -1e8, 1e9), np.array(2, np.int32))
     cases: list[Case] = [(program, args)]
     found, wanted = run_compiled(cases, "vmvx")[0], run_reference(cases)[0]
     assert_same(found[0], wanted[0])
