@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 I1 = np.dtype(np.bool_)
-# What is done with complex numbers part by part.
-_BY_PARTS = frozenset({"add", "subtract", "multiply", "negate"})
-_FLOAT64 = np.dtype(np.float64)
-_COMPLEX128 = np.dtype(np.complex128)
-
 
 Operand = Value | int | float | bool | complex | np.generic
 
@@ -83,12 +78,6 @@ class LoweringContext(Emitter):
 
     def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
         """A tensor filled with one number."""
-        if dtype == _COMPLEX128:
-            # IREE has none of 128-bit elements: a splat is refused.
-            z = complex(np.asarray(value, dtype))
-            return self.complex(
-                self.constant(z.real, _FLOAT64, shape), self.constant(z.imag, _FLOAT64, shape)
-            )
         key = scalar_text(value, dtype), dtype, shape
         found = self._constants.get(key)
         if found is None:
@@ -99,11 +88,6 @@ class LoweringContext(Emitter):
 
     def dense(self, values: np.ndarray[Any, Any]) -> Value:
         """A small table written into the program."""
-        if values.dtype == _COMPLEX128 or (
-            values.dtype.kind == "c" and not self.target.whole_complex
-        ):
-            # A table of several values of 128 bits ends the process with a division by zero.
-            return self.complex(self.dense(values.real.copy()), self.dense(values.imag.copy()))
         value = {"value": Table(values)}
         return self.assign("stablehlo.constant", (), values.shape, values.dtype, value)
 
@@ -115,8 +99,6 @@ class LoweringContext(Emitter):
 
     def unary(self, op: str, x: Value) -> Value:
         """`stablehlo.<op>` where the result has the operand's type."""
-        if self._by_parts(op, x):
-            return self.by_parts(lambda part: self.unary(op, part), x)
         of = (x,)
         return self.assign(f"stablehlo.{op}", of, x.shape, x.dtype, of=of)
 
@@ -148,9 +130,6 @@ class LoweringContext(Emitter):
     def binary(self, op: str, x: Operand, y: Operand) -> Value:
         """`stablehlo.<op>` of two operands of one type."""
         a, b = self.match(x, y)
-        if self._by_parts(op, a):
-            spread = self.bilinear if op == "multiply" else self.by_parts
-            return spread(lambda u, v: self.binary(op, u, v), a, b)
         of = (a, b)
         return self.assign(f"stablehlo.{op}", of, a.shape, a.dtype, of=of)
 
@@ -211,18 +190,16 @@ class LoweringContext(Emitter):
         a, b = self.match(on_true, on_false)
         if pred.shape and pred.shape != a.shape:
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
-        if a.dtype.kind == "c" and not self.target.whole_complex:
-            return self.by_parts(lambda x, y: self.select(pred, x, y), a, b)
         of = (pred, a, b)
         return self.assign("stablehlo.select", of, a.shape, a.dtype, of=of)
 
     def real(self, x: Value) -> Value:
         """The real parts of complex numbers."""
-        return x.parts[0] if x.parts else self._part("real", x)
+        return self._part("real", x)
 
     def imag(self, x: Value) -> Value:
         """The imaginary parts of complex numbers."""
-        return x.parts[1] if x.parts else self._part("imag", x)
+        return self._part("imag", x)
 
     def _part(self, side: str, x: Value) -> Value:
         part = np.dtype(f"f{x.dtype.itemsize // 2}")
@@ -236,26 +213,6 @@ class LoweringContext(Emitter):
         """Complex numbers of these parts."""
         dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
         return self.op1("stablehlo.complex", [re, im], re.shape, dtype)
-
-    def _by_parts(self, op: str, x: Value) -> bool:
-        """Whether the compiler is to see `op` on the real and imaginary parts of `x` alone.
-
-        It does so itself, but where reshapes lie between the operations it takes complex numbers
-        apart that it has just made, and then may give one result of a dispatch for another.
-        """
-        return x.dtype.kind == "c" and op in _BY_PARTS and self.makes_dispatches
-
-    def bilinear(self, function: Callable[..., Value], x: Value, y: Value) -> Value:
-        """A product of complex operands, by the four products of their parts."""
-        (a, b), (c, d) = self.parts(x), self.parts(y)
-        ac, bd, ad, bc = (function(u, v) for u, v in ((a, c), (b, d), (a, d), (b, c)))
-        return self.complex(self.sub(ac, bd), self.add(ad, bc))
-
-    def _rearranged(self, function: Callable[..., Value], *xs: Value) -> Value | None:
-        """`function` of the parts of complex numbers, if they are known."""
-        if not all(x.parts for x in xs):
-            return None
-        return self.by_parts(function, *xs)
 
     def by_parts(self, function: Callable[..., Value], *operands: Value) -> Value:
         """`function` of the real and of the imaginary parts of complex operands."""
@@ -280,9 +237,6 @@ class LoweringContext(Emitter):
         """`x` broadcast to `shape`, its axis i becoming axis `dims[i]`."""
         if x.shape == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
             return x
-        found = self._rearranged(lambda part: self.broadcast_in_dim(part, shape, dims), x)
-        if found:
-            return found
         longest = self.target.longest_loop
         if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
             # Else a reduction that ends in `x` takes the whole array into its dispatch, as one
@@ -300,18 +254,12 @@ class LoweringContext(Emitter):
             return x
         if math.prod(x.shape) != math.prod(shape):
             raise AssertionError(f"reshape from {x.shape} to {shape} changes the size")
-        found = self._rearranged(lambda part: self.reshape(part, shape), x)
-        if found:
-            return found
         return self.assign("stablehlo.reshape", (x,), shape, x.dtype, of=(x,))
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """The axes of `x` in another order."""
         if tuple(permutation) == tuple(range(len(x.shape))):
             return x
-        found = self._rearranged(lambda part: self.transpose(part, permutation), x)
-        if found:
-            return found
         shape = tuple(x.shape[i] for i in permutation)
         order = {"dims": tuple(permutation)}
         return self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))
@@ -329,9 +277,6 @@ class LoweringContext(Emitter):
         strides: Sequence[int] | None = None,
     ) -> Value:
         """A static slice."""
-        found = self._rearranged(lambda part: self.slice(part, start, limit, strides), x)
-        if found:
-            return found
         steps = tuple(strides) if strides is not None else (1,) * len(x.shape)
         shape = tuple(max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, steps, strict=True))
         # IREE's code generator for SPIR-V does not get through with strides of single elements.
@@ -348,9 +293,6 @@ class LoweringContext(Emitter):
         """The operands joined along one axis."""
         if len(xs) == 1:
             return xs[0]
-        found = self._rearranged(lambda *parts: self.concatenate(parts, dimension), *xs)
-        if found:
-            return found
         shape = list(xs[0].shape)
         shape[dimension] = sum(x.shape[dimension] for x in xs)
         along = {"dim": dimension}
@@ -367,9 +309,6 @@ class LoweringContext(Emitter):
         interior: Sequence[int],
     ) -> Value:
         """`stablehlo.pad`: edges and gaps filled with the rank-0 `value`."""
-        if x.dtype.kind == "c":
-            # Padding of complex elements ends the compiler's process; the parts are padded alone.
-            return self.by_parts(lambda a, b: self.pad(a, b, low, high, interior), x, value)
         shape = tuple(
             max(0, a + b + s + max(s - 1, 0) * i)
             for s, a, b, i in zip(x.shape, low, high, interior, strict=True)

@@ -22,7 +22,6 @@ from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
-from xpr.lowering.numerics.small_integers import as_numpy_holds, wrapped
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -150,18 +149,10 @@ class ModuleBuilder:
             f" {{iree.abi.output = {targets[i]} : index}}" if in_place and i in targets else ""
             for i in range(len(outer))
         ]
-        inner = [
-            ctx.bitcast(o, v.aval.dtype) if o.dtype != v.aval.dtype else wrapped(ctx, o)
-            for o, v in zip(outer, variables, strict=True)
-        ]
+        inner = [ctx.bitcast(o, v.aval.dtype) for o, v in zip(outer, variables, strict=True)]
         consts = consts if embed_consts else inner[:offset]
         results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:])
-        results = [
-            ctx.bitcast(r, _abi_type(r.dtype))
-            if _abi_type(r.dtype) != r.dtype
-            else as_numpy_holds(ctx, r)
-            for r in results
-        ]
+        results = [ctx.bitcast(r, _abi_type(r.dtype)) for r in results]
         self._finish(ctx, ENTRY, results, attributes, targets)
         return donations
 
@@ -243,7 +234,7 @@ class ModuleBuilder:
                         f"the lowering of {eqn.primitive.name} gives {value.type}, "
                         f"its abstract rule {aval.str_short()}"
                     )
-                env[var] = wrapped(ctx, value)
+                env[var] = value
             self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
             self.flops += sum(a.size for a in out_avals)
             for var in dead.get(index, ()):

@@ -10,24 +10,27 @@ from xpr.core import dtypes
 from xpr.lowering.ir.graph import Shape, Value
 from xpr.lowering.ir.types import scalar_text
 
+_NUMBERS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 _LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
 
 
 def constant_attributes(value: Any, dtype: np.dtype[Any], shape: Shape) -> dict[str, Any]:
     """The attributes of a tensor filled with one number."""
     dense = "dense<>" if 0 in shape else f"dense<{scalar_text(value, dtype)}>"
-    kind = dtypes.kind(dtype)
-    if kind == "c":
-        return {"value": dense}
-    return {"value": dense, "number": float(value) if kind == "f" else int(value)}
+    return {"value": dense, "number": _NUMBERS[dtypes.kind(dtype)](value)}
 
 
 def splat_of(x: Value) -> float | None:
     """The real number that all elements of a constant are, however it is broadcast; else None."""
+    return number_of(x) if x.dtype.kind in "biuf" else None
+
+
+def number_of(x: Value) -> Any:
+    """`splat_of` for complex numbers, too."""
     op = x.op
     while op is not None and op.name in _LAYOUT:
         op = op.operands[0].op
-    return op.attributes.get("number") if op is not None and x.dtype.kind in "biuf" else None
+    return op.attributes.get("number") if op is not None else None
 
 
 def is_hidden_zero(x: Value) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xpr.lowering.ir.alignment import lies_apart
+from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.ir.graph import Op, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.types import bits_of
@@ -62,3 +63,11 @@ def widening_of(x: Value) -> Op | None:
 def _has_steps(op: Op) -> bool:
     apart = lies_apart(op.operands[0].shape, op.result.shape)
     return apart or any(step != 1 for step in op.attributes.get("strides", ()))
+
+
+def is_running_sum(op: Op) -> bool:
+    """Whether some window of a reduction covers all elements before one, or all behind it."""
+    padding = op.attributes["padding"]
+    assert isinstance(padding, Padding)
+    sizes = op.attributes["window_dimensions"]
+    return any(n > 1 and n - 1 in edges for n, edges in zip(sizes, padding.edges, strict=True))

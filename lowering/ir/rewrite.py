@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from xpr.lowering.ir.graph import Block, Op, Value, walk
 
@@ -26,6 +26,17 @@ def replace_uses(old: Value, new: Value) -> None:
         op.operands = [new if v is old else v for v in op.operands]
     new.uses += old.uses
     old.uses = []
+
+
+def remove_unused(block: Block, among: Callable[[Op], bool]) -> None:
+    """Removes those operations of a block whose results nothing uses, and what only they used."""
+    kept: list[Op] = []
+    for op in reversed(block.ops):
+        if among(op) and not any(v.uses for v in op.results):
+            op.replace_operands(())
+        else:
+            kept.append(op)
+    block.ops = kept[::-1]
 
 
 def hold(ops: Iterable[Op]) -> None:

@@ -25,7 +25,7 @@ _ELEMENT: dict[np.dtype[Any], str] = {
     np.dtype(ml_dtypes.float8_e5m2): "f8E5M2",
     np.dtype(ml_dtypes.float8_e5m2fnuz): "f8E5M2FNUZ",
     np.dtype(ml_dtypes.float8_e8m0fnu): "f8E8M0FNU",
-    # One to a byte, see `numerics/small_integers.py`.
+    # One to a byte, see `passes/small_integers.py`.
     np.dtype(ml_dtypes.int4): "i8",
     np.dtype(ml_dtypes.uint4): "ui8",
     np.dtype(ml_dtypes.int2): "i8",

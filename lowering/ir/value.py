@@ -42,14 +42,3 @@ class Value(graph.Value):
     def splat(self) -> float | None:
         """The real number that all elements are, where it is written in the program."""
         return splat_of(self)
-
-    @property
-    def parts(self) -> tuple[Value, Value] | None:
-        """The real and imaginary parts that complex numbers were made of."""
-        op = self.op
-        if op is None or op.name != "stablehlo.complex":
-            return None
-        re, im = op.operands
-        assert isinstance(re, Value)
-        assert isinstance(im, Value)
-        return re, im

@@ -120,10 +120,15 @@ class Writer(Builder):
         part = np.dtype(f"f{x.dtype.itemsize // 2}")
         return [self.assign(side, (x,), x.shape, part) for side in ("real", "imag")]
 
+    def complex(self, re: Value, im: Value) -> Value:
+        """Complex numbers of these parts."""
+        dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
+        return self.assign("complex", (re, im), re.shape, dtype)
+
     def copied(self, x: Value) -> Value:
         """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero."""
         if x.dtype.kind == "c":
-            return self.assign("complex", [*map(self.copied, self.parts(x))], x.shape, x.dtype)
+            return self.complex(*map(self.copied, self.parts(x)))
         if x.dtype == _I1:
             return self.compare("NE", self.copied(self.convert(x, np.dtype(np.uint8))), 0)
         bits = self.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))

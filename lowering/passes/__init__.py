@@ -13,6 +13,7 @@ from xpr.lowering.passes import (
     aliasing_updates,
     argument_barriers,
     binding_limit,
+    complex_parts,
     conversions,
     exact_numbers,
     fused_producers,
@@ -22,6 +23,7 @@ from xpr.lowering.passes import (
     loop_values,
     misaligned_slices,
     narrow_sources,
+    small_integers,
     spirv_arithmetic,
     strided_slices,
     transposed_products,
@@ -32,6 +34,8 @@ from xpr.lowering.targets.flags import ProgramHints
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "small_integers": small_integers.run,
+    "complex_parts": complex_parts.run,
     "misaligned_slices": misaligned_slices.run,
     "interior_padding": interior_padding.run,
     "strided_slices": strided_slices.run,

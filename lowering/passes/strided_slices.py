@@ -9,9 +9,8 @@ strided ones, and complex numbers, end the process there: these are copied befor
 from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.ir.graph import Module, Op, Value
-from xpr.lowering.ir.layouts import is_strided
+from xpr.lowering.ir.layouts import is_running_sum, is_strided
 from xpr.lowering.ir.traits import dispatched
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
@@ -39,16 +38,8 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 def _reads_single_elements(op: Op) -> bool:
     if op.name == "stablehlo.reduce_window":
-        return _is_running_sum(op)
+        return is_running_sum(op)
     return op.name in ("stablehlo.gather", "stablehlo.reverse")
-
-
-def _is_running_sum(op: Op) -> bool:
-    """Whether some window covers all elements before one, or all behind it."""
-    padding = op.attributes["padding"]
-    assert isinstance(padding, Padding)
-    sizes = op.attributes["window_dimensions"]
-    return any(n > 1 and n - 1 in edges for n, edges in zip(sizes, padding.edges, strict=True))
 
 
 def _is_copied_inside(x: Value) -> bool:

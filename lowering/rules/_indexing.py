@@ -82,10 +82,6 @@ def dynamic_update_slice(
     """`stablehlo.dynamic_update_slice` at starts that lie inside."""
     if update.shape == x.shape:
         return update
-    if dtypes.is_complex(x.dtype) and ctx.module.known_values.is_known(x):
-        # One complex number everywhere, updated, is more than the compiler can do: it may crash.
-        # With a barrier around the whole array its buffer would be overwritten, whoever reads it.
-        x = ctx.by_parts(ctx.barrier, x)
     found = _same_type(ctx, starts)
     operands = (x, update, *found)
     return ctx.assign("stablehlo.dynamic_update_slice", operands, x.shape, x.dtype)

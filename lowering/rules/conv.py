@@ -2,8 +2,8 @@
 
 IREE is quick at two-dimensional convolutions whose axes are batch, height, width, features and
 height, width, input, output features; it takes up to a hundred times as long for others. So all are
-brought into this form: with the axes transposed, the operand padded beforehand, complex numbers
-taken apart, further spatial axes summed over tap by tap, and batch groups turned into feature
+brought into this form: with the axes transposed, the operand padded beforehand,
+further spatial axes summed over tap by tap, and batch groups turned into feature
 groups. One- and zero-dimensional convolutions, and those with more taps than results (the gradients
 of kernels), become contractions.
 """
@@ -145,8 +145,6 @@ def _groups_of_batch(ctx: LoweringContext, x: Value, groups: int) -> Value:
 
 def _convolve(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) -> Value:
     """The convolution of a padded operand; batch axis first, feature axes last."""
-    if dtypes.is_complex(x.dtype):
-        return ctx.bilinear(lambda a, b: _convolve(ctx, a, b, windows), x, kernel)
     taps = kernel.shape[:-2]
     if not taps:
         return _product(ctx, x, kernel, windows.groups)
@@ -192,8 +190,6 @@ def _by_results(
     out: Shape,
 ) -> Value:
     """One contraction for each place of the kernel, in whatever order the axes are."""
-    if dtypes.is_complex(x.dtype):
-        return ctx.bilinear(lambda a, b: _by_results(ctx, a, b, windows, dims, out), x, kernel)
     places = [out[i] for i in dims.out_spec[2:]]
     contraction = DotDims(
         (*dims.lhs_spec[2:], dims.lhs_spec[1]), (*dims.rhs_spec[2:], dims.rhs_spec[1])

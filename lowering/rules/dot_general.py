@@ -79,14 +79,6 @@ def contract(
         # The compiler has no product of booleans. The number of true pairs is positive where there
         # is one, however it is rounded.
         return ctx.compare("NE", contract(ctx, lhs, rhs, dims, _F32), 0)
-    if dtypes.is_complex(wide):
-        # IREE makes these four itself, of reshaped operands where a size is 1.
-        part = np.dtype(f"f{wide.itemsize // 2}")
-        return ctx.bilinear(
-            lambda x, y: contract(ctx, x, y, dims, part),
-            ctx.convert(lhs, wide),
-            ctx.convert(rhs, wide),
-        )
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
     if min(m, n) == 1 and k >= 16 and batch * m * n * k >= _FOLD_WORK:
         first = _Side(lhs, dims.lhs_contract, dims.lhs_batch)

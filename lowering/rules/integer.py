@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.numerics.small_integers import is_small
 from xpr.lowering.registry import LoweringRule, register
 from xpr.primitives import integer as p
 
@@ -22,7 +22,7 @@ def _of_whole_bytes(name: str, rule: LoweringRule) -> LoweringRule:
     """`rule` for integers of which no bits are unused."""
 
     def lower(ctx: LoweringContext, x: Value, *rest: Value) -> Value:
-        if is_small(x.dtype):
+        if x.dtype in dtypes.SMALL_INT_TYPES:
             raise TypeError(f"{name} does not accept dtype {x.dtype}; convert to int8 or uint8")
         return rule(ctx, x, *rest)
 

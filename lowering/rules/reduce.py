@@ -123,12 +123,6 @@ def _reduction(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRul
         kind = dtypes.kind(x.dtype)
         if kind == "c" and op in ("maximum", "minimum"):
             return _complex_extremum(ctx, x, op, start, axes)
-        small = x.aval.size <= _SMALL or not ctx.target.host_libraries
-        if x.dtype == np.complex128 and op == "add" and small:
-            # There is no constant of this type to start from: it would be made by a dispatch, which
-            # IREE may leave where there can be none, and then ends the process. By parts, long sums
-            # of all elements take three times as long on a CPU.
-            return ctx.by_parts(lambda part: fold_in_blocks(ctx, part, op, 0, axes), x)
         if kind == "b":
             # Single bits are reduced one by one, bytes in vectors.
             name = {"maximum": "or", "minimum": "and"}.get(op, op)

@@ -70,8 +70,8 @@ def _named(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRule:
             return ctx.constant(start, out.dtype, out.shape)
         ctx.module.flops += out.size * (math.prod(dims.dimensions) - 1.0)
         kind = dtypes.kind(x.dtype)
-        if kind == "c":
-            return _complex_fold(ctx, x, op, start, dims)
+        if kind == "c" and op != "add":
+            return _complex_extreme(ctx, x, op, start, dims)
         if kind == "b":
             bits = _fold(ctx, ctx.convert(x, _I8), int(start), combine, dims)
             return ctx.compare("NE", bits, 0)
@@ -91,13 +91,9 @@ def _named(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRule:
     return lower
 
 
-def _complex_fold(
+def _complex_extreme(
     ctx: LoweringContext, x: Value, op: str, start: complex, dims: WindowDims
 ) -> Value:
-    if op == "add":
-        return ctx.by_parts(
-            lambda part: _fold(ctx, part, 0, lambda inner, a, b: inner.add(a, b), dims), x
-        )
     function = max if op == "maximum" else min
     return _fold(ctx, x, start, lambda inner, a, b: inner.inline(function, a, b), dims, small=False)
 

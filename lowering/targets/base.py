@@ -54,8 +54,8 @@ class Target:
     """Whether the device's own compiler leaves sums of floats in the order they are written in."""
 
     whole_complex: bool = True
-    """Whether choices between complex numbers, and tables of them, compile; else both are made of
-    their parts."""
+    """Whether choices between complex numbers, scans and tables of them compile; else they are
+    made of their parts (`passes/complex_parts.py`)."""
 
     exact_numbers: bool = False
     """Whether the compiler rewrites operations on floats as those of exact numbers

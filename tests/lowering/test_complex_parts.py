@@ -12,10 +12,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xpr
 import xpr.numpy as xnp
 from tests.conftest import skip_unless_usable
 from tests.harness import run_compiled
+from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
+from tests.lowering.test_ir import graph_of
 from tests.lowering.vulkan_util import run_on
+from xpr import lax
+from xpr.core.config import override
+from xpr.lowering import passes
+from xpr.lowering.ir.graph import walk
+from xpr.lowering.ir.printer import print_module
+from xpr.lowering.ir.traits import Kind, kind
+from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.runtimes import registry
 
 _C, _F = "tensor<1x1xcomplex<f32>>", "tensor<1x1xf32>"
@@ -79,3 +90,87 @@ def test_products_of_complex_numbers_and_their_reshapes(runtime: str) -> None:
     for results, expected in zip(found, wanted, strict=True):
         for a, b in zip(results, expected, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def _text(function: Any, *operands: Any, target: str = "cpu") -> str:
+    with override("enable_x64", True):
+        module = graph_of(xpr.make_jaxpr(function)(*operands), target)
+    about = get_target(target).module_attributes
+    assert module.attributes == about
+    return print_module(module, "m")
+
+
+def test_without_the_pass_parts_are_mixed_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(passes.PASSES, "complex_parts")
+    x, y = _numbers(1, 1), _numbers(1, 1, seed=1)
+    found = run_compiled([(_products, [x, y])], "cpu")[0]
+    wanted = _products(x, y)
+    right = [np.allclose(a, b, atol=1e-5) for a, b in zip(found, wanted, strict=True)]
+    assert not all(right), MENDED
+
+
+def test_without_the_pass_numbers_of_128_bits_do_not_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(passes.PASSES, "complex_parts")
+    text = _text(lambda x: [x, xnp.full(3, 1j, np.complex128)], np.ones(3, np.complex128))
+    module, _ = compile_with(text, llvm_cpu_flag_sets(ProgramHints())[0])
+    assert module is None, MENDED
+
+
+def test_without_the_pass_a_pad_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(passes.PASSES, "complex_parts")
+    text = _text(lambda x: lax.pad(x * x, np.complex64(0), [(1, 1, 0)]), _numbers(3))
+    assert status_of_compile(text, base=get_target("cpu").flag_sets(ProgramHints())[0]) < 0, MENDED
+
+
+def test_what_is_left_of_complex_numbers() -> None:
+    """Arrays cross a function's boundary in whole; all between them is real."""
+
+    def f(x: Any, y: Any) -> Any:
+        joined = xnp.concatenate([x @ y, (x + y)[:1] * 2j]).T
+        return xnp.pad(joined.reshape(-1), 2)[::-1]
+
+    for dtype in (np.complex64, np.complex128):
+        with override("enable_x64", True):
+            operands = [_numbers(3, 3).astype(dtype), _numbers(3, 3, seed=1).astype(dtype)]
+            module = graph_of(xpr.make_jaxpr(f)(*operands), "cpu")
+        names = [
+            op.name
+            for op in walk(module.functions[-1].body)
+            if any(v.dtype.kind == "c" for v in op.results) and kind(op) is not Kind.BARRIER
+        ]
+        assert names == ["stablehlo.complex"]
+
+
+@pytest.mark.parametrize(("target", "count"), [("cpu", 1), ("vulkan", 2)])
+def test_scans_of_complex_numbers(target: str, count: int) -> None:
+    text = _text(lambda x: xnp.cumsum(x), _numbers(9), target=target)
+    assert text.count("stablehlo.reduce_window") == count
+
+
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_forms_of_complex_operations(dtype: Any) -> None:
+    x, y = _numbers(6, 5).astype(dtype), _numbers(5, 6, seed=1).astype(dtype)
+    tall = _numbers(40, 600, seed=2).astype(dtype)
+    table = _numbers(5, seed=3).astype(dtype)
+
+    def f(x: Any, y: Any, tall: Any, np_: Any) -> list[Any]:
+        one = np_.ones_like(x) * 2
+        return [
+            (x @ y).T[1:] - 3,
+            tall[0] @ tall.T[:, :20],
+            tall.sum(0),
+            tall.sum(),
+            np_.cumsum(x, 1),
+            np_.pad(x * x, 1),
+            np_.where(x.real > 0, x, np_.conj(y.T)) * table,
+            np_.concatenate([x, one])[::-1] * 1j,
+        ]
+
+    with override("enable_x64", True):
+        functions = [lambda *a, i=i: f(*a, xnp)[i] for i in range(8)]
+        found = run_compiled([(g, [x, y, tall]) for g in functions])
+    for (a,), b in zip(found, f(x, y, tall, np), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-4 if dtype == np.complex64 else 1e-12)

@@ -10,7 +10,10 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.lowering.test_ir import graph_of
 from xpr import lax
+from xpr.lowering import passes
+from xpr.lowering.ir.printer import print_module
 
 _TYPES = [np.dtype(getattr(ml_dtypes, n)) for n in ("int2", "int4", "uint2", "uint4")]
 _TYPE = pytest.mark.parametrize("dtype", _TYPES, ids=str)
@@ -99,3 +102,46 @@ def test_operations_on_bits_that_are_not_there() -> None:
     for f in (lax.population_count, lax.clz, lambda x: lax.shift_right_logical(x, x)):
         with pytest.raises(TypeError, match=r"does not accept dtype int4"):
             xpr.jit(f)(x)
+
+
+@_TYPE
+def test_reductions_products_and_scatters(dtype: np.dtype[Any]) -> None:
+    wide = _values(dtype)
+    x = jnp.asarray(wide.astype(dtype))
+    places = np.array([0, 0, 1, 0, 1, 1])
+
+    def f(x: Any) -> list[Any]:
+        many = jnp.broadcast_to(x, (50, 6))
+        added = jnp.zeros(2, dtype).at[places].add(x)
+        table = x.reshape(2, 3)
+        product = lax.dot_general(
+            table, table.T, (((1,), (0,)), ((), ())), preferred_element_type=dtype
+        )
+        return [
+            lax.reduce(many, np.zeros((), dtype), lax.add, (0,)),
+            lax.reduce(many, np.zeros((), dtype), lambda a, b: lax.max(a + b, b), (0,)),
+            jnp.max(x),
+            added,
+            product,
+            lax.iota(dtype, 20),
+            x.astype(jnp.int32) // 2,
+        ]
+
+    kept = np.zeros(6, int)
+    for _ in range(50):
+        kept = np.maximum(_wrap(kept + wide, dtype), wide)
+    table = wide.reshape(2, 3)
+    sums = np.zeros(2, int)
+    np.add.at(sums, places, wide)
+    expected = [50 * wide, kept, wide.max(), sums, table @ table.T, np.arange(20), wide // 2]
+    for i, (a, e) in enumerate(zip(xpr.jit(f)(x), expected, strict=True)):
+        e = e if i == 6 else _wrap(e, dtype)
+        np.testing.assert_array_equal(np.asarray(a).astype(np.int32), e, err_msg=str(i))
+
+
+def test_without_the_pass_sums_leave_their_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = xpr.make_jaxpr(lambda x: x + x > 0)(np.ones(3, ml_dtypes.int4))
+    assert "stablehlo.and" in print_module(graph_of(closed, "cpu"), "m")
+    monkeypatch.delitem(passes.PASSES, "small_integers")
+    sums = np.array([7, 4, 1], ml_dtypes.int4)
+    assert xpr.jit(lambda x: x + x > 0)(sums).tolist() == [True, True, True]
