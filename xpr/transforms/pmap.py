@@ -113,7 +113,7 @@ def pmap(
         """Traces and lowers for such arguments, as `jit(f).lower` does."""
         return mapped.lower(args, kwargs)
 
-    pmapped.lower = lower  # pyright: ignore[reportAttributeAccessIssue]
+    pmapped.lower = lower  # pyright: ignore[reportFunctionMemberAccess]
     return pmapped
 
 
