@@ -1,4 +1,4 @@
-"""The commands of the README and of the page on deployment, typed as a user types them."""
+"""The commands of the pages on the command line and on deployment, typed as a user types them."""
 
 from __future__ import annotations
 
@@ -67,11 +67,8 @@ def _expected() -> np.ndarray:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the commands are for a POSIX shell")
-def test_the_commands_of_the_readme(tmp_path: Path, shell: dict[str, str]) -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    section = re.search(r"^## Command line\n(.*?)^## ", text, flags=re.MULTILINE | re.DOTALL)
-    assert section is not None
-    commands = _commands(section[1])
+def test_the_commands_of_the_command_line(tmp_path: Path, shell: dict[str, str]) -> None:
+    commands = _commands((ROOT / "docs" / "command_line.md").read_text(encoding="utf-8"))
     used = {line.split()[1] for line in commands if line.startswith("xpr ")}
     assert used == {"devices", "compile", "inspect", "run", "bench", "cache"}
     printed = _run(commands, tmp_path, shell)
