@@ -12,6 +12,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.dispatch.compiled import CompiledProgram, interpret
+from xpr.interpreters.physical import physical_program
 from xpr.runtimes import registry
 
 Case = tuple[Callable[..., Any], Sequence[np.ndarray[Any, Any]]]
@@ -35,7 +36,7 @@ def trace_cases(cases: Sequence[Case]) -> tuple[ClosedJaxpr, list[np.ndarray[Any
 
     closed = trace_to_jaxpr(program, [get_aval(a) for a in operands])
     check_jaxpr(closed)
-    return closed, operands, counts
+    return physical_program(closed), operands, counts
 
 
 def _split(

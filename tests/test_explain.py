@@ -67,3 +67,8 @@ def test_outside_nothing_is_watched() -> None:
 def test_what_cannot_be_explained() -> None:
     with pytest.raises(TypeError, match="explain takes a function, got 3"):
         debug.explain(3, np.ones(3))  # pyright: ignore[reportArgumentType]
+
+
+def test_programs_of_random_keys_are_explained() -> None:
+    explained = xpr.debug.explain(lambda k: xpr.random.normal(k, (3,)), xpr.random.key(0))
+    assert explained.module_bytes > 0

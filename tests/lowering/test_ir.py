@@ -20,6 +20,7 @@ from tests.op_table import all_rows
 from xpr import lax
 from xpr.core.config import override
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.interpreters.physical import physical_program
 from xpr.lowering import rules
 from xpr.lowering.ir.attributes import GatherNumbers, Padding, ScatterNumbers
 from xpr.lowering.ir.builder import Builder
@@ -38,7 +39,7 @@ def graph_of(closed: ClosedJaxpr, target: str) -> Module:
     """The graph of a program; its text is `print_module(graph, "p")`."""
     rules.load_all()
     builder = ModuleBuilder(get_target(target))
-    builder.add_main(closed, ())
+    builder.add_main(physical_program(closed), ())
     run_passes(builder.module, builder.target, builder.hints)
     return builder.module
 

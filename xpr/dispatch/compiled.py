@@ -24,6 +24,7 @@ from xpr.dispatch.compiling import PendingModule, lower, target_of
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
 from xpr.dispatch.racing import RacingExecutable
+from xpr.interpreters.physical import physical_program
 from xpr.interpreters.reference import interpret
 from xpr.lowering.iree import stopwatch
 from xpr.lowering.module import ENTRY, LoweredModule
@@ -53,8 +54,10 @@ class CompiledProgram:
     ) -> None:
         """`beside` devices run it at once, each in its own thread; 0 is one that may queue it.
 
-        Without `wait` it is compiled in the background, and is ready after `finish`.
+        Without `wait` it is compiled in the background, and is ready after `finish`. A program on
+        extended dtypes is compiled as that on the numbers they stand for.
         """
+        closed = physical_program(closed)
         self.name = name
         self._beside = beside
         self.device = device
