@@ -147,7 +147,7 @@ def _scan_lower(
             num_consts=num_consts,
             unroll=unroll,
         )
-    per_step = max(1, min(unroll, length))
+    per_step = min(unroll or length, length)  # none for each turn means all at once
 
     def step(inner: LoweringContext, count: Value, values: Sequence[Value]) -> list[Value]:
         index = inner.sub(inner.constant(length - 1, _COUNTER), count) if reverse else count

@@ -52,7 +52,7 @@ def step(carry, x):
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("unroll", [1, 2, 5, True])
+@pytest.mark.parametrize("unroll", [0, 1, 2, 5, True])
 def test_scan_equals_its_loop(reverse: bool, unroll: int) -> None:
     def run(init, xs):
         return lax.scan(step, init, xs, reverse=reverse, unroll=unroll)
@@ -249,11 +249,37 @@ def test_fori_loop() -> None:
     close(lax.fori_loop(2, 2, lambda i, y: y + 1, 0), 0)
     close(lax.fori_loop(5, 2, lambda i, y: y + 1, 0), 0)
     close(lax.fori_loop(0, 6, lambda i, y: y + i, 0, unroll=4), 15)
-    assert lax.fori_loop(np.int8(0), np.int8(3), lambda i, y: i, np.int8(0)).dtype == np.int8
     close(
         xpr.linear_transpose(lambda x: lax.fori_loop(0, 3, lambda i, y: y * 2.0, x), 1.0)(1.0)[0],
         8.0,
     )
+
+
+def test_bounds_of_a_fori_loop_are_those_of_jax() -> None:
+    add = lambda i, c: c + i  # noqa: E731
+    # Golden: JAX 0.10.2. Bounds that are known become integers that give way to the carry's dtype.
+    close(lax.fori_loop(0.0, 3.5, add, 0.0), 3.0)
+    close(lax.fori_loop(np.float32(0), np.float32(3), add, 0.0), 3.0)
+    close(lax.fori_loop(False, True, lambda i, c: c + 1, 0.0), 1.0)
+    close(xpr.jit(lambda n: lax.fori_loop(0.0, n, add, 0.0))(2.5), 3.0)
+    close(xpr.grad(lambda x: lax.fori_loop(0.0, 3.0, lambda i, c: c * x, 1.0))(2.0), 12.0)
+    assert lax.fori_loop(np.int8(0), np.int8(3), add, np.int8(0)).dtype == np.int8
+    _error(
+        TypeError,
+        "has type int8[] but the corresponding output carry component has type int32[]",
+        lambda: lax.fori_loop(np.int8(0), np.int8(3), lambda i, c: i, np.int8(0)),
+    )
+
+
+def test_unroll_of_zero_writes_all_steps_out() -> None:
+    # JAX 0.10.2 keeps the 0 in the jaxpr, and has no loop in what it lowers.
+    summed = lambda: lax.fori_loop(0, 3, lambda i, c: c * c + i, 1, unroll=0)  # noqa: E731
+    assert "unroll=0" in str(xpr.make_jaxpr(summed)())
+    close(xpr.jit(summed)(), 6)
+    loop = lambda x: lax.scan(lambda c, y: (c + y, c), 0.0, x, unroll=0)  # noqa: E731
+    close(xpr.grad(lambda x: loop(x)[0] ** 2)(jnp.arange(3.0)), [6.0, 6.0, 6.0])
+    empty, none = loop(jnp.zeros(0))
+    assert (float(empty), none.shape) == (0.0, (0,))
 
 
 # ---- branches
@@ -407,8 +433,8 @@ def test_errors_of_scan() -> None:
     _error(ValueError, "no leading axis", lambda: lax.scan(lambda c, x: (c, x), 1.0, 2.0))
     _error(
         ValueError,
-        "positive `int`, got 0",
-        lambda: lax.scan(lambda c, x: (c, x), 1.0, ones, unroll=0),
+        "`unroll` must be a `bool` or a non-negative `int`. Got -1",
+        lambda: lax.scan(lambda c, x: (c, x), 1.0, ones, unroll=-1),
     )
     _error(TypeError, "not a valid JAX type", lambda: lax.scan(lambda c, x: (c, x), "a", ones))
 
@@ -430,11 +456,18 @@ def test_errors_of_while_and_fori() -> None:
         "so the dtypes do not match",
         lambda: lax.while_loop(lambda c: c < 2, lambda c: 1, 1.0),
     )
-    _error(TypeError, "integer scalars", lambda: lax.fori_loop(0.0, 3, lambda i, c: c, 1.0))
+    for lower, upper in ((0.0, 3), (np.int8(0), np.int16(3)), (0, np.uint8(3))):
+        _error(
+            TypeError,
+            "lower and upper arguments to fori_loop must have equal types",
+            lambda lower=lower, upper=upper: lax.fori_loop(lower, upper, lambda i, c: c, 1.0),
+        )
+    _error(TypeError, "be scalars", lambda: lax.fori_loop(jnp.ones(2), 3.0, lambda i, c: c, 1.0))
+    _error(TypeError, "lt ", lambda: lax.fori_loop(0j, 3j, lambda i, c: c, 1.0))
     _error(
-        TypeError,
-        "equal types",
-        lambda: lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 1.0),
+        ValueError,
+        "if the loop bounds are statically known",
+        lambda: xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 1.0, unroll=0))(3),
     )
 
 

@@ -197,7 +197,7 @@ class ExtendedArray(Array):
     def tolist(self) -> Any:
         self._refuse("a list of Python numbers")
 
-    def tobytes(self, order: str = "C") -> bytes:
+    def tobytes(self, order: str | None = "C") -> bytes:
         self._refuse("bytes")
 
     def to_numpy(self) -> Any:

@@ -270,11 +270,14 @@ class ArrayImpl(_Operators, Array):
         """
         return self.__array__()
 
-    def tobytes(self, order: str = "C") -> bytes:
-        """The bytes of the elements in C order."""
-        if order != "C":
-            raise NotImplementedError(f"tobytes: order must be 'C', got {order!r}")
-        return self._value.tobytes()
+    def tobytes(self, order: str | None = "C") -> bytes:
+        """The bytes of the elements: "C" the last axis fastest, "F" the first.
+
+        "A" and "K" are as "C". Raises ValueError for another order.
+        """
+        if order not in ("C", "F", "A", "K", None):
+            raise ValueError(f"order must be one of 'C', 'F', 'A', or 'K' (got {order!r})")
+        return self._value.tobytes("F" if order == "F" else "C")
 
     def __str__(self) -> str:
         return str(self._value)

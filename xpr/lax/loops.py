@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from xpr import tree_util
-from xpr.core import dtypes
 from xpr.core.aval import ShapedArray, without_dim
 from xpr.core.config import state
 from xpr.core.trace import Tracer, get_aval
@@ -50,7 +49,7 @@ def scan(
     `xs` is a pytree of arrays of shape `(length, ...)`, or None with `length`. Returns the last
     carry and the `y`s stacked along a first axis. `reverse` begins with the last slice (and its
     `y` is the last); `unroll` steps are written out for each turn of the compiled loop, all of them
-    for True.
+    for True and for 0.
 
     Raises TypeError for a carry that changes its type or an `f` that returns no pair, ValueError
     for lengths that disagree.
@@ -152,8 +151,8 @@ def _length(leaves: Sequence[Any], length: int | None) -> int:
 def _unroll(unroll: int | bool, steps: int) -> int:
     if isinstance(unroll, bool):
         return max(steps, 1) if unroll else 1
-    if unroll < 1:
-        raise ValueError(f"`unroll` must be a `bool` or a positive `int`, got {unroll}.")
+    if unroll < 0:
+        raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`. Got {unroll}.")
     return unroll
 
 
@@ -256,40 +255,30 @@ def fori_loop(
     """Repeats `val = body_fun(i, val)` for `i` from `lower` up to but not including `upper`.
 
     Bounds that are known when tracing make a loop of fixed length, a `scan`, which reverse mode
-    differentiates and which `unroll` may write out; others make a `while_loop`.
+    differentiates and which `unroll` may write out; others make a `while_loop`. Bounds that are
+    known may be floats or booleans: their integer parts count.
 
-    Raises TypeError for bounds that are no integers or differ in dtype, and as `while_loop`.
+    Raises TypeError for bounds that are no scalars or differ in dtype (a Python integer takes that
+    of a signed one), and as `while_loop`.
 
     >>> import xpr
     >>> xpr.lax.fori_loop(0, 5, lambda i, x: x + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
     check_callable(body_fun, "lax.fori_loop")
-    low, high = get_aval(lower), get_aval(upper)
-    for aval in (low, high):
-        if aval.shape or not dtypes.is_integer(aval.dtype):
-            raise TypeError(
-                "lower and upper arguments to fori_loop must be integer scalars, got "
-                f"{low.str_short()} and {high.str_short()}"
-            )
-    if low.dtype != high.dtype:
-        if low.weak_type or high.weak_type:
-            dtype = high.dtype if low.weak_type else low.dtype
-            lower, upper = convert_element_type(lower, dtype), convert_element_type(upper, dtype)
-        else:
-            raise TypeError(
-                "lower and upper arguments to fori_loop must have equal types, got "
-                f"{low.dtype.name} and {high.dtype.name}"
-            )
-    if state.disable_jit and not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
+    dtype = _bound_dtype(get_aval(lower), get_aval(upper))
+    if not isinstance(lower, Tracer) and not isinstance(upper, Tracer) and dtype.kind != "c":
+        first, last = int(lower), int(upper)
+        if not state.disable_jit:
+            return _fixed_loop(first, max(0, last - first), body_fun, init_val, unroll)
         value = init_val
-        for i in range(int(lower), int(upper)):
+        for i in range(first, last):
             value = body_fun(i, value)
         return value
-    if not isinstance(lower, Tracer) and not isinstance(upper, Tracer):
-        return _fixed_loop(lower, max(0, int(upper) - int(lower)), body_fun, init_val, unroll)
     if unroll is not None and unroll is not False and unroll != 1:
-        raise ValueError("Can only use `unroll` in `fori_loop` if the loop bounds are static.")
+        raise ValueError(
+            "Can only use `unroll` in `fori_loop` if the loop bounds are statically known."
+        )
 
     def condition(value: Any) -> Any:
         return ops.lt(value[0], value[1])
@@ -299,20 +288,37 @@ def fori_loop(
         return ops.add(i, get_aval(i).dtype.type(1)), end, body_fun(i, x)
 
     body.__name__ = name_of(body_fun)
-    start = (convert_element_type(lower, high.dtype), convert_element_type(upper, high.dtype))
+    start = (convert_element_type(lower, dtype), convert_element_type(upper, dtype))
     return while_loop(condition, body, (*start, init_val))[2]
 
 
+def _bound_dtype(low: ShapedArray, high: ShapedArray) -> np.dtype[Any]:
+    if low.shape or high.shape:
+        raise TypeError(
+            "lower and upper arguments to fori_loop must be scalars, got "
+            f"{low.str_short()} and {high.str_short()}"
+        )
+    if low.dtype == high.dtype:
+        return low.dtype
+    if low.weak_type != high.weak_type and low.dtype.kind == high.dtype.kind == "i":
+        return high.dtype if low.weak_type else low.dtype
+    raise TypeError(
+        "lower and upper arguments to fori_loop must have equal types, got "
+        f"{low.dtype.name} and {high.dtype.name}"
+    )
+
+
 def _fixed_loop(
-    lower: Any, steps: int, body_fun: Callable[[Any, Any], Any], init: Any, unroll: Any
+    lower: int, steps: int, body_fun: Callable[[Any, Any], Any], init: Any, unroll: Any
 ) -> Any:
     def step(carried: Any, _: Any) -> Any:
         i, x = carried
-        one: Any = 1 if get_aval(i).weak_type else get_aval(i).dtype.type(1)
-        return (ops.add(i, one), body_fun(i, x)), None
+        return (ops.add(i, 1), body_fun(i, x)), None
 
     step.__name__ = name_of(body_fun)
-    (_, out), _ = scan(step, (lower, init), None, length=steps, unroll=unroll or 1)
+    (_, out), _ = scan(
+        step, (lower, init), None, length=steps, unroll=1 if unroll is None else unroll
+    )
     return out
 
 

@@ -56,8 +56,8 @@ def bincount(
 
     The result has `length` elements: greater integers are left out. Without it, it reaches to the
     greatest integer, at least to `minlength`, and `x` must be known when a function is traced.
-    Negative integers count as 0. Raises TypeError for another dtype, ValueError for another number
-    of axes.
+    Negative integers and False count as 0, True as 1. Raises TypeError for another dtype,
+    ValueError for another number of axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.bincount(jnp.array([1, 1, 3]))
@@ -74,6 +74,8 @@ def bincount(
         rest = {"weights": weights, "minlength": minlength, "length": length}
         return resharded("bincount", given, lambda: bincount(x, **rest))
     x = as_array(as_operand("bincount", x))
+    if x.dtype == bool:
+        x = as_array(x.astype(dtypes.default_dtype("i")))
     if not dtypes.is_integer(x.dtype):
         raise TypeError(f"x argument to bincount must have an integer type; got {x.dtype}")
     if x.ndim != 1:

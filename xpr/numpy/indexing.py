@@ -24,7 +24,8 @@ from xpr.primitives._index_dims import (
     GatherScatterMode,
     canonicalize_axis,
 )
-from xpr.primitives.convert import convert_type
+from xpr.primitives.compare import eq
+from xpr.primitives.convert import convert_element_type, convert_type
 from xpr.primitives.slicing import wrap_negative
 
 
@@ -325,6 +326,8 @@ def take(
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
+    if mode in ("one_hot", GatherScatterMode.ONE_HOT):
+        raise ValueError(f"Invalid mode {mode!r} for np.take")
     if mode == "wrap":
         idx, mode = _modulo(idx, shape[axis]), "promise_in_bounds"
     elif mode is None or mode == "fill":
@@ -342,6 +345,29 @@ def take(
         fill_value=fill_value,
         unique_indices=unique_indices,
         indices_are_sorted=indices_are_sorted,
+    )
+
+
+def _one_hot_product(x: Any, index: Any, axis: int) -> Any:
+    from xpr.numpy.einsum import einsum  # noqa: PLC0415  products come after indexing
+
+    extent = get_aval(x).shape[axis]
+    if get_aval(index).dtype.itemsize < 4:
+        index = convert_element_type(index, np.int32)
+    rank = get_aval(x).ndim
+    wanted = sh.expand_dims(index, (rank,))
+    hot = eq(wanted, cr.broadcasted_iota(get_aval(index).dtype, (1,) * rank + (extent,), rank))
+    taken, summed = rank, rank + 1  # numbers of axes that the others leave free
+    rows = [taken if i == axis else i for i in range(rank)]
+    columns = [summed if i == axis else i for i in range(rank)]
+    return einsum(
+        hot,
+        [*rows, summed],
+        x,
+        columns,
+        rows,
+        precision="highest",
+        preferred_element_type=get_aval(x).dtype,
     )
 
 
@@ -374,7 +400,8 @@ def take_along_axis(
     """Elements of `arr` along `axis`, matching the other axes of `indices` position by position.
 
     Negative indices count from the end, unless `wrap_negative_indices` is False: then they are out
-    of bounds. The default depends on `mode`: they count from the end in "fill" and "clip".
+    of bounds. The default depends on `mode`: they count from the end in "fill", "clip" and
+    "one_hot", which is a product with ones at the indices and gives 0 for those out of bounds.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.array([[3, 1, 2]])
@@ -410,7 +437,7 @@ def take_along_axis(
             ]
             raise ValueError(f"Incompatible shapes for broadcasting: shapes={others}")
     if wrap_negative_indices is None:
-        wrap_negative_indices = mode is None or mode in ("fill", "clip")
+        wrap_negative_indices = mode is None or mode in ("fill", "clip", "one_hot")
     if wrap_negative_indices:
         idx = _from_end(idx, shape[axis])
     # Axes of equal size run in step. An axis that only the indices have is one of the batch, an
@@ -424,6 +451,8 @@ def take_along_axis(
         return cr.full(out_shape, 0, get_aval(x).dtype)
     if shape[axis] == 0:
         raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+    if mode == "one_hot":
+        return _one_hot_product(x, idx, axis)
     return ga.gather(
         x,
         sh.reshape(idx, (*(ishape[i] for i in kept), 1)),

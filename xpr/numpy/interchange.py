@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NoReturn
 
 import numpy as np
@@ -157,24 +158,36 @@ def _shape_of(a: Any) -> tuple[int, ...]:
     return asarray(a).shape
 
 
+def _shape_or_none(name: str, a: Any) -> tuple[int, ...]:
+    if a is None:  # a scalar of NumPy's dtype object
+        warnings.warn(
+            f"{name} requires ndarray or scalar arguments, got {type(a)} at position 0. "
+            "None counts as a scalar, which will be an error",
+            DeprecationWarning,
+            stacklevel=3,
+        )
+        return ()
+    return _shape_of(a)
+
+
 def shape(a: Any) -> tuple[int, ...]:
-    """The sizes of the axes of `a`.
+    """The sizes of the axes of `a`; None counts as a scalar, with a DeprecationWarning.
 
     >>> import xpr.numpy as jnp
     >>> jnp.shape(jnp.ones((2, 3)))
     (2, 3)
     """
-    return _shape_of(a)
+    return _shape_or_none("shape", a)
 
 
 def ndim(a: Any) -> int:
     """The number of axes of `a`."""
-    return len(_shape_of(a))
+    return len(_shape_or_none("ndim", a))
 
 
 def size(a: Any, axis: Any = None) -> int:
     """The number of elements of `a`, or the product of its sizes along `axis`."""
-    sizes = _shape_of(a)
+    sizes = _shape_or_none("size", a)
     axes = range(len(sizes)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     total = 1
     for i in axes:

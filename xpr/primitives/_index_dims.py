@@ -173,7 +173,9 @@ class GatherScatterMode(enum.Enum):
 
     CLIP moves it to the nearest valid place. FILL_OR_DROP makes a gather return a fill value and a
     scatter skip the update. PROMISE_IN_BOUNDS says that there is none; should there be one after
-    all, xpr clips it, so that memory stays intact and a gather and its derivative agree.
+    all, xpr clips it, so that memory stays intact and a gather and its derivative agree. ONE_HOT is
+    for `take_along_axis`, which makes a product of it, with 0 for such an index; a scatter takes it
+    as FILL_OR_DROP, a gather refuses it.
     """
 
     CLIP = enum.auto()
@@ -183,7 +185,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(s: Any) -> GatherScatterMode:
-        """The mode of that name: clip, fill or drop, promise_in_bounds; None means the default."""
+        """The mode of that name: clip, fill or drop, promise_in_bounds, one_hot; None is fill."""
         if isinstance(s, GatherScatterMode):
             return s
         if s == "clip":
@@ -192,8 +194,11 @@ class GatherScatterMode(enum.Enum):
             return GatherScatterMode.FILL_OR_DROP
         if s == "promise_in_bounds":
             return GatherScatterMode.PROMISE_IN_BOUNDS
+        if s == "one_hot":
+            return GatherScatterMode.ONE_HOT
         raise ValueError(
-            f'Unknown gather mode "{s}": use "clip", "fill", "drop" or "promise_in_bounds"'
+            f'Unknown gather mode "{s}": use "clip", "fill", "drop", "promise_in_bounds" or '
+            '"one_hot"'
         )
 
     def __str__(self) -> str:

@@ -320,6 +320,8 @@ def gather(
     chosen = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     )
+    if chosen is GatherScatterMode.ONE_HOT:
+        raise ValueError("gather has no mode one_hot: take_along_axis has")
     if chosen is GatherScatterMode.FILL_OR_DROP:
         fill_value = _static_fill(fill_value, get_aval(operand).dtype)
     else:

@@ -314,6 +314,9 @@ def _bind(
 ) -> Any:
     if update_jaxpr is None:
         update_jaxpr = combiner(primitive.name, get_aval(operand).dtype)
+    chosen = GatherScatterMode.from_any(mode)
+    if chosen is GatherScatterMode.ONE_HOT:
+        chosen = GatherScatterMode.FILL_OR_DROP
     return primitive.bind(
         operand,
         scatter_indices,
@@ -321,7 +324,7 @@ def _bind(
         dimension_numbers=dimension_numbers.canonical(),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
-        mode=GatherScatterMode.from_any(mode),
+        mode=chosen,
         update_jaxpr=update_jaxpr,
         update_consts=(),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -51,6 +52,26 @@ class ShapeDtypeStruct:
         self.dtype = dtypes.canonicalize(dtype, allow_float0=True)
         self.sharding = _checked_sharding(sharding, self.shape)
         self.weak_type = weak_type
+
+    @classmethod
+    def like(cls, x: Any) -> ShapeDtypeStruct:
+        """The type of `x`: an array, a number, or another type; with the sharding of one placed.
+
+        Raises TypeError for what is none of them.
+
+        >>> import numpy as np
+        >>> ShapeDtypeStruct.like(np.zeros((2, 3), "int32"))
+        ShapeDtypeStruct(shape=(2, 3), dtype=int32)
+        """
+        aval = abstractify(x)
+        # Where an array lies that was not put there says nothing about others of its type.
+        placed = getattr(x, "_committed", True)
+        return cls(
+            aval.shape,
+            aval.dtype,
+            sharding=getattr(x, "sharding", aval.sharding) if placed else None,
+            weak_type=aval.weak_type,
+        )
 
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """A copy with some of shape, dtype, sharding and weak_type replaced.
@@ -132,6 +153,8 @@ def check_callable(fun: Any, transform: str) -> None:
     """Raises TypeError unless `fun` can be called."""
     if not callable(fun):
         raise TypeError(f"{transform} expects a callable, got {shown(fun)} of type {type(fun)}")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun} ({transform})")
 
 
 class TracedProgram:
