@@ -71,6 +71,7 @@ def test_starts_known_to_the_compiler(function: Callable[[Any], Any]) -> None:
     np.testing.assert_array_equal(f(X), np.broadcast_to(X[0], (3, 3, 64)))
 
 
+@pytest.mark.usefixtures("plain_loops")
 def test_one_element_in_the_dispatch_of_a_reduction_does_not_compile() -> None:
     """When this fails, IREE computes with single elements everywhere, and the guard can go."""
 

@@ -11,6 +11,7 @@ from xpr.core.config import state
 from xpr.core.errors import CompileError
 from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.interpreters.physical import physical_program
 from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.iree.compiler import KnownFailureError, start_compile
@@ -40,8 +41,10 @@ def lower(
 ) -> LoweredModule:
     """Lowers a program for `target`; `embed_consts` writes closed-over arrays into it.
 
-    Raises TypeError, naming `device`, if the program has values of types that the target lacks.
+    A program on extended dtypes is lowered as that on the numbers they stand for. Raises TypeError,
+    naming `device`, if the program has values of types that the target lacks.
     """
+    closed = physical_program(closed)
     shown = "" if device is None else f"{device!r} ({device.device_kind})"
     check_types(closed.jaxpr, target, shown)
     lowering_rules.load_all()

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+import xpr
 from tests.reliability.scripts import ROOT, cases
 from xpr.experimental import checkpoint
 
@@ -113,7 +114,7 @@ def _state(folder: Path) -> dict[str, bytes]:
     assert found["step"] == STEPS
     state = found["state"]
     leaves = {f"{n}.{k}": v for n in ("params", "moments") for k, v in state[n].items()}
-    leaves["key"] = state["key"]._data
+    leaves["key"] = xpr.random.key_data(state["key"])
     return {name: np.asarray(x).tobytes() for name, x in leaves.items()}
 
 

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import ShapedArray
 from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.core.key_types import GENERATORS, KeyType
+from xpr.core.physical import physical_aval
 from xpr.experimental.checkpoint.plain import decode, encode
+from xpr.transforms.tracing import ShapeDtypeStruct
 
 _DICTS = {"dict", "OrderedDict", "defaultdict"}
 _USUAL = "threefry2x32"
@@ -50,12 +53,30 @@ def describe(tree: Any) -> tuple[Node, list[tuple[str, Any]]]:
     return _describe(tree, "", leaves), leaves
 
 
+def _is_key(value: Any) -> bool:
+    return isinstance(getattr(value, "dtype", None), KeyType)
+
+
+def _numbers(key: Any) -> Any:
+    """What a key is written as; of a key that stands for its type in `like`, the type of that."""
+    if type(key) is ExtendedArray:
+        return key._base
+    sharding = getattr(key, "sharding", None)
+    if sharding is not None:
+        raise NotImplementedError(
+            "restoring keys with a sharding in `like` is not supported: give an array of keys that "
+            "lies there, or move the restored one with device_put"
+        )
+    aval = physical_aval(ShapedArray(key.shape, key.dtype))
+    return ShapeDtypeStruct(aval.shape, aval.dtype)
+
+
 def _describe(value: Any, path: str, leaves: list[tuple[str, Any]]) -> Node:
     kind = type(value)
-    if kind is ExtendedArray and isinstance(value.dtype, KeyType):
+    if _is_key(value):
         # Keys are written as their numbers; `cls` is their generator, unless it is the usual one.
         name = value.dtype.generator.name
-        data = _describe(value._base, f"{path}._data", leaves)
+        data = _describe(_numbers(value), f"{path}._data", leaves)
         return Node("key", ("_data",), (data,), cls="" if name == _USUAL else name)
     if not tree_util.is_tree_node(kind):
         leaves.append((path, value))
@@ -182,7 +203,7 @@ def with_keys(values: Sequence[Any], like: Any) -> list[Any]:
     """Values of the leaves that `matched` gives as leaves of `like`: keys from their numbers."""
     leaves = tree_util.tree_leaves(like)
     return [
-        seen_as(x, leaf.dtype) if type(leaf) is ExtendedArray and hasattr(x, "aval") else x
+        seen_as(x, leaf.dtype) if _is_key(leaf) and hasattr(x, "aval") else x
         for x, leaf in zip(values, leaves, strict=True)
     ]
 
