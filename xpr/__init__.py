@@ -35,6 +35,7 @@ from xpr.contexts import enable_checks as enable_checks
 from xpr.contexts import enable_custom_prng as enable_custom_prng
 from xpr.contexts import enable_x64 as enable_x64
 from xpr.contexts import ensure_compile_time_eval as ensure_compile_time_eval
+from xpr.contexts import explain_cache_misses as explain_cache_misses
 from xpr.contexts import log_compiles as log_compiles
 from xpr.contexts import named_call as named_call
 from xpr.contexts import named_scope as named_scope

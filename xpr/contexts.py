@@ -50,6 +50,11 @@ def log_compiles(new_val: bool = True) -> AbstractContextManager[None]:
     return override("log_compiles", new_val)
 
 
+def explain_cache_misses(new_val: bool = True) -> AbstractContextManager[None]:
+    """A jitted function that is traced again warns with the cause."""
+    return override("explain_recompile", new_val)
+
+
 def enable_checks(new_val: bool = True) -> AbstractContextManager[None]:
     """Every jaxpr is checked after it was made."""
     return override("enable_checks", new_val)

@@ -31,6 +31,8 @@ class _State(threading.local):
     log_compiles: bool = False
     explain_recompile: bool = False
     explain: str = "none"
+    dump_ir_to: str = ""
+    dump_ir_modes: str = "stablehlo"
     check_tracer_leaks: bool = False
     no_tracing: bool = False
     transfer_guard_host_to_device: str = "allow"
@@ -112,6 +114,11 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
     return parse
 
 
+def _modes(value: Any) -> str:
+    parse = _one_of("stablehlo", "jaxpr")
+    return ",".join(parse(mode.strip()) for mode in str(value).split(","))
+
+
 TRANSFER_WAYS = ("host_to_device", "device_to_device", "device_to_host")
 TRANSFER_LEVELS = ("allow", "log", "disallow", "log_explicit", "disallow_explicit")
 
@@ -162,6 +169,10 @@ _SETTINGS: dict[str, Setting] = {
         Setting("log_compiles", _bool, "log each compilation"),
         Setting(
             "explain_recompile", _bool, "warn with the cause when a jitted function recompiles"
+        ),
+        Setting("dump_ir_to", os.fspath, "folder for the text of each program that is compiled"),
+        Setting(
+            "dump_ir_modes", _modes, "what to write there: stablehlo, jaxpr, or both with a comma"
         ),
         Setting(
             "explain",
@@ -219,6 +230,10 @@ _SETTINGS: dict[str, Setting] = {
 }
 
 
+# Settings that JAX has under another name.
+_JAX_NAMES = {"explain_cache_misses": "explain_recompile"}
+
+
 class Config:
     """The settings of xpr: read them as attributes, change them with `update`.
 
@@ -263,6 +278,7 @@ class Config:
 
 def _canonical(name: str, error: type[Exception]) -> str:
     short = name.removeprefix("jax_").removeprefix("xpr_").lower()
+    short = _JAX_NAMES.get(short, short)
     if short not in _SETTINGS:
         raise error(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
     return short

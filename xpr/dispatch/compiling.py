@@ -11,6 +11,7 @@ from xpr.core.config import state
 from xpr.core.errors import CompileError
 from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.dispatch.dumps import dump_jaxpr, dump_module
 from xpr.interpreters.physical import physical_program
 from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules
@@ -48,6 +49,7 @@ def lower(
     shown = "" if device is None else f"{device!r} ({device.device_kind})"
     check_types(closed.jaxpr, target, shown)
     lowering_rules.load_all()
+    dump_jaxpr(closed, name)
     with span("lower", name, target=target.name):
         return lower_jaxpr_to_module(
             closed, target, name=name, donate=donate, embed_consts=embed_consts
@@ -66,6 +68,7 @@ class _Compile:
         self.module = module
         self.target = target
         self._begin = time.perf_counter()
+        dump_module(module.text, module.name)
         self.compile = start_compile(
             module.text, target, hints=module.hints, debug_text=module.debug_text, **how
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,22 +15,24 @@ from xpr.transforms.signature import name_of, signature_of
 def bound_arguments(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """All arguments by position, defaults put in; TypeError for what cannot be so passed."""
-    signature = signature_of(fun)
+    """All arguments by position, defaults put in; TypeError for what cannot be so passed.
+
+    The keywords that a `functools.partial` holds stay with it, and so do defaults of arguments that
+    have no position.
+    """
+    signature = None if isinstance(fun, functools.partial) else signature_of(fun)
     if signature is None:
-        if kwargs:
-            raise TypeError(
-                f"{name_of(fun)} has no signature to resolve the keywords {sorted(kwargs)} by"
-            )
-        return tuple(args)
-    bound = signature.bind(*args, **kwargs)
-    bound.apply_defaults()
-    if bound.kwargs:
+        without, positions = list(kwargs), tuple(args)
+    else:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        without, positions = [name for name in bound.kwargs if name in kwargs], bound.args
+    if without:
         raise TypeError(
             "The following keyword arguments could not be resolved to positions: "
-            f"{', '.join(bound.kwargs)}"
+            f"{', '.join(without)} of {name_of(fun)}"
         )
-    return bound.args
+    return positions
 
 
 class NondiffArguments:

@@ -12,6 +12,7 @@ from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.custom import custom_vmap_call_p
 from xpr.transforms.arguments import FlatFunction, check_leaf
+from xpr.transforms.custom_calls import bound_arguments
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable, debug_info
 
@@ -47,7 +48,8 @@ class custom_vmap:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = name_of(self.fun)
-        leaves, tree = tree_util.tree_flatten((args, kwargs))
+        args = bound_arguments(self.fun, args, kwargs)
+        leaves, tree = tree_util.tree_flatten((args, {}))
         for x in leaves:
             check_leaf(x, f"the custom_vmap function {name}")
         if self.vmap_rule is None:
@@ -73,11 +75,9 @@ def _flat_rule(
     def on_leaves(
         size: int, batched: Sequence[bool], leaves: Sequence[Any]
     ) -> tuple[list[Any], list[bool]]:
-        args, kwargs = tree_util.tree_unflatten(in_tree, leaves)
-        flags, named_flags = tree_util.tree_unflatten(in_tree, batched)
+        args, _ = tree_util.tree_unflatten(in_tree, leaves)
+        flags, _ = tree_util.tree_unflatten(in_tree, batched)
         who = f"the batching rule {name_of(rule)} of the custom_vmap function {name}"
-        if kwargs:
-            raise TypeError(f"{who} takes positional arguments only, got {sorted(named_flags)}")
         pair = rule(size, list(flags), *args)
         if not (isinstance(pair, tuple) and len(pair) == 2):
             raise TypeError(f"{who} must return a pair (result, which are batched), got {pair!r}")

@@ -9,7 +9,7 @@ static arguments and calls under another trace take `_slow_call`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ from xpr.primitives.call import jit_p
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, sharded_calls
+from xpr.transforms.compiler_options import check_compiler_options
 from xpr.transforms.constraints import constrained_as
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
 from xpr.transforms.nonfinite import find_first_nonfinite
@@ -507,6 +508,7 @@ def jit(
     device: Device | None = None,
     backend: str | None = None,
     inline: bool = False,
+    compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """A compiled version of `fun`, a pure function of arrays and pytrees of arrays.
 
@@ -516,10 +518,11 @@ def jit(
     when used. `keep_unused` keeps arguments that do not matter in the program; `inline` writes the
     program into the one that calls it; `device` or `backend` fixes where it runs, and so do
     `in_shardings` and `out_shardings`, prefixes of the trees of arguments and results whose leaves
-    are shardings of one device, or None.
+    are shardings of one device, or None. `compiler_options` are XLA's: they have no effect here,
+    and each says so once.
 
     Raises TypeError for arguments that are no arrays, ValueError for bad options and for arguments
-    that were put on different devices.
+    that were put on different devices, RuntimeError for a compiler option that is not XLA's.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jit(lambda x: x * 2)(jnp.arange(3))
@@ -538,8 +541,10 @@ def jit(
             device=device,
             backend=backend,
             inline=inline,
+            compiler_options=compiler_options,
         )
     check_callable(fun, "jit")
+    check_compiler_options(compiler_options)
     if device is not None and backend is not None:
         raise ValueError(
             f"jit takes a device or a backend, not both: got device={device!r} and "

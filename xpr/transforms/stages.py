@@ -14,12 +14,14 @@ from xpr.core.physical import physical_aval
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
+from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
 from xpr.sharding.communication import Communication
 from xpr.transforms import memory_calls, sharded_calls
+from xpr.transforms.compiler_options import check_compiler_options
 from xpr.transforms.jit_programs import CallParts, ProgramBuilder
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify
@@ -177,6 +179,13 @@ class Lowered(_Stage):
             raise ValueError(f"as_text writes the dialect 'stablehlo' only, got {dialect!r}")
         return self._module.debug_text() if debug_info else self._module.text
 
+    def compiler_ir(self, dialect: str | None = None) -> Any:
+        """The module as an `iree.compiler.ir.Module`; the only dialect is "stablehlo".
+
+        Raises ValueError for another one.
+        """
+        return parsed(self.as_text(dialect))
+
     def cost_analysis(self) -> dict[str, float]:
         """Estimates: floating-point operations and bytes of all operands."""
         return {"flops": self._module.flops, "bytes accessed": self._module.bytes_accessed}
@@ -213,11 +222,9 @@ class Lowered(_Stage):
         """Compiles the program for its device.
 
         One for a platform without a device here can be saved, and raises RuntimeError when called.
+        `compiler_options` are XLA's: they have no effect here, and each says so once.
         """
-        if compiler_options:
-            raise NotImplementedError(
-                f"compile takes no compiler options, got {compiler_options!r}"
-            )
+        check_compiler_options(compiler_options)
         device = self._device
         if self._spmd is not None:
             if self._elsewhere is not None:
@@ -348,6 +355,10 @@ class Compiled(_Stage):
             return tree_util.tree_unflatten(tree, getattr(program, which))
         place = SingleDeviceSharding(program.device)
         return tree_util.tree_unflatten(tree, [place] * tree.num_leaves)
+
+    def runtime_executable(self) -> Any:
+        """The compiled program, of a type that may change; None if it cannot be run here."""
+        return None if isinstance(self._program, bytes) else self._program
 
     def as_text(self) -> str:
         """The StableHLO that was compiled."""

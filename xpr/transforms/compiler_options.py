@@ -1,0 +1,36 @@
+"""Options of JAX's compiler, which mean nothing to the one that compiles here."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+_told: set[str] = set()
+
+
+def check_compiler_options(options: Any) -> None:
+    """Accepts options of XLA, each with one warning that it has no effect.
+
+    Raises TypeError for what is no mapping of names to booleans, numbers and strings, RuntimeError
+    for names that are none of XLA's.
+    """
+    if options is None:
+        return
+    if not isinstance(options, Mapping):
+        raise TypeError(f"compiler_options must be a mapping of names to values, got {options!r}")
+    for name, value in options.items():
+        if not isinstance(name, str) or not isinstance(value, (str, bool, int, float)):
+            raise TypeError(
+                "compiler_options must map names to strings, booleans, integers or floats, got "
+                f"{name!r}: {value!r}"
+            )
+        if not name.startswith("xla_"):
+            raise RuntimeError(f"No such compile option: {name!r}")
+        if name not in _told:
+            _told.add(name)
+            warnings.warn(
+                f"the compiler option {name} is for XLA and has no effect: programs are compiled "
+                "by IREE",
+                stacklevel=4,
+            )
