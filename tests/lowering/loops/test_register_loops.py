@@ -106,6 +106,7 @@ def _text(f, *args):
     return xpr.jit(f).lower(*args).as_text()
 
 
+@pytest.mark.usefixtures("plain_loops")
 def test_what_becomes_one_dispatch() -> None:
     x = np.ones(16, "f4")
     small = lambda x: lax.scan(lambda c, _: (jnp.sin(c), c), x, None, length=9)  # noqa: E731
@@ -127,6 +128,7 @@ def test_what_becomes_one_dispatch() -> None:
     )
 
 
+@pytest.mark.usefixtures("plain_loops")
 def test_long_constants_stay_out_of_registers() -> None:
     """A vector constant of more than 64 elements in such a loop ends the compiler's process."""
 
