@@ -297,7 +297,7 @@ def test_without_a_directory_this_process_compiles(
 
 def test_nothing_is_left_of_an_idle_helper(own: Path) -> None:
     text = """
-    from xpr.lowering.iree.process import place
+    from xpr.lowering.iree.process import address
     from tests.lowering.test_compiler_process import children, helper_at
     compile_cpu(add_text())
     helper = helper_at(address.socket_path())
