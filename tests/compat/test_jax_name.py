@@ -30,6 +30,9 @@ def test_modules_are_those_of_xpr() -> None:
     code = HEAD + (
         "import importlib.metadata, jax, xpr, jax.numpy as jnp, jax.scipy.special\n"
         "from jax import lax, random\n"
+        "import jax.experimental.ode, jax.example_libraries.optimizers\n"
+        "import xpr.experimental.ode\n"
+        "assert jax.experimental.ode is xpr.experimental.ode\n"
         "from jax.experimental import multihost_utils\n"
         "import xpr.experimental.multihost_utils as ours\n"
         "assert jax.numpy is xpr.numpy and lax is xpr.lax and multihost_utils is ours\n"
