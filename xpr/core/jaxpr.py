@@ -136,8 +136,31 @@ class Jaxpr:
 
     __repr__ = __str__
 
-    def pretty_print(self, *, source_info: bool = False, width: int = 80) -> str:
-        return _print_jaxpr(self, source_info=source_info, width=width)
+    def pretty_print(
+        self,
+        *,
+        source_info: bool = False,
+        print_shapes: bool = True,
+        custom_pp_eqn_rules: bool = True,
+        name_stack: bool = False,
+        width: int = 80,
+        use_color: bool = False,
+    ) -> str:
+        """The text in lines of at most `width` columns where possible.
+
+        `source_info` and `name_stack` add the user's line and the named scopes to each equation,
+        `print_shapes=False` leaves types out, `custom_pp_eqn_rules=False` shows all parameters,
+        `use_color` is for terminals.
+        """
+        return _print_jaxpr(
+            self,
+            source_info=source_info,
+            print_shapes=print_shapes,
+            custom_pp_eqn_rules=custom_pp_eqn_rules,
+            name_stack=name_stack,
+            width=width,
+            use_color=use_color,
+        )
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Text:
+    """Characters, which a terminal may show in the style "keyword" or "type"."""
+
     text: str
+    style: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,12 +55,16 @@ def join(separator: Doc, parts: Iterable[Doc]) -> Doc:
     return Concat(tuple(out))
 
 
+# The codes of ANSI that begin and end each style, those that JAX prints.
+_STYLES = {"": ("", ""), "keyword": ("\x1b[34;1m", "\x1b[39;22m"), "type": ("\x1b[35m", "\x1b[39m")}
+
+
 def _fits(doc: Doc, room: int) -> bool:
     todo = [doc]
     while todo:
         item = todo.pop()
         match item:
-            case Text(text):
+            case Text(text, _):
                 if "\n" in text:
                     return False
                 room -= len(text)
@@ -72,19 +79,31 @@ def _fits(doc: Doc, room: int) -> bool:
     return True
 
 
-def render(doc: Doc, width: int = 80) -> str:
+def render(doc: Doc, width: int = 80, use_color: bool = False) -> str:
     """The text of `doc` in lines of at most `width` columns where breaks allow it."""
     out: list[str] = []
+    current = ""
+
+    def write(text: str, style: str = "") -> None:
+        nonlocal current
+        if use_color and style != current:
+            out.append(_STYLES[current][1] + _STYLES[style][0])
+            current = style
+        out.append(text)
+
     column = 0
     todo: list[tuple[int, bool, Doc]] = [(0, False, doc)]
     while todo:
         indent, flat, item = todo.pop()
         match item:
-            case Text(text):
-                out.append(text)
+            case Text(text, style):
+                write(text, style)
                 column = len(text) - text.rfind("\n") - 1 if "\n" in text else column + len(text)
             case Break(flat_text):
-                out.append(flat_text if flat else "\n" + " " * indent)
+                if flat:
+                    write(flat_text)
+                else:
+                    out.append("\n" + " " * indent)  # a style may go on behind it
                 column = column + len(flat_text) if flat else indent
             case Concat(parts):
                 todo.extend((indent, flat, p) for p in reversed(parts))
@@ -92,4 +111,5 @@ def render(doc: Doc, width: int = 80) -> str:
                 todo.append((indent + more, flat, inner))
             case Group(inner):
                 todo.append((indent, flat or _fits(inner, width - column), inner))
+    write("")
     return "".join(out)

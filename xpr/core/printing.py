@@ -25,11 +25,20 @@ from xpr.core.pretty import Break, Doc, Group, Nest, Text, concat, join, render
 class _Names:
     """Names of variables in order of first sight: a .. z, ba, bb, ..."""
 
-    def __init__(self, source_info: bool = False) -> None:
+    def __init__(
+        self,
+        source_info: bool = False,
+        name_stack: bool = False,
+        print_shapes: bool = True,
+        custom_pp_eqn_rules: bool = True,
+    ) -> None:
         self.names: dict[Var, str] = {}
         # Programs that are called more than once are printed once, under these names.
         self.shared: dict[int, str] = {}
         self.source_info = source_info
+        self.name_stack = name_stack
+        self.print_shapes = print_shapes
+        self.custom_pp_eqn_rules = custom_pp_eqn_rules
         # Results that nothing reads, printed as `_`.
         self.unread: set[Var] = set()
         self._count = 0
@@ -61,13 +70,13 @@ def _atom(names: _Names, atom: Atom) -> str:
     return names(atom)
 
 
-def _binder(names: _Names, var: Var) -> str:
-    name = "_" if isinstance(var, DropVar) or var in names.unread else names(var)
-    return f"{name}:{var.aval.str_short()}"
+def _binder(names: _Names, var: Var) -> Doc:
+    name = Text("_" if isinstance(var, DropVar) or var in names.unread else names(var))
+    return concat(name, Text(f":{var.aval.str_short()}", "type")) if names.print_shapes else name
 
 
 def _binders(names: _Names, variables: list[Var]) -> Doc:
-    return Nest(2, Group(join(Break(), [Text(_binder(names, v)) for v in variables])))
+    return Nest(2, Group(join(Break(), [_binder(names, v) for v in variables])))
 
 
 def _value(names: _Names, value: Any) -> Doc:
@@ -96,8 +105,9 @@ def _params(names: _Names, params: dict[str, Any]) -> Doc:
 
 
 def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
-    out = " ".join(_binder(names, v) for v in eqn.outvars)
-    if eqn.primitive.name == "jit" and id(eqn.params["jaxpr"]) not in names.shared:
+    out = join(Text(" "), [_binder(names, v) for v in eqn.outvars])
+    custom = names.custom_pp_eqn_rules
+    if custom and eqn.primitive.name == "jit" and id(eqn.params["jaxpr"]) not in names.shared:
         # The inner program reads as the outer one: its inputs take the operands' names.
         inner = eqn.params["jaxpr"].jaxpr
         taken: set[Var] = set()
@@ -113,12 +123,15 @@ def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
                 # An operand that is passed twice gives its name to one input only.
                 taken.add(outer)
                 names.names.setdefault(var, names(outer))
-    shown = eqn.primitive.printed_params(eqn.params)
+    params = eqn.params
+    shown = eqn.primitive.printed_params(params) if custom else dict(sorted(params.items()))
     args = "".join(f" {_atom(names, a)}" for a in eqn.invars)
-    head = f"{out} = " if eqn.outvars else ""
+    head = concat(out, " = ") if eqn.outvars else ""
     text = concat(head, eqn.primitive.name, _params(names, shown), args)
     if names.source_info:
         text = concat(text, f"  # {eqn.source_info}")
+    if names.name_stack and eqn.source_info.name_stack:
+        text = concat(text, f"  # [{eqn.source_info.name_stack}]")
     return text
 
 
@@ -131,9 +144,13 @@ def _jaxpr(names: _Names, jaxpr: Jaxpr) -> Doc:
         outs = f"({_atom(names, jaxpr.outvars[0])},)"
     else:
         outs = "(" + ", ".join(_atom(names, v) for v in jaxpr.outvars) + ")"
-    head = concat("{ lambda ", constvars, "; ", invars, ". let")
+    head = concat(
+        "{ ", Text("lambda ", "keyword"), constvars, "; ", invars, ". ", Text("let", "keyword")
+    )
     body = concat(Break(), join(Break("; "), eqns))
-    return Group(concat(head, Nest(4, body), Nest(2, concat(Break(), "in ", outs)), " }"))
+    return Group(
+        concat(head, Nest(4, body), Nest(2, concat(Break(), Text("in ", "keyword"), outs)), " }")
+    )
 
 
 def _calls(jaxpr: Jaxpr, seen: dict[int, list[JaxprEqn]]) -> None:
@@ -149,9 +166,9 @@ def _calls(jaxpr: Jaxpr, seen: dict[int, list[JaxprEqn]]) -> None:
                 _calls(sub, seen)
 
 
-def jaxpr_text(jaxpr: Jaxpr, *, source_info: bool = False, width: int = 80) -> str:
+def jaxpr_text(jaxpr: Jaxpr, *, width: int = 80, use_color: bool = False, **shown: bool) -> str:
     """The text of a jaxpr in lines of at most `width` columns where possible."""
-    names = _Names(source_info)
+    names = _Names(**shown)
     calls: dict[int, list[JaxprEqn]] = {}
     _calls(jaxpr, calls)
     out = []
@@ -162,9 +179,9 @@ def jaxpr_text(jaxpr: Jaxpr, *, source_info: bool = False, width: int = 80) -> s
             while name in names.shared.values():
                 name, n = f"{base}{n}", n + 1
             program = _jaxpr(names, eqns[0].params["jaxpr"].jaxpr)
-            out.append(render(concat(f"let {name} = ", program, " in"), width) + "\n")
+            out.append(render(concat(f"let {name} = ", program, " in"), width, use_color) + "\n")
             names.shared[key] = name
-    return "".join(out) + render(_jaxpr(names, jaxpr), width)
+    return "".join(out) + render(_jaxpr(names, jaxpr), width, use_color)
 
 
 def eqn_text(eqn: JaxprEqn, width: int = 80) -> str:
