@@ -7,6 +7,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import ShardingTypeError
+from xpr.core.physical import physical_aval
 from xpr.core.primitive import Primitive
 from xpr.sharding.mesh import AbstractMesh
 from xpr.sharding.rule import Axes, Spec, Structural, rule_of
@@ -58,10 +59,15 @@ def entries(spec: Spec) -> tuple[Any, ...]:
 
 
 def forward(primitive: Primitive, operands: Avals, params: Params, found: Avals) -> list[Spec]:
-    """The specs of the results by the factor rule."""
+    """The specs of the results by the factor rule.
+
+    Rules are about numbers: arrays of keys count as what stands for them, whose last axis is whole.
+    """
     made = rule_of(primitive)
     assert not isinstance(made, Structural)
-    rule = made(operands, found, params)
+    ranks = [aval.ndim for aval in found]
+    operands = [physical_aval(aval) for aval in operands]
+    rule = made(operands, [physical_aval(aval) for aval in found], params)
     chosen: list[Axes] = [()] * len(rule.sizes)
     for aval, dims in zip(operands, rule.operands, strict=True):
         if aval.sharding is None:
@@ -76,7 +82,10 @@ def forward(primitive: Primitive, operands: Avals, params: Params, found: Avals)
             if chosen[factors[0]] not in ((), axes):
                 raise _conflict(primitive, operands)
             chosen[factors[0]] = axes
-    return [tuple(sum((chosen[f] for f in fs), ()) for fs in dims) for dims in rule.results]
+    return [
+        tuple(sum((chosen[f] for f in fs), ()) for fs in dims[:rank])
+        for dims, rank in zip(rule.results, ranks, strict=True)
+    ]
 
 
 def _needed_whole(primitive: Primitive, aval: ShapedArray, dim: int) -> ShardingTypeError:
