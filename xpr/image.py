@@ -37,6 +37,10 @@ class ResizeMethod(enum.Enum):
     are windowed sincs of radius 3 and 5 (Duchon 1979). CUBIC is the cubic of Keys (1981) with
     a = -1/2; CUBIC_PYTORCH is the same with antialiasing, and without it has a = -3/4 and repeats
     the pixels at the edges. AREA is the mean over the area that an output pixel covers.
+
+    >>> import xpr
+    >>> xpr.image.ResizeMethod.from_string("bilinear").name
+    'LINEAR'
     """
 
     NEAREST = 0

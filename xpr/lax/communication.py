@@ -156,14 +156,32 @@ def _check_ragged(operand: Any, output: Any, numbers: dict[str, Any], size: int)
 
 
 def psend(x: Any, axis_name: Names, perm: Sequence[tuple[int, int]]) -> NoReturn:
-    """To send `x` to others; NotImplementedError, as JAX raises on CPUs: `ppermute` does both."""
+    """To send `x` to others; NotImplementedError, as JAX raises on CPUs: `ppermute` does both.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.psend(jnp.ones(2), "i", [(0, 1)])
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: psend over 'i': sending from one device to another is not offered;
+    ppermute sends and receives at once
+    """
     _one_device("psend", axis_name)
 
 
 def precv(
     token: Any, out_shape: Any, axis_name: Names, perm: Sequence[tuple[int, int]]
 ) -> NoReturn:
-    """To receive what others send; NotImplementedError, as in JAX on CPUs: `ppermute` does both."""
+    """To receive what others send; NotImplementedError, as in JAX on CPUs: `ppermute` does both.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.precv(None, jnp.ones(2), "i", [(0, 1)])
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: precv over 'i': sending from one device to another is not offered;
+    ppermute sends and receives at once
+    """
     _one_device("precv", axis_name)
 
 

@@ -36,7 +36,15 @@ _Shape = tuple[int, ...]
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """The generators of `rng_bit_generator`; the default one is Philox."""
+    """The generators of `rng_bit_generator`; the default one is Philox.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> key = jnp.zeros(4, jnp.uint32)
+    >>> _, bits = lax.rng_bit_generator(key, (3,), algorithm=lax.RandomAlgorithm.RNG_PHILOX)
+    >>> bits.shape, bits.dtype
+    ((3,), dtype('uint32'))
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1

@@ -31,19 +31,34 @@ def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x | y` of integers or booleans. Raises TypeError for other dtypes."""
+    """`x | y` of integers or booleans. Raises TypeError for other dtypes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.bitwise_or(jnp.array([0, 1, 4]), 2)
+    Array([2, 3, 6], dtype=int32)
+    """
     (x, y), _ = promote_args("bitwise_or", x, y)
     return bits.or_p.bind(x, y)
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x ^ y` of integers or booleans. Raises TypeError for other dtypes."""
+    """`x ^ y` of integers or booleans. Raises TypeError for other dtypes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.bitwise_xor(jnp.array([0, 1, 3]), 2)
+    Array([2, 3, 1], dtype=int32)
+    """
     (x, y), _ = promote_args("bitwise_xor", x, y)
     return bits.xor_p.bind(x, y)
 
 
 def bitwise_not(x: ArrayLike, /) -> Array:
-    """`~x` of integers or booleans. Raises TypeError for other dtypes."""
+    """`~x` of integers or booleans. Raises TypeError for other dtypes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.bitwise_not(jnp.array([0, 1, -5]))
+    Array([-1, -2,  4], dtype=int32)
+    """
     return bits.not_p.bind(one_operand("bitwise_not", x)[0])
 
 
@@ -55,6 +70,10 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     A shift by a negative number, or by all bits or more, gives 0. Raises TypeError for operands
     that are no integers or booleans.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.left_shift(jnp.array([1, 3]), jnp.array([4, 1]))
+    Array([16,  6], dtype=int32)
     """
     (x, y), _ = _shift_operands("left_shift", x, y)
     return bits.shift_left_p.bind(x, y)
@@ -64,6 +83,10 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The bits of `x1` moved down by `x2` places; the sign of a signed integer is kept.
 
     Raises TypeError for operands that are no integers or booleans.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.right_shift(jnp.array([16, -16]), 2)
+    Array([ 4, -4], dtype=int32)
     """
     (x, y), dtype = _shift_operands("right_shift", x1, x2)
     signed = dtypes.kind(dtype) == "i"
@@ -164,6 +187,10 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The least common multiple of the absolute values, 0 where either operand is.
 
     Raises ValueError for operands that are no integers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.lcm(jnp.array([4, -3, 0]), 6)
+    Array([12,  6,  0], dtype=int32)
     """
     x, y, dtype = _integer_operands("lcm", x1, x2)
     x, y = broadcast_all(x, y)

@@ -287,7 +287,13 @@ def zeros(
 def ones(
     shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """An array of ones, float32 unless `dtype` is given."""
+    """An array of ones, float32 unless `dtype` is given.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ones((2, 3))
+    Array([[1., 1., 1.],
+           [1., 1., 1.]], dtype=float32)
+    """
     given = given_sharding("ones", out_sharding)
     wanted = requested_dtype(float if dtype is None else dtype, "ones")
     return placed(_filled(_sizes("ones", shape), 1, wanted, given), device)
@@ -296,7 +302,12 @@ def ones(
 def empty(
     shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """An array whose values mean nothing (they are zeros), float32 unless `dtype` is given."""
+    """An array whose values mean nothing (they are zeros), float32 unless `dtype` is given.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.empty((2, 3)).shape
+    (2, 3)
+    """
     given = given_sharding("empty", out_sharding)
     wanted = requested_dtype(float if dtype is None else dtype, "empty")
     return placed(_filled(_sizes("empty", shape), 0, wanted, given), device)
@@ -410,7 +421,12 @@ def ones_like(
     a: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None,
     out_sharding: Any = None,
 ) -> Array:  # fmt: skip
-    """Ones with the shape and dtype of `a`, unless these are given."""
+    """Ones with the shape and dtype of `a`, unless these are given.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ones_like(jnp.arange(3))
+    Array([1, 1, 1], dtype=int32)
+    """
     return _like("ones_like", a, 1, dtype, shape, device, out_sharding)
 
 
@@ -418,7 +434,12 @@ def empty_like(
     prototype: Any, dtype: DTypeLike = None, shape: Any = None, *, device: Any = None,
     out_sharding: Any = None,
 ) -> Array:  # fmt: skip
-    """An array like `prototype` whose values mean nothing (they are zeros)."""
+    """An array like `prototype` whose values mean nothing (they are zeros).
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.empty_like(jnp.arange(3)).dtype
+    dtype('int32')
+    """
     return _like("empty_like", prototype, 0, dtype, shape, device, out_sharding)
 
 

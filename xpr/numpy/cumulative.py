@@ -53,7 +53,12 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """The products of all prefixes along `axis` (of the flattened array for None)."""
+    """The products of all prefixes along `axis` (of the flattened array for None).
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cumprod(jnp.array([2, 3, 4]))
+    Array([ 2,  6, 24], dtype=int32)
+    """
     refuse_out("cumprod", out)
     return _prefixes("cumprod", cumprod_p, a, axis, dtype)
 
@@ -61,7 +66,12 @@ def cumprod(
 def nancumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """The sums of all prefixes along `axis`, NaN counted as 0."""
+    """The sums of all prefixes along `axis`, NaN counted as 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nancumsum(jnp.array([1.0, jnp.nan, 2.0]))
+    Array([1., 1., 3.], dtype=float32)
+    """
     refuse_out("nancumsum", out)
     return _prefixes("nancumsum", cumsum_p, without_nan("nancumsum", a, 0), axis, dtype)
 
@@ -69,7 +79,12 @@ def nancumsum(
 def nancumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Array:
-    """The products of all prefixes along `axis`, NaN counted as 1."""
+    """The products of all prefixes along `axis`, NaN counted as 1.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nancumprod(jnp.array([2.0, jnp.nan, 3.0]))
+    Array([2., 2., 6.], dtype=float32)
+    """
     refuse_out("nancumprod", out)
     return _prefixes("nancumprod", cumprod_p, without_nan("nancumprod", a, 1), axis, dtype)
 
@@ -132,7 +147,12 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The products of all prefixes along `axis`, of the empty one too with `include_initial`."""
+    """The products of all prefixes along `axis`, of the empty one too with `include_initial`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cumulative_prod(jnp.array([2, 3, 4]), include_initial=True)
+    Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _cumulative(
         "cumulative_prod", "a cumulative product", cumprod_p, 1, x, axis, dtype, include_initial
     )

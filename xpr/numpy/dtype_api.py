@@ -212,7 +212,12 @@ def isdtype(dtype: Any, kind: Any) -> Any:
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> Any:
-    """Whether a cast between dtypes is allowed by NumPy's rule `casting`."""
+    """Whether a cast between dtypes is allowed by NumPy's rule `casting`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.can_cast("int8", "int32"), jnp.can_cast("float32", "int32")
+    (True, False)
+    """
     source = from_.dtype if isinstance(from_, Array) else from_
     if isinstance(source, ScalarType):
         source = source.dtype

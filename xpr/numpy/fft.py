@@ -241,49 +241,89 @@ def fftn(
 def ifftn(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ifftn(jnp.array([[4, 0], [0, 0]]))
+    Array([[1.+0.j, 1.+0.j],
+           [1.+0.j, 1.+0.j]], dtype=complex64)
+    """
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """The `rfft` along the last of `axes`, then the `fft` along the others."""
+    """The `rfft` along the last of `axes`, then the `fft` along the others.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.rfftn(jnp.ones((2, 2)))
+    Array([[4.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] | None = None, norm: str | None = None
 ) -> Array:
-    """The inverse of `rfftn`, for an even length of the last axis by default."""
+    """The inverse of `rfftn`, for an even length of the last axis by default.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.irfftn(jnp.array([[4, 0], [0, 0]]))
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
+    """
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
 def fft2(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The `fftn` along two axes; ValueError for another number of them."""
+    """The `fftn` along two axes; ValueError for another number of them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.fft2(jnp.ones((2, 2)))
+    Array([[4.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
     return _along_two("fft2", FftType.FFT, a, s, axes, norm)
 
 
 def ifft2(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The inverse of `fft2`."""
+    """The inverse of `fft2`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.ifft2(jnp.array([[4, 0], [0, 0]]))
+    Array([[1.+0.j, 1.+0.j],
+           [1.+0.j, 1.+0.j]], dtype=complex64)
+    """
     return _along_two("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 def rfft2(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The `rfftn` along two axes; ValueError for another number of them."""
+    """The `rfftn` along two axes; ValueError for another number of them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.rfft2(jnp.ones((2, 4))).shape
+    (2, 3)
+    """
     return _along_two("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(
     a: ArrayLike, s: _Sizes = None, axes: Sequence[int] = (-2, -1), norm: str | None = None
 ) -> Array:
-    """The inverse of `rfft2`."""
+    """The inverse of `rfft2`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fft.irfft2(jnp.ones((2, 3))).shape
+    (2, 4)
+    """
     return _along_two("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 

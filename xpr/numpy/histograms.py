@@ -294,6 +294,15 @@ def histogram2d(
     """How many of the points (x, y) fall into each cell, and the edges along both axes.
 
     `bins` is one number or edges for both axes, or a pair. Otherwise as `histogramdd`.
+
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.array([0, 1, 1])
+    >>> counts, x_edges, y_edges = jnp.histogram2d(x, x, bins=2)
+    >>> counts
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    >>> x_edges
+    Array([0. , 0.5, 1. ], dtype=float32)
     """
     check_arraylike("histogram2d", x, y)
     first, second = promote_dtypes_inexact(x, y)

@@ -51,12 +51,30 @@ def _impure(name: str) -> NoReturn:
 
 
 def fromfile(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError: use `jnp.asarray(np.fromfile(...))`."""
+    """Raises NotImplementedError: use `jnp.asarray(np.fromfile(...))`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fromfile("numbers.bin")
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: jnp.fromfile() is not implemented, for it changes what it reads
+    from and so cannot be traced. Use jnp.asarray(np.fromfile(...)) outside of transformed
+    functions instead.
+    """
     _impure("fromfile")
 
 
 def fromiter(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises NotImplementedError: use `jnp.asarray(np.fromiter(...))`."""
+    """Raises NotImplementedError: use `jnp.asarray(np.fromiter(...))`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fromiter(range(3), int)
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: jnp.fromiter() is not implemented, for it changes what it reads
+    from and so cannot be traced. Use jnp.asarray(np.fromiter(...)) outside of transformed
+    functions instead.
+    """
     _impure("fromiter")
 
 
@@ -89,12 +107,30 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 
 
 def save(file: Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
-    """Writes the array to a .npy file, as `numpy.save`."""
+    """Writes the array to a .npy file, as `numpy.save`.
+
+    >>> import io
+    >>> import xpr.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.arange(3))
+    >>> file.getvalue()[:6]
+    b'\x93NUMPY'
+    """
     np.save(file, concrete(arr, "jnp.save writes values"), allow_pickle=allow_pickle)
 
 
 def savez(file: Any, *args: ArrayLike, allow_pickle: bool = True, **kwds: ArrayLike) -> None:
-    """Writes arrays to an uncompressed .npz file, as `numpy.savez`."""
+    """Writes arrays to an uncompressed .npz file, as `numpy.savez`.
+
+    >>> import io
+    >>> import xpr.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.savez(file, a=jnp.arange(3), b=jnp.ones(2))
+    >>> file.seek(0)
+    0
+    >>> jnp.load(file)["b"]
+    array([1., 1.], dtype=float32)
+    """
     what = "jnp.savez writes values"
     named = {k: concrete(v, what) for k, v in kwds.items()}
     np.savez(file, *(concrete(a, what) for a in args), allow_pickle=allow_pickle, **named)
@@ -105,6 +141,15 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
 
     NumPy keeps no dtype but its own: bfloat16 values come back as they were, smaller floats as
     the bytes they are.
+
+    >>> import io
+    >>> import xpr.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> jnp.save(file, jnp.arange(3))
+    >>> file.seek(0)
+    0
+    >>> jnp.load(file)
+    Array([0, 1, 2], dtype=int32)
     """
     found = np.load(file, *args, **kwargs)
     if not isinstance(found, np.ndarray):
@@ -123,7 +168,12 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text of `arr` as `numpy.array_repr` writes it."""
+    """The text of `arr` as `numpy.array_repr` writes it.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_repr(jnp.arange(3))
+    'array([0, 1, 2], dtype=int32)'
+    """
     return np.array_repr(
         concrete(arr, "array_repr shows values"), max_line_width, precision, suppress_small
     )
@@ -135,7 +185,12 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The values of `a` as `numpy.array_str` writes them."""
+    """The values of `a` as `numpy.array_str` writes them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_str(jnp.arange(3))
+    '[0 1 2]'
+    """
     return np.array_str(
         concrete(a, "array_str shows values"), max_line_width, precision, suppress_small
     )
@@ -181,12 +236,22 @@ def shape(a: Any) -> tuple[int, ...]:
 
 
 def ndim(a: Any) -> int:
-    """The number of axes of `a`."""
+    """The number of axes of `a`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ndim(jnp.ones((2, 3)))
+    2
+    """
     return len(_shape_or_none("ndim", a))
 
 
 def size(a: Any, axis: Any = None) -> int:
-    """The number of elements of `a`, or the product of its sizes along `axis`."""
+    """The number of elements of `a`, or the product of its sizes along `axis`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.size(jnp.ones((2, 3))), jnp.size(jnp.ones((2, 3)), axis=1)
+    (6, 3)
+    """
     sizes = _shape_or_none("size", a)
     axes = range(len(sizes)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     total = 1

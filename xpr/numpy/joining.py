@@ -104,7 +104,12 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: DTypeLike = None) -> A
 
 
 def concat(arrays: Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
-    """Joins arrays along `axis`; the array API's name for `concatenate`."""
+    """Joins arrays along `axis`; the array API's name for `concatenate`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.concat([jnp.array([1, 2]), jnp.array([3])])
+    Array([1, 2, 3], dtype=int32)
+    """
     return _join("concat", arrays, axis, None, {})
 
 
@@ -269,18 +274,35 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 
 def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the second axis, or along the first where there is only one."""
+    """`split` along the second axis, or along the first where there is only one.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.hsplit(jnp.arange(4).reshape(2, 2), 2)
+    [Array([[0],
+           [2]], dtype=int32), Array([[1],
+           [3]], dtype=int32)]
+    """
     x = as_operand("hsplit", ary)
     return _split("hsplit", x, indices_or_sections, 0 if get_aval(x).ndim == 1 else 1)
 
 
 def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the first axis."""
+    """`split` along the first axis.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.vsplit(jnp.arange(4).reshape(2, 2), 2)
+    [Array([[0, 1]], dtype=int32), Array([[2, 3]], dtype=int32)]
+    """
     return _split("vsplit", ary, indices_or_sections, 0)
 
 
 def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """`split` along the third axis."""
+    """`split` along the third axis.
+
+    >>> import xpr.numpy as jnp
+    >>> [part.shape for part in jnp.dsplit(jnp.ones((2, 3, 4)), [1])]
+    [(2, 3, 1), (2, 3, 3)]
+    """
     return _split("dsplit", ary, indices_or_sections, 2)
 
 

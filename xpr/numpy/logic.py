@@ -67,27 +67,52 @@ def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x != y`, a boolean array."""
+    """`x != y`, a boolean array.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.not_equal(jnp.arange(3), 1)
+    Array([ True, False,  True], dtype=bool)
+    """
     return _compare("not_equal", cmp.ne_p, x, y)
 
 
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x < y`, a boolean array; complex numbers compare by real part first."""
+    """`x < y`, a boolean array; complex numbers compare by real part first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.less(jnp.arange(3), 1)
+    Array([ True, False, False], dtype=bool)
+    """
     return _compare("less", cmp.lt_p, x, y)
 
 
 def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x <= y`, a boolean array; complex numbers compare by real part first."""
+    """`x <= y`, a boolean array; complex numbers compare by real part first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.less_equal(jnp.arange(3), 1)
+    Array([ True,  True, False], dtype=bool)
+    """
     return _compare("less_equal", cmp.le_p, x, y)
 
 
 def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x > y`, a boolean array; complex numbers compare by real part first."""
+    """`x > y`, a boolean array; complex numbers compare by real part first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.greater(jnp.arange(3), 1)
+    Array([False, False,  True], dtype=bool)
+    """
     return _compare("greater", cmp.gt_p, x, y)
 
 
 def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """`x >= y`, a boolean array; complex numbers compare by real part first."""
+    """`x >= y`, a boolean array; complex numbers compare by real part first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.greater_equal(jnp.arange(3), 1)
+    Array([False,  True,  True], dtype=bool)
+    """
     return _compare("greater_equal", cmp.ge_p, x, y)
 
 
@@ -108,22 +133,42 @@ def _logical(name: str, primitive: Primitive, x: Any, y: Any) -> Array:
 
 
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether both `x` and `y` are not 0."""
+    """Whether both `x` and `y` are not 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logical_and(jnp.array([0, 1, 2]), jnp.array([True, True, False]))
+    Array([False,  True, False], dtype=bool)
+    """
     return _logical("logical_and", bits.and_p, x, y)
 
 
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether `x` or `y`, or both, are not 0."""
+    """Whether `x` or `y`, or both, are not 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logical_or(jnp.array([0, 1, 2]), jnp.array([False, True, False]))
+    Array([False,  True,  True], dtype=bool)
+    """
     return _logical("logical_or", bits.or_p, x, y)
 
 
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether just one of `x` and `y` is not 0."""
+    """Whether just one of `x` and `y` is not 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logical_xor(jnp.array([0, 1, 2]), jnp.array([False, True, False]))
+    Array([False, False,  True], dtype=bool)
+    """
     return _logical("logical_xor", bits.xor_p, x, y)
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """Whether `x` is 0."""
+    """Whether `x` is 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logical_not(jnp.array([0, 1, 2]))
+    Array([ True, False, False], dtype=bool)
+    """
     return bits.not_p.bind(to_bool(one_operand("logical_not", x)[0]))
 
 
@@ -148,7 +193,12 @@ def isnan(x: ArrayLike, /) -> Array:
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isfinite(jnp.array([1.0, jnp.inf, jnp.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
     x, dtype = one_operand("isfinite", x)
     kind = dtypes.kind(dtype)
     if kind == "f":
@@ -160,7 +210,12 @@ def isfinite(x: ArrayLike, /) -> Array:
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """Whether each element is infinite (a complex number if either part is)."""
+    """Whether each element is infinite (a complex number if either part is).
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isinf(jnp.array([1.0, -jnp.inf, jnp.nan]))
+    Array([False,  True, False], dtype=bool)
+    """
     x, dtype = one_operand("isinf", x)
     kind = dtypes.kind(dtype)
     if kind == "f":
@@ -179,13 +234,23 @@ def _is_infinity(name: str, infinity: float, x: Any) -> Array:
 
 
 def isposinf(x: ArrayLike, /, out: None = None) -> Array:
-    """Whether each element is positive infinity. Raises ValueError for complex operands."""
+    """Whether each element is positive infinity. Raises ValueError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
+    Array([ True, False], dtype=bool)
+    """
     _refuse("isposinf", out)
     return _is_infinity("isposinf", np.inf, x)
 
 
 def isneginf(x: ArrayLike, /, out: None = None) -> Array:
-    """Whether each element is negative infinity. Raises ValueError for complex operands."""
+    """Whether each element is negative infinity. Raises ValueError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
+    Array([False,  True], dtype=bool)
+    """
     _refuse("isneginf", out)
     return _is_infinity("isneginf", -np.inf, x)
 
@@ -196,7 +261,12 @@ def _refuse(name: str, out: Any) -> None:
 
 
 def iscomplex(x: ArrayLike) -> Array:
-    """Whether each element has an imaginary part that is not 0."""
+    """Whether each element has an imaginary part that is not 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.iscomplex(jnp.array([1 + 0j, 1 + 2j]))
+    Array([False,  True], dtype=bool)
+    """
     x, dtype = one_operand("iscomplex", x)
     if not dtypes.is_complex(dtype):
         aval = get_aval(x)
@@ -205,12 +275,22 @@ def iscomplex(x: ArrayLike) -> Array:
 
 
 def isreal(x: ArrayLike) -> Array:
-    """Whether the imaginary part of each element is 0."""
+    """Whether the imaginary part of each element is 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isreal(jnp.array([1 + 0j, 1 + 2j]))
+    Array([ True, False], dtype=bool)
+    """
     return bits.not_p.bind(iscomplex(x))
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether `x` has a complex dtype, whatever its values are."""
+    """Whether `x` has a complex dtype, whatever its values are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.iscomplexobj(jnp.array([1 + 0j])), jnp.iscomplexobj(jnp.ones(1))
+    (True, False)
+    """
     if x is None:
         return False
     found = getattr(x, "dtype", None)
@@ -218,12 +298,22 @@ def iscomplexobj(x: Any) -> bool:
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether `x` has no complex dtype, whatever its values are."""
+    """Whether `x` has no complex dtype, whatever its values are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isrealobj(jnp.array([1 + 0j])), jnp.isrealobj(jnp.ones(1))
+    (False, True)
+    """
     return not iscomplexobj(x)
 
 
 def isscalar(element: Any) -> bool:
-    """Whether `element` is a number or an array without axes."""
+    """Whether `element` is a number or an array without axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.isscalar(1.5), jnp.isscalar(jnp.array(1)), jnp.isscalar(jnp.ones(1))
+    (True, True, False)
+    """
     if isinstance(element, (_Array, np.ndarray)):
         return element.ndim == 0
     if hasattr(type(element), "__jax_array__"):
@@ -232,7 +322,12 @@ def isscalar(element: Any) -> bool:
 
 
 def iterable(y: Any) -> bool:
-    """Whether `y` can be iterated over: arrays with axes can, arrays without cannot."""
+    """Whether `y` can be iterated over: arrays with axes can, arrays without cannot.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.iterable(jnp.ones(2)), jnp.iterable(jnp.array(1))
+    (True, False)
+    """
     if isinstance(y, _Array):
         return y.ndim > 0
     return bool(np.iterable(y))
@@ -285,7 +380,12 @@ def allclose(
     atol: ArrayLike = 1e-08,
     equal_nan: bool = False,
 ) -> Array:
-    """Whether all elements of `a` and `b` are close, as `isclose` says; a boolean scalar array."""
+    """Whether all elements of `a` and `b` are close, as `isclose` says; a boolean scalar array.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.allclose(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.000001]))
+    Array(True, dtype=bool)
+    """
     check_arraylike("allclose", a, b, rtol, atol)
     return _all(isclose(a, b, rtol, atol, equal_nan))
 
@@ -307,7 +407,12 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(a1: Any, a2: Any) -> Array:
-    """Whether two arrays can be broadcast to each other and then have the same values."""
+    """Whether two arrays can be broadcast to each other and then have the same values.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.array_equiv(jnp.array([1, 2]), jnp.array([[1, 2], [1, 2]]))
+    Array(True, dtype=bool)
+    """
     x, y = _as_arrays(a1, a2)
     if x is None:
         return as_array(np.False_)

@@ -128,7 +128,12 @@ def squeeze(a: ArrayLike, axis: Axis = None) -> Array:
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """The operands with at least one axis; a list unless there is exactly one operand."""
+    """The operands with at least one axis; a list unless there is exactly one operand.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.atleast_1d(5)
+    Array([5], dtype=int32, weak_type=True)
+    """
     return _each("atleast_1d", arys, lambda x, ndim: sh.reshape(x, (1,)) if ndim == 0 else x)
 
 
@@ -187,7 +192,12 @@ def broadcast_to(array: ArrayLike, shape: Any, *, out_sharding: Any = None) -> A
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
-    """The operands, each broadcast to the shape they have in common."""
+    """The operands, each broadcast to the shape they have in common.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.broadcast_arrays(jnp.array([1, 2]), 3)
+    [Array([1, 2], dtype=int32), Array([3, 3], dtype=int32, weak_type=True)]
+    """
     xs = [as_operand("broadcast_arrays", a, i) for i, a in enumerate(args)]
     shape = sh.broadcast_shapes(*(get_aval(x).shape for x in xs))
     return [as_array(broadcast_to_shape(x, shape)) for x in xs]
@@ -222,7 +232,12 @@ def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
 
 
 def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
-    """`a` with its axes in the order `axes`; the array API's name for `transpose`."""
+    """`a` with its axes in the order `axes`; the array API's name for `transpose`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.permute_dims(jnp.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
+    """
     return transpose(as_operand("permute_dims", a), axes)
 
 
@@ -261,7 +276,12 @@ def moveaxis(a: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
-    """`a` with two axes swapped."""
+    """`a` with two axes swapped.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.swapaxes(jnp.ones((2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     x = as_operand("swapaxes", a)
     ndim = get_aval(x).ndim
     order = list(range(ndim))
@@ -302,12 +322,24 @@ def flip(m: ArrayLike, axis: Axis = None) -> Array:
 
 
 def fliplr(m: ArrayLike) -> Array:
-    """`m` reversed along its second axis."""
+    """`m` reversed along its second axis.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
+    Array([[2, 1],
+           [4, 3]], dtype=int32)
+    """
     return _flip("fliplr", m, 1)
 
 
 def flipud(m: ArrayLike) -> Array:
-    """`m` reversed along its first axis."""
+    """`m` reversed along its first axis.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
+    Array([[3, 4],
+           [1, 2]], dtype=int32)
+    """
     return _flip("flipud", m, 0)
 
 

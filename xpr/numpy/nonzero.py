@@ -114,7 +114,12 @@ def _traced(x: Any, shape: tuple[int, ...], size: int, fills: tuple[Any, ...]) -
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
-    """The indices of the nonzero elements of the flattened array, as `nonzero` gives them."""
+    """The indices of the nonzero elements of the flattened array, as `nonzero` gives them.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.flatnonzero(jnp.array([[0, 1], [2, 0]]))
+    Array([1, 2], dtype=int32)
+    """
     x = as_operand("flatnonzero", a)
     return nonzero(reshape(x, (get_aval(x).size,)), size=size, fill_value=fill_value)[0]
 

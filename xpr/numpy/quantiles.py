@@ -230,7 +230,12 @@ def nanquantile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """The quantiles along `axis` of the elements that are not NaN; NaN where all are."""
+    """The quantiles along `axis` of the elements that are not NaN; NaN where all are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0]), 0.5)
+    Array(1.5, dtype=float32)
+    """
     return _quantiles(
         "nanquantile", a, q, axis, out, overwrite_input, method, keepdims, weights, True
     )
@@ -277,7 +282,12 @@ def nanpercentile(
     *,
     weights: ArrayLike | None = None,
 ) -> Array:
-    """The percentiles along `axis` of the elements that are not NaN; NaN where all are."""
+    """The percentiles along `axis` of the elements that are not NaN; NaN where all are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0]), 50)
+    Array(1.5, dtype=float32)
+    """
     levels = _hundredth("nanpercentile", q)
     return _quantiles(
         "nanpercentile", a, levels, axis, out, overwrite_input, method, keepdims, weights, True
@@ -309,7 +319,12 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Array:
-    """The median along `axis` of the elements that are not NaN; NaN where all are."""
+    """The median along `axis` of the elements that are not NaN; NaN where all are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanmedian(jnp.array([1.0, jnp.nan, 5.0]))
+    Array(3., dtype=float32)
+    """
     return _quantiles(
         "nanmedian", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, True
     )

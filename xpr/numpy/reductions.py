@@ -164,7 +164,12 @@ def prod(
     where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
-    """The product of the elements along `axis`; 1 of no elements. Dtypes as for `sum`."""
+    """The product of the elements along `axis`; 1 of no elements. Dtypes as for `sum`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.prod(jnp.array([[1, 2], [3, 4]]), axis=0)
+    Array([3, 8], dtype=int32)
+    """
     refuse_out("prod", out)
     return _add_up(
         "prod", reduce_prod_p, el.mul_p, 1, a, axis, dtype, keepdims, initial, where,
@@ -232,6 +237,10 @@ def min(
     """The least element along `axis`; NaN where one is NaN.
 
     Raises ValueError for no elements, or `where`, without `initial`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.min(jnp.array([[4, 2], [3, 5]]), axis=1)
+    Array([2, 3], dtype=int32)
     """
     refuse_out("min", out)
     return _extremum("min", reduce_min_p, el.min_p, 1, a, axis, keepdims, initial, where)
@@ -241,7 +250,12 @@ amax, amin = max, min
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The greatest element less the least one along `axis`."""
+    """The greatest element less the least one along `axis`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ptp(jnp.array([3, 9, 5]))
+    Array(6, dtype=int32)
+    """
     refuse_out("ptp", out)
     return el.sub_p.bind(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
 
@@ -270,7 +284,12 @@ def all(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether all elements along `axis` are not 0; True of no elements."""
+    """Whether all elements along `axis` are not 0; True of no elements.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.all(jnp.array([[1, 2], [0, 3]]), axis=1)
+    Array([ True, False], dtype=bool)
+    """
     refuse_out("all", out)
     return _logical_fold("all", reduce_and_p, True, a, axis, keepdims, where)
 
@@ -283,13 +302,23 @@ def any(
     *,
     where: ArrayLike | None = None,
 ) -> Array:
-    """Whether any element along `axis` is not 0; False of no elements."""
+    """Whether any element along `axis` is not 0; False of no elements.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.any(jnp.array([[0, 0], [0, 3]]), axis=1)
+    Array([False,  True], dtype=bool)
+    """
     refuse_out("any", out)
     return _logical_fold("any", reduce_or_p, False, a, axis, keepdims, where)
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
-    """How many elements along `axis` are not 0, in the default integer dtype."""
+    """How many elements along `axis` are not 0, in the default integer dtype.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.count_nonzero(jnp.array([0, 3, 0, 5]))
+    Array(2, dtype=int32)
+    """
     return sum(to_bool(as_operand("count_nonzero", a)), axis=axis, keepdims=keepdims)
 
 
@@ -330,7 +359,12 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The index of the least element along `axis`; otherwise as `argmax`."""
+    """The index of the least element along `axis`; otherwise as `argmax`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.argmin(jnp.array([[4, 2], [3, 5]]), axis=1)
+    Array([1, 0], dtype=int32)
+    """
     refuse_out("argmin", out)
     return _arg_extremum("argmin", argmin_p, a, axis, keepdims)
 
@@ -379,7 +413,12 @@ def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """The least element along `axis` that is not NaN; NaN where all are."""
+    """The least element along `axis` that is not NaN; NaN where all are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanmin(jnp.array([3.0, jnp.nan, 2.0]))
+    Array(2., dtype=float32)
+    """
     refuse_out("nanmin", out)
     return _nan_extremum("nanmin", min, 1, a, axis, keepdims, initial, where)
 
@@ -388,7 +427,12 @@ def nansum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None,
     keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """The sum along `axis`, NaN counted as 0."""
+    """The sum along `axis`, NaN counted as 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nansum(jnp.array([3.0, jnp.nan, 2.0]))
+    Array(5., dtype=float32)
+    """
     refuse_out("nansum", out)
     x = without_nan("nansum", a, 0)
     return sum(x, axis, dtype, None, keepdims, initial, where)
@@ -398,7 +442,12 @@ def nanprod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike = None, out: None = None,
     keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike | None = None,
 ) -> Array:  # fmt: skip
-    """The product along `axis`, NaN counted as 1."""
+    """The product along `axis`, NaN counted as 1.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanprod(jnp.array([3.0, jnp.nan, 2.0]))
+    Array(6., dtype=float32)
+    """
     refuse_out("nanprod", out)
     x = without_nan("nanprod", a, 1)
     return prod(x, axis, dtype, None, keepdims, initial, where)
@@ -429,7 +478,12 @@ def _nan_arg(
 def nanargmax(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The index of the greatest element along `axis` that is not NaN; -1 where all are NaN."""
+    """The index of the greatest element along `axis` that is not NaN; -1 where all are NaN.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanargmax(jnp.array([3.0, jnp.nan, 2.0]))
+    Array(0, dtype=int32)
+    """
     refuse_out("nanargmax", out)
     return _nan_arg("nanargmax", argmax, 0, a, axis, keepdims)
 
@@ -437,6 +491,11 @@ def nanargmax(
 def nanargmin(
     a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
 ) -> Array:
-    """The index of the least element along `axis` that is not NaN; -1 where all are NaN."""
+    """The index of the least element along `axis` that is not NaN; -1 where all are NaN.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanargmin(jnp.array([3.0, jnp.nan, 2.0]))
+    Array(2, dtype=int32)
+    """
     refuse_out("nanargmin", out)
     return _nan_arg("nanargmin", argmin, 1, a, axis, keepdims)

@@ -96,7 +96,12 @@ def nanmean(
     keepdims: bool = False,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The mean along `axis` of the elements that are not NaN; NaN where there are none."""
+    """The mean along `axis` of the elements that are not NaN; NaN where there are none.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(2., dtype=float32)
+    """
     refuse_out("nanmean", out)
     return mean(a, axis, dtype, None, keepdims, where=_not_nan("nanmean", a, where))
 
@@ -289,7 +294,12 @@ def nanvar(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """The variance along `axis` of the elements that are not NaN; NaN where there are too few."""
+    """The variance along `axis` of the elements that are not NaN; NaN where there are too few.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
+    Array(1., dtype=float32)
+    """
     refuse_out("nanvar", out)
     present = _not_nan("nanvar", a, where)
     return var(a, axis, dtype, None, ddof, keepdims, where=present, mean=mean)
@@ -305,7 +315,12 @@ def nanstd(
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
 ) -> Array:
-    """The standard deviation along `axis` of the elements that are not NaN."""
+    """The standard deviation along `axis` of the elements that are not NaN.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 5.0]))
+    Array(2., dtype=float32)
+    """
     refuse_out("nanstd", out)
     present = _not_nan("nanstd", a, where)
     return std(a, axis, dtype, None, ddof, keepdims, where=present, mean=mean)

@@ -79,7 +79,13 @@ def eye(
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
-    """The n by n identity matrix."""
+    """The n by n identity matrix.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.identity(2)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=requested_dtype(float if dtype is None else dtype, "identity"))
 
 
@@ -121,7 +127,13 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The upper triangle of matrices (the last two axes): zeros below diagonal `k`."""
+    """The upper triangle of matrices (the last two axes): zeros below diagonal `k`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.triu(jnp.array([[1, 2], [3, 4]]))
+    Array([[1, 2],
+           [0, 4]], dtype=int32)
+    """
     return _triangle("triu", m, k, cmp.le_p.bind)
 
 
@@ -182,7 +194,13 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """The matrix with the elements of `v`, flattened, on its diagonal `k`."""
+    """The matrix with the elements of `v`, flattened, on its diagonal `k`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diagflat(jnp.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]], dtype=int32)
+    """
     return diag(ravel(without_weak_type(as_operand("diagflat", v))), k)
 
 
@@ -239,19 +257,34 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column indices of the upper triangle of an n by m matrix, from diagonal `k`."""
+    """Row and column indices of the upper triangle of an n by m matrix, from diagonal `k`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.triu_indices(2)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     rows, columns = _index_arrays(np.triu_indices(n, k, m))
     return rows, columns
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """`tril_indices` of the shape of the matrix `arr`. Raises ValueError unless it has two axes."""
+    """`tril_indices` of the shape of the matrix `arr`. Raises ValueError unless it has two axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tril_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = _matrix_shape("tril_indices_from", arr)
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Array, Array]:
-    """`triu_indices` of the shape of the matrix `arr`. Raises ValueError unless it has two axes."""
+    """`triu_indices` of the shape of the matrix `arr`. Raises ValueError unless it has two axes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.triu_indices_from(jnp.ones((2, 2)), k=1)
+    (Array([0], dtype=int32), Array([1], dtype=int32))
+    """
     rows, columns = _matrix_shape("triu_indices_from", arr)
     return triu_indices(rows, k, columns)
 
@@ -260,6 +293,11 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the main diagonal of an array with `ndim` axes of size n.
 
     Raises ValueError for negative arguments.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ones((2, 2)).at[jnp.diag_indices(2)].set(0)
+    Array([[0., 1.],
+           [1., 0.]], dtype=float32)
     """
     if n < 0 or ndim < 0:
         raise ValueError(f"n and ndim of diag_indices must be nonnegative, got {n} and {ndim}")
@@ -270,6 +308,10 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """The indices of the main diagonal of `arr`, whose axes all have one size.
 
     Raises ValueError for fewer than two axes or different sizes.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.diag_indices_from(jnp.ones((2, 2)))
+    (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
     shape = get_aval(as_operand("diag_indices_from", arr)).shape
     if len(shape) < 2:
@@ -282,7 +324,12 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int | None = None
 ) -> tuple[Array, Array]:
-    """The indices where `mask_func(ones((n, n)), k)` is not 0; `size` as for `nonzero`."""
+    """The indices where `mask_func(ones((n, n)), k)` is not 0; `size` as for `nonzero`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.mask_indices(2, jnp.triu)
+    (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     ones = full((n, n), np.int32(1))
     rows, columns = nonzero(mask_func(ones, k), size=size)
     return rows, columns

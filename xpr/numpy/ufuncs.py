@@ -55,7 +55,13 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The difference `x - y`. Raises TypeError for two boolean arrays."""
+    """The difference `x - y`. Raises TypeError for two boolean arrays.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.subtract(jnp.array([5, 3]), jnp.array([[1], [2]]))
+    Array([[4, 2],
+           [3, 1]], dtype=int32)
+    """
     if type(x) is ArrayImpl and type(y) is ArrayImpl and x.aval is y.aval:
         return el.sub_p.bind(x, y)
     (x, y), _ = promote_args("subtract", x, y)
@@ -63,7 +69,12 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The product `x * y`; of two boolean arrays the logical and."""
+    """The product `x * y`; of two boolean arrays the logical and.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.multiply(jnp.arange(3), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32, weak_type=True)
+    """
     if type(x) is ArrayImpl and type(y) is ArrayImpl and x.aval is y.aval:
         return (bits.and_p if x.aval.dtype == BOOL else el.mul_p).bind(x, y)
     (x, y), dtype = promote_args("multiply", x, y)
@@ -85,7 +96,12 @@ def true_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The quotient `x1 / x2`, as `true_divide`."""
+    """The quotient `x1 / x2`, as `true_divide`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.divide(jnp.array([1, 2]), 2)
+    Array([0.5, 1. ], dtype=float32)
+    """
     return true_divide(x1, x2)
 
 
@@ -177,7 +193,12 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def mod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The remainder of `floor_divide`, as `remainder`."""
+    """The remainder of `floor_divide`, as `remainder`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.mod(jnp.array([7, -7]), 3)
+    Array([1, 2], dtype=int32)
+    """
     return remainder(x1, x2)
 
 
@@ -185,6 +206,10 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The remainder of the quotient rounded towards zero, with the sign of `x1`.
 
     Raises TypeError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fmod(jnp.array([7, -7]), 3)
+    Array([ 1, -1], dtype=int32)
     """
     (x, y), dtype = promote_args_numeric("fmod", x1, x2)
     _no_complex("fmod", dtype)
@@ -253,7 +278,12 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """`x1` to the power `x2`, as `power`."""
+    """`x1` to the power `x2`, as `power`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.pow(jnp.array([2, 3]), 2)
+    Array([4, 9], dtype=int32)
+    """
     return power(x1, x2)
 
 
@@ -288,19 +318,34 @@ def _negative_power(x: Any, y: Any, one: Any, zero: Any) -> Array:
 
 
 def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """`x1` to the power `x2`, floating or complex; integers become floats first."""
+    """`x1` to the power `x2`, floating or complex; integers become floats first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.float_power(jnp.array([2, 4]), -1)
+    Array([0.5 , 0.25], dtype=float32)
+    """
     (x, y), _ = promote_args_inexact("float_power", x1, x2)
     return pw.pow_p.bind(x, y)
 
 
 def square(x: ArrayLike, /) -> Array:
-    """The square `x * x`; of booleans as int32."""
+    """The square `x * x`; of booleans as int32.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.square(jnp.array([2, -3]))
+    Array([4, 9], dtype=int32)
+    """
     (x,), _ = promote_args_numeric("square", x)
     return pw.square_p.bind(x)
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """The reciprocal `1 / x`, floating or complex; integers become floats first."""
+    """The reciprocal `1 / x`, floating or complex; integers become floats first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.reciprocal(jnp.array([2, 4]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
     return pw.integer_pow(one_inexact("reciprocal", x), -1)
 
 
@@ -308,12 +353,22 @@ def reciprocal(x: ArrayLike, /) -> Array:
 
 
 def negative(x: ArrayLike, /) -> Array:
-    """The opposite `-x`. Raises TypeError for booleans."""
+    """The opposite `-x`. Raises TypeError for booleans.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.negative(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """
     return el.neg_p.bind(one_operand("negative", x)[0])
 
 
 def positive(x: ArrayLike, /) -> Array:
-    """`x` itself, as an array."""
+    """`x` itself, as an array.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.positive(jnp.array([1, -2]))
+    Array([ 1, -2], dtype=int32)
+    """
     return as_array(one_operand("positive", x)[0])
 
 
@@ -329,12 +384,24 @@ def absolute(x: ArrayLike, /) -> Array:
 
 
 def abs(x: ArrayLike, /) -> Array:
-    """The absolute value of `x`, as `absolute`."""
+    """The absolute value of `x`, as `absolute`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.abs(jnp.array([1, -2]))
+    Array([1, 2], dtype=int32)
+    >>> jnp.abs(3 + 4j)
+    Array(5., dtype=float32, weak_type=True)
+    """
     return absolute(x)
 
 
 def fabs(x: ArrayLike, /) -> Array:
-    """The absolute value of `x` as a float. Raises TypeError for complex numbers."""
+    """The absolute value of `x` as a float. Raises TypeError for complex numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fabs(jnp.array([1, -2]))
+    Array([1., 2.], dtype=float32)
+    """
     x = one_inexact("fabs", x)
     _no_complex("fabs", get_aval(x).dtype)
     return el.abs_p.bind(x)
@@ -344,6 +411,10 @@ def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1 by the sign of `x`; of a complex number `x / |x|`. NaN stays NaN.
 
     Raises TypeError for booleans.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sign(jnp.array([5.0, 0.0, -3.0]))
+    Array([ 1.,  0., -1.], dtype=float32)
     """
     return el.sign_p.bind(one_operand("sign", x)[0])
 
@@ -371,7 +442,12 @@ def signbit(x: ArrayLike, /) -> Array:
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The size of `x1` with the sign of `x2`, floating. Raises TypeError for complex operands."""
+    """The size of `x1` with the sign of `x2`, floating. Raises TypeError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.copysign(jnp.array([1, 2]), jnp.array([-3, 3]))
+    Array([-1.,  2.], dtype=float32)
+    """
     (x, y), dtype = promote_args_inexact("copysign", x1, x2)
     _no_complex("copysign", dtype)
     size = el.abs_p.bind(x)
@@ -382,6 +458,10 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The step function: 0 where `x1 < 0`, `x2` where it is 0, 1 above; NaN where it is NaN.
 
     Raises TypeError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
     """
     (x, y), dtype = promote_args_inexact("heaviside", x1, x2)
     _no_complex("heaviside", dtype)
@@ -407,19 +487,34 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The lesser of `x` and `y`, NaN if either is; complex numbers compare by real part first."""
+    """The lesser of `x` and `y`, NaN if either is; complex numbers compare by real part first.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.minimum(jnp.array([1.0, 5.0, jnp.nan]), 2.0)
+    Array([ 1.,  2., nan], dtype=float32)
+    """
     (x, y), _ = promote_args("minimum", x, y)
     return el.min_p.bind(x, y)
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The greater of `x1` and `x2`, leaving out NaN; NaN only where both are."""
+    """The greater of `x1` and `x2`, leaving out NaN; NaN only where both are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fmax(jnp.array([1.0, jnp.nan]), 2.0)
+    Array([2., 2.], dtype=float32)
+    """
     (x, y), dtype = promote_args("fmax", x1, x2)
     return _other_than_nan(x, y, el.max_p.bind(x, y), dtype)
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
-    """The lesser of `x1` and `x2`, leaving out NaN; NaN only where both are."""
+    """The lesser of `x1` and `x2`, leaving out NaN; NaN only where both are.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.fmin(jnp.array([1.0, jnp.nan]), 2.0)
+    Array([1., 2.], dtype=float32)
+    """
     (x, y), dtype = promote_args("fmin", x1, x2)
     return _other_than_nan(x, y, el.min_p.bind(x, y), dtype)
 

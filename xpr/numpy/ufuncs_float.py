@@ -48,13 +48,23 @@ def floor(x: ArrayLike, /) -> Array:
 
 
 def ceil(x: ArrayLike, /) -> Array:
-    """The least whole number not below `x`; integers are their own. TypeError for complex."""
+    """The least whole number not below `x`; integers are their own. TypeError for complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.ceil(jnp.array([1.2, -1.2]))
+    Array([ 2., -1.], dtype=float32)
+    """
     x, dtype = one_operand("ceil", x)
     return as_array(x) if dtypes.kind(dtype) in "biu" else el.ceil_p.bind(x)
 
 
 def trunc(x: ArrayLike) -> Array:
-    """`x` without its fraction; integers are their own. TypeError for complex."""
+    """`x` without its fraction; integers are their own. TypeError for complex.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.trunc(jnp.array([1.7, -1.7]))
+    Array([ 1., -1.], dtype=float32)
+    """
     x, dtype = one_operand("trunc", x)
     if dtypes.kind(dtype) in "biu":
         return as_array(x)
@@ -66,6 +76,10 @@ def rint(x: ArrayLike, /) -> Array:
     """The nearest whole number, halves to even; integers become floats.
 
     The parts of a complex number are rounded each for itself.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.rint(jnp.array([0.5, 1.5, 1.6]))
+    Array([0., 2., 2.], dtype=float32)
     """
     x, dtype = one_operand("rint", x)
     if dtypes.kind(dtype) in "biu":
@@ -109,7 +123,12 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
 
 
 def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """`a` rounded to `decimals` places, as `round`."""
+    """`a` rounded to `decimals` places, as `round`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.around(jnp.array([1.25, 1.75]), 1)
+    Array([1.2, 1.8], dtype=float32)
+    """
     return round(a, decimals, out)
 
 
@@ -274,7 +293,12 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
 
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The next representable number from `x` towards `y`. Raises TypeError for complex operands."""
+    """The next representable number from `x` towards `y`. Raises TypeError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.nextafter(1.0, 2.0) - 1.0 == 2.0**-23
+    Array(True, dtype=bool, weak_type=True)
+    """
     (x, y), _ = promote_args_inexact("nextafter", x, y)
     return el.nextafter_p.bind(x, y)
 
@@ -283,6 +307,10 @@ def spacing(x: ArrayLike, /) -> Array:
     """The distance from `x` to the next number away from 0, with the sign of `x`.
 
     NaN for infinities and NaN. Raises ValueError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.spacing(jnp.float32(1)) == 2.0**-23
+    Array(True, dtype=bool)
     """
     x = one_inexact("spacing", x)
     dtype = get_aval(x).dtype
@@ -334,19 +362,34 @@ def nan_to_num(
 
 
 def real(val: ArrayLike, /) -> Array:
-    """The real part; real operands are their own."""
+    """The real part; real operands are their own.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.real(jnp.array([1 + 2j, 3]))
+    Array([1., 3.], dtype=float32)
+    """
     x, dtype = one_operand("real", val)
     return el.real_p.bind(x) if dtypes.is_complex(dtype) else as_array(x)
 
 
 def imag(val: ArrayLike, /) -> Array:
-    """The imaginary part, 0 for real operands."""
+    """The imaginary part, 0 for real operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.imag(jnp.array([1 + 2j, 3]))
+    Array([2., 0.], dtype=float32)
+    """
     x, dtype = one_operand("imag", val)
     return el.imag_p.bind(x) if dtypes.is_complex(dtype) else full_like(x, 0)
 
 
 def conjugate(x: ArrayLike, /) -> Array:
-    """The complex conjugate; real operands are their own."""
+    """The complex conjugate; real operands are their own.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.conj(jnp.array([1 + 2j, 3]))
+    Array([1.-2.j, 3.-0.j], dtype=complex64)
+    """
     x, dtype = one_operand("conjugate", x)
     return el.conj(x) if dtypes.is_complex(dtype) else as_array(x)
 
@@ -358,6 +401,10 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers in (-pi, pi], in degrees with `deg`.
 
     Of a real number it is 0, or pi if it is negative.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.angle(jnp.array([1, 1j, -1]), deg=True)
+    Array([  0.,  90., 180.], dtype=float32)
     """
     x, dtype = one_operand("angle", z)
     if dtypes.is_complex(dtype):

@@ -52,22 +52,42 @@ def exp(x: ArrayLike, /) -> Array:
 
 
 def exp2(x: ArrayLike, /) -> Array:
-    """2 to the power of `x`."""
+    """2 to the power of `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.exp2(jnp.array([3.0, -1.0]))
+    Array([8. , 0.5], dtype=float32)
+    """
     return fn.exp2_p.bind(one_inexact("exp2", x))
 
 
 def expm1(x: ArrayLike, /) -> Array:
-    """`exp(x) - 1`, accurate near 0."""
+    """`exp(x) - 1`, accurate near 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.expm1(jnp.array([0.0, 1e-10]))
+    Array([0.e+00, 1.e-10], dtype=float32)
+    """
     return fn.expm1_p.bind(one_inexact("expm1", x))
 
 
 def log(x: ArrayLike, /) -> Array:
-    """The natural logarithm: -inf at 0, NaN for negative real numbers."""
+    """The natural logarithm: -inf at 0, NaN for negative real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.log(jnp.array([1.0, 0.0, -1.0]))
+    Array([  0., -inf,  nan], dtype=float32)
+    """
     return fn.log_p.bind(one_inexact("log", x))
 
 
 def log1p(x: ArrayLike, /) -> Array:
-    """`log(1 + x)`, accurate near 0."""
+    """`log(1 + x)`, accurate near 0.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.log1p(jnp.array([0.0, 1e-10]))
+    Array([0.e+00, 1.e-10], dtype=float32)
+    """
     return fn.log1p_p.bind(one_inexact("log1p", x))
 
 
@@ -87,7 +107,12 @@ def log2(x: ArrayLike, /) -> Array:
 
 
 def log10(x: ArrayLike, /) -> Array:
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.log10(jnp.array([1.0, 100.0]))
+    Array([0., 2.], dtype=float32)
+    """
     return _scaled(without_weak_type(fn.log_p.bind(one_inexact("log10", x))), 1 / math.log(10))
 
 
@@ -105,7 +130,12 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """`log2(2**x1 + 2**x2)`, without overflow on the way."""
+    """`log2(2**x1 + 2**x2)`, without overflow on the way.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.logaddexp2(jnp.array([3.0, 1000.0]), jnp.array([3.0, 1000.0]))
+    Array([   4., 1001.], dtype=float32)
+    """
     (x, y), dtype = promote_args_inexact("logaddexp2", x1, x2)
     if dtypes.is_complex(dtype):
         log_2 = math.log(2)
@@ -185,7 +215,12 @@ def sqrt(x: ArrayLike, /) -> Array:
 
 
 def cbrt(x: ArrayLike, /) -> Array:
-    """The real cube root. Raises TypeError for complex operands."""
+    """The real cube root. Raises TypeError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cbrt(jnp.array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """
     return pw.cbrt_p.bind(one_inexact("cbrt", x))
 
 
@@ -220,32 +255,62 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def sin(x: ArrayLike, /) -> Array:
-    """The sine of `x`, in radians."""
+    """The sine of `x`, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sin(jnp.array([0.0, jnp.pi / 2]))
+    Array([0., 1.], dtype=float32)
+    """
     return fn.sin_p.bind(one_inexact("sin", x))
 
 
 def cos(x: ArrayLike, /) -> Array:
-    """The cosine of `x`, in radians."""
+    """The cosine of `x`, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cos(jnp.array([0.0, jnp.pi]))
+    Array([ 1., -1.], dtype=float32)
+    """
     return fn.cos_p.bind(one_inexact("cos", x))
 
 
 def tan(x: ArrayLike, /) -> Array:
-    """The tangent of `x`, in radians."""
+    """The tangent of `x`, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tan(jnp.array([0.0, jnp.pi / 4])).round(3)
+    Array([0., 1.], dtype=float32)
+    """
     return fn.tan_p.bind(one_inexact("tan", x))
 
 
 def arcsin(x: ArrayLike, /) -> Array:
-    """The angle in radians whose sine is `x`, NaN outside [-1, 1] for real numbers."""
+    """The angle in radians whose sine is `x`, NaN outside [-1, 1] for real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.asin(jnp.array([0.0, 1.0, 2.0]))
+    Array([0.       , 1.5707964,       nan], dtype=float32)
+    """
     return fn.asin_p.bind(one_inexact("arcsin", x))
 
 
 def arccos(x: ArrayLike, /) -> Array:
-    """The angle in radians whose cosine is `x`, NaN outside [-1, 1] for real numbers."""
+    """The angle in radians whose cosine is `x`, NaN outside [-1, 1] for real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.acos(jnp.array([1.0, -1.0, 2.0]))
+    Array([0.       , 3.1415927,       nan], dtype=float32)
+    """
     return fn.acos_p.bind(one_inexact("arccos", x))
 
 
 def arctan(x: ArrayLike, /) -> Array:
-    """The angle in radians whose tangent is `x`."""
+    """The angle in radians whose tangent is `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.atan(jnp.array([0.0, jnp.inf]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """
     return fn.atan_p.bind(one_inexact("arctan", x))
 
 
@@ -261,32 +326,62 @@ def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def sinh(x: ArrayLike, /) -> Array:
-    """The hyperbolic sine of `x`."""
+    """The hyperbolic sine of `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.sinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """
     return fn.sinh_p.bind(one_inexact("sinh", x))
 
 
 def cosh(x: ArrayLike, /) -> Array:
-    """The hyperbolic cosine of `x`."""
+    """The hyperbolic cosine of `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.cosh(jnp.array([0.0, 1.0]))
+    Array([1.       , 1.5430806], dtype=float32)
+    """
     return fn.cosh_p.bind(one_inexact("cosh", x))
 
 
 def tanh(x: ArrayLike, /) -> Array:
-    """The hyperbolic tangent of `x`."""
+    """The hyperbolic tangent of `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.tanh(jnp.array([0.0, 1.0, jnp.inf]))
+    Array([0.       , 0.7615942, 1.       ], dtype=float32)
+    """
     return fn.tanh_p.bind(one_inexact("tanh", x))
 
 
 def arcsinh(x: ArrayLike, /) -> Array:
-    """The number whose hyperbolic sine is `x`."""
+    """The number whose hyperbolic sine is `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.asinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.8813736], dtype=float32)
+    """
     return fn.asinh_p.bind(one_inexact("arcsinh", x))
 
 
 def arccosh(x: ArrayLike, /) -> Array:
-    """The number whose hyperbolic cosine is `x`, NaN below 1 for real numbers."""
+    """The number whose hyperbolic cosine is `x`, NaN below 1 for real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.acosh(jnp.array([1.0, 0.0]))
+    Array([ 0., nan], dtype=float32)
+    """
     return fn.acosh_p.bind(one_inexact("arccosh", x))
 
 
 def arctanh(x: ArrayLike, /) -> Array:
-    """The number whose hyperbolic tangent is `x`, NaN outside [-1, 1] for real numbers."""
+    """The number whose hyperbolic tangent is `x`, NaN outside [-1, 1] for real numbers.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.atanh(jnp.array([0.0, 1.0, 2.0]))
+    Array([ 0., inf, nan], dtype=float32)
+    """
     return fn.atanh_p.bind(one_inexact("arctanh", x))
 
 
@@ -295,13 +390,23 @@ asinh, acosh, atanh = arcsinh, arccosh, arctanh
 
 
 def degrees(x: ArrayLike, /) -> Array:
-    """The angle `x`, in radians, in degrees."""
+    """The angle `x`, in radians, in degrees.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.degrees(jnp.array([0.0, jnp.pi]))
+    Array([  0., 180.], dtype=float32)
+    """
     x = one_inexact("degrees", x)
     return _scaled(x, 180 / math.pi)
 
 
 def radians(x: ArrayLike, /) -> Array:
-    """The angle `x`, in degrees, in radians."""
+    """The angle `x`, in degrees, in radians.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.radians(jnp.array([0.0, 180.0]))
+    Array([0.       , 3.1415927], dtype=float32)
+    """
     x = one_inexact("radians", x)
     return _scaled(x, math.pi / 180)
 
@@ -329,6 +434,10 @@ def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind of order 0, of a real number.
 
     Raises ValueError for complex operands.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.i0(jnp.array([0.0, 1.0]))
+    Array([1.      , 1.266066], dtype=float32)
     """
     x = one_inexact("i0", x)
     dtype = get_aval(x).dtype

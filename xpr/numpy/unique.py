@@ -205,7 +205,12 @@ def unique_all(
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> _UniqueCountsResult:
-    """The different elements and how often each occurs; NaNs all differ."""
+    """The different elements and how often each occurs; NaNs all differ.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+    Array([1, 2], dtype=int32)
+    """
     x = as_operand("unique_counts", x)
     return _UniqueCountsResult(
         *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
@@ -215,7 +220,12 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> _UniqueInverseResult:
-    """The different elements and the place of each element of `x` among them; NaNs all differ."""
+    """The different elements and the place of each element of `x` among them; NaNs all differ.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+    Array([1, 0, 1], dtype=int32)
+    """
     x = as_operand("unique_inverse", x)
     return _UniqueInverseResult(
         *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
@@ -225,6 +235,11 @@ def unique_inverse(
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The different elements; NaNs all differ."""
+    """The different elements; NaNs all differ.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.unique_values(jnp.array([3, 1, 3]))
+    Array([1, 3], dtype=int32)
+    """
     x = as_operand("unique_values", x)
     return unique(x, equal_nan=False, size=size, fill_value=fill_value)

@@ -46,17 +46,32 @@ def hanning(M: int) -> Array:
 
 
 def hamming(M: int) -> Array:
-    """The Hamming window of M places, a cosine on a small pedestal."""
+    """The Hamming window of M places, a cosine on a small pedestal.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.hamming(3).round(3)
+    Array([0.08, 1.  , 0.08], dtype=float32)
+    """
     return _cosines(M, 0.54, -0.46)
 
 
 def blackman(M: int) -> Array:
-    """The Blackman window of M places, made of two cosines."""
+    """The Blackman window of M places, made of two cosines.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.blackman(5)[1:4]
+    Array([0.34000003, 0.99999994, 0.33999997], dtype=float32)
+    """
     return _cosines(M, 0.42, -0.5, 0.08)
 
 
 def bartlett(M: int) -> Array:
-    """The Bartlett window of M places, a triangle that is 0 at both ends."""
+    """The Bartlett window of M places, a triangle that is 0 at both ends.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    """
     size, place = _places(M)
     if size <= 1:
         return ones(size)
@@ -68,6 +83,10 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
     """The Kaiser window of M places, a Bessel function of shape `beta`.
 
     J. F. Kaiser, "Digital filters", in Systems Analysis by Digital Computer, 1966.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.kaiser(3, 0.0)
+    Array([1., 1., 1.], dtype=float32)
     """
     size, place = _places(M)
     shape = convert(as_operand("kaiser", beta, 1), dtypes.default_dtype("f"))

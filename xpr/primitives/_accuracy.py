@@ -8,7 +8,12 @@ from typing import Any
 
 
 class AccuracyMode(enum.Enum):
-    """How accurate an elementary function should be; here every mode is within a few ulp."""
+    """How accurate an elementary function should be; here every mode is within a few ulp.
+
+    >>> from xpr import lax
+    >>> lax.exp(0.0, accuracy=lax.AccuracyMode.HIGHEST)
+    Array(1., dtype=float32, weak_type=True)
+    """
 
     HIGHEST = 1
     DEFAULT = 2
@@ -19,7 +24,12 @@ class AccuracyMode(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """Bounds on the error that an elementary function may have."""
+    """Bounds on the error that an elementary function may have.
+
+    >>> from xpr import lax
+    >>> lax.exp(0.0, accuracy=lax.Tolerance(ulps=4))
+    Array(1., dtype=float32, weak_type=True)
+    """
 
     atol: float = 0.0
     rtol: float = 0.0

@@ -144,6 +144,13 @@ def all_to_all(
     `axis_index_groups`, lists of places of one length, part i goes to the i-th of one's own group.
 
     Raises ValueError for sizes that do not fit.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> xpr.vmap(lambda row: lax.all_to_all(row, "i", 0, 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
     """
     groups = groups_of("all_to_all", axis_name, axis_index_groups, equal=True)
     size = group_size("all_to_all", axis_name, groups)
@@ -165,7 +172,15 @@ def all_to_all(
 
 
 def pswapaxes(x: Any, axis_name: Names, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Swaps the named axis with the axis `axis` of `x`, which has the same size."""
+    """Swaps the named axis with the axis `axis` of `x`, which has the same size.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> xpr.vmap(lambda row: lax.pswapaxes(row, "i", 0), axis_name="i")(x)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -231,6 +246,12 @@ def ppermute(x: Any, axis_name: Names, perm: Sequence[tuple[int, int]]) -> Any:
 
     Who is nobody's target gets zeros. Raises ValueError for a place outside the axis or one that is
     twice a source or twice a target.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> pairs = [(0, 1), (1, 2)]
+    >>> xpr.vmap(lambda x: lax.ppermute(x, "i", pairs), axis_name="i")(jnp.array([5, 6, 7]))
+    Array([0, 5, 6], dtype=int32)
     """
     size = total_size(axis_name, "ppermute")
     names = as_names(axis_name)
@@ -253,7 +274,13 @@ def ppermute(x: Any, axis_name: Names, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 def pshuffle(x: Any, axis_name: Names, perm: Sequence[int]) -> Any:
-    """`x` shuffled along the named axis: place i gets the `x` of place `perm[i]`."""
+    """`x` shuffled along the named axis: place i gets the `x` of place `perm[i]`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(jnp.array([5, 6, 7]))
+    Array([7, 5, 6], dtype=int32)
+    """
     size = total_size(axis_name, "pshuffle")
     if sorted(perm) != list(range(size)):
         raise ValueError(f"pshuffle: perm must be a permutation of 0 to {size - 1}, got {perm}")

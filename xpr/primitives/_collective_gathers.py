@@ -295,6 +295,12 @@ def psum_scatter(
     and shares on its own.
 
     Raises ValueError for sizes that do not fit.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> x = jnp.array([[1, 2], [3, 4]])
+    >>> xpr.vmap(lambda row: lax.psum_scatter(row, "i"), axis_name="i")(x)
+    Array([4, 6], dtype=int32)
     """
     groups = groups_of("psum_scatter", axis_name, axis_index_groups, equal=True)
     size = group_size("psum_scatter", axis_name, groups)

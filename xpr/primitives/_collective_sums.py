@@ -235,19 +235,37 @@ def psum(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmean(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
-    """The mean of `x` over the named axis (or axes), for each array of the pytree `x`."""
+    """The mean of `x` over the named axis (or axes), for each array of the pytree `x`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pmean(x, "i"), axis_name="i")(jnp.array([1.0, 3.0]))
+    Array([2., 2.], dtype=float32)
+    """
     total = psum(x, axis_name, axis_index_groups=axis_index_groups)
     size = psum(1, axis_name, axis_index_groups=axis_index_groups)
     return tree_map(lambda leaf: leaf / size, total)
 
 
 def pmax(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
-    """The greatest of `x` over the named axis (or axes), element by element."""
+    """The greatest of `x` over the named axis (or axes), element by element.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(jnp.array([1, 3]))
+    Array([3, 3], dtype=int32)
+    """
     return _extreme(pmax_p, x, axis_name, axis_index_groups)
 
 
 def pmin(x: Any, axis_name: Names, *, axis_index_groups: Any = None) -> Any:
-    """The least of `x` over the named axis (or axes), element by element."""
+    """The least of `x` over the named axis (or axes), element by element.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> xpr.vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(jnp.array([1, 3]))
+    Array([1, 1], dtype=int32)
+    """
     return _extreme(pmin_p, x, axis_name, axis_index_groups)
 
 

@@ -176,6 +176,13 @@ class GatherScatterMode(enum.Enum):
     all, xpr clips it, so that memory stays intact and a gather and its derivative agree. ONE_HOT is
     for `take_along_axis`, which makes a product of it, with 0 for such an index; a scatter takes it
     as FILL_OR_DROP, a gather refuses it.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    >>> x, indices = jnp.array([10, 20]), jnp.array([[1], [5]])
+    >>> lax.gather(x, indices, numbers, (1,), mode=lax.GatherScatterMode.CLIP)
+    Array([20, 20], dtype=int32)
     """
 
     CLIP = enum.auto()
@@ -215,6 +222,12 @@ class GatherDimensionNumbers(NamedTuple):
     - `start_index_map`: for each entry of an index vector, the axis of the operand it moves along.
     - `operand_batching_dims`, `start_indices_batching_dims`: axes that run in step; they have
       slice size 1 and are left out of the result's offset axes.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    >>> lax.gather(jnp.array([10, 20, 30]), jnp.array([[2], [0]]), numbers, slice_sizes=(1,))
+    Array([30, 10], dtype=int32)
     """
 
     offset_dims: tuple[int, ...]
@@ -242,6 +255,12 @@ class ScatterDimensionNumbers(NamedTuple):
     - `inserted_window_dims`: axes of the operand that the windows lack (size 1 in them).
     - `scatter_dims_to_operand_dims`: for each entry of an index vector, its axis of the operand.
     - `operand_batching_dims`, `scatter_indices_batching_dims`: axes that run in step.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter(jnp.zeros(3), jnp.array([[2]]), jnp.array([5.0]), numbers)
+    Array([0., 0., 5.], dtype=float32)
     """
 
     update_window_dims: tuple[int, ...]

@@ -54,6 +54,12 @@ class DotAlgorithm:
 
     It states the least that is wanted: the CPU computes float32 and wider types exactly as they
     are, and sums 16-bit floats in float32.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> algorithm = lax.DotAlgorithm(jnp.float32, jnp.float32, jnp.float32)
+    >>> algorithm.accumulation_type
+    <class 'xpr.numpy.float32'>
     """
 
     lhs_precision_type: Any

@@ -110,32 +110,68 @@ def eq(x: Any, y: Any) -> Array:
 
 
 def ne(x: Any, y: Any) -> Array:
-    """`x != y` elementwise, a boolean array; operands of one dtype, any dtype."""
+    """`x != y` elementwise, a boolean array; operands of one dtype, any dtype.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.ne(jnp.arange(3), 1)
+    Array([ True, False,  True], dtype=bool)
+    """
     return ne_p.bind(x, y)
 
 
 def lt(x: Any, y: Any) -> Array:
-    """`x < y` elementwise, a boolean array; operands of one dtype that is not complex."""
+    """`x < y` elementwise, a boolean array; operands of one dtype that is not complex.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.lt(jnp.arange(3), 1)
+    Array([ True, False, False], dtype=bool)
+    """
     return lt_p.bind(x, y)
 
 
 def le(x: Any, y: Any) -> Array:
-    """`x <= y` elementwise, a boolean array; operands of one dtype that is not complex."""
+    """`x <= y` elementwise, a boolean array; operands of one dtype that is not complex.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.le(jnp.arange(3), 1)
+    Array([ True,  True, False], dtype=bool)
+    """
     return le_p.bind(x, y)
 
 
 def gt(x: Any, y: Any) -> Array:
-    """`x > y` elementwise, a boolean array; operands of one dtype that is not complex."""
+    """`x > y` elementwise, a boolean array; operands of one dtype that is not complex.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.gt(jnp.arange(3), 1)
+    Array([False, False,  True], dtype=bool)
+    """
     return gt_p.bind(x, y)
 
 
 def ge(x: Any, y: Any) -> Array:
-    """`x >= y` elementwise, a boolean array; operands of one dtype that is not complex."""
+    """`x >= y` elementwise, a boolean array; operands of one dtype that is not complex.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.ge(jnp.arange(3), 1)
+    Array([False,  True,  True], dtype=bool)
+    """
     return ge_p.bind(x, y)
 
 
 def is_finite(x: Any) -> Array:
-    """Whether elements of a floating array are neither infinite nor NaN, a boolean array."""
+    """Whether elements of a floating array are neither infinite nor NaN, a boolean array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.is_finite(jnp.array([1.0, jnp.inf, jnp.nan]))
+    Array([ True, False, False], dtype=bool)
+    """
     return is_finite_p.bind(x)
 
 
@@ -317,6 +353,11 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Array:
     """Takes each element from `on_true` where `pred` holds, else from `on_false`.
 
     The two have one shape and dtype; `pred` is boolean, rank 0 or of their shape.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.select(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([1, 4], dtype=int32)
     """
     return select_n_p.bind(pred, on_false, on_true)
 

@@ -133,7 +133,12 @@ empty_p = define(
 
 
 def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
-    """An array to be overwritten: its values mean nothing (here they are zeros)."""
+    """An array to be overwritten: its values mean nothing (here they are zeros).
+
+    >>> from xpr import lax
+    >>> lax.empty((2, 3), "float32").shape
+    (2, 3)
+    """
     if places_now(out_sharding):
         return resharded("empty", out_sharding, lambda: empty(shape, dtype))
     given = given_sharding("empty", out_sharding)

@@ -281,12 +281,24 @@ def exp(x: Any, *, accuracy: Any = None) -> Array:
 
 
 def exp2(x: Any, *, accuracy: Any = None) -> Array:
-    """The power `2 ** x` of a floating or complex array."""
+    """The power `2 ** x` of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.exp2(jnp.array([3.0, -1.0]))
+    Array([8. , 0.5], dtype=float32)
+    """
     return exp2_p.bind(x, **accuracy_param(accuracy))
 
 
 def expm1(x: Any, *, accuracy: Any = None) -> Array:
-    """`exp(x) - 1` of a floating or complex array, accurate for small `x` too."""
+    """`exp(x) - 1` of a floating or complex array, accurate for small `x` too.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.expm1(jnp.array([0.0, 1e-10]))
+    Array([0.e+00, 1.e-10], dtype=float32)
+    """
     return expm1_p.bind(x, **accuracy_param(accuracy))
 
 
@@ -294,17 +306,34 @@ def log(x: Any, *, accuracy: Any = None) -> Array:
     """The natural logarithm of a floating or complex array.
 
     Real: -inf at 0, NaN below. Complex: the imaginary part lies in [-pi, pi].
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.log(jnp.array([1.0, 0.0, -1.0]))
+    Array([  0., -inf,  nan], dtype=float32)
     """
     return log_p.bind(x, **accuracy_param(accuracy))
 
 
 def log1p(x: Any, *, accuracy: Any = None) -> Array:
-    """`log(1 + x)` of a floating or complex array, accurate for small `x` too."""
+    """`log(1 + x)` of a floating or complex array, accurate for small `x` too.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.log1p(jnp.array([0.0, 1e-10]))
+    Array([0.e+00, 1.e-10], dtype=float32)
+    """
     return log1p_p.bind(x, **accuracy_param(accuracy))
 
 
 def logistic(x: Any, *, accuracy: Any = None) -> Array:
-    """The logistic function `1 / (1 + exp(-x))` of a floating or complex array."""
+    """The logistic function `1 / (1 + exp(-x))` of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.logistic(jnp.array([0.0, jnp.inf]))
+    Array([0.5, 1. ], dtype=float32)
+    """
     return logistic_p.bind(x, **accuracy_param(accuracy))
 
 
@@ -319,27 +348,56 @@ def sin(x: Any, *, accuracy: Any = None) -> Array:
 
 
 def cos(x: Any, *, accuracy: Any = None) -> Array:
-    """The cosine of a floating or complex array, in radians; accurate for arguments of any size."""
+    """The cosine of a floating or complex array, in radians; accurate for arguments of any size.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.cos(jnp.array([0.0, jnp.pi]))
+    Array([ 1., -1.], dtype=float32)
+    """
     return cos_p.bind(x, **accuracy_param(accuracy))
 
 
 def tan(x: Any, *, accuracy: Any = None) -> Array:
-    """The tangent of a floating or complex array, in radians."""
+    """The tangent of a floating or complex array, in radians.
+
+    >>> from xpr import lax
+    >>> lax.tan(0.5)
+    Array(0.5463025, dtype=float32, weak_type=True)
+    """
     return tan_p.bind(x, **accuracy_param(accuracy))
 
 
 def asin(x: Any) -> Array:
-    """The arc sine of a floating or complex array; real results lie in [-pi/2, pi/2]."""
+    """The arc sine of a floating or complex array; real results lie in [-pi/2, pi/2].
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.asin(jnp.array([0.0, 1.0, 2.0]))
+    Array([0.       , 1.5707964,       nan], dtype=float32)
+    """
     return asin_p.bind(x)
 
 
 def acos(x: Any) -> Array:
-    """The arc cosine of a floating or complex array; real results lie in [0, pi]."""
+    """The arc cosine of a floating or complex array; real results lie in [0, pi].
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.acos(jnp.array([1.0, -1.0, 2.0]))
+    Array([0.       , 3.1415927,       nan], dtype=float32)
+    """
     return acos_p.bind(x)
 
 
 def atan(x: Any) -> Array:
-    """The arc tangent of a floating or complex array; real results lie in [-pi/2, pi/2]."""
+    """The arc tangent of a floating or complex array; real results lie in [-pi/2, pi/2].
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.atan(jnp.array([0.0, jnp.inf]))
+    Array([0.       , 1.5707964], dtype=float32)
+    """
     return atan_p.bind(x)
 
 
@@ -357,30 +415,66 @@ def atan2(x: Any, y: Any) -> Array:
 
 
 def sinh(x: Any) -> Array:
-    """The hyperbolic sine of a floating or complex array."""
+    """The hyperbolic sine of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.sinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """
     return sinh_p.bind(x)
 
 
 def cosh(x: Any) -> Array:
-    """The hyperbolic cosine of a floating or complex array."""
+    """The hyperbolic cosine of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.cosh(jnp.array([0.0, 1.0]))
+    Array([1.       , 1.5430806], dtype=float32)
+    """
     return cosh_p.bind(x)
 
 
 def tanh(x: Any, *, accuracy: Any = None) -> Array:
-    """The hyperbolic tangent of a floating or complex array."""
+    """The hyperbolic tangent of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.tanh(jnp.array([0.0, jnp.inf]))
+    Array([0., 1.], dtype=float32)
+    """
     return tanh_p.bind(x, **accuracy_param(accuracy))
 
 
 def asinh(x: Any) -> Array:
-    """The inverse hyperbolic sine of a floating or complex array."""
+    """The inverse hyperbolic sine of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.asinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.8813736], dtype=float32)
+    """
     return asinh_p.bind(x)
 
 
 def acosh(x: Any) -> Array:
-    """The inverse hyperbolic cosine of a floating or complex array; NaN for real `x < 1`."""
+    """The inverse hyperbolic cosine of a floating or complex array; NaN for real `x < 1`.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.acosh(jnp.array([1.0, 0.0]))
+    Array([ 0., nan], dtype=float32)
+    """
     return acosh_p.bind(x)
 
 
 def atanh(x: Any) -> Array:
-    """The inverse hyperbolic tangent of a floating or complex array; NaN for real `|x| > 1`."""
+    """The inverse hyperbolic tangent of a floating or complex array; NaN for real `|x| > 1`.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.atanh(jnp.array([0.0, 1.0, 2.0]))
+    Array([ 0., inf, nan], dtype=float32)
+    """
     return atanh_p.bind(x)

@@ -66,7 +66,15 @@ _NdArray = np.ndarray[Any, Any]
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes values half-way between two integers."""
+    """Where `round` takes values half-way between two integers.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.round(jnp.array([0.5, 1.5]), lax.RoundingMethod.AWAY_FROM_ZERO)
+    Array([1., 2.], dtype=float32)
+    >>> lax.round(jnp.array([0.5, 1.5]), lax.RoundingMethod.TO_NEAREST_EVEN)
+    Array([0., 2.], dtype=float32)
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
@@ -125,7 +133,13 @@ def add(x: Any, y: Any) -> Array:
 
 
 def sub(x: Any, y: Any) -> Array:
-    """The difference `x - y` of integer, floating or complex arrays."""
+    """The difference `x - y` of integer, floating or complex arrays.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.sub(jnp.array([5, 3]), 1)
+    Array([4, 2], dtype=int32)
+    """
     return sub_p.bind(x, y)
 
 
@@ -133,6 +147,11 @@ def mul(x: Any, y: Any, *, out_dtype: Any = None) -> Array:
     """The product `x * y` of integer, floating or complex arrays.
 
     With `out_dtype` both operands are converted to that dtype first.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.mul(jnp.arange(3), 2)
+    Array([0, 2, 4], dtype=int32)
     """
     if out_dtype is not None:
         x, y = convert_element_type(x, out_dtype), convert_element_type(y, out_dtype)
@@ -209,6 +228,11 @@ def rem(x: Any, y: Any) -> Array:
     """The remainder `x - trunc(x / y) * y` of integer or floating arrays, with the sign of `x`.
 
     An integer's remainder by 0 is the integer itself; a float's is NaN.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.rem(jnp.array([7, -7]), 3)
+    Array([ 1, -1], dtype=int32)
     """
     return rem_p.bind(x, y)
 
@@ -245,12 +269,23 @@ def max(x: Any, y: Any) -> Array:
 
     NaN if either operand is. Complex numbers are compared by their real parts, then by their
     imaginary parts. Which zero `max(-0.0, 0.0)` gives is not specified.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.max(jnp.array([1.0, 5.0]), 2.0)
+    Array([2., 5.], dtype=float32)
     """
     return max_p.bind(x, y)
 
 
 def min(x: Any, y: Any) -> Array:
-    """The lesser of `x` and `y`; as `max` otherwise."""
+    """The lesser of `x` and `y`; as `max` otherwise.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.min(jnp.array([1.0, 5.0]), 2.0)
+    Array([1., 2.], dtype=float32)
+    """
     return min_p.bind(x, y)
 
 
@@ -372,7 +407,13 @@ complex_p = define(
 
 
 def neg(x: Any) -> Array:
-    """The negative `-x` of an integer, floating or complex array; unsigned integers wrap around."""
+    """The negative `-x` of an integer, floating or complex array; unsigned integers wrap around.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.neg(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """
     return neg_p.bind(x)
 
 
@@ -394,22 +435,45 @@ def abs(x: Any) -> Array:
 
     Of a complex array it is the modulus, a real array, computed without overflow. The least
     integer is its own absolute value.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.abs(jnp.array([3 + 4j, -2]))
+    Array([5., 2.], dtype=float32)
     """
     return abs_p.bind(x)
 
 
 def real(x: Any) -> Array:
-    """The real part of a complex array."""
+    """The real part of a complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.real(jnp.array([1 + 2j]))
+    Array([1.], dtype=float32)
+    """
     return real_p.bind(x)
 
 
 def imag(x: Any) -> Array:
-    """The imaginary part of a complex array."""
+    """The imaginary part of a complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.imag(jnp.array([1 + 2j]))
+    Array([2.], dtype=float32)
+    """
     return imag_p.bind(x)
 
 
 def conj(x: Any) -> Array:
-    """The complex conjugate of a complex, float32 or float64 array; always complex."""
+    """The complex conjugate of a complex, float32 or float64 array; always complex.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.conj(jnp.array([1 + 2j]))
+    Array([1.-2.j], dtype=complex64)
+    """
     dtype = x.dtype if hasattr(x, "dtype") else dtypes.default_dtype(dtypes.scalar_kind(x) or "f")
     return conj_p.bind(x, input_dtype=dtype)
 
@@ -464,12 +528,24 @@ round_p = unary(
 
 
 def floor(x: Any) -> Array:
-    """The greatest whole number not above `x`, a floating array."""
+    """The greatest whole number not above `x`, a floating array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.floor(jnp.array([1.7, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """
     return floor_p.bind(x)
 
 
 def ceil(x: Any) -> Array:
-    """The least whole number not below `x`, a floating array."""
+    """The least whole number not below `x`, a floating array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.ceil(jnp.array([1.2, -1.7]))
+    Array([ 2., -1.], dtype=float32)
+    """
     return ceil_p.bind(x)
 
 
@@ -507,5 +583,9 @@ def nextafter(x1: Any, x2: Any) -> Array:
     """The next representable number from `x1` towards `x2`, floating arrays.
 
     Equal operands give `x2`; NaN if either operand is.
+
+    >>> from xpr import lax
+    >>> lax.nextafter(1.0, 2.0) - 1.0 == 2.0**-23
+    Array(True, dtype=bool, weak_type=True)
     """
     return nextafter_p.bind(x1, x2)

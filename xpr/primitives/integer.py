@@ -60,17 +60,35 @@ def bitwise_and(x: Any, y: Any) -> Array:
 
 
 def bitwise_or(x: Any, y: Any) -> Array:
-    """The bitwise or `x | y` of boolean or integer arrays."""
+    """The bitwise or `x | y` of boolean or integer arrays.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.bitwise_or(jnp.array([0, 1, 4]), 2)
+    Array([2, 3, 6], dtype=int32)
+    """
     return or_p.bind(x, y)
 
 
 def bitwise_xor(x: Any, y: Any) -> Array:
-    """The bitwise exclusive or `x ^ y` of boolean or integer arrays."""
+    """The bitwise exclusive or `x ^ y` of boolean or integer arrays.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.bitwise_xor(jnp.array([0, 1, 3]), 2)
+    Array([2, 3, 1], dtype=int32)
+    """
     return xor_p.bind(x, y)
 
 
 def bitwise_not(x: Any) -> Array:
-    """The complement `~x` of a boolean or integer array; of booleans the logical not."""
+    """The complement `~x` of a boolean or integer array; of booleans the logical not.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.bitwise_not(jnp.array([0, 1, -5]))
+    Array([-1, -2,  4], dtype=int32)
+    """
     return not_p.bind(x)
 
 
@@ -142,6 +160,11 @@ def shift_right_arithmetic(x: Any, y: Any) -> Array:
 
     Moving by `y < 0` or by at least the number of bits leaves copies of the top bit. Unsigned
     integers are treated alike.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.shift_right_arithmetic(jnp.array([16, -16]), 2)
+    Array([ 4, -4], dtype=int32)
     """
     return shift_right_arithmetic_p.bind(x, y)
 
@@ -150,6 +173,11 @@ def shift_right_logical(x: Any, y: Any) -> Array:
     """The bits of an integer array `x` moved `y` places to the right; zeros come in.
 
     Moving by `y < 0` or by at least the number of bits gives 0.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.shift_right_logical(jnp.array([16, -1]), 28)
+    Array([ 0, 15], dtype=int32)
     """
     return shift_right_logical_p.bind(x, y)
 
@@ -226,7 +254,13 @@ def population_count(x: Any) -> Array:
 
 
 def clz(x: Any) -> Array:
-    """The number of leading zero bits of each element of an integer array; of 0 all its bits."""
+    """The number of leading zero bits of each element of an integer array; of 0 all its bits.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.clz(jnp.array([0, 1, 255]))
+    Array([32, 31, 24], dtype=int32)
+    """
     return clz_p.bind(x)
 
 

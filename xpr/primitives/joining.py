@@ -227,7 +227,13 @@ unstack_p = define(
 
 
 def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of `x` along `axis`, without that axis; the inverse of `stack`."""
+    """The slices of `x` along `axis`, without that axis; the inverse of `stack`.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.unstack(jnp.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     return tuple(unstack_p.bind(x, axis=canonicalize_axis(axis, get_aval(x).ndim)))
 
 

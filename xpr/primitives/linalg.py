@@ -282,7 +282,14 @@ def qr(
 
 
 class EighImplementation(enum.Enum):
-    """Algorithms for `eigh`: one is taken, whichever is named."""
+    """Algorithms for `eigh`: one is taken, whichever is named.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.array([[3.0, 0.0], [0.0, 2.0]])
+    >>> lax.linalg.eigh(x, implementation=lax.linalg.EighImplementation.JACOBI)[1]
+    Array([2., 3.], dtype=float32)
+    """
 
     QR = "qr"
     JACOBI = "jacobi"
@@ -355,7 +362,14 @@ def _values(w: Any, start: int, stop: int) -> Any:
 
 
 class SvdAlgorithm(enum.Enum):
-    """Algorithms for `svd`: one is taken, whichever is named."""
+    """Algorithms for `svd`: one is taken, whichever is named.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.array([[2.0, 0.0], [0.0, 3.0]])
+    >>> lax.linalg.svd(x, compute_uv=False, algorithm=lax.linalg.SvdAlgorithm.JACOBI)
+    Array([3., 2.], dtype=float32)
+    """
 
     DEFAULT = "default"
     QR = "QR"

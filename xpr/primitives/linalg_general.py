@@ -18,7 +18,14 @@ _FAMILY = "linalg_general"
 
 
 class EigImplementation(enum.Enum):
-    """Libraries for `eig`, of which LAPACK is always taken."""
+    """Libraries for `eig`, of which LAPACK is always taken.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.array([[2.0, 0.0], [0.0, 3.0]])
+    >>> lax.linalg.eig(x, implementation=lax.linalg.EigImplementation.LAPACK)[0]
+    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
 
     CUSOLVER = "cusolver"
     MAGMA = "magma"

@@ -196,7 +196,13 @@ pow_p = define(
 
 
 def square(x: Any) -> Array:
-    """The product `x * x` of an integer, floating or complex array with itself."""
+    """The product `x * x` of an integer, floating or complex array with itself.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.square(jnp.array([2, -3]))
+    Array([4, 9], dtype=int32)
+    """
     return square_p.bind(x)
 
 
@@ -204,17 +210,34 @@ def sqrt(x: Any, *, accuracy: Any = None) -> Array:
     """The square root of a floating or complex array, with its cut along the negative real axis.
 
     Negative real numbers give NaN. `accuracy` as in `exp`.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.sqrt(jnp.array([4.0, -1.0]))
+    Array([ 2., nan], dtype=float32)
     """
     return sqrt_p.bind(x, **accuracy_param(accuracy))
 
 
 def rsqrt(x: Any, *, accuracy: Any = None) -> Array:
-    """The reciprocal square root `1 / sqrt(x)` of a floating or complex array."""
+    """The reciprocal square root `1 / sqrt(x)` of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.rsqrt(jnp.array([4.0, 0.0]))
+    Array([0.5, inf], dtype=float32)
+    """
     return rsqrt_p.bind(x, **accuracy_param(accuracy))
 
 
 def cbrt(x: Any, *, accuracy: Any = None) -> Array:
-    """The real cube root of a floating array; negative numbers have negative roots."""
+    """The real cube root of a floating array; negative numbers have negative roots.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.cbrt(jnp.array([8.0, -27.0]))
+    Array([ 2., -3.], dtype=float32)
+    """
     return cbrt_p.bind(x, **accuracy_param(accuracy))
 
 
@@ -231,7 +254,13 @@ def integer_pow(x: Any, y: int) -> Array:
 
 
 def reciprocal(x: Any) -> Array:
-    """The reciprocal `1 / x` of a floating or complex array."""
+    """The reciprocal `1 / x` of a floating or complex array.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.reciprocal(jnp.array([2.0, 4.0]))
+    Array([0.5 , 0.25], dtype=float32)
+    """
     return integer_pow(x, -1)
 
 

@@ -410,7 +410,14 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Any:
-    """As `scatter`, the updates subtracted from what is there."""
+    """As `scatter`, the updates subtracted from what is there.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_sub(jnp.ones(3), jnp.array([[1], [1]]), jnp.array([2.0, 3.0]), numbers)
+    Array([ 1., -4.,  1.], dtype=float32)
+    """
     return _bind(
         scatter_sub_p,
         operand,
@@ -436,6 +443,12 @@ def scatter_mul(
     """As `scatter`, what is there multiplied by the updates.
 
     Derivatives with respect to the updates need `unique_indices=True`, unless there is one window.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_mul(jnp.ones(3), jnp.array([[1], [1]]), jnp.array([2.0, 3.0]), numbers)
+    Array([1., 6., 1.], dtype=float32)
     """
     return _bind(
         scatter_mul_p,
@@ -462,6 +475,12 @@ def scatter_min(
     """As `scatter`, the lesser of update and element staying; NaN where either is NaN.
 
     Elements and updates that are equal share the derivative evenly.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_min(jnp.ones(3), jnp.array([[1], [2]]), jnp.array([0.0, 3.0]), numbers)
+    Array([1., 0., 1.], dtype=float32)
     """
     return _bind(
         scatter_min_p,
@@ -488,6 +507,12 @@ def scatter_max(
     """As `scatter`, the greater of update and element staying; NaN where either is NaN.
 
     Elements and updates that are equal share the derivative evenly.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_max(jnp.ones(3), jnp.array([[1], [2]]), jnp.array([0.0, 3.0]), numbers)
+    Array([1., 1., 3.], dtype=float32)
     """
     return _bind(
         scatter_max_p,

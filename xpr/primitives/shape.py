@@ -193,7 +193,13 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:
-    """Adds leading axes of size 1 until `x` has `rank` axes; ValueError when it has more."""
+    """Adds leading axes of size 1 until `x` has `rank` axes; ValueError when it has more.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.broadcast_to_rank(jnp.ones((2, 3)), 4).shape
+    (1, 1, 2, 3)
+    """
     ndim = get_aval(x).ndim
     if ndim > rank:
         raise ValueError(f"broadcast_to_rank needs an array of at most {rank} axes, got {ndim}")
@@ -201,7 +207,14 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
-    """`arr` broadcast (by NumPy's rules) to the shape of `like_arr`, its dtype kept."""
+    """`arr` broadcast (by NumPy's rules) to the shape of `like_arr`, its dtype kept.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.broadcast_like(jnp.array([1, 2]), jnp.ones((2, 2)))
+    Array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
     shape, target = get_aval(arr).shape, get_aval(like_arr).shape
     if broadcast_shapes(shape, target) != target:
         raise ValueError(f"broadcast_like cannot broadcast shape {shape} to shape {target}")

@@ -396,7 +396,13 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """`dynamic_slice` along one axis, the others whole."""
+    """`dynamic_slice` along one axis, the others whole.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.dynamic_slice_in_dim(jnp.arange(5), 1, 3)
+    Array([1, 2, 3], dtype=int32)
+    """
     shape = get_aval(operand).shape
     axis = _axis_of("dynamic_slice_in_dim", axis, shape)
     sizes = list(shape)
@@ -490,7 +496,13 @@ def dynamic_update_slice(
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
 ) -> Any:
-    """`dynamic_update_slice` along one axis, the other starts being 0."""
+    """`dynamic_update_slice` along one axis, the other starts being 0.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.dynamic_update_slice_in_dim(jnp.zeros(4), jnp.ones(2), 1, axis=0)
+    Array([0., 1., 1., 0.], dtype=float32)
+    """
     shape = get_aval(operand).shape
     axis = _axis_of("dynamic_update_slice_in_dim", axis, shape)
     starts = [start_index if i == axis else 0 for i in range(len(shape))]

@@ -117,12 +117,24 @@ def erf(x: Any) -> Array:
 
 
 def erfc(x: Any) -> Array:
-    """The complementary error function `1 - erf(x)`, accurate for large `x` too."""
+    """The complementary error function `1 - erf(x)`, accurate for large `x` too.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.erfc(jnp.array([0.0, jnp.inf]))
+    Array([1., 0.], dtype=float32)
+    """
     return erfc_p.bind(x)
 
 
 def erf_inv(x: Any) -> Array:
-    """The inverse of `erf`: infinite at -1 and 1, NaN beyond."""
+    """The inverse of `erf`: infinite at -1 and 1, NaN beyond.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.erf_inv(jnp.array([0.0, 1.0, 2.0]))
+    Array([ 0., inf, nan], dtype=float32)
+    """
     return erf_inv_p.bind(x)
 
 
@@ -190,12 +202,26 @@ def lgamma(x: Any) -> Array:
 
 
 def digamma(x: Any) -> Array:
-    """The derivative of `lgamma`: NaN at negative whole numbers, infinite at 0."""
+    """The derivative of `lgamma`: NaN at negative whole numbers, infinite at 0.
+
+    At 1 it is the negative of Euler's constant:
+
+    >>> from xpr import lax
+    >>> lax.digamma(1.0)
+    Array(-0.5772157, dtype=float32, weak_type=True)
+    """
     return digamma_p.bind(x)
 
 
 def polygamma(m: Any, x: Any) -> Array:
-    """The derivative of order `m` of `digamma` at `x`; NaN unless `m` is a whole number >= 0."""
+    """The derivative of order `m` of `digamma` at `x`; NaN unless `m` is a whole number >= 0.
+
+    At m = x = 1 it is pi**2 / 6:
+
+    >>> from xpr import lax
+    >>> lax.polygamma(1.0, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
+    """
     return polygamma_p.bind(m, x)
 
 
@@ -203,6 +229,12 @@ def zeta(x: Any, q: Any) -> Array:
     """The Hurwitz zeta function: the sum of `(q + k) ** -x` over k = 0, 1, 2, ...
 
     Infinite for `x == 1` and where a term is; NaN for `x < 1`, and for `q < 0` unless `x` is whole.
+
+    At x = 2, q = 1 it is pi**2 / 6:
+
+    >>> from xpr import lax
+    >>> lax.zeta(2.0, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
     """
     return zeta_p.bind(x, q)
 
@@ -363,12 +395,24 @@ def igamma(a: Any, x: Any) -> Array:
 
 
 def igammac(a: Any, x: Any) -> Array:
-    """The regularized upper incomplete gamma function `1 - igamma(a, x)`, accurate near 0 too."""
+    """The regularized upper incomplete gamma function `1 - igamma(a, x)`, accurate near 0 too.
+
+    Of `a` = 1 it is exp(-x):
+
+    >>> from xpr import lax
+    >>> lax.igammac(1.0, 2.0)
+    Array(0.13533528, dtype=float32, weak_type=True)
+    """
     return igammac_p.bind(a, x)
 
 
 def igamma_grad_a(a: Any, x: Any) -> Array:
-    """The derivative of `igamma(a, x)` with respect to `a`."""
+    """The derivative of `igamma(a, x)` with respect to `a`.
+
+    >>> from xpr import lax
+    >>> lax.igamma_grad_a(1.0, 2.0)
+    Array(-0.22082542, dtype=float32, weak_type=True)
+    """
     return igamma_grad_a_p.bind(a, x)
 
 
@@ -377,6 +421,12 @@ def random_gamma_grad(a: Any, x: Any) -> Array:
 
     It is `-igamma_grad_a(a, x)` over the density at `x`, which is how a sample moves when the
     shape changes and its quantile does not (implicit reparameterization).
+
+    Here the density is exp(-2):
+
+    >>> from xpr import lax
+    >>> lax.random_gamma_grad(1.0, 2.0)
+    Array(1.6316915, dtype=float32, weak_type=True)
     """
     return random_gamma_grad_p.bind(a, x)
 
@@ -385,6 +435,10 @@ def betainc(a: Any, b: Any, x: Any) -> Array:
     """The regularized incomplete beta function I_x(a, b), for `a, b >= 0` and `0 <= x <= 1`.
 
     It is the integral of `t**(a-1) (1-t)**(b-1) / B(a, b)` from 0 to `x`; NaN outside its domain.
+
+    >>> from xpr import lax
+    >>> lax.betainc(1.0, 1.0, 0.25)
+    Array(0.25, dtype=float32, weak_type=True)
     """
     return regularized_incomplete_beta_p.bind(a, b, x)
 
@@ -412,10 +466,22 @@ bessel_i1e_p = _special("bessel_i1e", "exp(-|x|) I1(x).", _odd("i1e"), _i1e_tang
 
 
 def bessel_i0e(x: Any) -> Array:
-    """The modified Bessel function of order 0, scaled: `exp(-abs(x)) * I0(x)`."""
+    """The modified Bessel function of order 0, scaled: `exp(-abs(x)) * I0(x)`.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.bessel_i0e(jnp.array([0.0, 1.0]))
+    Array([1.       , 0.4657596], dtype=float32)
+    """
     return bessel_i0e_p.bind(x)
 
 
 def bessel_i1e(x: Any) -> Array:
-    """The modified Bessel function of order 1, scaled: `exp(-abs(x)) * I1(x)`."""
+    """The modified Bessel function of order 1, scaled: `exp(-abs(x)) * I1(x)`.
+
+    >>> from xpr import lax
+    >>> import xpr.numpy as jnp
+    >>> lax.bessel_i1e(jnp.array([0.0, 1.0]))
+    Array([0.        , 0.20791042], dtype=float32)
+    """
     return bessel_i1e_p.bind(x)

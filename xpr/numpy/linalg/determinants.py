@@ -25,7 +25,13 @@ from xpr.transforms.custom_jvp import custom_jvp
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives."""
+    """What `slogdet` gives.
+
+    >>> import xpr.numpy as jnp
+    >>> result = jnp.linalg.slogdet(jnp.array([[0.0, 1.0], [1.0, 0.0]]))
+    >>> result.sign, result.logabsdet
+    (Array(-1., dtype=float32), Array(0., dtype=float32))
+    """
 
     sign: Array
     logabsdet: Array

@@ -11,14 +11,26 @@ from xpr.primitives.linalg_general import eig as _eig
 
 
 class EigResult(NamedTuple):
-    """What `eig` gives."""
+    """What `eig` gives.
+
+    >>> import xpr.numpy as jnp
+    >>> result = jnp.linalg.eig(jnp.array([[2.0, 0.0], [0.0, 3.0]]))
+    >>> result.eigenvalues
+    Array([2.+0.j, 3.+0.j], dtype=complex64)
+    """
 
     eigenvalues: Array
     eigenvectors: Array
 
 
 class EighResult(NamedTuple):
-    """What `eigh` gives."""
+    """What `eigh` gives.
+
+    >>> import xpr.numpy as jnp
+    >>> result = jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 3.0]]))
+    >>> result.eigenvalues
+    Array([2., 3.], dtype=float32)
+    """
 
     eigenvalues: Array
     eigenvectors: Array

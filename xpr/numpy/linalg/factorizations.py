@@ -15,14 +15,27 @@ from xpr.primitives.linalg_householder import geqrf
 
 
 class QRResult(NamedTuple):
-    """What `qr` gives."""
+    """What `qr` gives.
+
+    >>> import xpr.numpy as jnp
+    >>> result = jnp.linalg.qr(jnp.eye(2))
+    >>> abs(result.R)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
 
     Q: Array
     R: Array
 
 
 class SVDResult(NamedTuple):
-    """What `svd` gives."""
+    """What `svd` gives.
+
+    >>> import xpr.numpy as jnp
+    >>> result = jnp.linalg.svd(jnp.array([[2.0, 0.0], [0.0, 3.0]]))
+    >>> result.S
+    Array([3., 2.], dtype=float32)
+    """
 
     U: Array
     S: Array

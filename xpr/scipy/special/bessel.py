@@ -25,18 +25,36 @@ def i0e(x: ArrayLike) -> Array:
 
 
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 0."""
+    """The modified Bessel function of order 0.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.i0(jnp.array([0.0, 1.0]))
+    Array([1.       , 1.2660658], dtype=float32)
+    """
     (x,) = floats("i0", x)
     return _unscaled(x, lax.bessel_i0e(x), jnp.abs(x))
 
 
 def i1e(x: ArrayLike) -> Array:
-    """exp(-|x|) I1(x), the scaled modified Bessel function of order 1."""
+    """exp(-|x|) I1(x), the scaled modified Bessel function of order 1.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.i1e(jnp.array([0.0, 1.0]))
+    Array([0.        , 0.20791042], dtype=float32)
+    """
     return lax.bessel_i1e(floats("i1e", x)[0])
 
 
 def i1(x: ArrayLike) -> Array:
-    """The modified Bessel function of order 1."""
+    """The modified Bessel function of order 1.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.i1(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.5651591], dtype=float32)
+    """
     (x,) = floats("i1", x)
     return _unscaled(x, lax.bessel_i1e(x), x)
 

@@ -46,12 +46,24 @@ def erf(x: ArrayLike) -> Array:
 
 
 def erfc(x: ArrayLike) -> Array:
-    """1 - erf(x), accurate for large `x` too."""
+    """1 - erf(x), accurate for large `x` too.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.erfc(jnp.array([0.0, jnp.inf]))
+    Array([1., 0.], dtype=float32)
+    """
     return lax.erfc(floats("erfc", x)[0])
 
 
 def erfinv(x: ArrayLike) -> Array:
-    """The number whose error function is `x`: infinite at -1 and 1, NaN beyond."""
+    """The number whose error function is `x`: infinite at -1 and 1, NaN beyond.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.erfinv(jnp.array([0.0, 1.0, 2.0]))
+    Array([ 0., inf, nan], dtype=float32)
+    """
     return lax.erf_inv(floats("erfinv", x)[0])
 
 

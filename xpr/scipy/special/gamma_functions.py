@@ -64,7 +64,13 @@ def gammaln(x: ArrayLike) -> Array:
 
 
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of gamma(`x`): NaN at negative whole numbers, -1 at -0.0."""
+    """The sign of gamma(`x`): NaN at negative whole numbers, -1 at -0.0.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.gammasgn(jnp.array([1.0, -0.5, -1.0]))
+    Array([ 1., -1., nan], dtype=float32)
+    """
     (x,) = strong_reals("gammasgn", x)
     odd = jnp.fmod(jnp.floor(x), 2.0) != 0
     sign = jnp.where((x < 0) & odd, -1.0, 1.0)
@@ -186,6 +192,12 @@ def multigammaln(a: ArrayLike, d: ArrayLike) -> Array:
 
     It is d (d - 1) / 4 log(pi) plus the sum of gammaln(a - j / 2) for j from 0 to d - 1. `d` is
     a number known when the function is traced; TypeError otherwise.
+
+    Of dimension 1 it is `gammaln`; here the logarithm of gamma(3) = 2:
+
+    >>> from xpr.scipy import special
+    >>> special.multigammaln(3.0, 1)
+    Array(0.6931472, dtype=float32)
     """
     (a,) = strong(*floats("multigammaln", a))
     if isinstance(d, float):
@@ -349,12 +361,26 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized lower incomplete gamma function P(a, x), for a >= 0 and x >= 0."""
+    """The regularized lower incomplete gamma function P(a, x), for a >= 0 and x >= 0.
+
+    Of `a` = 1 it is 1 - exp(-x):
+
+    >>> from xpr.scipy import special
+    >>> special.gammainc(1.0, 2.0)
+    Array(0.86466473, dtype=float32, weak_type=True)
+    """
     return lax.igamma(*floats("gammainc", a, x))
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """1 - gammainc(a, x), accurate where that is near 1."""
+    """1 - gammainc(a, x), accurate where that is near 1.
+
+    Of `a` = 1 it is exp(-x):
+
+    >>> from xpr.scipy import special
+    >>> special.gammaincc(1.0, 2.0)
+    Array(0.13533528, dtype=float32, weak_type=True)
+    """
     return lax.igammac(*floats("gammaincc", a, x))
 
 
@@ -385,6 +411,12 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The `n`-th derivative of `digamma` at `x`.
 
     Raises ValueError unless `n` has an integer dtype; NaN for negative `n`.
+
+    At n = x = 1 it is pi**2 / 6:
+
+    >>> from xpr.scipy import special
+    >>> special.polygamma(1, 1.0)
+    Array(1.644934, dtype=float32, weak_type=True)
     """
     kind = get_aval(n).dtype
     if dtypes.kind(kind) not in "iu":

@@ -43,7 +43,13 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """x log(1 + y), accurate for small `y`, and 0 where `x` is 0 unless `y` is NaN."""
+    """x log(1 + y), accurate for small `y`, and 0 where `x` is 0 unless `y` is NaN.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.xlog1py(jnp.array([0.0, 2.0]), jnp.array([-1.0, 0.0]))
+    Array([0., 0.], dtype=float32)
+    """
     return _xlog1py(*jnp.broadcast_arrays(*floats("xlog1py", x, y)))
 
 

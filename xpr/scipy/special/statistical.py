@@ -242,7 +242,13 @@ def softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Ar
 
 
 def log_softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
-    """log(softmax(x, axis=axis)), without the loss of small values."""
+    """log(softmax(x, axis=axis)), without the loss of small values.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.log_softmax(jnp.array([0.0, 0.0]))
+    Array([-0.6931472, -0.6931472], dtype=float32)
+    """
     return nn.log_softmax(floats("log_softmax", x)[0], axis=axis)
 
 
@@ -297,5 +303,11 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """boxcox(1 + x, lmbda), accurate for small `x`."""
+    """boxcox(1 + x, lmbda), accurate for small `x`.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy import special
+    >>> special.boxcox1p(jnp.array([0.0, 3.0]), 0.5)
+    Array([0., 2.], dtype=float32)
+    """
     return _boxcox1p(*jnp.broadcast_arrays(*floats("boxcox1p", x, lmbda)))

@@ -21,7 +21,14 @@ _METHODS = ("average", "min", "max", "dense", "ordinal")
 
 
 class ModeResult(NamedTuple):
-    """What `mode` returns: the most common values, and how often they occur."""
+    """What `mode` returns: the most common values, and how often they occur.
+
+    >>> import xpr.scipy.stats
+    >>> import xpr.numpy as jnp
+    >>> result = xpr.scipy.stats.mode(jnp.array([3, 1, 3]))
+    >>> result.mode, result.count
+    (Array(3, dtype=int32), Array(2, dtype=int32))
+    """
 
     mode: Array
     count: Array  # pyright: ignore[reportIncompatibleMethodOverride]  SciPy's name
