@@ -30,7 +30,6 @@ from xpr.example_libraries.optimizer_state import OptimizerState as OptimizerSta
 from xpr.example_libraries.optimizer_state import optimizer as optimizer
 from xpr.example_libraries.optimizer_state import pack_optimizer_state as pack_optimizer_state
 from xpr.example_libraries.optimizer_state import unpack_optimizer_state as unpack_optimizer_state
-from xpr.example_libraries.schedules import Schedule as Schedule
 from xpr.example_libraries.schedules import constant as constant
 from xpr.example_libraries.schedules import exponential_decay as exponential_decay
 from xpr.example_libraries.schedules import inverse_time_decay as inverse_time_decay

@@ -9,10 +9,10 @@ import numpy as np
 
 import xpr.numpy as jnp
 
-Schedule = Callable[[Any], Any]
+_Schedule = Callable[[Any], Any]
 
 
-def constant(step_size: Any) -> Schedule:
+def constant(step_size: Any) -> _Schedule:
     """The same step size always.
 
     >>> constant(0.1)(7)
@@ -21,7 +21,7 @@ def constant(step_size: Any) -> Schedule:
     return lambda _: step_size
 
 
-def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Schedule:
+def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> _Schedule:
     """`step_size * decay_rate ** (i / decay_steps)` for step i.
 
     >>> exponential_decay(1.0, 10, 0.5)(20)
@@ -32,7 +32,7 @@ def exponential_decay(step_size: Any, decay_steps: Any, decay_rate: Any) -> Sche
 
 def inverse_time_decay(
     step_size: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
-) -> Schedule:
+) -> _Schedule:
     """`step_size / (1 + decay_rate * i / decay_steps)` for step i.
 
     With `staircase` the quotient i / decay_steps is rounded down.
@@ -50,7 +50,7 @@ def inverse_time_decay(
 
 def polynomial_decay(
     step_size: Any, decay_steps: Any, final_step_size: Any, power: Any = 1.0
-) -> Schedule:
+) -> _Schedule:
     """From `step_size` to `final_step_size` in `decay_steps` steps, along (1 - share) ** power.
 
     >>> float(polynomial_decay(1.0, 10, 0.5)(5))
@@ -64,7 +64,7 @@ def polynomial_decay(
     return schedule
 
 
-def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
+def piecewise_constant(boundaries: Any, values: Any) -> _Schedule:
     """`values[k]` for a step that k of the `boundaries` are smaller than.
 
     Raises ValueError unless there is one value more than there are boundaries, in one row each.
@@ -87,7 +87,7 @@ def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
     return lambda i: sizes[jnp.sum(jnp.asarray(i) > steps)]
 
 
-def make_schedule(scalar_or_schedule: Any) -> Schedule:
+def make_schedule(scalar_or_schedule: Any) -> _Schedule:
     """The schedule itself, or the one that is always that number; TypeError for anything else.
 
     >>> make_schedule(0.1)(3)
