@@ -24,6 +24,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.event = threading.Event()
+        self.reached = threading.Event()
         self.compiles = 0
         self.error: list[Any] | None = None
 
@@ -36,6 +37,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
 
     def run(*args: Any) -> Any:
         found.compiles += 1
+        found.reached.set()
         assert found.event.wait(60)
         return real(*args) if found.error is None else (None, found.error)
 
@@ -61,6 +63,8 @@ def test_calls_are_answered_before_the_compiler_is_done(gate: Gate) -> None:
         np.testing.assert_allclose(found["c"], X + 3 * (X + 2), rtol=1e-6)
         assert np.array_equal(found["b"], X)
         found["b"].__array__()
+    # The thread that compiles may come to it after both answers.
+    assert gate.reached.wait(60)
     assert gate.compiles == 1
     gate.event.set()
     ready(function, X, X)
