@@ -37,8 +37,9 @@ _REGISTER_BYTES = 32
 _MEMORY_BYTE = np.dtype(np.int8)
 
 
-# IREE's compiler crashes on vectors of more constants than this that are not all equal.
-_MAX_CONSTANT = 64
+# IREE leaves larger vector constants outside of a dispatch, unless all elements are equal, and
+# crashes when it then makes operands of them.
+_MAX_CONSTANT_BYTES = 256
 
 
 def register_element(dtype: np.dtype[Any]) -> str:
@@ -248,7 +249,7 @@ class VectorContext(LoweringContext):
         return known
 
     def dense(self, values: np.ndarray[Any, Any]) -> Value:
-        if values.size > _MAX_CONSTANT:
+        if values.nbytes > _MAX_CONSTANT_BYTES:
             raise NotInRegisters(f"a table of shape {values.shape}")
         flat = _signless(np.ascontiguousarray(values)).reshape(-1)
         texts = ", ".join(scalar_text(v, flat.dtype) for v in flat)

@@ -129,19 +129,23 @@ def test_what_becomes_one_dispatch() -> None:
 
 
 @pytest.mark.usefixtures("plain_loops")
-def test_long_constants_stay_out_of_registers() -> None:
-    """A vector constant of more than 64 elements in such a loop ends the compiler's process."""
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_long_constants_stay_out_of_registers(dtype: str) -> None:
+    """A vector constant of more than 256 bytes in such a loop ends the compiler's process."""
+    dt = np_dtype(dtype)
+    longest = 256 // dt.itemsize
 
     def f(x):
-        return lax.fori_loop(0, 3, lambda _, c: c * lax.iota(np.float32, x.size) + 1, x)
+        return lax.fori_loop(0, 3, lambda _, c: c * lax.iota(dt, x.size) + 1, x)
 
-    assert is_one_dispatch(_text(f, np.ones(64, "f4")))
-    x = np.ones(65, "f4")
-    assert not is_one_dispatch(_text(f, x))
-    expected = x
-    for _ in range(3):
-        expected = expected * np.arange(65, dtype="f4") + 1
-    np.testing.assert_allclose(np.asarray(xpr.jit(f)(x)), expected)
+    with override("enable_x64", True):
+        for size in (longest, longest + 1):
+            x = np.ones(size, dt)
+            assert is_one_dispatch(_text(f, x)) == (size == longest)
+            expected = x
+            for _ in range(3):
+                expected = expected * np.arange(size, dtype=dt) + 1
+            np.testing.assert_allclose(np.asarray(xpr.jit(f)(x)), expected)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "uint8", "bool"])
