@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
 from xpr.lowering.ir.graph import Block, Function, Module, walk
@@ -51,6 +52,8 @@ class LoweredModule:
     hints: ProgramHints
     flops: float
     bytes_accessed: float
+    flops_by_place: Mapping[SourceInfo, float]
+    """The same for each place: its equations, and those of the programs inside them."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class ModuleBuilder:
         self._reduction_length = 1
         self.flops = 0.0
         self.bytes_accessed = 0.0
+        self.flops_by_place: dict[SourceInfo, float] = {}
         self.module = Module(target.module_attributes)
         self.known_values = KnownValues()
         self._host_calls: dict[str, HostCall] = {}
@@ -206,8 +210,12 @@ class ModuleBuilder:
         jaxpr: Jaxpr,
         consts: Sequence[Value],
         args: Sequence[Value],
+        source: SourceInfo | None = None,
     ) -> list[Value]:
-        """Emits the equations of `jaxpr` into `ctx` and returns its results."""
+        """Emits the equations of `jaxpr` into `ctx` and returns its results.
+
+        With `source` all of them are told to come from that place.
+        """
         env: dict[Var, Value] = {}
         env.update(zip(jaxpr.constvars, consts, strict=True))
         env.update(zip(jaxpr.invars, args, strict=True))
@@ -220,11 +228,12 @@ class ModuleBuilder:
         dead = last_uses(jaxpr)
         outer = ctx.source
         for index, eqn in enumerate(jaxpr.eqns):
-            ctx.source = eqn.source_info
+            ctx.source = eqn.source_info if source is None else source
             operands = [read(a) for a in eqn.invars]
             ctx.in_avals = [a.aval for a in eqn.invars]
             ctx.out_avals = [v.aval for v in eqn.outvars]
             out_avals = ctx.out_avals
+            before = self.flops
             rule = ctx.rule_for(eqn.primitive)
             found = rule(ctx, *operands, **eqn.params)
             results = [found] if isinstance(found, Value) else list(found)
@@ -237,6 +246,9 @@ class ModuleBuilder:
                 env[var] = value
             self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
             self.flops += sum(a.size for a in out_avals)
+            if source is None:
+                known = self.flops_by_place.get(eqn.source_info, 0.0)
+                self.flops_by_place[eqn.source_info] = known + self.flops - before
             for var in dead.get(index, ()):
                 env.pop(var, None)
         ctx.source = outer
@@ -259,7 +271,8 @@ class ModuleBuilder:
         closed = trace_to_jaxpr(flat, [v.aval for v in operands])
         consts = [ctx.dense(np.asarray(c)) for c in closed.consts]
         saved = ctx.in_avals, ctx.out_avals
-        results = self.lower_jaxpr(ctx, closed.jaxpr, consts, list(operands))
+        # What is traced here is traced under whatever line asked for the program.
+        results = self.lower_jaxpr(ctx, closed.jaxpr, consts, list(operands), ctx.source)
         ctx.in_avals, ctx.out_avals = saved
         return results[0] if single[-1] else results
 
@@ -363,4 +376,5 @@ def lower_jaxpr_to_module(
         hints=hints,
         flops=builder.flops,
         bytes_accessed=builder.bytes_accessed,
+        flops_by_place=builder.flops_by_place,
     )

@@ -15,10 +15,12 @@ from xpr.lowering.ir.graph import Block, Executable, Function, Module, Op, Value
 from xpr.lowering.ir.traits import TRAITS
 
 _STEP = "  "
+_ENDS = frozenset({"func.return", "stablehlo.return", "scf.yield"})
+"""Their places say nothing."""
 
 
 def print_module(module: Module, name: str, *, locations: bool = False) -> str:
-    """The text of `module`; `locations` adds the user's line to each operation of a function."""
+    """The text of `module`; `locations` adds the user's line to each operation."""
     about = f"attributes {{{module.attributes}}} " if module.attributes else ""
     out = [f"module @{name} {about}{{"]
     for symbol, (ins, outs) in module.declarations.items():
@@ -58,9 +60,7 @@ class _Printer:
             f"  func.func {function.visibility} @{function.name}({args}) -> "
             f"({', '.join(function.result_types)}) {{"
         )
-        for op, line in zip(function.body.ops, self.block(function.body, "", "    "), strict=True):
-            known = self._locations and op.source.code is not None and op.name != "func.return"
-            out.append(line + _location(op.source) if known else line)
+        out += self.block(function.body, "", "    ")
         out.append("  }")
 
     def executable(self, executable: Executable, out: list[str]) -> None:
@@ -94,10 +94,12 @@ class _Printer:
         for op in block.ops:
             form = _FORMS[op.name]
             results = op.results
-            if not results:
-                out.append(indent + form(self, op, indent))
-                continue
             text = form(self, op, indent)
+            if self._locations and op.source.code is not None and op.name not in _ENDS:
+                text += _location(op.source)
+            if not results:
+                out.append(indent + text)
+                continue
             name = f"%{prefix}{count}"
             count += 1
             if len(results) == 1:

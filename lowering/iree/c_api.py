@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 import importlib.util
+import json
 import logging
 import os
 import sys
@@ -32,6 +33,9 @@ from xpr.lowering.iree.post_passes import END, PHASES, START, Change
 from xpr.lowering.iree.stopwatch import Stopwatch
 
 _log = logging.getLogger("xpr.compile")
+
+_DISPATCHES = frozenset({"flow.executable", "hal.executable.source"})
+"""What IREE forms of a program, and what a program brings along as it is."""
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -243,12 +247,52 @@ def text_at(
 
     None for one that does not come so far, and what the compiler said.
     """
+    diagnostics: list[Diagnostic] = []
+    with _at(phase, text, flags, changes, diagnostics) as compiling:
+        return None if compiling is None else compiling.text(), diagnostics
+
+
+def places_of_dispatches(
+    text: str, flags: Sequence[str], changes: Sequence[Change] = ()
+) -> tuple[dict[str, set[str]] | None, list[Diagnostic]]:
+    """For each dispatch that a program is cut into, the places of what it computes.
+
+    The places are texts of MLIR, each with one place or several of the program's text. None for a
+    program that is not compiled with these flags, and what the compiler said.
+    """
+    diagnostics: list[Diagnostic] = []
+    with _at("flow", text, flags, changes, diagnostics) as compiling:
+        if compiling is None:
+            return None, diagnostics
+        mlir, module = compiling.mlir, compiling.take()
+        try:
+            found = {
+                json.loads(mlir.attribute_text(dispatch, "sym_name")): {
+                    mlir.location_text(inner) for inner in mlir.walk(dispatch)
+                }
+                for dispatch in mlir.operations(module)
+                if mlir.name(dispatch) in _DISPATCHES
+            }
+        finally:
+            mlir.OperationDestroy(module)
+        return found, diagnostics
+
+
+@contextlib.contextmanager
+def _at(
+    phase: str,
+    text: str,
+    flags: Sequence[str],
+    changes: Sequence[Change],
+    diagnostics: list[Diagnostic],
+) -> Iterator[_Compile | None]:
+    """A compile that has come to the end of a phase, or None for one that does not get there."""
     library = load()
     before = PHASES.index(phase)
-    diagnostics: list[Diagnostic] = []
     with _parsed(library, text, flags, "stablehlo", True, True, diagnostics) as invocation:
         if invocation is None:
-            return None, diagnostics
+            yield None
+            return
         compiling = _Compile(library, invocation, None, objects_alone=False)
         reached = START
         try:
@@ -257,12 +301,13 @@ def text_at(
                     compiling.phases(reached, change.phase)
                     reached = change.phase
                 if not compiling.change(change):
-                    return None, diagnostics
+                    raise RefusedError(change.key)
             if reached != phase:
                 compiling.phases(reached, phase)
         except RefusedError:
-            return None, diagnostics
-        return compiling.text(), diagnostics
+            yield None
+            return
+        yield compiling
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
@@ -238,6 +238,20 @@ def _watched(job: _Job, watch: Stopwatch) -> bytes:
     return outcome.module
 
 
+class LoweredText(Protocol):
+    """A lowered program."""
+
+    @property
+    def hints(self) -> ProgramHints:
+        """What the choice of flags goes by."""
+        ...
+
+    @property
+    def debug_text(self) -> DebugText:
+        """Writes its text, with places."""
+        ...
+
+
 class TooLongError(CompileError):
     """A program of which no form was compiled in the time that the settings allow."""
 
@@ -284,6 +298,22 @@ def _job(
         state.compiler_timeout,
         separate,
     )
+
+
+def places_of_dispatches(module: LoweredText, target: Target) -> dict[str, set[str]]:
+    """The dispatches that a program is cut into, each with the places of what it computes.
+
+    The program is compiled up to there, in this process. The places are those of its debug text, as
+    MLIR writes them. Raises ``CompileError`` if no set of flags compiles the program.
+    """
+    text = module.debug_text()
+    job = _job(text, target, module.hints)
+    said: list[Diagnostic] = []
+    for flags in job.flag_sets:
+        found, said = c_api.places_of_dispatches(text, flags, _changes(job))
+        if found is not None:
+            return found
+    raise _compile_error(_Failure(text, said), target)
 
 
 def _program_name(text: str) -> str:

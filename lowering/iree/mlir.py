@@ -69,6 +69,7 @@ _FUNCTIONS: Declarations = {
     "ContextEnableMultithreading": (None, [_POINTER, ctypes.c_bool]),
     "OperationGetContext": (_POINTER, [_POINTER]),
     "OperationGetLocation": (_POINTER, [_POINTER]),
+    "LocationPrint": (None, [_POINTER, _ON_TEXT, _POINTER]),
     "OperationGetName": (_POINTER, [_POINTER]),
     "OperationGetNumRegions": (_INDEX, [_POINTER]),
     "OperationGetFirstRegion": (_POINTER, [_POINTER]),
@@ -213,6 +214,12 @@ class Mlir(Functions):
         if not attribute:
             raise RuntimeError(f"the compiler does not know the attribute {text}")
         self.OperationSetAttributeByName(operation, _text(name), attribute)
+
+    def location_text(self, operation: int) -> str:
+        """The place of an operation as text: of several, where it was made of several."""
+        parts: list[bytes] = []
+        self.LocationPrint(self.OperationGetLocation(operation), _collector(parts), None)
+        return b"".join(parts).decode()
 
     def data(self, operation: int, name: str) -> bytes:
         """The bytes of an attribute that holds 8-bit integers."""

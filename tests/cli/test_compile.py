@@ -8,6 +8,7 @@ import re
 import time
 import zipfile
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -93,7 +94,10 @@ def test_a_compiled_module_is_inspected_run_and_measured(call: Call, folder: Pat
     assert (status, err) == (0, "")
     kinds = ("runtime +cpu", "load .*s", "first call .*s", "later calls .*s", "fastest .*s")
     assert all(re.search(f"^{kind}", out, flags=re.MULTILINE) for kind in kinds)
-    assert call("bench", "predict.vmfb", "--seconds", "0.01").status == 0
+    status, out, err = call("bench", "predict.vmfb", "--seconds", "0.01", "--plot", "p.svg")
+    assert (status, err) == (0, "")
+    assert "wrote       p.svg" in out
+    assert ElementTree.parse("p.svg").getroot().get("viewBox") == "0 0 720 320"
 
 
 def test_arguments_by_name_and_jitted_functions(call: Call, folder: Path) -> None:
@@ -145,6 +149,7 @@ def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
     assert done == (2, "", "xpr run: the program has 2 results, got 1 file for them\n")
     assert call("run", "p.vmfb", "--input", "x.npy", "w.npy", "--runtime", "tpu").status == 2
     assert call("bench", "p.vmfb", "--seconds", "0").status == 2
+    assert call("bench", "p.vmfb", "--plot", "p.png").status == 2
 
 
 @pytest.mark.parametrize(

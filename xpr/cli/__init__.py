@@ -194,6 +194,7 @@ def _add_bench(commands: _Commands) -> None:
     parser.add_argument(
         "--seconds", type=float, default=1.0, help="how long to go on (default: %(default)s)"
     )
+    parser.add_argument("--plot", metavar="FILE", help="draw the time of each call: an .svg file")
     scale = parser.add_argument_group("many processes")
     scale.add_argument("--scale", metavar="COUNTS", help="numbers of processes, such as 8,64,512")
     _add_sharded_arguments(scale)

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from xpr.cli.errors import UsageError
+from xpr.cli.plots import times_svg
 from xpr.cli.programs import open_program, random_inputs, read_inputs
 from xpr.cli.scale_function import scale_lines
 from xpr.cli.times import time_text
@@ -18,6 +19,13 @@ _MOST_CALLS = 100_000
 
 def run(options: argparse.Namespace) -> int:
     """Loads the program and calls it for the time that is given; prints the figures."""
+    if options.plot is not None:
+        if options.scale is not None:
+            raise UsageError("--plot is of the times of calls, which --scale does not measure")
+        if Path(options.plot).suffix != ".svg":
+            raise UsageError(
+                f"--plot writes SVG: name a file that ends in .svg, got {options.plot}"
+            )
     if options.scale is not None:
         for line in scale_lines(options):
             print(line, flush=True)
@@ -44,4 +52,8 @@ def run(options: argparse.Namespace) -> int:
     print(f"first call  {time_text(first)}")
     print(f"later calls {time_text(statistics.median(times))} (median of {len(times)})")
     print(f"fastest     {time_text(min(times))}")
+    if options.plot is not None:
+        title = f"{Path(options.program).name} on {program.runtime}"
+        Path(options.plot).write_text(times_svg(title, times), encoding="utf-8")
+        print(f"wrote       {options.plot}")
     return 0

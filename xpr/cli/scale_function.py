@@ -14,9 +14,9 @@ from xpr.cli.errors import UsageError
 from xpr.cli.specs import cpu_mesh, load_function, mesh_text, parse_axes, parse_types
 from xpr.cli.times import time_text
 from xpr.core.progress import phase
+from xpr.core.units import shown_bytes
 from xpr.dispatch.lone import lone_seconds
 from xpr.sharding import Mesh, NamedSharding, set_mesh
-from xpr.sharding.communication import shown_bytes
 from xpr.sharding.scaling import ASSUMPTIONS, Network, communication_seconds
 
 

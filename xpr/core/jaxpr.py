@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 
 _print_jaxpr: Callable[..., str]
 _print_eqn: Callable[[JaxprEqn], str]
+_write_html: Callable[[Jaxpr], str]
 
 
-def install_printer(print_jaxpr: Callable[..., str], print_eqn: Callable[[JaxprEqn], str]) -> None:
-    """Sets the functions that write the text of jaxprs and of single equations."""
-    global _print_jaxpr, _print_eqn
-    _print_jaxpr, _print_eqn = print_jaxpr, print_eqn
+def install_printer(
+    print_jaxpr: Callable[..., str],
+    print_eqn: Callable[[JaxprEqn], str],
+    write_html: Callable[[Jaxpr], str],
+) -> None:
+    """Sets the functions that write jaxprs and single equations as text, and jaxprs as HTML."""
+    global _print_jaxpr, _print_eqn, _write_html
+    _print_jaxpr, _print_eqn, _write_html = print_jaxpr, print_eqn, write_html
 
 
 class Var:
@@ -136,6 +141,10 @@ class Jaxpr:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: a table of the equations, in which inner programs are folded."""
+        return _write_html(self)
+
     def pretty_print(
         self,
         *,
@@ -217,6 +226,10 @@ class ClosedJaxpr:
         return str(self.jaxpr)
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        """What notebooks show, as of `Jaxpr`."""
+        return _write_html(self.jaxpr)
 
 
 def sub_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import string
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,12 @@ from xpr.core.jaxpr import (
     install_printer,
     sub_jaxprs,
 )
+from xpr.core.naming import VariableNames, literal_text
 from xpr.core.pretty import Break, Doc, Group, Nest, Text, concat, join, render
 
 
-class _Names:
-    """Names of variables in order of first sight: a .. z, ba, bb, ..."""
+class _Names(VariableNames):
+    """Names of variables, and what of a program is to be shown."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class _Names:
         print_shapes: bool = True,
         custom_pp_eqn_rules: bool = True,
     ) -> None:
-        self.names: dict[Var, str] = {}
+        super().__init__()
         # Programs that are called more than once are printed once, under these names.
         self.shared: dict[int, str] = {}
         self.source_info = source_info
@@ -41,32 +41,11 @@ class _Names:
         self.custom_pp_eqn_rules = custom_pp_eqn_rules
         # Results that nothing reads, printed as `_`.
         self.unread: set[Var] = set()
-        self._count = 0
-
-    def __call__(self, var: Var) -> str:
-        name = self.names.get(var)
-        if name is None:
-            name = self.names[var] = _letters(self._count)
-            self._count += 1
-        return name
-
-
-def _letters(n: int) -> str:
-    text = string.ascii_lowercase[n % 26]
-    while n >= 26:
-        n //= 26
-        text = string.ascii_lowercase[n % 26] + text
-    return text
 
 
 def _atom(names: _Names, atom: Atom) -> str:
     if isinstance(atom, Literal):
-        value = atom.val
-        if isinstance(value, (np.generic, np.ndarray)):
-            # As NumPy shows the number in its own precision: 1e-06, not 9.999999974752427e-07.
-            scalar = np.asarray(value)
-            value = str(scalar[()] if scalar.dtype.kind in "biufc" else scalar.astype("f4")[()])
-        return f"{value}:{atom.aval.str_short()}"
+        return f"{literal_text(atom)}:{atom.aval.str_short()}"
     return names(atom)
 
 
@@ -188,4 +167,10 @@ def eqn_text(eqn: JaxprEqn, width: int = 80) -> str:
     return render(_eqn(_Names(), eqn), width)
 
 
-install_printer(jaxpr_text, eqn_text)
+def _html(jaxpr: Jaxpr) -> str:
+    from xpr.core.html import jaxpr_html  # noqa: PLC0415  only notebooks ask for it
+
+    return jaxpr_html(jaxpr)
+
+
+install_printer(jaxpr_text, eqn_text, _html)

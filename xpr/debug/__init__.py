@@ -7,6 +7,8 @@ from xpr.debug.callbacks import debug_callback as callback
 from xpr.debug.callbacks import debug_print as print
 from xpr.debug.explaining import Explanation as Explanation
 from xpr.debug.explaining import explain as explain
+from xpr.debug.graphs.drawing import Drawing as Drawing
+from xpr.debug.graphs.drawing import draw as draw
 from xpr.debug.shardings import draw_array_sharding as draw_array_sharding
 from xpr.debug.shardings import draw_sharding as draw_sharding
 from xpr.debug.shardings import inspect_array_sharding as inspect_array_sharding
@@ -14,9 +16,11 @@ from xpr.debug.shardings import visualize_array_sharding as visualize_array_shar
 from xpr.debug.shardings import visualize_sharding as visualize_sharding
 
 __all__ = [
+    "Drawing",
     "Explanation",
     "breakpoint",
     "callback",
+    "draw",
     "draw_array_sharding",
     "draw_sharding",
     "explain",

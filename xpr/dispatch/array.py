@@ -287,6 +287,15 @@ class ArrayImpl(_Operators, Array):
             return f"<deleted Array of type {self.aval.str_short()}>"
         return array_repr(self._value, self.aval.weak_type)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: type, place and values, of a large array its corners."""
+        from xpr.dispatch.html import array_html  # noqa: PLC0415  only notebooks ask for it
+
+        if self.is_deleted():
+            return array_html(repr(self), None)
+        about = f"{self.aval.str_short()} on {self._buffers[0].device!r}"
+        return array_html(about, self._value)
+
     def __format__(self, spec: str) -> str:
         return format(self._value[()], spec) if not self.shape else format(self._value, spec)
 

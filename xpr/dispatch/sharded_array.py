@@ -195,6 +195,14 @@ class ShardedArrayImpl(ArrayImpl):
             return super().__repr__()
         return f"Array(shape={self.shape}, dtype={self.dtype.name})"
 
+    def _repr_html_(self) -> str:
+        from xpr.dispatch.html import array_html  # noqa: PLC0415  only notebooks ask for it
+
+        if self.is_deleted():
+            return array_html(repr(self), None)
+        about = f"{self.aval.str_short()}, {self._sharding}"
+        return array_html(about, self._value if self._is_shown() else None)
+
     def __str__(self) -> str:
         return super().__str__() if self._is_shown() else repr(self)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, sub_jaxprs
+from xpr.core.units import shown_bytes
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,6 @@ class Communication:
             for row in (head, *rows)
         ]
         return "\n".join([*lines, f"in all {shown_bytes(self.bytes)} per device and run"])
-
-
-def shown_bytes(count: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.4g} {unit}"
-        count /= 1000
-    return f"{count:.4g} GB"
 
 
 def communication(jaxpr: Jaxpr) -> Communication:

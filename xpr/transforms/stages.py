@@ -118,15 +118,18 @@ class Traced(_Stage):
         """The program."""
         return self._traced.closed
 
+    def is_sharded(self) -> bool:
+        """Whether the program runs on several devices."""
+        return _is_sharded(self._function, self._parts, self._traced)
+
     def single_device(self) -> Device:
         """The device that the program runs on.
 
         Raises NotImplementedError if it runs on several.
         """
-        function, parts, traced = self._function, self._parts, self._traced
-        if _is_sharded(function, parts, traced):
+        if self.is_sharded():
             raise NotImplementedError(f"{self.fun_name} runs on several devices, one is required")
-        return _device_of(function, parts, traced, self.fun_name)
+        return _device_of(self._function, self._parts, self._traced, self.fun_name)
 
     def lower(self, *, lowering_platforms: tuple[str, ...] | None = None) -> Lowered:
         """Lowers the program to StableHLO for the platform named, else for the default device."""

@@ -1,0 +1,1 @@
+"""Programs as pictures: graphs of their equations."""
