@@ -20,6 +20,7 @@ WITHOUT_ROWS = (
     "while_loop",
     "linear_solve",
     "callback",
+    "check",
     "shard_map",
 )
 

@@ -29,6 +29,9 @@ ORDERED_IO = Effect("OrderedIO", exact=True, ordered=True)
 INSPECT = Effect("InspectSharding", exact=False, ordered=False)
 """Something is told when a program is compiled, and nothing is done when it runs."""
 
+CHECK = Effect("Check", exact=False, ordered=False)
+"""A program may fail here, by what it finds when it runs: see `xpr.experimental.checkify`."""
+
 Effects = frozenset[Any]
 NONE: Effects = frozenset()
 

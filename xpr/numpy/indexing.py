@@ -84,10 +84,12 @@ def _slice_windows(x: Any, plan: IndexPlan, static: dict[int, int]) -> Any:
     return sh.rev(x, tuple(flipped)) if flipped else x
 
 
-def _clip_static(value: int, axis: int, extent: int) -> int:
+def _static_start(value: int, axis: int, extent: int) -> int:
+    """An index that is known, as the start of a dynamic slice: any int32."""
     if extent == 0:
         raise IndexError(f"index is out of bounds for axis {axis} with size 0")
-    return min(max(value, 0), extent - 1)
+    info = np.iinfo(np.int32)
+    return value if 0 <= value < extent else min(max(value, info.min), info.max)
 
 
 def _with_new_axes(x: Any, plan: IndexPlan) -> Any:
@@ -106,12 +108,13 @@ def _with_new_axes(x: Any, plan: IndexPlan) -> Any:
 def _basic(x: Any, plan: IndexPlan) -> Any:
     """Slices and single integers: no gather."""
     static = {
-        p.axis: _clip_static(p.index, p.axis, plan.shape[p.axis])
+        p.axis: _static_start(p.index, p.axis, plan.shape[p.axis])
         for p in plan.picked
         if p.is_static
     }
     traced = {p.axis: p.index for p in plan.picked if not p.is_static}
-    if traced:
+    # One out of bounds is moved into them by a dynamic slice, where `checkify` sees it.
+    if traced or any(not 0 <= i < plan.shape[a] for a, i in static.items()):
         out = _dynamic_window(x, plan, static, traced)
     else:
         out = _slice_windows(x, plan, static)

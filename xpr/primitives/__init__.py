@@ -45,6 +45,7 @@ FAMILIES: tuple[str, ...] = (
     "while_loop",
     "linear_solve",
     "callback",
+    "check",
     "shard_map",
 )
 

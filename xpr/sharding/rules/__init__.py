@@ -46,6 +46,7 @@ FAMILIES: tuple[str, ...] = (
     "while_loop",
     "linear_solve",
     "callback",
+    "check",
     "shard_map",
     "group_collective",
     "sharding",
