@@ -8,7 +8,7 @@ a function from indices to indices and costs nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -89,6 +89,26 @@ def actual(x: Array) -> Array:
     while x.forward is not None:
         x = x.forward
     return x
+
+
+def computed_from(xs: Iterable[Array]) -> Iterator[Array]:
+    """Arrays and all that they are computed from, each once."""
+    seen: set[Array] = set()
+    left = list(xs)
+    while left:
+        x = actual(left.pop())
+        if x not in seen:
+            seen.add(x)
+            yield x
+            left += x.operands
+
+
+def cost_of(xs: Iterable[Array]) -> int:
+    """The operations for one element of each array, what several of them read counted once.
+
+    `Array.cost` counts it as often as it is read, and is an upper bound.
+    """
+    return sum(max(0, x.cost - sum(v.cost for v in x.operands)) for x in computed_from(xs))
 
 
 NO_BUFFERS: frozenset[Buffer] = frozenset()
@@ -305,9 +325,21 @@ def part_of(x: View, shape: Shape, mapping: Mapping) -> View:
     return found
 
 
-def reshaped(x: Array, shape: Shape) -> Array | None:
-    """The elements of `x` in another shape; None if only a copy in memory does."""
+def reshaped(
+    x: Array, shape: Shape, known: dict[Array, Array | None] | None = None
+) -> Array | None:
+    """The elements of `x` in another shape; None if only a copy in memory does.
+
+    `known` holds what was found before for this shape: what is read twice stays one array.
+    """
+    known = {} if known is None else known
     x = actual(x)
+    if x not in known:
+        known[x] = _reshaped(x, shape, known)
+    return known[x]
+
+
+def _reshaped(x: Array, shape: Shape, known: dict[Array, Array | None]) -> Array | None:
     if x.shape == shape:
         return x
     if isinstance(x, Scalar):
@@ -315,7 +347,7 @@ def reshaped(x: Array, shape: Shape) -> Array | None:
     if isinstance(x, Moved) and isinstance(x.operand, Scalar):
         return moved(x.operand, shape, lambda _: ())
     if isinstance(x, Map):
-        parts = [reshaped(v, shape) if v.shape else v for v in x.operands]
+        parts = [reshaped(v, shape, known) if v.shape else v for v in x.operands]
         if any(p is None for p in parts):
             return None
         found = [p for p in parts if p is not None]

@@ -20,7 +20,7 @@ from xpr.lowering.loops.memory.arrays import (
     Scalar,
     View,
     Within,
-    actual,
+    computed_from,
     contiguous,
     moved,
     part_of,
@@ -134,8 +134,7 @@ def dynamic_slice(
 
 
 def _is_cut(x: Array) -> bool:
-    x = actual(x)
-    return isinstance(x, Within) or any(_is_cut(v) for v in x.operands)
+    return any(isinstance(v, Within) for v in computed_from([x]))
 
 
 def dynamic_update_slice(

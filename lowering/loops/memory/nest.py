@@ -12,7 +12,17 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.loops.memory.affine import Place, Symbol
-from xpr.lowering.loops.memory.arrays import Array, Buffer, Index, Map, Scalar, View, Within, actual
+from xpr.lowering.loops.memory.arrays import (
+    Array,
+    Buffer,
+    Index,
+    Map,
+    Scalar,
+    View,
+    Within,
+    actual,
+    cost_of,
+)
 from xpr.lowering.loops.memory.context import LoopContext
 from xpr.lowering.loops.refusal import NotInMemory
 
@@ -342,7 +352,9 @@ def fold_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
 
 
 def _limit_work(shape: Shape, values: Sequence[Array]) -> None:
-    if math.prod(shape) * sum(1 + v.cost for v in values) > _MAX_WORK:
+    most = _MAX_WORK // max(1, math.prod(shape))
+    bound = sum(1 + v.cost for v in values)
+    if bound > most and len(values) + cost_of(values) > most:
         raise NotInMemory("much work on one array")
 
 

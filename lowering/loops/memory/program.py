@@ -20,6 +20,7 @@ from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.memory.arrays import (
+    NO_BUFFERS,
     Array,
     Buffer,
     Iota,
@@ -30,6 +31,8 @@ from xpr.lowering.loops.memory.arrays import (
     View,
     Within,
     actual,
+    computed_from,
+    cost_of,
     reshaped,
     whole,
 )
@@ -323,9 +326,13 @@ class Program:
         if verdict(targets, [value]) is not Verdict.NO:
             return True
         reads = Reads(targets[0].shape)
+        seen: set[tuple[Array, Any]] = set()
 
         def move(x: Array, index: Any) -> bool:
             x = actual(x)
+            if (x, index) in seen:
+                return True
+            seen.add((x, index))
             if isinstance(x, Scalar) or not reads_what_is_written(x, index, reads, targets):
                 return True
             if x.size * _SMALL_PART <= targets[0].size:
@@ -345,14 +352,9 @@ class Program:
         if reads.cuts() is not None:
             return
 
-        def walk(x: Array) -> None:
-            x = actual(x)
-            for v in x.operands:
-                walk(v)
-            if isinstance(x, Within):
+        for x in reversed(list(computed_from([value]))):
+            if isinstance(x, Within) and x.forward is None:
                 self.stored(x)
-
-        walk(value)
 
     def _store(self, targets: Sequence[View], values: Sequence[Array]) -> None:
         values = [actual(v) for v in values]
@@ -434,12 +436,9 @@ def empty(shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 def all_buffers(x: Array) -> frozenset[Buffer]:
     """The buffers that the elements of `x` are read from, now."""
-    x = actual(x)
-    if isinstance(x, View):
-        return x.buffers
-    if not x.buffers:
-        return x.buffers
-    return frozenset[Buffer]().union(*(all_buffers(v) for v in x.operands))
+    if not actual(x).buffers:
+        return NO_BUFFERS
+    return NO_BUFFERS.union(*(v.buffers for v in computed_from([x]) if isinstance(v, View)))
 
 
 def _same_place(target: View, x: Array) -> bool:
@@ -463,7 +462,8 @@ def _in_few_axes(
     if len(flat) < len(shape):
         tries.append(tuple(flat))
     for smaller in tries:
-        found = [reshaped(x, smaller) for x in (*targets, *values)]
+        known: dict[Array, Array | None] = {}
+        found = [reshaped(x, smaller, known) for x in (*targets, *values)]
         views = [x for x in found[: len(targets)] if isinstance(x, View)]
         rest = [x for x in found[len(targets) :] if x is not None]
         if len(views) == len(targets) and len(rest) == len(values):
@@ -501,6 +501,6 @@ class _Uses:
         """Whether an array is stored when it is made, since else it would be computed twice."""
         if isinstance(x, (Scalar, View)):
             return False
-        if x.cost > _MAX_COST:
+        if x.cost > _MAX_COST and cost_of([x]) > _MAX_COST:
             return True
         return self.count[var] > 1 and var in self._moved and x.cost >= _SHARED_COST

@@ -13,7 +13,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
-from xpr.lowering.loops.memory.arrays import Array
+from xpr.lowering.loops.memory.arrays import Array, Scalar, actual
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.primitives import _ops as ops
@@ -44,6 +44,23 @@ def rewritten(function: Callable[..., Any]) -> Callable[..., Sequence[Array]]:
         return p.run(trace_to_jaxpr(flat, [ShapedArray(x.shape, x.dtype) for x in xs]), xs)
 
     return rule
+
+
+def of_keys(function: Callable[..., Any]) -> Callable[..., Sequence[Array]]:
+    """The rule of an operation that makes random bits of keys, its first operand.
+
+    Keys and bits lie in memory: an element of either is computed from twenty rounds, and what reads
+    several of them, as a slice of a split does, would write all rounds again for each.
+    """
+    rule = rewritten(function)
+
+    def stored(
+        p: Program, primitive: Primitive, avals: Sequence[ShapedArray], *xs: Array, **params: Any
+    ) -> Sequence[Array]:
+        operands = [x if isinstance(actual(x), Scalar) else p.stored(x) for x in xs]
+        return [p.stored(x) for x in rule(p, primitive, avals, *operands, **params)]
+
+    return stored
 
 
 def of_small_matrices(function: Callable[..., Any]) -> Callable[..., Sequence[Array]]:

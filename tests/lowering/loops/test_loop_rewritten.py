@@ -10,7 +10,7 @@ import scipy.linalg
 
 import xpr
 import xpr.numpy as xnp
-from xpr import lax
+from xpr import lax, random
 from xpr.core.config import override
 
 
@@ -99,3 +99,35 @@ def test_factors_of_small_matrices():
 def test_counters_in_floats(dtype: str):
     (found,) = _looped(lambda x: x * xnp.arange(40, dtype=dtype), np.ones(40, dtype))
     np.testing.assert_array_equal(found, np.arange(40, dtype=dtype))
+
+
+def _shared(n: int):
+    """A loop whose body computes `n` values, each from the one before, which it reads twice."""
+
+    def body(_, c):
+        x = c.reshape(40, 50)[:, ::-1]
+        for _ in range(n):
+            x = x * 0.5 + x * x * 0.25
+        return x.reshape(20, 2, 50)
+
+    return lambda c: lax.fori_loop(0, 3, body, c)
+
+
+def test_what_is_read_twice_is_written_once():
+    x = np.linspace(0, 1, 2000, dtype="f4").reshape(20, 2, 50)
+    lines = [len(xpr.jit(_shared(n)).lower(x).as_text().splitlines()) for n in (15, 30, 60)]
+    assert lines[2] - lines[1] <= 3 * (lines[1] - lines[0])
+    expected = x.astype("f8")
+    for _ in range(3):
+        expected = expected[:, :, ::-1]
+        for _ in range(15):
+            expected = expected * 0.5 + expected * expected * 0.25
+    np.testing.assert_allclose(np.asarray(xpr.jit(_shared(15))(x)), expected, rtol=2e-5)
+
+
+def test_loops_of_random_numbers_are_short():
+    """Each of four draws writes its twenty rounds for whole vectors and for the rest, not more."""
+    key = random.key(0)
+    text = xpr.jit(lambda key: random.gamma(key, np.float32(2), (4, 5))).lower(key).as_text()
+    assert "scf.while" in text
+    assert len(text.splitlines()) < 4000
