@@ -16,6 +16,9 @@ from tests.native import corpus
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("XPR_LONG_TESTS") == "1"
 
+in_the_long_form = pytest.mark.skipif(
+    not LONG, reason="builds the native part again and runs for minutes: XPR_LONG_TESTS=1"
+)
 needs = pytest.mark.skipif(
     not (ROOT / "CMakePresets.json").exists()
     or any(shutil.which(tool) is None for tool in ("cmake", "ninja", "c++")),
@@ -48,17 +51,19 @@ def run(program: Path, *words: str) -> str:
     return done.stdout
 
 
+@in_the_long_form
 @needs
 def test_damaged_modules_are_refused_or_harmless(modules: Path) -> None:
-    count = 1_000_000 if LONG else 1_000
+    count = 1_000_000
     program = built("asan", "fuzz_modules")
     assert f"{count} damaged modules" in run(program, str(modules), str(count))
 
 
+@in_the_long_form
 @needs
 def test_threads_that_run_programs_race_for_nothing(modules: Path) -> None:
     program = built("tsan", "race_programs")
-    found = run(program, str(modules), "1000" if LONG else "10")
+    found = run(program, str(modules), "1000")
     assert found == "pool right, programs right\n"
 
 
