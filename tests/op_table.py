@@ -21,6 +21,7 @@ WITHOUT_ROWS = (
     "linear_solve",
     "callback",
     "check",
+    "ref",
     "shard_map",
 )
 

@@ -19,6 +19,7 @@ from xpr import dtypes as dtypes
 from xpr import errors as errors
 from xpr import lax as lax
 from xpr import numpy as numpy
+from xpr import ref as ref
 from xpr import sharding as sharding
 from xpr import tree as tree
 from xpr import tree_util as tree_util
@@ -67,6 +68,10 @@ from xpr.dispatch.transfer import device_put as device_put
 from xpr.dispatch.transfer import effects_barrier as effects_barrier
 from xpr.dispatch.transfer import typeof as typeof
 from xpr.environment import print_environment_info as print_environment_info
+from xpr.ref import Ref as Ref
+from xpr.ref import free_ref as free_ref
+from xpr.ref import freeze as freeze
+from xpr.ref import new_ref as new_ref
 from xpr.runtimes.base import Device as Device
 from xpr.runtimes.device_table import print_devices as print_devices
 from xpr.runtimes.registry import default_backend as default_backend

@@ -26,6 +26,7 @@ from xpr.core.jaxpr import (
 from xpr.core.manual import result_types, varying_alike, varying_cast
 from xpr.core.memory_spaces import in_same_memory
 from xpr.core.primitive import get_primitive
+from xpr.core.references import AbstractRef, Ref, belongs_to_trace, not_an_array
 from xpr.core.source_info import SourceInfo
 from xpr.core.source_info import current as current_source
 from xpr.core.trace import (
@@ -66,6 +67,7 @@ class JaxprTrace(Trace):
     """Records every primitive as an equation."""
 
     def __init__(self, debug_info: DebugInfo | None = None) -> None:
+        self.keeps_refs = True
         self.eqns: list[JaxprEqn] = []
         self._droppable: set[int] = set()
         self.constvars: list[Var] = []
@@ -76,19 +78,25 @@ class JaxprTrace(Trace):
         self.alive = True
         self.debug_info = debug_info or DebugInfo()
 
-    def new_arg(self, aval: ShapedArray) -> JaxprTracer:
+    def new_arg(self, aval: ShapedArray) -> Any:
         var = Var(aval)
         self.invars.append(var)
-        return JaxprTracer(self, aval, var, None)
+        found = JaxprTracer(self, aval, var, None)
+        return Ref(aval, self, tracer=found) if isinstance(aval, AbstractRef) else found
 
     def atom(self, x: Any) -> Atom:
         """The variable or literal that stands for `x` in this jaxpr."""
         if isinstance(x, JaxprTracer) and x._trace is self:
             return x._var
+        if isinstance(x, Ref) and x.tracer is not None:
+            if x.home is self:
+                return x.tracer._var
+            if not x.home.alive:
+                raise leaked(x.tracer)
         if isinstance(x, Tracer) and not x._trace.alive:
             raise leaked(x)
         aval = get_aval(x)
-        if not isinstance(x, Array) and not aval.shape:
+        if not isinstance(x, (Array, Ref)) and not aval.shape:
             return Literal(_literal_value(x, aval), aval)
         var = self._const_ids.get(id(x))
         if var is None:
@@ -115,6 +123,8 @@ class JaxprTrace(Trace):
             if type(a) is JaxprTracer and a._trace is self:
                 invars.append(a._var)
             else:
+                if isinstance(a, Ref) and not primitive.takes_references:
+                    raise not_an_array(a, primitive.name)
                 invars.append(self.atom(a))
         avals = [v.aval for v in invars]
         found = primitive.abstract(*avals, **params)
@@ -177,6 +187,11 @@ class JaxprTrace(Trace):
         closed = trace_to_jaxpr(fun, [get_aval(x) for x in args])
         refuse_exact(closed.effects, f"{primitive}, whose rules stand for its program")
         closed, outer = hoist_consts(closed)
+        if any(isinstance(x, Ref) for x in (*outer, *args)):
+            raise NotImplementedError(
+                f"{primitive}: a function with derivative rules of its own cannot take references, "
+                "or close over them, while it is traced"
+            )
         return [*outer, *args], closed, len(outer)
 
     def drop_unused(self, start: int) -> None:
@@ -186,11 +201,30 @@ class JaxprTrace(Trace):
     def to_jaxpr(self, out: Sequence[Any]) -> ClosedJaxpr:
         """The finished program with `out` as results."""
         outvars = [self.atom(x) for x in out]
+        for v in outvars:
+            if isinstance(v.aval, AbstractRef):
+                raise self._returned(v)
         if self._droppable:
             self._remove_unused(outvars)
         effects = joined_effects(self.eqns)
         jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, effects, self.debug_info)
         return ClosedJaxpr(jaxpr, self.consts)
+
+    def _returned(self, v: Atom) -> ValueError:
+        info = self.debug_info
+        text = (
+            f"function {info.describe()} traced for {info.traced_for or 'a transformation'} "
+            f"returned a mutable array reference of type {v.aval}, but mutable array references "
+            "cannot be returned."
+        )
+        if v in self.invars:
+            i = self.invars.index(v)
+            if i < len(info.arg_names):
+                text += (
+                    "\n\nThe returned mutable array was passed in as the argument "
+                    f"{info.arg_names[i]}."
+                )
+        return ValueError(text)
 
     def _remove_unused(self, outvars: Sequence[Atom]) -> None:
         """Removes the equations that may go and whose results nobody reads."""
@@ -305,8 +339,8 @@ def hoist_consts(closed: ClosedJaxpr, tracers_only: bool = False) -> tuple[Close
         return closed, []
     jaxpr = closed.jaxpr
     pairs = list(zip(jaxpr.constvars, closed.consts, strict=True))
-    outer = [(v, c) for v, c in pairs if not tracers_only or isinstance(c, Tracer)]
-    inner = [(v, c) for v, c in pairs if tracers_only and not isinstance(c, Tracer)]
+    outer = [(v, c) for v, c in pairs if not tracers_only or belongs_to_trace(c)]
+    inner = [(v, c) for v, c in pairs if tracers_only and not belongs_to_trace(c)]
     hoisted: Jaxpr = jaxpr.replace(
         constvars=[v for v, _ in inner], invars=[*(v for v, _ in outer), *jaxpr.invars]
     )

@@ -91,6 +91,9 @@ class Primitive:
         "vma",
     )
 
+    # Whether references may be among the operands: see `xpr/core/references.py`.
+    takes_references = False
+
     def __init__(self, name: str, family: str, multiple_results: bool = False) -> None:
         self.name = name
         self.family = family

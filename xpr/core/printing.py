@@ -104,6 +104,8 @@ def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
                 names.names.setdefault(var, names(outer))
     params = eqn.params
     shown = eqn.primitive.printed_params(params) if custom else dict(sorted(params.items()))
+    if custom and eqn.primitive.name in _ACCESSES:
+        return _access(names, eqn)
     args = "".join(f" {_atom(names, a)}" for a in eqn.invars)
     head = concat(out, " = ") if eqn.outvars else ""
     text = concat(head, eqn.primitive.name, _params(names, shown), args)
@@ -112,6 +114,26 @@ def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
     if names.name_stack and eqn.source_info.name_stack:
         text = concat(text, f"  # [{eqn.source_info.name_stack}]")
     return text
+
+
+_ACCESSES = ("get", "swap", "addupdate")
+
+
+def _access(names: _Names, eqn: JaxprEqn) -> Doc:
+    """What is done with a reference: `b <- a[0]`, `b, a[0] <- a[0], c` and `a[0] += c`."""
+    ref, *rest = [_atom(names, a) for a in eqn.invars]
+    operands = rest if eqn.primitive.name == "get" else rest[1:]
+    shown = [
+        "..." if e is Ellipsis else re.sub(r"#(\d+)", lambda m: operands[int(m[1])], str(e))
+        for e in eqn.params["index"]
+    ]
+    place = f"{ref}[{','.join(shown)}]"
+    out = [_binder(names, v) for v in eqn.outvars]
+    if eqn.primitive.name == "get":
+        return concat(*out, f" <- {place}")
+    if eqn.primitive.name == "swap":
+        return concat(*out, f", {place} <- {place}, {rest[0]}")
+    return Text(f"{place} += {rest[0]}")
 
 
 def _jaxpr(names: _Names, jaxpr: Jaxpr) -> Doc:

@@ -36,6 +36,8 @@ class Trace:
     """What binding a primitive means; subclasses compute, record, differentiate or batch."""
 
     alive: bool = True
+    # Whether it records what is done with references: see `xpr/core/references.py`.
+    keeps_refs: bool = False
 
     @property
     def main(self) -> Trace:

@@ -17,6 +17,7 @@ from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Absent, Primitive, get_primitive
+from xpr.core.references import Ref, read, slice_of_ref, write
 from xpr.core.trace import Trace, Tracer, check_leaks, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, full, instantiate, is_float0, tangent_aval, zeros
@@ -248,11 +249,19 @@ def batch_flat(
 ) -> tuple[list[Any], list[Dim]]:
     """Results of a function of flat arguments on a batch, and where their batch axes are."""
     trace = BatchTrace(context.trace, axis)
-    args = [trace.wrap(v, d) for v, d in zip(vals, dims, strict=True)]
+    args = [
+        Ref(slice_of_ref(v.aval, d), trace, trace.wrap(read(v), d))
+        if d is not None and isinstance(v, Ref)
+        else trace.wrap(v, d)
+        for v, d in zip(vals, dims, strict=True)
+    ]
     try:
         with set_current_trace(trace), mapped_axis(axis):
             out = fun(*args)
         pairs = [trace.pair(x) for x in out]
+        for x, v, d in zip(args, vals, dims, strict=True):
+            if d is not None and isinstance(x, Ref) and x.written:
+                write(v, at_place(axis, *trace.pair(x.value), d))
     finally:
         trace.alive = False
     if state.check_tracer_leaks:

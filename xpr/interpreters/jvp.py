@@ -15,6 +15,7 @@ from xpr.core.jaxpr import ClosedJaxpr, as_function
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.manual import varying_alike, varying_cast
 from xpr.core.primitive import Absent, Primitive, get_primitive
+from xpr.core.references import Ref, read, write
 from xpr.core.trace import Trace, Tracer, check_leaks, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
 from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
@@ -152,11 +153,21 @@ def jvp_flat(
 ) -> tuple[list[Any], list[Any]]:
     """Results and tangents of a function of flat arguments; tangents may be `Zero`."""
     trace = JVPTrace(context.trace)
-    args = [trace.wrap(p, t) for p, t in zip(primals, tangents, strict=True)]
+    args = [
+        Ref(p.aval, trace, trace.wrap(read(p), read(t) if isinstance(t, Ref) else t))
+        if isinstance(p, Ref)
+        else trace.wrap(p, t)
+        for p, t in zip(primals, tangents, strict=True)
+    ]
     try:
         with set_current_trace(trace):
             out = fun(*args)
         pairs = split_pairs(trace.pair(x) for x in out)
+        for x, p, t in zip(args, primals, tangents, strict=True):
+            if isinstance(x, Ref) and x.written:
+                value, tangent = trace.pair(x.value)
+                write(p, value)
+                write(t, instantiate(tangent))
     finally:
         trace.alive = False
     if state.check_tracer_leaks:

@@ -29,6 +29,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.physical import has_extended, is_extended_aval, physical_aval
 from xpr.core.primitive import Primitive
 from xpr.interpreters.caching import weak_jaxpr_cache
+from xpr.interpreters.references import without_references
 
 # rule(avals, out_avals, args, params) -> physical results: what operands of types `avals` give,
 # as lists. `args` are the physical operands.
@@ -61,7 +62,11 @@ def bind_physical(
 
 
 def physical_program(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program on numbers that a program is; itself if it has no extended dtypes."""
+    """The program on plain arrays that a program is, without references and extended dtypes.
+
+    It is the program itself if that has none.
+    """
+    closed = without_references(closed)
     return _converted(closed) if has_extended(closed.jaxpr) else closed
 
 

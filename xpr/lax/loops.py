@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray, without_dim
+from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.references import slice_of_ref
 from xpr.core.trace import Tracer, get_aval
 from xpr.core.tracebacks import api_boundary
 from xpr.lax._flat import (
@@ -115,7 +116,7 @@ def _slice_aval(aval: ShapedArray) -> ShapedArray:
             f"0th dimension of all xs should be replicated. Got {aval.sharding.spec} of the type "
             f"{aval}: reshard it with xpr.sharding.reshard"
         )
-    return without_dim(aval, 0)
+    return slice_of_ref(aval)
 
 
 def _length(leaves: Sequence[Any], length: int | None) -> int:

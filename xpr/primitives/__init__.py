@@ -46,6 +46,7 @@ FAMILIES: tuple[str, ...] = (
     "linear_solve",
     "callback",
     "check",
+    "ref",
     "shard_map",
 )
 

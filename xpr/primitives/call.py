@@ -14,6 +14,7 @@ from xpr.core.trace import set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace
+from xpr.interpreters.references import ProgramPrimitive
 from xpr.interpreters.zeros import Zero
 from xpr.primitives._call_rules import (
     Call,
@@ -147,4 +148,5 @@ jit_p = define(
     transpose=_jit_transpose,
     batch=_jit_batch,
     vma=of_programs,
+    kind=ProgramPrimitive,
 )

@@ -30,6 +30,7 @@ from xpr.core.trace import set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split
+from xpr.interpreters.references import ProgramPrimitive
 from xpr.interpreters.zeros import Zero
 from xpr.primitives._call_rules import (
     Call,
@@ -223,4 +224,5 @@ remat_p = define(
     eager="inline",
     dce=_dce,
     vma=of_programs,
+    kind=ProgramPrimitive,
 )

@@ -18,6 +18,7 @@ from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batc
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
+from xpr.interpreters.references import ProgramPrimitive
 from xpr.interpreters.transpose import Linear, backward_pass, is_linear
 from xpr.interpreters.zeros import Zero, cotangent_aval, instantiate, zero_tangent, zeros
 from xpr.primitives import _ops as ops
@@ -308,4 +309,5 @@ cond_p = define(
     eager="inline",
     dce=_dce,
     vma=_vma,
+    kind=ProgramPrimitive,
 )

@@ -281,6 +281,13 @@ def _lin_transpose(
     return [*[None] * num_res, *wanted]
 
 
+class CustomLin(Primitive):
+    """Its residuals may be references, into which a backward rule writes."""
+
+    __slots__ = ()
+    takes_references = True
+
+
 custom_lin_p = define(
     "custom_lin",
     family=_FAMILY,
@@ -293,6 +300,7 @@ custom_lin_p = define(
     batch=_refuse_forward_mode,
     multiple_results=True,
     vma=lambda avals, found, params: list(found),
+    kind=CustomLin,
 )
 
 

@@ -22,11 +22,13 @@ from xpr.core.jaxpr import (
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.manual import of_programs
 from xpr.core.primitive import define
+from xpr.core.references import AbstractRef
 from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr, move_axis
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
+from xpr.interpreters.references import ProgramPrimitive
 from xpr.interpreters.transpose import Linear, backward_pass, is_linear
 from xpr.interpreters.zeros import (
     Zero,
@@ -62,6 +64,8 @@ def _abstract(
         raise TypeError(f"scan takes {len(wanted)} operands, got {len(avals)}")
     held = num_consts + num_carry
     for i, (found, want) in enumerate(zip(avals, wanted, strict=True)):
+        if isinstance(want, AbstractRef):
+            continue
         expected = want if i < held else stacked(want, length)
         if found.shape != expected.shape or found.dtype != expected.dtype:
             raise TypeError(
@@ -421,4 +425,5 @@ scan_p = define(
     pp_params=_printed,
     dce=_dce,
     vma=of_programs,
+    kind=ProgramPrimitive,
 )

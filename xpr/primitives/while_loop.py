@@ -17,6 +17,7 @@ from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace
+from xpr.interpreters.references import ProgramPrimitive
 from xpr.interpreters.zeros import Zero, instantiate, zero_tangent
 from xpr.primitives import _ops as ops
 from xpr.primitives._scan_split import least_marks, permuted
@@ -288,4 +289,5 @@ while_p = define(
     multiple_results=True,
     eager="compile",
     vma=_vma,
+    kind=ProgramPrimitive,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.errors import shown
+from xpr.core.references import Ref
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.transforms.signature import name_of, source_of
 
@@ -126,6 +127,11 @@ def check_leaf(x: Any, what: str) -> None:
 def check_differentiable_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:
     """The checks of `grad` and `jacrev` on a leaf of an argument to differentiate."""
     check_leaf(x, what)
+    if isinstance(x, Ref):
+        raise TypeError(
+            f"{what} cannot differentiate with respect to a reference, got one of type {x.aval}: "
+            "give its value, and make a reference in the function"
+        )
     dtype = get_aval(x).dtype
     kind = dtypes.kind(dtype)
     if holomorphic:

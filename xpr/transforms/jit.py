@@ -19,6 +19,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.extended_array import ExtendedArray, base_of, with_type
 from xpr.core.jaxpr import eval_jaxpr
+from xpr.core.references import Ref
 from xpr.core.trace import Tracer, context
 from xpr.core.tracebacks import filter_traceback
 from xpr.dispatch.array import ArrayImpl
@@ -202,11 +203,41 @@ class JittedFunction(ProgramBuilder):
         parts = self.take_apart(args, kwargs)
         avals = [self.leaf_aval(parts, i) for i in range(len(parts.leaves))]
         traced = self.traced_program(parts, avals)
-        if context.trace is not eager_trace or any(isinstance(x, Tracer) for x in parts.leaves):
+        references = traced.takes_references
+        if references:
+            self._check_references(traced, parts)
+        if (
+            references
+            or context.trace is not eager_trace
+            or any(isinstance(x, Tracer) for x in parts.leaves)
+        ):
             out = self._bind(traced, parts)
         else:
             out = self._run(traced, parts, args, kwargs, call_key)
         return tree_util.tree_unflatten(traced.out_tree, out)
+
+    def _check_references(self, traced: TracedProgram, parts: CallParts) -> None:
+        """Each reference is given once: two names of one place would be two values."""
+        if self._options.shardings is not None:
+            raise NotImplementedError("jit with shardings of a function that takes references")
+        info = traced.closed.jaxpr.debug_info
+        names: dict[int, str] = {}
+        held = [id(c) for c in traced.closed.consts]
+        for x, name in zip(parts.leaves, info.arg_names, strict=True):
+            if not isinstance(x, Ref):
+                continue
+            if id(x) in names:
+                raise ValueError(
+                    "only one reference to a mutable array may be passed as an argument to a "
+                    f"function, but when tracing {info.describe()} for jit the mutable array "
+                    f"reference of type {x.aval} appeared at both {names[id(x)]} and {name}."
+                )
+            if id(x) in held:
+                raise ValueError(
+                    f"when tracing {info.describe()} for jit, a mutable array reference of type "
+                    f"{x.aval} was both closed over and passed as the argument {name}"
+                )
+            names[id(x)] = name
 
     def _bind(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
         closed, extra = traced.hoisted

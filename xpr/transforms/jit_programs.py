@@ -16,7 +16,8 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
-from xpr.core.trace import Tracer, context, get_aval, is_valid_value
+from xpr.core.references import belongs_to_trace
+from xpr.core.trace import context, get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import common_device
 from xpr.runtimes.base import Device
@@ -212,7 +213,7 @@ class ProgramBuilder:
                 traced_for="jit",
             )
             # A program that closed over another trace's values belongs to that trace alone.
-            if not any(isinstance(c, Tracer) for c in traced.closed.consts):
+            if not any(map(belongs_to_trace, traced.closed.consts)):
                 self._cache.traced[key] = traced
         return traced
 

@@ -17,6 +17,7 @@ from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
+from xpr.core.references import AbstractRef
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
@@ -181,6 +182,12 @@ class TracedProgram:
                 self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
                 self._physical._physical = self._physical
         return self._physical
+
+    @property
+    def takes_references(self) -> bool:
+        """Whether there are references among its arguments or what it closes over."""
+        avals = (*self.closed.in_avals, *(v.aval for v in self.closed.jaxpr.constvars))
+        return any(isinstance(a, AbstractRef) for a in avals)
 
     @property
     def takes_elements(self) -> bool:

@@ -1,0 +1,312 @@
+"""Programs with references become programs on values: one pass over the jaxpr.
+
+Evaluated under a trace that keeps no references, each reference is a cell: reading gives its
+value, writing replaces that. An equation that holds programs (`jit`, `scan`, `cond`, `while`,
+`checkpoint`) is bound with programs that take the values of its references, and give new values
+for those that they write to: loops carry these. The pass is made where a program is about to run or
+to be transformed; functions that are only traced keep their references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xpr.core.context import context
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, literal_operand, sub_jaxprs
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.primitive import Primitive
+from xpr.core.references import REFERENCE, AbstractRef, Ref, read, write
+from xpr.core.trace import get_aval
+from xpr.interpreters.caching import weak_jaxpr_cache
+
+Params = dict[str, Any]
+
+
+def has_references(params: Params) -> bool:
+    """Whether the programs in an operation's parameters make, read or write references."""
+    return any(_uses_references(sub) for sub in sub_jaxprs(params))
+
+
+def _uses_references(jaxpr: Jaxpr) -> bool:
+    # A program that makes a reference and never writes to it has no effect; it is rare.
+    if REFERENCE in jaxpr.effects:
+        return True
+    return any(isinstance(v.aval, AbstractRef) for v in (*jaxpr.constvars, *jaxpr.invars))
+
+
+class ProgramPrimitive(Primitive):
+    """A primitive that holds programs, whose references are replaced unless they are recorded."""
+
+    __slots__ = ()
+    takes_references = True
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        if not context.trace.keeps_refs and has_references(params):
+            return bind_on_values(self, args, params)
+        return super().bind(*args, **params)
+
+
+@dataclass(frozen=True, eq=False)
+class Discharged:
+    """A program on the values of its references, which stand where those stood.
+
+    `consts` are operands in front of the others. After the results stand the new values of the
+    inputs (without `consts`) that `written` names.
+    """
+
+    closed: ClosedJaxpr
+    consts: list[Any]
+    written: tuple[int, ...]
+
+
+@weak_jaxpr_cache
+def discharged(closed: ClosedJaxpr, given: tuple[int, ...] = ()) -> Discharged:
+    """A program without references; it gives values of those that `given` names in any case."""
+    written: list[int] = []
+    types = closed.in_avals
+
+    def flat(*args: Any) -> list[Any]:
+        trace: Any = context.trace
+        trace.keeps_refs = False
+        operands = [
+            Ref(t, trace, x) if isinstance(t, AbstractRef) else x
+            for t, x in zip(types, args, strict=True)
+        ]
+        out = _evaluate(closed, operands)
+        cells = {i: x for i, x in enumerate(operands) if isinstance(x, Ref)}
+        written.extend(i for i, x in cells.items() if x.written or i in given)
+        trace.drop_unused(0)
+        return [*out, *(cells[i].value for i in written)]
+
+    avals = [t.inner_aval if isinstance(t, AbstractRef) else t for t in types]
+    program = trace_to_jaxpr(flat, avals, closed.jaxpr.debug_info)
+    program, consts = hoist_consts(program)
+    return Discharged(program, consts, tuple(written))
+
+
+@weak_jaxpr_cache
+def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """The program, which is to run, without references; itself if it has none.
+
+    Raises NotImplementedError if references are among its arguments or what it closes over: they
+    are given to `jit`'s calls only.
+    """
+    if not _uses_references(closed.jaxpr):
+        return closed
+    if any(isinstance(a, AbstractRef) for a in (*closed.in_avals, *map(get_aval, closed.consts))):
+        raise NotImplementedError(
+            f"{closed.jaxpr.debug_info.describe()} takes references or closes over them: such a "
+            "program can be called, but not compiled ahead of time, exported or sharded"
+        )
+    found = discharged(closed)
+    count = len(found.consts)
+    jaxpr = found.closed.jaxpr
+    return ClosedJaxpr(
+        jaxpr.replace(constvars=jaxpr.invars[:count], invars=jaxpr.invars[count:]), found.consts
+    )
+
+
+def _evaluate(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
+    """Binds each equation; those with programs inside, on programs without references."""
+    jaxpr = closed.jaxpr
+    env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+    outer = context.source
+    try:
+        for eqn in jaxpr.eqns:
+            operands = [env[v] if isinstance(v, Var) else literal_operand(v) for v in eqn.invars]
+            context.source = eqn.source_info
+            if has_references(eqn.params):
+                out = bind_on_values(eqn.primitive, operands, eqn.params)
+            else:
+                out = eqn.primitive.bind(*operands, **eqn.params)
+            results = out if eqn.primitive.multiple_results else [out]
+            env.update(zip(eqn.outvars, results, strict=True))
+    finally:
+        context.source = outer
+    return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
+
+
+# ---- equations that hold programs
+
+
+def bind_on_values(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """Binds a primitive whose programs have references, and writes what they write.
+
+    Raises ValueError for a reference that is among the operands twice, NotImplementedError for a
+    primitive that cannot take references.
+    """
+    rule = _RULES.get(primitive.name)
+    if rule is not None:
+        return rule(primitive, args, params)
+    if any(isinstance(x, Ref) for x in args):
+        raise NotImplementedError(f"{primitive.name} cannot take references or close over them")
+    changed = {k: _pure(v) for k, v in params.items()}
+    return list(primitive.bind(*args, **changed))
+
+
+def _pure(value: Any) -> Any:
+    if isinstance(value, ClosedJaxpr):
+        return without_references(value)
+    if isinstance(value, Jaxpr) and _uses_references(value):
+        raise NotImplementedError("references inside this operation's program are not supported")
+    return type(value)(map(_pure, value)) if isinstance(value, (tuple, list)) else value
+
+
+def _value(x: Any) -> Any:
+    return read(x) if isinstance(x, Ref) else x
+
+
+def _check_once(args: Sequence[Any], name: str) -> None:
+    seen: set[int] = set()
+    for x in args:
+        if isinstance(x, Ref):
+            if id(x) in seen:
+                raise ValueError(
+                    "only one reference to a mutable array may be passed as an argument to a "
+                    f"function, but {name} has the reference of type {x.aval} twice"
+                )
+            seen.add(id(x))
+
+
+def _written_back(
+    args: Sequence[Any], written: Sequence[int], out: Sequence[Any], count: int
+) -> list[Any]:
+    """The first `count` results; the following ones are written to the references `written`."""
+    for place, value in zip(written, out[count:], strict=True):
+        write(args[place], value)
+    return list(out[:count])
+
+
+def _call(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    _check_once(args, primitive.name)
+    closed = params["jaxpr"]
+    found = discharged(closed)
+    params = params | {"jaxpr": found.closed}
+    if "donated_invars" in params:
+        params["donated_invars"] = (*(False for _ in found.consts), *params["donated_invars"])
+    out = primitive.bind(*found.consts, *map(_value, args), **params)
+    return _written_back(args, found.written, out, len(closed.out_avals))
+
+
+def _cond(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    index, *operands = args
+    _check_once(operands, primitive.name)
+    branches: Sequence[ClosedJaxpr] = params["branches"]
+    written = tuple(sorted({i for b in branches for i in discharged(b).written}))
+    found = [discharged(b, written) for b in branches]
+    consts = [c for f in found for c in f.consts]
+    programs = []
+    for k, f in enumerate(found):
+        # Each branch takes the constants of all.
+        own = len(f.consts)
+        before = [c for g in found[:k] for c in g.consts]
+        after = [c for g in found[k + 1 :] for c in g.consts]
+        jaxpr = f.closed.jaxpr
+        invars = [
+            *(Var(get_aval(c)) for c in before),
+            *jaxpr.invars[:own],
+            *(Var(get_aval(c)) for c in after),
+            *jaxpr.invars[own:],
+        ]
+        programs.append(ClosedJaxpr(jaxpr.replace(invars=invars), []))
+    out = primitive.bind(
+        index, *consts, *map(_value, operands), **(params | {"branches": tuple(programs)})
+    )
+    return _written_back(operands, written, out, len(branches[0].out_avals))
+
+
+def _scan(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """What is written to is carried; of a reference that is scanned over, slices are results."""
+    _check_once(args, primitive.name)
+    closed: ClosedJaxpr = params["jaxpr"]
+    found = discharged(closed)
+    first, held = params["num_consts"], params["num_consts"] + params["num_carry"]
+    carried = [i for i in found.written if i < first]
+    sliced = [i for i in found.written if i >= held]
+    count, own = len(closed.out_avals), len(found.consts)
+    n_carry = params["num_carry"]
+
+    def arranged(items: Sequence[Any]) -> list[Any]:
+        consts = [x for i, x in enumerate(items[:first]) if i not in carried]
+        return [*consts, *items[first:held], *(items[i] for i in carried), *items[held:]]
+
+    jaxpr = found.closed.jaxpr
+    outs = jaxpr.outvars
+    new = dict(zip(found.written, outs[count:], strict=True))
+    step = jaxpr.replace(
+        invars=[*jaxpr.invars[:own], *arranged(jaxpr.invars[own:])],
+        outvars=[
+            *outs[:n_carry],
+            *(new[i] for i in carried),
+            *outs[n_carry:count],
+            *(new[i] for i in sliced),
+        ],
+    )
+    changed = {
+        "jaxpr": ClosedJaxpr(step, []),
+        "num_consts": own + first - len(carried),
+        "num_carry": n_carry + len(carried),
+    }
+    values = arranged([_value(x) for x in args])
+    out = primitive.bind(*found.consts, *values, **(params | changed))
+    end = n_carry + len(carried)
+    for i, value in zip(carried, out[n_carry:end], strict=True):
+        write(args[i], value)
+    rest = out[end:]
+    results = [*out[:n_carry], *rest[: count - n_carry]]
+    for i, value in zip(sliced, rest[count - n_carry :], strict=True):
+        write(args[i], value)
+    return results
+
+
+def _while(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """What the body writes to is carried; the condition may read it."""
+    a = params["cond_nconsts"]
+    b = a + params["body_nconsts"]
+    test, step = discharged(params["cond_jaxpr"]), discharged(params["body_jaxpr"])
+    if test.written:
+        raise NotImplementedError("the condition of a while loop cannot write to references")
+    _check_once(args[:a], primitive.name)
+    _check_once(args[a:], primitive.name)
+    carried = [a + i for i in step.written]
+    refs = [args[i] for i in carried]
+
+    own = len(test.consts)
+    places = {id(args[i]): v for i, v in enumerate(test.closed.jaxpr.invars[own : own + a])}
+    test_args = [x for x in args[:a] if not any(x is r for r in refs)]
+    read_there = [places.get(id(r)) or Var(r.aval.inner_aval) for r in refs]
+    kept = [v for v in test.closed.jaxpr.invars if not any(v is r for r in read_there)]
+    condition = test.closed.jaxpr.replace(invars=[*kept, *read_there])
+
+    own = len(step.consts)
+    invars = step.closed.jaxpr.invars
+    moved = [invars[own + i] for i in step.written]
+    body = step.closed.jaxpr.replace(
+        invars=[*(v for v in invars if not any(v is m for m in moved)), *moved]
+    )
+    step_args = [x for i, x in enumerate(args[a:b], a) if i not in carried]
+    out = primitive.bind(
+        *test.consts,
+        *map(_value, test_args),
+        *step.consts,
+        *map(_value, step_args),
+        *args[b:],
+        *map(read, refs),
+        cond_jaxpr=ClosedJaxpr(condition, []),
+        body_jaxpr=ClosedJaxpr(body, []),
+        cond_nconsts=len(test.consts) + len(test_args),
+        body_nconsts=len(step.consts) + len(step_args),
+    )
+    return _written_back(args, carried, out, len(args) - b)
+
+
+_RULES: dict[str, Callable[[Primitive, Sequence[Any], Params], list[Any]]] = {
+    "jit": _call,
+    "remat2": _call,
+    "cond": _cond,
+    "scan": _scan,
+    "while": _while,
+}

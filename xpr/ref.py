@@ -1,0 +1,124 @@
+"""References, `jax.ref`: places that hold an array and may be written to.
+
+    ref = xpr.new_ref(jnp.zeros(3))
+    ref[0] = 1.0
+    ref[1:] += 2.0
+    total = ref[...].sum()
+
+A function may make references, take them as arguments or close over them; it cannot return them.
+What a jitted function, a loop or a branch writes is there when it has ended. More is said in
+`docs/references.md`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xpr.core.references import AbstractRef, Ref, normalized, require_ref
+from xpr.primitives.ref import addupdate_p, freeze_p, get_p, new_ref_p, swap_p
+
+__all__ = [
+    "AbstractRef",
+    "Ref",
+    "addupdate",
+    "free_ref",
+    "freeze",
+    "get",
+    "new_ref",
+    "set",
+    "swap",
+]
+
+
+def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
+    """A reference to a new place that holds `init_val`, an array or a number.
+
+    `kind` says what JAX's rematerialization does with it, and has no effect. Raises TypeError for
+    what is no array, NotImplementedError for a memory space.
+
+    >>> import xpr
+    >>> ref = xpr.new_ref(xpr.numpy.arange(3))
+    >>> ref[0] = 7
+    >>> ref
+    Ref([7, 1, 2], dtype=int32)
+    """
+    if memory_space is not None:
+        raise NotImplementedError(f"new_ref: memory spaces are not supported, got {memory_space!r}")
+    if kind not in (None, "no_grad_no_remat"):
+        raise ValueError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
+    return new_ref_p.bind(init_val, kind=kind, memory_space=None)[0]
+
+
+def freeze(ref: Ref) -> Any:
+    """The value of a reference that is not used any more.
+
+    Under a trace that made the reference, using it afterwards raises ValueError.
+
+    >>> import xpr
+    >>> freeze(xpr.new_ref(xpr.numpy.arange(3)))
+    Array([0, 1, 2], dtype=int32)
+    """
+    return freeze_p.bind(ref)
+
+
+def free_ref(ref: Ref) -> None:
+    """Says that a reference is not used any more.
+
+    >>> import xpr
+    >>> free_ref(xpr.new_ref(1.0))
+    """
+    freeze_p.bind(ref)
+
+
+def get(ref: Ref, idx: Any = None) -> Any:
+    """`ref[idx]`, or the whole value without an index.
+
+    Raises ValueError for an integer that is out of bounds and for what is no reference.
+
+    >>> import xpr
+    >>> get(xpr.new_ref(xpr.numpy.arange(5)), slice(1, 3))
+    Array([1, 2], dtype=int32)
+    """
+    index, operands = normalized(require_ref(ref, "get"), ... if idx is None else idx)
+    return get_p.bind(ref, *operands, index=index)
+
+
+def swap(ref: Ref, idx: Any, value: Any) -> Any:
+    """Writes `value` at `idx`, and gives what was there.
+
+    Raises ValueError for another shape or dtype than what was there.
+
+    >>> import xpr
+    >>> ref = xpr.new_ref(xpr.numpy.arange(5))
+    >>> swap(ref, 3, 10)
+    Array(3, dtype=int32)
+    >>> ref
+    Ref([ 0,  1,  2, 10,  4], dtype=int32)
+    """
+    index, operands = normalized(require_ref(ref, "swap"), ... if idx is None else idx)
+    return swap_p.bind(ref, value, *operands, index=index)[0]
+
+
+def set(ref: Ref, idx: Any, value: Any) -> None:
+    """`ref[idx] = value`.
+
+    >>> import xpr
+    >>> ref = xpr.new_ref(xpr.numpy.zeros(2))
+    >>> set(ref, 1, 10.0)
+    >>> ref
+    Ref([ 0., 10.], dtype=float32)
+    """
+    require_ref(ref, "swap")[... if idx is None else idx] = value
+
+
+def addupdate(ref: Ref, idx: Any, x: Any) -> None:
+    """Adds `x` to what stands at `idx`; an element that an array names twice is added to twice.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> ref = xpr.new_ref(jnp.zeros(3))
+    >>> addupdate(ref, jnp.array([0, 0, 2]), jnp.ones(3))
+    >>> ref
+    Ref([2., 0., 1.], dtype=float32)
+    """
+    index, operands = normalized(require_ref(ref, "addupdate"), ... if idx is None else idx)
+    addupdate_p.bind(ref, x, *operands, index=index)
