@@ -7,7 +7,7 @@
 
 A function may make references, take them as arguments or close over them; it cannot return them.
 What a jitted function, a loop or a branch writes is there when it has ended. More is said in
-`docs/references.md`.
+`docs/transformations/references.md`.
 """
 
 from __future__ import annotations
