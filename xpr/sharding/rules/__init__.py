@@ -47,6 +47,7 @@ FAMILIES: tuple[str, ...] = (
     "linear_solve",
     "callback",
     "check",
+    "ref",
     "shard_map",
     "group_collective",
     "sharding",
