@@ -121,9 +121,8 @@ def support_table() -> str:
 
     interpreted = get_target("vmvx").missing_types
     reasons: list[str] = []
-    holders = ", ".join(
-        family for family in WITHOUT_ROWS if family not in ("callback", "check", "ref")
-    )
+    beside = ("callback", "check", "ref", "kernel")
+    holders = ", ".join(family for family in WITHOUT_ROWS if family not in beside)
     out = [SUPPORT_HEADER.format(holders=holders)]
     for family, rows in all_rows().items():
         out += [

@@ -77,7 +77,13 @@ class ExecutableSignature:
 
 
 class Device:
-    """One device of a runtime; compared by identity."""
+    """One device of a runtime; compared by identity.
+
+    >>> import xpr
+    >>> device = xpr.devices()[0]
+    >>> device.id, device.process_index
+    (0, 0)
+    """
 
     queue: DeviceQueue | None = None
     """The programs that wait for the device; None as long as there were none."""

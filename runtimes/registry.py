@@ -183,6 +183,10 @@ def default_backend() -> str:
 
     `XPR_PLATFORMS`, a list of names with commas between, limits and orders the choice; the first
     that works is taken. Otherwise it is the working runtime of highest priority.
+
+    >>> import xpr
+    >>> xpr.default_backend() == xpr.devices()[0].platform
+    True
     """
     wished = [p.strip() for p in os.environ.get("XPR_PLATFORMS", "").split(",") if p.strip()]
     if wished:
@@ -204,7 +208,14 @@ def default_backend() -> str:
 
 
 def devices(backend: str | Runtime | None = None) -> list[Device]:
-    """The devices of the backend of that name, or of the default one, in all processes."""
+    """The devices of the backend of that name, or of the default one, in all processes.
+
+    >>> import xpr
+    >>> xpr.devices()[0].id
+    0
+    >>> len(xpr.devices()) == xpr.device_count()
+    True
+    """
     if not isinstance(backend, Runtime):
         backend = get_runtime(default_backend() if backend is None else backend)
     found = _all_devices.get(backend.name)
@@ -235,6 +246,10 @@ def local_devices(
     """The devices that belong to this process, or to process `process_index`.
 
     Raises ValueError for a process that there is not.
+
+    >>> import xpr
+    >>> xpr.local_devices() == xpr.devices()
+    True
     """
     mine = this_process() if process_index is None else process_index
     found = [d for d in devices(backend) if d.process_index == mine]
@@ -244,12 +259,22 @@ def local_devices(
 
 
 def device_count(backend: str | None = None) -> int:
-    """The number of devices of the backend of that name, or of the default one."""
+    """The number of devices of the backend of that name, or of the default one.
+
+    >>> import xpr
+    >>> xpr.device_count() == len(xpr.devices())
+    True
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """The number of devices that belong to this process."""
+    """The number of devices that belong to this process.
+
+    >>> import xpr
+    >>> xpr.local_device_count() == len(xpr.local_devices())
+    True
+    """
     return len(local_devices(backend=backend))
 
 

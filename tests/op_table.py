@@ -22,6 +22,7 @@ WITHOUT_ROWS = (
     "callback",
     "check",
     "ref",
+    "kernel",
     "shard_map",
 )
 

@@ -11,8 +11,8 @@ from docstrings import escape, signature, to_markdown
 from public_names import MODULES, find_entries
 
 ENTRIES = [entry for entries in find_entries().values() for entry in entries]
-WITHOUT_EXAMPLE = 177
-"""How many have none yet. It only falls: who adds a name adds an example."""
+WITHOUT_EXAMPLE = 26
+"""How many have none: mostly NumPy's own classes. It only falls: who adds a name adds an example."""
 
 
 def test_every_module_offers_names() -> None:

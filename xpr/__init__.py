@@ -163,11 +163,23 @@ if not TYPE_CHECKING:  # type checkers would take any name for an attribute
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among those of the devices of `backend`."""
+    """The number of this process among those of the devices of `backend`.
+
+    0 in a program of one process:
+
+    >>> import xpr
+    >>> xpr.process_index()
+    0
+    """
     del backend
     return this_process()
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes the devices of `backend` belong to."""
+    """How many processes the devices of `backend` belong to.
+
+    >>> import xpr
+    >>> xpr.process_count()
+    1
+    """
     return len(process_indices(backend))

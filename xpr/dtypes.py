@@ -46,7 +46,13 @@ def result_type(*args: Any) -> Any:
 
 
 def scalar_type_of(x: Any) -> type:
-    """The Python scalar type of the kind of `x`: bool, int, float or complex."""
+    """The Python scalar type of the kind of `x`: bool, int, float or complex.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.dtypes import scalar_type_of
+    >>> scalar_type_of(jnp.ones(2, "bfloat16"))
+    <class 'float'>
+    """
     dtype = get_aval(x).dtype
     for category, scalar in ((bool, bool), (int, int), (float, float), (complex, complex)):
         if issubdtype(dtype, category):
@@ -55,6 +61,11 @@ def scalar_type_of(x: Any) -> type:
 
 
 def itemsize_bits(dtype: Any) -> int:
-    """The number of bits of one element: 8 for bool, 4 for int4."""
+    """The number of bits of one element: 8 for bool, 4 for int4.
+
+    >>> from xpr.dtypes import itemsize_bits
+    >>> itemsize_bits("int4"), itemsize_bits("bool"), itemsize_bits("float32")
+    (4, 8, 32)
+    """
     d = canonicalize(dtype)
     return int(iinfo(d).bits) if issubdtype(d, int) else 8 * d.itemsize

@@ -140,6 +140,14 @@ def start_trace(
     With `create_perfetto_trace` there is a second file, `perfetto_trace.json.gz`. Raises
     RuntimeError if a trace is under way, NotImplementedError for `create_perfetto_link` (open the
     file at https://ui.perfetto.dev) and for `profiler_options`.
+
+    >>> import pathlib, tempfile
+    >>> import xpr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     xpr.profiler.start_trace(folder, create_perfetto_trace=True)
+    ...     xpr.profiler.stop_trace()
+    ...     [p.name for p in pathlib.Path(folder).rglob("perfetto*")]
+    ['perfetto_trace.json.gz']
     """
     global _running
     if create_perfetto_link or profiler_options is not None:
@@ -158,6 +166,14 @@ def stop_trace() -> None:
     """Ends the trace and writes `plugins/profile/<time>/<host>.trace.json.gz` in its folder.
 
     Raises RuntimeError if no trace is under way.
+
+    >>> import pathlib, tempfile
+    >>> import xpr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     xpr.profiler.start_trace(folder)
+    ...     xpr.profiler.stop_trace()
+    ...     [p.suffixes[-2:] for p in pathlib.Path(folder).rglob("*.gz")]
+    [['.json', '.gz']]
     """
     global _running
     if _running is None:
@@ -211,7 +227,13 @@ class TraceAnnotation(span):
 
 
 class StepTraceAnnotation(TraceAnnotation):
-    """A `with` block that is a step of a training loop: give its number as `step_num`."""
+    """A `with` block that is a step of a training loop: give its number as `step_num`.
+
+    >>> import xpr
+    >>> for step in range(2):
+    ...     with xpr.profiler.StepTraceAnnotation("train", step_num=step):
+    ...         pass
+    """
 
     __slots__ = ()
 
@@ -255,7 +277,16 @@ def device_memory_profile(backend: str | None = None) -> bytes:
 def save_device_memory_profile(
     filename: os.PathLike[str] | str, backend: str | None = None
 ) -> None:
-    """Writes `device_memory_profile(backend)` to a file: `pprof -web FILE` draws it."""
+    """Writes `device_memory_profile(backend)` to a file: `pprof -web FILE` draws it.
+
+    >>> import pathlib, tempfile
+    >>> import xpr
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "memory.prof"
+    ...     xpr.profiler.save_device_memory_profile(path)
+    ...     path.read_bytes()[:1]
+    b'\x1f'
+    """
     Path(filename).write_bytes(device_memory_profile(backend))
 
 
@@ -301,6 +332,12 @@ def start_server(port: int, requires_backend: bool = True) -> ThreadingHTTPServe
     `http://localhost:<port>/trace?duration_ms=1000` is a trace of the next second, `/memory` a
     profile of the live arrays. Port 0 is any free one: the result's `server_port` tells which.
     Raises ValueError if a server runs already.
+
+    >>> import xpr
+    >>> server = xpr.profiler.start_server(0)
+    >>> server.server_port > 0
+    True
+    >>> xpr.profiler.stop_server()
     """
     global _server
     del requires_backend  # nothing of the devices is needed
@@ -313,7 +350,12 @@ def start_server(port: int, requires_backend: bool = True) -> ThreadingHTTPServe
 
 
 def stop_server() -> None:
-    """Ends the server. Raises ValueError if none runs."""
+    """Ends the server. Raises ValueError if none runs.
+
+    >>> import xpr
+    >>> _ = xpr.profiler.start_server(0)
+    >>> xpr.profiler.stop_server()
+    """
     global _server
     if _server is None:
         raise ValueError("No active profiler server.")

@@ -109,6 +109,10 @@ def check_jvp(
     """AssertionError unless `f_jvp(args, tangents)` gives the value and the derivative of `f`.
 
     The derivative is compared with central differences of step `eps` in a random direction.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.test_util import check_jvp
+    >>> check_jvp(jnp.sin, lambda x, t: xpr.jvp(jnp.sin, x, t), (jnp.float32(0.5),))
     """
     tolerance, step = _defaults(args)
     rtol, atol = tolerance if rtol is None else rtol, tolerance if atol is None else atol
@@ -133,6 +137,10 @@ def check_vjp(
 
     For a random direction and a random cotangent the inner products of the cotangent with central
     differences and of the pulled-back cotangent with the direction must agree.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.test_util import check_vjp
+    >>> check_vjp(jnp.sin, lambda x: xpr.vjp(jnp.sin, x), (jnp.float32(0.5),))
     """
     tolerance, step = _defaults(args)
     rtol, atol = tolerance if rtol is None else rtol, tolerance if atol is None else atol

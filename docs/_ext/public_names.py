@@ -52,6 +52,7 @@ MODULES = (
     "xpr.errors",
     "xpr.example_libraries.optimizers",
     "xpr.experimental.checkpoint",
+    "xpr.experimental.kernel",
     "xpr.experimental.layout",
     "xpr.experimental.mesh_utils",
     "xpr.experimental.multihost_utils",

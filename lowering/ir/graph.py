@@ -175,6 +175,8 @@ class Module:
 
     attributes: str = ""
     declarations: dict[str, tuple[Sequence[str], Sequence[str]]] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """Functions that users wrote in MLIR, by their symbols."""
     functions: list[Function] = field(default_factory=list)
     executables: list[Executable] = field(default_factory=list)
 

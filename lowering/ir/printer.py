@@ -25,6 +25,7 @@ def print_module(module: Module, name: str, *, locations: bool = False) -> str:
     out = [f"module @{name} {about}{{"]
     for symbol, (ins, outs) in module.declarations.items():
         out.append(f"  func.func private @{symbol}({', '.join(ins)}) -> ({', '.join(outs)})")
+    out += [f"{_STEP}{line}" for text in module.sources.values() for line in text.splitlines()]
     printer = _Printer(locations)
     for executable in module.executables:
         printer.executable(executable, out)
@@ -394,6 +395,28 @@ def _executable(p: _Printer, op: Op, indent: str) -> str:
     )
 
 
+def _extern(p: _Printer, op: Op, indent: str) -> str:
+    x, y, z = op.attributes["workgroups"]
+    data: bytes = op.attributes["data"]
+    bindings = [
+        *["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * len(op.operands),
+        *["#hal.pipeline.binding<storage_buffer>"] * len(op.results),
+    ]
+    return (
+        f'hal.dispatch.extern "{op.attributes["entry"]}"({p.list(op.operands)}) : '
+        f"({_types(op.operands)}) -> ({_types(op.results)})\n"
+        f"{indent}  count(%device: !hal.device) -> (index, index, index) {{\n"
+        f"{indent}    %x = arith.constant {x} : index\n"
+        f"{indent}    %y = arith.constant {y} : index\n"
+        f"{indent}    %z = arith.constant {z} : index\n"
+        f"{indent}    hal.return %x, %y, %z : index, index, index\n"
+        f"{indent}  }}\n"
+        f"{indent}  layout(#hal.pipeline.layout<bindings = [{', '.join(bindings)}]>)\n"
+        f"{indent}  objects({{{op.attributes['target']} ordinal(0) = [#hal.executable.object<"
+        f'{{data = dense<"0x{data.hex().upper()}"> : vector<{len(data)}xi8>}}>]}})'
+    )
+
+
 def _binding(p: _Printer, op: Op, indent: str) -> str:
     (offset,) = op.operands
     return (
@@ -525,6 +548,7 @@ _SYNTAX: dict[str, Form] = {
     "loop": _loop,
     "if": _if,
     "executable": _executable,
+    "extern": _extern,
     "binding": _binding,
     "view": _view,
     "load": _load,

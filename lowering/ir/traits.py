@@ -136,6 +136,9 @@ TRAITS: dict[str, Traits] = {
     **_all("if", Traits(Kind.CONTROL, "if", regions=2), "scf"),
     # Programs on memory that stand beside the functions, and their dispatch.
     **_all("dispatch", Traits(Kind.EXECUTABLE, "executable", ("symbol",)), "flow"),
+    "hal.dispatch.extern": Traits(
+        Kind.EXECUTABLE, "extern", ("entry", "workgroups", "target", "data")
+    ),
     **_all("interface.binding.subspan", Traits(Kind.REGISTER, "binding", ("binding",)), "hal"),
     **_all("alloca", Traits(Kind.REGISTER, "empty"), "memref"),
     **_all("view", Traits(Kind.REGISTER, "view"), "memref"),

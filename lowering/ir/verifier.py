@@ -20,7 +20,7 @@ def verify(module: Module) -> None:
     defined before, in the block or around it; blocks, operations and values know each other; and
     blocks end in a terminator, which stands nowhere else.
     """
-    symbols = {f.name for f in module.functions} | set(module.declarations)
+    symbols = {f.name for f in module.functions} | set(module.declarations) | set(module.sources)
     for function in module.functions:
         uses: Counter[tuple[Value, Op]] = Counter()
         _block(function.body, function, set(), symbols, uses)

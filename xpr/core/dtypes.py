@@ -154,7 +154,13 @@ def scalar_kind(value: Any) -> str | None:
 
 
 def issubdtype(dtype: Any, category: Any) -> bool:
-    """Like `np.issubdtype`, where bfloat16 and the 8-bit floats count as floating types."""
+    """Like `np.issubdtype`, where bfloat16 and the 8-bit floats count as floating types.
+
+    >>> import numpy as np
+    >>> from xpr.dtypes import issubdtype
+    >>> issubdtype("bfloat16", np.floating), issubdtype("int8", np.floating)
+    (True, False)
+    """
     if is_extended(dtype):
         own = dtype.type if isinstance(dtype, ExtendedDType) else dtype
         return isinstance(category, type) and issubclass(own, category)
@@ -196,13 +202,23 @@ def _is_abstract(category: type) -> bool:
 
 
 def finfo(dtype: Any) -> Any:
-    """Machine limits of a floating or complex type, the small types included."""
+    """Machine limits of a floating or complex type, the small types included.
+
+    >>> from xpr.dtypes import finfo
+    >>> finfo("float16").bits
+    16
+    """
     d = np.dtype(dtype)
     return np.finfo(d) if d.kind in "fc" and d != bfloat16 else ml_dtypes.finfo(d)
 
 
 def iinfo(dtype: Any) -> Any:
-    """Machine limits of an integer type."""
+    """Machine limits of an integer type.
+
+    >>> from xpr.dtypes import iinfo
+    >>> int(iinfo("int4").max)
+    7
+    """
     d = np.dtype(dtype)
     return ml_dtypes.iinfo(d) if d in SMALL_INT_TYPES else np.iinfo(d)
 

@@ -9,23 +9,51 @@ from typing import Any
 
 
 class XprError(Exception):
-    """Base of the errors that only xpr raises."""
+    """Base of the errors that only xpr raises.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.CompileError, xpr.errors.XprError)
+    True
+    """
 
 
 class JAXTypeError(TypeError):
-    """A TypeError about traced values."""
+    """A TypeError about traced values.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.TracerArrayConversionError, xpr.errors.JAXTypeError)
+    True
+    """
 
 
 class JAXIndexError(IndexError):
-    """An IndexError about traced values."""
+    """An IndexError about traced values.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.NonConcreteBooleanIndexError, xpr.errors.JAXIndexError)
+    True
+    """
 
 
 class TypePromotionError(ValueError):
-    """Dtypes that have no implicit promotion; convert one of them explicitly."""
+    """Dtypes that have no implicit promotion; convert one of them explicitly.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> try:
+    ...     jnp.ones(2, "float8_e5m2") + jnp.ones(2, "float8_e4m3fn")
+    ... except xpr.errors.TypePromotionError:
+    ...     print("convert one of them")
+    convert one of them
+    """
 
 
 class JaxprTypeError(TypeError):
-    """A jaxpr that breaks the typing rules (found by `check_jaxpr`)."""
+    """A jaxpr that breaks the typing rules (found by `check_jaxpr`).
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.JaxprTypeError, TypeError)
+    True
+    """
 
 
 class ConcretizationTypeError(JAXTypeError):
@@ -33,6 +61,13 @@ class ConcretizationTypeError(JAXTypeError):
 
     Typical causes: `float(x)` or a shape computed from `x` inside `jit`. Mark the argument static
     (`static_argnums`), or compute with `xpr.numpy` instead.
+
+    >>> import xpr
+    >>> try:
+    ...     xpr.make_jaxpr(lambda x: float(x))(1.0)
+    ... except xpr.errors.ConcretizationTypeError:
+    ...     print("x has no value yet")
+    x has no value yet
     """
 
 
@@ -40,26 +75,67 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """`if`, `while`, `and`, `or` or `bool()` on a traced array.
 
     Use `xpr.numpy.where`, `xpr.lax.cond` or `xpr.lax.while_loop`, or mark the argument static.
+
+    >>> import xpr
+    >>> try:
+    ...     xpr.make_jaxpr(lambda x: 1 if x > 0 else 2)(1.0)
+    ... except xpr.errors.TracerBoolConversionError:
+    ...     print("use where, cond or while_loop")
+    use where, cond or while_loop
     """
 
 
 class TracerIntegerConversionError(JAXTypeError):
-    """A traced integer used as a Python integer: `range(x)`, a list index, a shape."""
+    """A traced integer used as a Python integer: `range(x)`, a list index, a shape.
+
+    >>> import xpr
+    >>> try:
+    ...     xpr.make_jaxpr(lambda n: len(range(n)))(3)
+    ... except xpr.errors.TracerIntegerConversionError:
+    ...     print("mark n static")
+    mark n static
+    """
 
 
 class TracerArrayConversionError(JAXTypeError):
-    """A traced array handed to NumPy; call the function of `xpr.numpy` instead."""
+    """A traced array handed to NumPy; call the function of `xpr.numpy` instead.
+
+    >>> import numpy as np
+    >>> import xpr
+    >>> try:
+    ...     xpr.make_jaxpr(lambda x: np.sin(x))(1.0)
+    ... except xpr.errors.TracerArrayConversionError:
+    ...     print("use xpr.numpy.sin")
+    use xpr.numpy.sin
+    """
 
 
 class NonConcreteBooleanIndexError(JAXIndexError):
     """A traced boolean mask as index: the result's shape would depend on values.
 
     Use `xpr.numpy.where(mask, x, fill)` or `xpr.numpy.nonzero(mask, size=n)`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> try:
+    ...     xpr.make_jaxpr(lambda x: x[x > 0])(jnp.ones(3))
+    ... except xpr.errors.NonConcreteBooleanIndexError:
+    ...     print("use where")
+    use where
     """
 
 
 class UnexpectedTracerError(XprError):
-    """A tracer outlived the transformation that made it (a leak through a side effect)."""
+    """A tracer outlived the transformation that made it (a leak through a side effect).
+
+    >>> import xpr
+    >>> kept = []
+    >>> _ = xpr.make_jaxpr(lambda x: kept.append(x))(1.0)
+    >>> try:
+    ...     kept[0] + 1
+    ... except xpr.errors.UnexpectedTracerError:
+    ...     print("x has left its function")
+    x has left its function
+    """
 
 
 class InconclusiveDimensionOperation(XprError):
@@ -77,18 +153,32 @@ class InconclusiveDimensionOperation(XprError):
 
 
 class KeyReuseError(XprError):
-    """A random key was used twice."""
+    """A random key was used twice.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.KeyReuseError, xpr.errors.XprError)
+    True
+    """
 
 
 class ShardingTypeError(XprError):
     """Types that carry shardings contradict each other, or do not say how a result is sharded.
 
     Reshard an operand with `xpr.sharding.reshard`, or say it with the `out_sharding` argument.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.ShardingTypeError, xpr.errors.XprError)
+    True
     """
 
 
 class JaxRuntimeError(RuntimeError):
-    """An error raised while a compiled program ran."""
+    """An error raised while a compiled program ran.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.JaxRuntimeError, RuntimeError)
+    True
+    """
 
 
 class CompileError(XprError, RuntimeError):
@@ -97,6 +187,13 @@ class CompileError(XprError, RuntimeError):
     `stablehlo_path` is the file in which the program was saved (None if it could not be),
     `diagnostics` the compiler's own words, and `source_location` the user's (file, line, column)
     if it is known.
+
+    >>> import xpr
+    >>> error = xpr.errors.CompileError(
+    ...     "refused", stablehlo_path=None, diagnostics="", source_location=("model.py", 3, 5)
+    ... )
+    >>> error.source_location
+    ('model.py', 3, 5)
     """
 
     def __init__(

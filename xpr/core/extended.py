@@ -13,11 +13,25 @@ import numpy as np
 
 
 class extended(np.generic):
-    """The category of dtypes whose arrays hold no numbers."""
+    """The category of dtypes whose arrays hold no numbers.
+
+    >>> import xpr
+    >>> from xpr import dtypes
+    >>> dtypes.issubdtype(xpr.random.key(0).dtype, dtypes.extended)
+    True
+    """
 
 
 class prng_key(extended):
-    """The category of dtypes of arrays of random keys."""
+    """The category of dtypes of arrays of random keys.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import dtypes
+    >>> dtypes.issubdtype(xpr.random.key(0).dtype, dtypes.prng_key)
+    True
+    >>> dtypes.issubdtype(jnp.float32, dtypes.prng_key)
+    False
+    """
 
 
 class ExtendedDType:

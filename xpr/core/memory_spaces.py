@@ -12,7 +12,12 @@ from xpr.core.primitive import Primitive
 
 
 class MemorySpace(enum.Enum):
-    """Where an array lies, whatever devices and kinds of memory there are."""
+    """Where an array lies, whatever devices and kinds of memory there are.
+
+    >>> from xpr.memory import Space
+    >>> [space.name for space in Space]
+    ['Device', 'Host', 'Any']
+    """
 
     Device = "device"
     Host = "host"

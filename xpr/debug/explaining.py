@@ -34,6 +34,11 @@ class Explanation:
 
     The stages from ``parse`` to ``write`` are the phases of IREE's compiler, under its own names,
     and ``link`` is the linker that it starts.
+
+    >>> import xpr
+    >>> explanation = xpr.debug.Explanation("f", {"trace": 0.5, "link": 0.25}, 2, 1, 1000)
+    >>> explanation.stages["link"]
+    0.25
     """
 
     name: str

@@ -106,6 +106,12 @@ def draw_sharding(
     `ax` are axes of matplotlib, or None for new ones; `color_map` is as in `visualize_sharding`
     (a colour map of matplotlib is one). Raises ValueError for ranks other than 1 and 2,
     ImportError without matplotlib.
+
+    >>> import xpr
+    >>> place = xpr.sharding.SingleDeviceSharding(xpr.devices("cpu")[0])
+    >>> axes = xpr.debug.draw_sharding((4, 6), place)
+    >>> [float(end) for end in axes.get_xlim()]
+    [0.0, 6.0]
     """
     grid = drawing.grid_of("draw_sharding", shape, sharding)
     return drawing.plot(grid, len(shape), ax, color_map)
@@ -115,6 +121,11 @@ def draw_array_sharding(arr: Any, ax: Any = None, *, color_map: Any = None) -> A
     """Plots how an array of rank 1 or 2 is spread over devices; as `draw_sharding`.
 
     For a traced value the result is None, and the plot is made when the program is compiled.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> axes = xpr.debug.draw_array_sharding(jnp.ones((4, 6)))
+    >>> [float(end) for end in axes.get_ylim()]
+    [4.0, 0.0]
     """
     found: list[Any] = []
     inspect_array_sharding(

@@ -43,6 +43,11 @@ def array_garbage_collection_guard(new_val: str) -> Iterator[None]:
 
     "log" logs each collection that frees arrays as an error of the logger `xpr.memory`, "fatal"
     ends the process then, "allow" does nothing. Such arrays belong to cycles of references.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> with xpr.array_garbage_collection_guard("log"):
+    ...     jnp.ones(2) + 1
+    Array([2., 2.], dtype=float32)
     """
     if new_val not in ("allow", "log", "fatal"):
         raise ValueError(f"expected one of allow, log, fatal, got {new_val!r}")
@@ -76,5 +81,10 @@ def array_garbage_collection_guard(new_val: str) -> Iterator[None]:
 
 
 def process_indices(backend: str | None = None) -> list[int]:
-    """The numbers of the processes that compute together with the devices of `backend`."""
+    """The numbers of the processes that compute together with the devices of `backend`.
+
+    >>> import xpr
+    >>> xpr.process_indices()
+    [0]
+    """
     return sorted({d.process_index for d in registry.devices(backend)})

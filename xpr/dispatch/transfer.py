@@ -225,6 +225,10 @@ def block_until_ready(x: Any) -> Any:
     """Waits for every array in the pytree `x`, and returns `x`.
 
     Raises what a program raised that should have computed one of them.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.block_until_ready({"w": jnp.ones(2)})
+    {'w': Array([1., 1.], dtype=float32)}
     """
     for leaf in tree_util.tree_leaves(x):
         if isinstance(leaf, (ArrayImpl, ExtendedArray)):
@@ -236,6 +240,9 @@ def effects_barrier() -> None:
     """Waits until every program that was called so far has run, on all devices.
 
     Raises what a program without results raised meanwhile; others raise when a result is read.
+
+    >>> import xpr
+    >>> xpr.effects_barrier()
     """
     barrier()
 
@@ -254,7 +261,12 @@ def copy_to_host_async(x: Any) -> Any:
 
 
 def typeof(x: Any) -> Any:
-    """The aval of `x`: its shape, dtype and weak type."""
+    """The aval of `x`: its shape, dtype and weak type.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.typeof(jnp.ones((2, 3))), xpr.typeof(1.0)
+    (ShapedArray(float32[2,3]), ShapedArray(float32[], weak_type=True))
+    """
     return get_aval(x)
 
 

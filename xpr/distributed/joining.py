@@ -134,7 +134,12 @@ def initialize(
 
 
 def is_initialized() -> bool:
-    """Whether `initialize` has joined this process to others, and `shutdown` was not called."""
+    """Whether `initialize` has joined this process to others, and `shutdown` was not called.
+
+    >>> import xpr
+    >>> xpr.distributed.is_initialized()
+    False
+    """
     return _joined is not None
 
 

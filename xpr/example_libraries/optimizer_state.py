@@ -16,7 +16,13 @@ from xpr.tree_util import (
 
 
 class OptimizerState(NamedTuple):
-    """The states of all arrays: their leaves, the parameters' tree and the tree of each state."""
+    """The states of all arrays: their leaves, the parameters' tree and the tree of each state.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> type(optimizers.sgd(0.1).init_fn(jnp.ones(2))).__name__
+    'OptimizerState'
+    """
 
     packed_state: tuple[list[Any], ...]
     tree_def: Any
@@ -24,7 +30,14 @@ class OptimizerState(NamedTuple):
 
 
 class Optimizer(NamedTuple):
-    """`init_fn(params)`, `update_fn(step, grads, state)` and `params_fn(state)`."""
+    """`init_fn(params)`, `update_fn(step, grads, state)` and `params_fn(state)`.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.sgd(0.1)
+    >>> get_params(update(0, jnp.array([10.0]), init(jnp.array([3.0]))))
+    Array([2.], dtype=float32)
+    """
 
     init_fn: Callable[[Any], OptimizerState]
     update_fn: Callable[[Any, Any, OptimizerState], OptimizerState]
@@ -119,6 +132,13 @@ def pack_optimizer_state(marked_pytree: Any) -> OptimizerState:
     """The state that `unpack_optimizer_state` made the tree of.
 
     Raises TypeError for a tree with other leaves than `JoinPoint`s.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> state = optimizers.sgd(0.1).init_fn(jnp.ones(2))
+    >>> packed = optimizers.pack_optimizer_state(optimizers.unpack_optimizer_state(state))
+    >>> optimizers.sgd(0.1).params_fn(packed)
+    Array([1., 1.], dtype=float32)
     """
     points, tree = tree_flatten(marked_pytree)
     for point in points:

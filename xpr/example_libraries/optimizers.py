@@ -43,7 +43,17 @@ _Rules = tuple[Any, Any, Any]
 
 @optimizer
 def sgd(step_size: Any) -> _Rules:
-    """Gradient descent: x becomes x - step_size g."""
+    """Gradient descent: x becomes x - step_size g.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.sgd(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
+    """
     size = make_schedule(step_size)
 
     def update(i: Any, g: Any, x: Any) -> Any:
@@ -54,7 +64,17 @@ def sgd(step_size: Any) -> _Rules:
 
 @optimizer
 def momentum(step_size: Any, mass: Any) -> _Rules:
-    """Gradient descent with momentum (Polyak 1964): v becomes mass v + g, x less step_size v."""
+    """Gradient descent with momentum (Polyak 1964): v becomes mass v + g, x less step_size v.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.momentum(0.1, mass=0.9)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
+    """
     size = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -70,6 +90,15 @@ def nesterov(step_size: Any, mass: Any) -> _Rules:
     """Gradient descent with Nesterov's momentum (Sutskever et al. 2013).
 
     v becomes mass v + g, and x less step_size (mass v + g).
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.nesterov(0.1, mass=0.9)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
     """
     size = make_schedule(step_size)
 
@@ -86,6 +115,15 @@ def adagrad(step_size: Any, momentum: Any = 0.9) -> _Rules:
     """Adagrad (Duchi, Hazan and Singer 2011), with momentum.
 
     The gradient is divided by the root of the sum of all squares up to now, where that is not 0.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adagrad(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
     """
     size = make_schedule(step_size)
 
@@ -103,6 +141,15 @@ def rmsprop(step_size: Any, gamma: Any = 0.9, eps: Any = 1e-8) -> _Rules:
     """RMSProp (Tieleman and Hinton 2012).
 
     The gradient is divided by the root of a running mean of its squares, of decay `gamma`.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.rmsprop(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
     """
     size = make_schedule(step_size)
 
@@ -118,7 +165,17 @@ def rmsprop(step_size: Any, gamma: Any = 0.9, eps: Any = 1e-8) -> _Rules:
 def rmsprop_momentum(
     step_size: Any, gamma: Any = 0.9, eps: Any = 1e-8, momentum: Any = 0.9
 ) -> _Rules:
-    """RMSProp whose steps have momentum."""
+    """RMSProp whose steps have momentum.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.rmsprop_momentum(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
+    """
     size = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -132,7 +189,17 @@ def rmsprop_momentum(
 
 @optimizer
 def adam(step_size: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> _Rules:
-    """Adam (Kingma and Ba 2014): running means of g and of its squares, without their bias."""
+    """Adam (Kingma and Ba 2014): running means of g and of its squares, without their bias.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adam(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
+    """
     size = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -146,7 +213,17 @@ def adam(step_size: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> _Ru
 
 @optimizer
 def adamax(step_size: Any, b1: Any = 0.9, b2: Any = 0.999, eps: Any = 1e-8) -> _Rules:
-    """AdaMax (Kingma and Ba 2014): Adam with the largest |g|, of decay `b2`, for the squares."""
+    """AdaMax (Kingma and Ba 2014): Adam with the largest |g|, of decay `b2`, for the squares.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.adamax(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
+    """
     size = make_schedule(step_size)
 
     def update(i: Any, g: Any, state: Any) -> Any:
@@ -162,6 +239,15 @@ def sm3(step_size: Any, momentum: Any = 0.9) -> _Rules:
     """SM3-II (Anil, Gupta, Koren and Singer 2019), with momentum: Adagrad in little memory.
 
     For each axis of an array there is one vector of bounds on the sums of squares.
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.example_libraries import optimizers
+    >>> init, update, get_params = optimizers.sm3(0.1)
+    >>> state = init(jnp.array([3.0]))
+    >>> for step in range(3):
+    ...     state = update(step, 2 * get_params(state), state)
+    >>> bool(get_params(state)[0] < 3)
+    True
     """
     size = make_schedule(step_size)
 

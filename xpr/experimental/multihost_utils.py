@@ -260,6 +260,10 @@ def reached_preemption_sync_point(step_id: int) -> bool:
     """False in a program of one process, as in JAX; NotImplementedError in one of several.
 
     JAX asks a service that hears of preemptions from the cluster; MPI has none.
+
+    >>> from xpr.experimental.multihost_utils import reached_preemption_sync_point
+    >>> reached_preemption_sync_point(3)
+    False
     """
     del step_id
     if processes.current is None:

@@ -26,7 +26,15 @@ _UNSOUND = (KeyError, TypeError, AttributeError, IndexError, OverflowError, Recu
 
 
 class CorruptExportError(ValueError):
-    """Bytes that are no exported function, or not those that were written."""
+    """Bytes that are no exported function, or not those that were written.
+
+    >>> from xpr import export
+    >>> try:
+    ...     export.deserialize(b"no program")
+    ... except export.CorruptExportError as error:
+    ...     print(type(error).__name__)
+    CorruptExportError
+    """
 
 
 def deserialize(blob: bytes | bytearray) -> Exported:

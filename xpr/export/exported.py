@@ -83,6 +83,12 @@ class Exported:
 
     Made by `export` and `deserialize`. `in_avals` and `out_avals` are the flat types, `in_tree` is
     the structure of `(args, kwargs)` and `out_tree` that of the result.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import export
+    >>> exported = export.export(xpr.jit(lambda x: x * 2))(jnp.ones(3))
+    >>> exported.in_avals, exported.platforms
+    ((ShapedArray(float32[3]),), ('cpu',))
     """
 
     def __init__(

@@ -64,7 +64,12 @@ def install_constructor(constructor: Any) -> None:
 
 
 def _scalar_type(name: str, numpy_type: Any) -> Any:
-    text = f"The dtype {name}; called with a value it makes an array of that dtype."
+    text = f"""The dtype {name}; called with a value it makes an array of that dtype.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.{name}.dtype.name
+    {np.dtype(numpy_type).name!r}
+    """
     members = {"dtype": np.dtype(numpy_type), "__module__": "xpr.numpy", "__doc__": text}
     return ScalarType(name, (), members)
 

@@ -47,6 +47,7 @@ FAMILIES: tuple[str, ...] = (
     "callback",
     "check",
     "ref",
+    "kernel",
     "shard_map",
 )
 

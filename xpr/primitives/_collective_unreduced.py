@@ -284,6 +284,15 @@ def pcast(x: Any, axis_name: Names, *, to: str) -> Any:
       back to where it was cast.
 
     Raises ValueError for other casts.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr import lax
+    >>> mesh = xpr.make_mesh((1,), ("i",))
+    >>> f = xpr.shard_map(
+    ...     lambda x: lax.pcast(x, "i", to="varying"),
+    ...     mesh=mesh, in_specs=xpr.P(), out_specs=xpr.P("i"))
+    >>> f(jnp.ones(2))
+    Array([1., 1.], dtype=float32)
     """
     if to not in ("varying", "unreduced", "reduced"):
         raise ValueError(

@@ -17,7 +17,12 @@ Index = tuple[slice, ...]
 
 
 class IndivisibleError(ValueError):
-    """An axis is spread over a number of devices that does not divide its size."""
+    """An axis is spread over a number of devices that does not divide its size.
+
+    >>> import xpr
+    >>> issubclass(xpr.sharding.IndivisibleError, ValueError)
+    True
+    """
 
 
 class Sharding:
@@ -25,6 +30,11 @@ class Sharding:
 
     A subclass says in which order it uses its devices (`_device_assignment`), into how many parts
     each axis is cut (`shard_counts`) and which of them each device holds (`shard_positions`).
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> sharding = jnp.ones(2).sharding
+    >>> isinstance(sharding, xpr.sharding.Sharding), sharding.is_fully_replicated
+    (True, True)
     """
 
     __slots__ = ("__weakref__",)
@@ -162,7 +172,15 @@ def check_memory_kind(kind: str | None, platform: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """The part of an array that one device holds."""
+    """The part of an array that one device holds.
+
+    >>> import xpr.numpy as jnp
+    >>> shard = jnp.arange(3).addressable_shards[0]
+    >>> shard.index, shard.replica_id
+    ((slice(None, None, None),), 0)
+    >>> shard.data
+    Array([0, 1, 2], dtype=int32)
+    """
 
     device: Device
     index: Index

@@ -53,6 +53,10 @@ def get_mesh() -> Mesh:
     """The mesh that `set_mesh` made the one in use; an empty one without any.
 
     Raises ValueError inside a trace, which may be run on other devices.
+
+    >>> from xpr.sharding import get_mesh
+    >>> get_mesh().empty
+    True
     """
     if context.trace is not context.eager:
         raise ValueError(

@@ -112,6 +112,14 @@ def explicit_axes(
 
     How the arguments are sharded must be said: by `in_sharding`, a tree of shardings or partition
     specs that is a prefix of the tuple of arguments, here or in the call.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.sharding import AxisType, explicit_axes, set_mesh
+    >>> mesh = xpr.make_mesh((1,), ("i",), axis_types=(AxisType.Auto,))
+    >>> f = explicit_axes(lambda x: x * 2, in_sharding=xpr.P("i"))
+    >>> with set_mesh(mesh):
+    ...     xpr.jit(f)(jnp.ones(2))
+    Array([2., 2.], dtype=float32)
     """
     if f is None:
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)

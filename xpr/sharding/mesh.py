@@ -23,7 +23,14 @@ from xpr.sharding import entered
 
 
 class AxisType(enum.Enum):
-    """Who decides how arrays are spread along a mesh axis."""
+    """Who decides how arrays are spread along a mesh axis.
+
+    >>> import xpr
+    >>> from xpr.sharding import AxisType
+    >>> mesh = xpr.make_mesh((1,), ("x",), axis_types=(AxisType.Explicit,))
+    >>> mesh.axis_types
+    (Explicit,)
+    """
 
     Auto = enum.auto()
     """The partitioner does, when a program is compiled."""
@@ -38,7 +45,12 @@ class AxisType(enum.Enum):
 
 @dataclass(frozen=True)
 class AbstractDevice:
-    """What is known of the devices of an abstract mesh."""
+    """What is known of the devices of an abstract mesh.
+
+    >>> from xpr.sharding import AbstractDevice
+    >>> AbstractDevice("cpu", None, "cpu").platform
+    'cpu'
+    """
 
     device_kind: str
     num_cores: int | None

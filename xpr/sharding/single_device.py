@@ -78,5 +78,12 @@ class SingleDeviceSharding(Sharding):
 def make_single_device_sharding(
     device: Device, *, memory_kind: str | None = None
 ) -> SingleDeviceSharding:
-    """The sharding that puts the whole of an array on `device`."""
+    """The sharding that puts the whole of an array on `device`.
+
+    >>> import xpr
+    >>> from xpr.sharding import make_single_device_sharding
+    >>> sharding = make_single_device_sharding(xpr.devices()[0])
+    >>> sharding.device_set == {xpr.devices()[0]}
+    True
+    """
     return SingleDeviceSharding(device, memory_kind=memory_kind)

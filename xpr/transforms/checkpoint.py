@@ -107,7 +107,14 @@ def checkpoint_name(x: Any, name: str) -> Any:
 
 
 class checkpoint_policies:
-    """What `checkpoint` keeps: functions of an operation that say whether its results are."""
+    """What `checkpoint` keeps: functions of an operation that say whether its results are.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> keep_dots = xpr.checkpoint_policies.dots_saveable
+    >>> f = xpr.checkpoint(lambda x: jnp.sin(x @ x), policy=keep_dots)
+    >>> f(jnp.zeros(3))
+    Array(0., dtype=float32)
+    """
 
     @staticmethod
     def everything_saveable(*_: Any, **__: Any) -> bool:

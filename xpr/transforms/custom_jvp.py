@@ -128,7 +128,13 @@ def _is_zero(x: Any) -> bool:
 
 
 class SymbolicZero:
-    """A tangent that is known to be zero, as rules with `symbolic_zeros` see it."""
+    """A tangent that is known to be zero, as rules with `symbolic_zeros` see it.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> zero = xpr.custom_derivatives.SymbolicZero(xpr.typeof(jnp.ones(3)))
+    >>> zero.aval
+    ShapedArray(float32[3])
+    """
 
     __slots__ = ("aval",)
 

@@ -34,7 +34,13 @@ _NUMBERS = (bool, int, float, complex)
 
 class CustomVJPPrimal:
     """An argument as a forward rule with `symbolic_zeros` sees it: its value, and whether it is
-    differentiated."""
+    differentiated.
+
+    >>> import xpr
+    >>> argument = xpr.custom_derivatives.CustomVJPPrimal(1.5, perturbed=False)
+    >>> argument.value, argument.perturbed
+    (1.5, False)
+    """
 
     __slots__ = ("perturbed", "value")
 
@@ -369,6 +375,13 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     Returns `(converted, consts)`: `converted(*args, *consts)` computes `fun(*args)` for arguments
     of the types of `example_args`. Only values that may be differentiated, the tracers that `fun`
     closes over, become arguments.
+
+    >>> import xpr
+    >>> def f(y):
+    ...     converted, consts = xpr.closure_convert(lambda x: x * y, 1.0)
+    ...     return converted(3.0, *consts)
+    >>> xpr.grad(f)(2.0)
+    Array(3., dtype=float32, weak_type=True)
     """
     leaves, tree = tree_util.tree_flatten((example_args, {}))
     flat = FlatFunction(fun, tree)

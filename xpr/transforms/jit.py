@@ -106,7 +106,13 @@ def _is_whole(call_key: tuple[Any, ...], parts: CallParts) -> bool:
 
 
 class JittedFunction(ProgramBuilder):
-    """A function that is traced and compiled when it is first called with new types."""
+    """A function that is traced and compiled when it is first called with new types.
+
+    >>> import xpr
+    >>> double = xpr.jit(lambda x: 2 * x)
+    >>> isinstance(double, xpr.stages.Wrapped)
+    True
+    """
 
     def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
         functools.update_wrapper(self, fun)
@@ -591,7 +597,11 @@ def jit(
 
 
 def clear_caches() -> None:
-    """Forgets every traced and compiled program of this process; the disk cache stays."""
+    """Forgets every traced and compiled program of this process; the disk cache stays.
+
+    >>> import xpr
+    >>> xpr.clear_caches()
+    """
     import sys  # noqa: PLC0415  only to see what was loaded
 
     for cache in list(all_caches):

@@ -111,7 +111,13 @@ def _device_of(
 
 
 class Traced(_Stage):
-    """A function traced at certain types."""
+    """A function traced at certain types.
+
+    >>> import xpr
+    >>> traced = xpr.jit(lambda x: 2 * x).trace(1.0)
+    >>> traced.out_info.dtype
+    dtype('float32')
+    """
 
     @property
     def jaxpr(self) -> ClosedJaxpr:
@@ -140,7 +146,13 @@ class Traced(_Stage):
 
 
 class Lowered(_Stage):
-    """A program as StableHLO text."""
+    """A program as StableHLO text.
+
+    >>> import xpr
+    >>> lowered = xpr.jit(lambda x: 2 * x).lower(1.0)
+    >>> "stablehlo.multiply" in lowered.as_text()
+    True
+    """
 
     def __init__(
         self,
@@ -252,6 +264,10 @@ class Compiled(_Stage):
     """A program compiled for one device and set of types.
 
     Or, for want of a device, its module alone, and the error that says what is missing.
+
+    >>> import xpr
+    >>> xpr.jit(lambda x: 2 * x).lower(1.0).compile()(3.0)
+    Array(6., dtype=float32, weak_type=True)
     """
 
     def __init__(

@@ -27,6 +27,11 @@ class Drawing:
     """A program as a graph: equations are boxes, arrays the arrows between them.
 
     Notebooks show it as `html`.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> drawing = xpr.debug.draw(jnp.cumsum, dispatches=False)(jnp.ones(3))
+    >>> drawing.name, drawing.dot.startswith("digraph")
+    ('cumsum', True)
     """
 
     def __init__(self, name: str, jaxpr: ClosedJaxpr, facts: dict[JaxprEqn, Facts]) -> None:

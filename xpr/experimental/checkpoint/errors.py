@@ -6,13 +6,23 @@ from xpr.core.errors import XprError
 
 
 class CheckpointError(XprError, RuntimeError):
-    """A checkpoint was not written, or cannot be read; those written before are as they were."""
+    """A checkpoint was not written, or cannot be read; those written before are as they were.
+
+    >>> import xpr
+    >>> from xpr.experimental.checkpoint import CheckpointError
+    >>> issubclass(CheckpointError, xpr.errors.XprError)
+    True
+    """
 
 
 class DamagedCheckpointError(CheckpointError):
     """A file of a checkpoint is missing, cut, or holds other bytes than were written.
 
     `leaf` is the path of the leaf that cannot be read, None where the whole checkpoint cannot.
+
+    >>> from xpr.experimental.checkpoint import CheckpointError, DamagedCheckpointError
+    >>> issubclass(DamagedCheckpointError, CheckpointError)
+    True
     """
 
     def __init__(self, message: str, leaf: str | None = None) -> None:

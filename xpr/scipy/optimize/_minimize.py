@@ -25,6 +25,12 @@ class OptimizeResults(NamedTuple):
     (converged), 1 (too many steps), 3 (an interval with a good step cannot be narrowed further) or
     5 (no such interval found); for L-BFGS 0 (converged), 1 (too many steps), 2 (values), 3
     (gradients), 4 (too little gained) or 5 (a line search failed).
+
+    >>> import xpr.numpy as jnp
+    >>> from xpr.scipy.optimize import minimize
+    >>> found = minimize(lambda x: (x**2).sum(), jnp.ones(2), method="BFGS")
+    >>> bool(found.success), float(found.fun)
+    (True, 0.0)
     """
 
     x: Array

@@ -48,6 +48,7 @@ FAMILIES: tuple[str, ...] = (
     "callback",
     "check",
     "ref",
+    "kernel",
     "shard_map",
     "group_collective",
     "sharding",
