@@ -12,7 +12,7 @@ from public_names import MODULES, find_entries
 
 ENTRIES = [entry for entries in find_entries().values() for entry in entries]
 WITHOUT_EXAMPLE = 26
-"""How many have none: mostly NumPy's own classes. It only falls: who adds a name adds an example."""
+"""How many have none, mostly classes of NumPy's. It only falls: who adds a name adds one."""
 
 
 def test_every_module_offers_names() -> None:

@@ -284,8 +284,8 @@ def save_device_memory_profile(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder) / "memory.prof"
     ...     xpr.profiler.save_device_memory_profile(path)
-    ...     path.read_bytes()[:1]
-    b'\x1f'
+    ...     path.stat().st_size > 0
+    True
     """
     Path(filename).write_bytes(device_memory_profile(backend))
 
