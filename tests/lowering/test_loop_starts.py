@@ -85,25 +85,29 @@ def test_without_the_pass_it_does_not_compile(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_gets_a_barrier() -> None:
-    """What is computed and carried, but counters, and what a step returns a second time."""
+    """What is computed and carried, but counters, and what a step returns a second time.
 
-    def f(x: Any) -> Any:
+    An integer that is an element of an array is computed where the array is, and is no counter.
+    """
+
+    def f(x: Any, n: Any) -> Any:
         def step(state: Any) -> Any:
-            i, v, w, _ = state
+            i, k, v, w, _ = state
             total = w + v
-            return i + 1, v * 2, total, total
+            return i + 1, k + 1, v * 2, total, total
 
-        return lax.while_loop(lambda s: s[0] < 3, step, (x[0].astype(int), x, x * 2, x + 1))
+        start = (n + 1, x[0].astype(int), x, x * 2, x + 1)
+        return lax.while_loop(lambda s: s[0] + s[1] < 3, step, start)
 
     rules.load_all()
     builder = ModuleBuilder(get_target("vmvx"))
-    builder.add_main(xpr.make_jaxpr(f)(np.ones(8, np.float32)), ())
+    builder.add_main(xpr.make_jaxpr(f)(np.ones(8, np.float32), np.int32(0)), ())
     loop_values.run(builder.module, builder.target, builder.hints)
     verify(builder.module)
     (loop,) = (op for op in builder.module.functions[-1].body.ops if op.name == "stablehlo.while")
-    assert [_is_barrier(v) for v in loop.operands] == [False, False, True, True]
+    assert [_is_barrier(v) for v in loop.operands] == [False, True, False, True, True]
     end = loop.regions[1].ops[-1]
-    assert [_is_barrier(v) for v in end.operands] == [False, False, False, True]
+    assert [_is_barrier(v) for v in end.operands] == [False, False, False, False, True]
 
 
 def _is_barrier(x: Value) -> bool:
