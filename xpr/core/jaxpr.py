@@ -296,8 +296,23 @@ def dce_jaxpr(
     return smaller, used_inputs
 
 
-def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Binds each equation in turn on `args`: the program under whatever trace is current."""
+def bind_equation(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    """The results of an equation on operands, under whatever trace is current."""
+    found = eqn.primitive.bind(*operands, **eqn.params)
+    return found if eqn.primitive.multiple_results else [found]
+
+
+def eval_jaxpr(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    *args: Any,
+    bind: Callable[[JaxprEqn, Sequence[Any]], Sequence[Any]] = bind_equation,
+) -> list[Any]:
+    """Binds each equation in turn on `args`: the program under whatever trace is current.
+
+    An interpreter that goes into the programs of equations, or replaces some, gives a `bind` of its
+    own.
+    """
     env: dict[Var, Any] = {}
     env.update(zip(jaxpr.constvars, consts, strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
@@ -308,11 +323,7 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
             operands = [env[v] if isinstance(v, Var) else literal_operand(v) for v in eqn.invars]
             # What comes of an equation belongs to the same line of the user's program.
             context.source = eqn.source_info
-            results = eqn.primitive.bind(*operands, **eqn.params)
-            if eqn.primitive.multiple_results:
-                env.update(zip(eqn.outvars, results, strict=True))
-            else:
-                env[eqn.outvars[0]] = results
+            env.update(zip(eqn.outvars, bind(eqn, operands), strict=True))
             for v in last_use.get(index, ()):
                 del env[v]
     finally:

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr.core.context import context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, literal_operand, sub_jaxprs
+from xpr.core.jaxpr import (
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Var,
+    bind_equation,
+    eval_jaxpr,
+    sub_jaxprs,
+)
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.references import REFERENCE, AbstractRef, Ref, read, write
@@ -110,23 +118,13 @@ def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 def _evaluate(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
     """Binds each equation; those with programs inside, on programs without references."""
-    jaxpr = closed.jaxpr
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
-    outer = context.source
-    try:
-        for eqn in jaxpr.eqns:
-            operands = [env[v] if isinstance(v, Var) else literal_operand(v) for v in eqn.invars]
-            context.source = eqn.source_info
-            if has_references(eqn.params):
-                out = bind_on_values(eqn.primitive, operands, eqn.params)
-            else:
-                out = eqn.primitive.bind(*operands, **eqn.params)
-            results = out if eqn.primitive.multiple_results else [out]
-            env.update(zip(eqn.outvars, results, strict=True))
-    finally:
-        context.source = outer
-    return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args, bind=_bind)
+
+
+def _bind(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    if has_references(eqn.params):
+        return bind_on_values(eqn.primitive, operands, eqn.params)
+    return bind_equation(eqn, operands)
 
 
 # ---- equations that hold programs

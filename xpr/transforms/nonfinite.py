@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.jaxpr import ClosedJaxpr, Var, literal_operand
-from xpr.core.trace import context
+from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, bind_equation, eval_jaxpr
 from xpr.dispatch.array import ArrayImpl
 
 
@@ -22,26 +21,12 @@ def find_first_nonfinite(closed: ClosedJaxpr, leaves: Sequence[Any]) -> None:
 
 
 def _run(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
-    jaxpr = closed.jaxpr
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, closed.consts, strict=True))
-    env.update(zip(jaxpr.invars, operands, strict=True))
+    return eval_jaxpr(closed.jaxpr, closed.consts, *operands, bind=_bind)
 
-    def value(atom: Any) -> Any:
-        return env[atom] if isinstance(atom, Var) else literal_operand(atom)
 
-    outer_source = context.source
-    try:
-        for eqn in jaxpr.eqns:
-            given = [value(v) for v in eqn.invars]
-            called = eqn.params.get(eqn.primitive.calls) if eqn.primitive.calls else None
-            context.source = eqn.source_info
-            if isinstance(called, ClosedJaxpr) and len(called.jaxpr.invars) == len(given):
-                # Operations inside have lines of their own.
-                found = _run(called, given)
-            else:
-                found = eqn.primitive.bind(*given, **eqn.params)
-            results = found if eqn.primitive.multiple_results else [found]
-            env.update(zip(eqn.outvars, results, strict=True))
-    finally:
-        context.source = outer_source
-    return [value(v) for v in jaxpr.outvars]
+def _bind(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
+    called = eqn.params.get(eqn.primitive.calls) if eqn.primitive.calls else None
+    if isinstance(called, ClosedJaxpr) and len(called.jaxpr.invars) == len(operands):
+        # Operations inside have lines of their own.
+        return _run(called, operands)
+    return bind_equation(eqn, operands)
