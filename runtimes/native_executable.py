@@ -141,7 +141,13 @@ class CheckedExecutable(Executable):
             HostBuffer(np.array(b.host_view()), self.device) if i in donated else b
             for i, b in enumerate(buffers)
         ]
-        wanted = self._by_iree(copies)
+        try:
+            wanted = self._by_iree(copies)
+        except BaseException:
+            # What was donated is given up whatever comes of the call, as in one that is not checked.
+            for i in donated:
+                buffers[i].delete()
+            raise
         found = self._direct(buffers)
         for k, (mine, other) in enumerate(zip(found, wanted, strict=True)):
             if mine.host_view().tobytes() != other.host_view().tobytes():
