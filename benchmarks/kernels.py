@@ -45,6 +45,15 @@ def _mlp_inputs(rng: Any, quick: bool) -> list[numpy.ndarray]:
     return [rng.standard_normal((batch, widths[0]), dtype=numpy.float32), *weights]
 
 
+def _small_mlp(np: Any, lax: Any, x: Any, *parameters: Any) -> Any:
+    w1, b1, w2, b2 = parameters
+    return np.tanh(x @ w1 + b1) @ w2 + b2
+
+
+def _twice_plus_one(np: Any, lax: Any, x: Any) -> Any:
+    return x * 2.0 + 1.0
+
+
 def _softmax(np: Any, lax: Any, x: Any) -> Any:
     e = np.exp(x - np.max(x, axis=-1, keepdims=True))
     return e / np.sum(e, axis=-1, keepdims=True)
@@ -227,6 +236,12 @@ KERNELS: tuple[Case, ...] = (
     ),
     _kernel(name="MLP forward 256x784", program=_mlp, inputs=_mlp_inputs),
     _kernel(
+        name="MLP forward 32x784x128x10",
+        program=_small_mlp,
+        inputs=_normal((32, 784), (784, 128), (128,), (128, 10), (10,)),
+    ),
+    _kernel(name="softmax 64x128", program=_softmax, inputs=_normal((64, 128))),
+    _kernel(
         name="softmax 4096x1024",
         program=_softmax,
         inputs=_normal((4096, 1024), quick=((256, 128),)),
@@ -247,6 +262,11 @@ KERNELS: tuple[Case, ...] = (
         name="elementwise chain 4M",
         program=_chain,
         inputs=_normal((4_000_000,), quick=((100_000,),)),
+    ),
+    _kernel(
+        name="x * 2 + 1, 1M",
+        program=_twice_plus_one,
+        inputs=_normal((1_000_000,), quick=((10_000,),)),
     ),
     _kernel(name="axpy 4M", program=_axpy, inputs=_axpy_inputs),
     _kernel(

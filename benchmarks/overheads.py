@@ -93,6 +93,13 @@ def _iterate(name: str, action: Any, size: int) -> Case:
     )
 
 
+def _dictionary(implementation: Implementation, quick: bool, count: int) -> Call:
+    x = implementation.put(numpy.arange(_SMALL, dtype=numpy.float32))
+    tree = {f"layer{i}": x + float(i) for i in range(count)}
+    add_one = implementation.jit(lambda tree: {name: leaf + 1.0 for name, leaf in tree.items()})
+    return functools.partial(add_one, tree)
+
+
 def _dispatch(name: str, count: int) -> Case:
     return ProgramCase(
         name=name,
@@ -120,6 +127,13 @@ OVERHEADS: tuple[Case, ...] = (
     _dispatch("jit(x + 1), 4 floats", 1),
     _dispatch("jit, 10 arguments", 10),
     _dispatch("jit, 100 arguments", 100),
+    ActionCase(
+        name="jit, a dictionary of 20 arrays",
+        group="calls",
+        action=functools.partial(_dictionary, count=20),
+        modes=("xpr jit", "jax jit"),
+        wait_each=False,
+    ),
     ProgramCase(
         name="x + y outside jit, 4 floats",
         group="calls",

@@ -12,7 +12,7 @@ import os
 from importlib import import_module
 from typing import Any
 
-INTERFACE = 6
+INTERFACE = 7
 """The number that the extension must have; one that was built from other sources is not used."""
 
 RUNS_PROGRAMS = False

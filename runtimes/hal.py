@@ -19,6 +19,7 @@ import ml_dtypes
 import numpy as np
 
 from xpr.runtimes import shutdown
+from xpr.runtimes.cores import cores
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -164,6 +165,7 @@ class Hal:
         """The one `local-task` device, which runs programs on a pool of threads."""
         with self._lock:
             if self._task is None:
+                self.rt.flags.parse_flags(f"--task_topology_max_group_count={cores()}")
                 self._task = self._create("local-task")
             return self._task
 

@@ -16,6 +16,7 @@ from xpr.runtimes.base import (
     HostCall,
     type_str,
 )
+from xpr.runtimes.cores import cores
 from xpr.runtimes.host import BlockMemory, HostBuffer
 from xpr.runtimes.hostcalls import run_host_call
 from xpr.runtimes.queue import check_donations
@@ -55,6 +56,8 @@ class NativeExecutable(Executable):
         donated = [i in self._donated for i in range(len(inputs))]
         calls = signature.host_calls
         functions = [(c.symbol, _memory_types(c.inputs), _memory_types(c.outputs)) for c in calls]
+        if parallel:
+            module.use_threads(cores())
         self._program = module.Program(vmfb, entry, inputs, outputs, donated, functions)
         self._host = _caller(calls, BlockMemory(device)) if calls else None
         self._has_effects = bool(self._donated or calls)
@@ -144,7 +147,7 @@ class CheckedExecutable(Executable):
         try:
             wanted = self._by_iree(copies)
         except BaseException:
-            # What was donated is given up whatever comes of the call, as in one that is not checked.
+            # What was donated is given up whatever comes of the call, checked or not.
             for i in donated:
                 buffers[i].delete()
             raise

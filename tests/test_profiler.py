@@ -64,6 +64,27 @@ def test_a_trace_tells_what_was_done(tmp_path: Path) -> None:
     assert mine[3]["args"]["device"] == "cpu:0"
 
 
+def test_programs_known_before_a_trace_are_in_it(tmp_path: Path) -> None:
+    def known(x: Any, y: Any) -> Any:
+        return x + y, x * y
+
+    given = xpr.jit(known, donate_argnums=1)
+    x = jnp.arange(3.0)
+
+    def call() -> None:
+        total, product = given(x, jnp.ones(3))
+        assert (total + product).tolist() == [1.0, 3.0, 5.0]
+
+    for _ in range(3):
+        call()
+    with profiler.trace(tmp_path):
+        call()
+        call()
+    call()
+    mine = [e["cat"] for e in spans(tmp_path) if e["name"] == "known"]
+    assert mine == ["execute"] * 2
+
+
 def test_nothing_is_measured_without_a_trace(tmp_path: Path) -> None:
     f = xpr.jit(lambda x: x + 1)
     f(1.0)

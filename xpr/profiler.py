@@ -26,6 +26,7 @@ from xpr.core.errors import shown
 from xpr.core.events import Event, record, recorders, span
 from xpr.dispatch.memory_profile import memory_profile
 from xpr.runtimes.base import Executable
+from xpr.runtimes.extension import native
 from xpr.transforms.signature import name_of
 
 __all__ = [
@@ -69,6 +70,13 @@ def _kinds_of_executables(base: type[Executable] = Executable) -> Iterator[type[
         yield from _kinds_of_executables(kind)
 
 
+def _watch_calls(watched: bool) -> None:
+    """Says whether the native part is to call executables for programs that it calls itself."""
+    module = native().module
+    if module is not None:
+        module.watch_calls(watched)
+
+
 def _begin() -> list[Event]:
     """A list that gets the events from now on."""
     events: list[Event] = []
@@ -77,6 +85,7 @@ def _begin() -> list[Event]:
             for kind in _kinds_of_executables():
                 _untimed[kind] = kind.__call__
                 kind.__call__ = _timed(kind.__call__)
+            _watch_calls(True)
         recorders.append(events)
     return events
 
@@ -89,6 +98,7 @@ def _end(events: list[Event]) -> None:
             for kind, call in _untimed.items():
                 kind.__call__ = call
             _untimed.clear()
+            _watch_calls(False)
 
 
 def _chrome_json(events: Sequence[Event]) -> bytes:

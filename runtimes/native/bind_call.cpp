@@ -210,6 +210,9 @@ struct Surroundings {
 };
 Surroundings around;
 
+// Whether every program is to be called by the Python path, where profiles see it.
+bool is_watched = false;
+
 PyObject* call_new(PyTypeObject* type, PyObject*, PyObject*) { return PyType_GenericAlloc(type, 0); }
 
 int call_traverse(PyObject* self, visitproc visit, void* arg) {
@@ -508,7 +511,7 @@ PyObject* call_call(PyObject* self, PyObject* args, PyObject* kwargs) {
       if (PyErr_Occurred()) return nullptr;
       if (entry && entry->way == Way::kDirect) {
         PyObject* answer = nullptr;
-        if (run_directly(*entry, key, answer) != Ran::kNot) return answer;
+        if (!is_watched && run_directly(*entry, key, answer) != Ran::kNot) return answer;
         unusual = true;
       } else if (entry) {
         return run(*entry, key);
@@ -644,6 +647,9 @@ void bind_call(nb::module_& module) {
              nb::arg("function").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg("device").none(), nb::arg(), nb::arg(), nb::arg(), "Enters a program into the cache of a NativeCall.");
   module.def("learn_calls", &learn_calls, "Says where the trace and the settings are found.");
+  module.def(
+      "watch_calls", [](bool watched) { is_watched = watched; }, nb::arg("watched"),
+      "Says whether executables are to be called for every program, or `Program`s by themselves.");
 }
 
 }  // namespace xpr

@@ -8,6 +8,7 @@
 #include "block_object.h"
 #include "kernel.h"
 #include "refusal.h"
+#include "thread_pool.h"
 
 namespace nb = nanobind;
 
@@ -109,6 +110,13 @@ nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_
 }  // namespace
 
 void bind_programs(nb::module_& module) {
+  module.def(
+      "use_threads",
+      [](int count) {
+        if (count < 1) throw nb::value_error("programs need a thread");
+        use_threads(count);
+      },
+      nb::arg("count"), "Has programs from now on run on as many threads as this.");
   nb::exception<Refusal>(module, "Refusal", PyExc_ValueError);
   nb::exception<ProgramError>(module, "ProgramError", PyExc_RuntimeError);
   nb::class_<Program>(module, "Program", "A compiled module's function, run without IREE.")

@@ -1,7 +1,5 @@
 #include "thread_pool.h"
 
-#include <cstdlib>
-
 #include "kernel.h"
 
 #if defined(__linux__)
@@ -113,11 +111,9 @@ void ThreadPool::work() {
   }
 }
 
-int allowed_threads() {
-  if (const char* text = std::getenv("XPR_NUM_THREADS")) {
-    int asked = std::atoi(text);
-    if (asked > 0) return asked;
-  }
+namespace {
+
+int processors() {
 #if defined(__linux__)
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof(set), &set) == 0) return CPU_COUNT(&set);
@@ -126,10 +122,10 @@ int allowed_threads() {
   return found ? static_cast<int>(found) : 1;
 }
 
-namespace {
 std::atomic<ThreadPool*> pool{nullptr};
 std::mutex pool_lock;
 bool pool_made = false;
+std::atomic<int> wanted_threads{0};  // 0: as many as there are processors
 
 // A forked child has none of the threads. The pool is left behind: to end it would mean to wait
 // for them.
@@ -142,6 +138,15 @@ void before_fork() { pool_lock.lock(); }
 void after_fork() { pool_lock.unlock(); }
 }  // namespace
 
+void use_threads(int count) {
+  if (wanted_threads.load(std::memory_order_relaxed) == count) return;
+  std::lock_guard<std::mutex> guard(pool_lock);
+  wanted_threads.store(count, std::memory_order_relaxed);
+  // Its threads sleep when nobody uses it any more.
+  pool.store(nullptr, std::memory_order_release);
+  pool_made = false;
+}
+
 ThreadPool* shared_pool() {
   ThreadPool* found = pool.load(std::memory_order_acquire);
   if (found) return found;
@@ -151,7 +156,8 @@ ThreadPool* shared_pool() {
     static const int registered = pthread_atfork(before_fork, after_fork, forget_pool);
     (void)registered;
 #endif
-    int threads = allowed_threads();
+    int threads = wanted_threads.load(std::memory_order_relaxed);
+    if (threads == 0) threads = processors();
     // It lives until the end of the process, whose threads are gone by then.
     if (threads > 1) pool.store(new ThreadPool(threads), std::memory_order_release);
     pool_made = true;

@@ -55,8 +55,8 @@ class ThreadPool {
   static constexpr uint32_t kClosed = 1u << 31;
 };
 
-// The pool of this process with as many threads as it may use, started by the first call; null
-// where that is one. A forked child starts its own.
+// The pool of this process, started by the first call; null where `use_threads` said 1. It has as
+// many threads as the process may run on where that was not called. A forked child starts its own.
 ThreadPool* shared_pool();
 
 // The pool for as long as this lives, if it is wanted and nobody else has it.
@@ -76,8 +76,8 @@ class PoolTurn {
   ThreadPool* pool_;
 };
 
-// How many threads this process may use: XPR_NUM_THREADS if it is set, else the processors that it
-// may run on.
-int allowed_threads();
+// Has pools from now on as many threads as this, at least 1. One of another size that is there
+// already is left to whoever uses it.
+void use_threads(int count);
 
 }  // namespace xpr

@@ -88,7 +88,7 @@ int main(int count, char** words) {
     std::puts("race_programs FOLDER ROUNDS");
     return 2;
   }
-  setenv("XPR_NUM_THREADS", "4", 0);
+  xpr::use_threads(4);
   int rounds = std::atoi(words[2]);
   bool pool = xpr::check_pool(10 * rounds), programs = xpr::check_programs(words[1], rounds);
   std::printf("pool %s, programs %s\n", pool ? "right" : "wrong", programs ? "right" : "wrong");
