@@ -13,8 +13,7 @@ struct ArrayClasses {
   PyTypeObject* array = nullptr;   // ArrayImpl
   PyTypeObject* buffer = nullptr;  // HostBuffer
   Py_ssize_t aval = 0, buffers = 0, committed = 0, sharding = 0;
-  Py_ssize_t host = 0, device = 0, frozen = 0, type = 0, block = 0, view = 0,
-             memory = 0;
+  Py_ssize_t host = 0, device = 0, frozen = 0, type = 0, block = 0, view = 0, memory = 0;
   std::vector<Py_ssize_t> others;  // the buffer's other slots, None in a new one
 };
 inline ArrayClasses classes;

@@ -36,15 +36,15 @@ struct Entry {
   ResultTree tree;
   Way way = Way::kPython;
   PyRef function;
-  std::vector<PyRef> first;              // buffers that come before those of the arguments
+  std::vector<PyRef> first;             // buffers that come before those of the arguments
   std::vector<std::uint32_t> operands;  // the leaves that the function takes, by the key's number
-  std::vector<PyRef> avals;              // of the results
+  std::vector<PyRef> avals;             // of the results
   std::vector<int> types;               // kDirect: the operands' type numbers of NumPy's
-  std::vector<PyRef> kinds;              // kDirect: shape and dtype of each result
+  std::vector<PyRef> kinds;             // kDirect: shape and dtype of each result
   std::vector<std::uint32_t> donated;   // kDirect: the operands that the program may write to
-  PyRef device;                          // kDirect: where the results are
-  bool is_default = false;             // whether uncommitted work belongs on its device, too
-  bool commits = false;                // whether its results are committed
+  PyRef device;                         // kDirect: where the results are
+  bool is_default = false;              // whether uncommitted work belongs on its device, too
+  bool commits = false;                 // whether its results are committed
 
   int traverse(visitproc visit, void* arg) const {
     if (int stop = key.traverse(visit, arg)) return stop;
@@ -122,8 +122,7 @@ class CallTable {
 // ---- CallCache
 
 struct CallCache {
-  PyObject_HEAD
-  CallTable* table;
+  PyObject_HEAD CallTable* table;
 };
 
 PyTypeObject* cache_type = nullptr;
@@ -188,8 +187,7 @@ PyType_Spec cache_spec = {"xpr.runtimes._native.CallCache", sizeof(CallCache), 0
 // ---- NativeCall
 
 struct Call {
-  PyObject_HEAD
-  PyObject* cache;
+  PyObject_HEAD PyObject* cache;
   StaticArguments* statics;
 };
 
@@ -213,7 +211,9 @@ Surroundings around;
 // Whether every program is to be called by the Python path, where profiles see it.
 bool is_watched = false;
 
-PyObject* call_new(PyTypeObject* type, PyObject*, PyObject*) { return PyType_GenericAlloc(type, 0); }
+PyObject* call_new(PyTypeObject* type, PyObject*, PyObject*) {
+  return PyType_GenericAlloc(type, 0);
+}
 
 int call_traverse(PyObject* self, visitproc visit, void* arg) {
   auto* call = reinterpret_cast<Call*>(self);
@@ -251,9 +251,9 @@ PyObject* build_tree(const Entry& entry, PyObject* results, bool wrap, bool comm
   SmallVector<PyObject*, 16> leaves;
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* result = PyList_GetItem(results, i);
-    PyObject* leaf = wrap ? make_array(entry.avals[static_cast<std::size_t>(i)].get(), result,
-                                       committed)
-                          : PyRef::borrow(result).release();
+    PyObject* leaf =
+        wrap ? make_array(entry.avals[static_cast<std::size_t>(i)].get(), result, committed)
+             : PyRef::borrow(result).release();
     if (leaf == nullptr) {
       for (PyObject* made : leaves) Py_DECREF(made);
       return nullptr;
@@ -294,8 +294,7 @@ enum class Ran { kWell, kFailed, kNot };  // kNot: the Python path has to answer
 PyRef block_object(PyObject* buffer) {
   PyObject* block = slot(buffer, classes.block);
   if (block != nullptr && block != Py_None) return PyRef::borrow(block);
-  return PyRef::steal(
-      PyObject_CallMethodObjArgs(buffer, around.native_block_name, nullptr));
+  return PyRef::steal(PyObject_CallMethodObjArgs(buffer, around.native_block_name, nullptr));
 }
 
 bool may_take_numbers() {
@@ -376,11 +375,11 @@ class Donations {
     nb::error_scope keep;
     for (const PyRef& buffer : buffers_) {
       if (is_block_alone(buffer.get()) && !is_none(slot(buffer.get(), classes.type))) {
-        PyRef block = PyRef::steal(std::exchange(slot(buffer.get(), classes.block),
-                                                 PyRef::borrow(Py_None).release()));
+        PyRef block = PyRef::steal(
+            std::exchange(slot(buffer.get(), classes.block), PyRef::borrow(Py_None).release()));
       } else {
-        PyRef done = PyRef::steal(
-            PyObject_CallMethodObjArgs(buffer.get(), around.delete_name, nullptr));
+        PyRef done =
+            PyRef::steal(PyObject_CallMethodObjArgs(buffer.get(), around.delete_name, nullptr));
         if (!done) PyErr_WriteUnraisable(buffer.get());
       }
     }
@@ -410,8 +409,8 @@ class Donations {
       bool alone = is_block_alone(buffer) && Py_REFCNT(block) == 1 &&
                    nb::inst_ptr<Block>(nb::handle(block))->memory->is_own();
       if (alone) continue;
-      PyRef own = PyRef::steal(
-          PyObject_CallMethodObjArgs(buffer, around.private_block_name, nullptr));
+      PyRef own =
+          PyRef::steal(PyObject_CallMethodObjArgs(buffer, around.private_block_name, nullptr));
       if (!own) return Ran::kFailed;
       blocks[entry.donated[i]] = *nb::inst_ptr<Block>(nb::handle(own.get()));
     }
@@ -461,12 +460,11 @@ Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
   bool committed = key.is_committed() || entry.commits;
   SmallVector<PyObject*, 16> leaves;
   for (std::size_t k = 0; k < program.result_count(); ++k) {
-    PyRef block = PyRef::steal(
-        nb::cast(std::move(results[k]), nb::rv_policy::move).release().ptr());
+    PyRef block =
+        PyRef::steal(nb::cast(std::move(results[k]), nb::rv_policy::move).release().ptr());
     PyRef buffer = PyRef::steal(
         block ? make_block_buffer(block.get(), entry.kinds[k].get(), entry.device.get()) : nullptr);
-    PyObject* array =
-        buffer ? make_array(entry.avals[k].get(), buffer.get(), committed) : nullptr;
+    PyObject* array = buffer ? make_array(entry.avals[k].get(), buffer.get(), committed) : nullptr;
     if (array == nullptr) {
       for (PyObject* made : leaves) Py_DECREF(made);
       return Ran::kFailed;
@@ -528,7 +526,8 @@ void prepare(nb::handle self, nb::handle cache, nb::sequence positions, nb::hand
   auto* call = reinterpret_cast<Call*>(self.ptr());
   if (Py_TYPE(cache.ptr()) != cache_type) throw nb::type_error("prepare takes a CallCache");
   auto statics = std::make_unique<StaticArguments>();
-  for (nb::handle position : positions) statics->positions.push_back(nb::cast<Py_ssize_t>(position));
+  for (nb::handle position : positions)
+    statics->positions.push_back(nb::cast<Py_ssize_t>(position));
   if (nb::len(names) != 0) statics->names = PyRef::borrow(names.ptr());
   delete call->statics;
   call->statics = statics.release();
@@ -551,8 +550,8 @@ PyType_Spec call_spec = {"xpr.runtimes._native.NativeCall", sizeof(Call), 0,
 // ---- entries, which the Python path makes
 
 // `kind` is "python", "program", "executable" or "direct"; then `kinds` are the types of the
-// operands, those of the results, and the places of the donated operands. `kept` are the leaves, in the order of the
-// arguments' pytree, that the function takes after the buffers `first`.
+// operands, those of the results, and the places of the donated operands. `kept` are the leaves, in
+// the order of the arguments' pytree, that the function takes after the buffers `first`.
 void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* kind,
               nb::handle function, nb::sequence first, nb::sequence kept, nb::sequence avals,
               nb::tuple results, nb::handle device, bool is_default, bool commits,
@@ -645,7 +644,8 @@ void bind_call(nb::module_& module) {
   module.def("prepare", &prepare, "Gives a NativeCall its cache and its static arguments.");
   module.def("remember", &remember, nb::arg(), nb::arg(), nb::arg(), nb::arg(),
              nb::arg("function").none(), nb::arg(), nb::arg(), nb::arg(), nb::arg(),
-             nb::arg("device").none(), nb::arg(), nb::arg(), nb::arg(), "Enters a program into the cache of a NativeCall.");
+             nb::arg("device").none(), nb::arg(), nb::arg(), nb::arg(),
+             "Enters a program into the cache of a NativeCall.");
   module.def("learn_calls", &learn_calls, "Says where the trace and the settings are found.");
   module.def(
       "watch_calls", [](bool watched) { is_watched = watched; }, nb::arg("watched"),

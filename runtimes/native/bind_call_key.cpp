@@ -1,9 +1,8 @@
-#include "call_key.h"
-
 #include <algorithm>
 #include <cstring>
 
 #include "arrays.h"
+#include "call_key.h"
 #include "numpy_arrays.h"
 
 namespace xpr {
@@ -31,9 +30,8 @@ std::uint64_t node(Node kind, Py_ssize_t size = 0) {
 }
 
 bool is_static(const StaticArguments& statics, Py_ssize_t index, Py_ssize_t count) {
-  return std::any_of(statics.positions.begin(), statics.positions.end(), [&](Py_ssize_t n) {
-    return n == index || (n < 0 && n + count == index);
-  });
+  return std::any_of(statics.positions.begin(), statics.positions.end(),
+                     [&](Py_ssize_t n) { return n == index || (n < 0 && n + count == index); });
 }
 
 int is_static_name(const StaticArguments& statics, PyObject* name) {
@@ -244,7 +242,8 @@ class LeafOrder {
   Leaves of(PyObject* tree) {
     Leaves found;
     if (PyTuple_CheckExact(tree)) {
-      for (Py_ssize_t i = 0; i < PyTuple_Size(tree); ++i) append(found, of(PyTuple_GetItem(tree, i)));
+      for (Py_ssize_t i = 0; i < PyTuple_Size(tree); ++i)
+        append(found, of(PyTuple_GetItem(tree, i)));
     } else if (PyList_CheckExact(tree)) {
       for (Py_ssize_t i = 0; i < PyList_Size(tree); ++i) append(found, of(PyList_GetItem(tree, i)));
     } else if (PyDict_CheckExact(tree)) {
@@ -264,15 +263,16 @@ class LeafOrder {
       if (statics != nullptr && is_static_name(*statics, name) != 0) continue;
       parts.emplace_back(name, of(child));
     }
-    std::sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-      return PyUnicode_Compare(a.first, b.first) < 0;
-    });
+    std::sort(parts.begin(), parts.end(),
+              [](const auto& a, const auto& b) { return PyUnicode_Compare(a.first, b.first) < 0; });
     Leaves found;
     for (const auto& part : parts) append(found, part.second);
     return found;
   }
 
-  static void append(Leaves& to, const Leaves& from) { to.insert(to.end(), from.begin(), from.end()); }
+  static void append(Leaves& to, const Leaves& from) {
+    to.insert(to.end(), from.begin(), from.end());
+  }
 
  private:
   std::uint32_t next_ = 0;

@@ -1,7 +1,5 @@
 // The extension module xpr.runtimes._native.
 #define XPR_IMPORTS_NUMPY
-#include "numpy_arrays.h"
-
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
@@ -10,6 +8,7 @@
 #include "bind_operators.h"
 #include "block_object.h"
 #include "build_info.h"
+#include "numpy_arrays.h"
 
 namespace nb = nanobind;
 

@@ -1,7 +1,6 @@
-#include "numbers.h"
-
 #include <cstring>
 
+#include "numbers.h"
 #include "numpy_arrays.h"
 
 namespace xpr {
@@ -43,17 +42,28 @@ bool write_number(PyObject* number, int type, char* place) {
   }
   if (!is_integer) return false;
   switch (type) {
-    case NPY_BYTE: return write_integer<npy_byte>(integer, place);
-    case NPY_UBYTE: return write_integer<npy_ubyte>(integer, place);
-    case NPY_SHORT: return write_integer<npy_short>(integer, place);
-    case NPY_USHORT: return write_integer<npy_ushort>(integer, place);
-    case NPY_INT: return write_integer<npy_int>(integer, place);
-    case NPY_UINT: return write_integer<npy_uint>(integer, place);
-    case NPY_LONG: return write_integer<npy_long>(integer, place);
-    case NPY_ULONG: return write_integer<npy_ulong>(integer, place);
-    case NPY_LONGLONG: return write_integer<npy_longlong>(integer, place);
-    case NPY_ULONGLONG: return write_integer<npy_ulonglong>(integer, place);
-    default: return false;
+    case NPY_BYTE:
+      return write_integer<npy_byte>(integer, place);
+    case NPY_UBYTE:
+      return write_integer<npy_ubyte>(integer, place);
+    case NPY_SHORT:
+      return write_integer<npy_short>(integer, place);
+    case NPY_USHORT:
+      return write_integer<npy_ushort>(integer, place);
+    case NPY_INT:
+      return write_integer<npy_int>(integer, place);
+    case NPY_UINT:
+      return write_integer<npy_uint>(integer, place);
+    case NPY_LONG:
+      return write_integer<npy_long>(integer, place);
+    case NPY_ULONG:
+      return write_integer<npy_ulong>(integer, place);
+    case NPY_LONGLONG:
+      return write_integer<npy_longlong>(integer, place);
+    case NPY_ULONGLONG:
+      return write_integer<npy_ulonglong>(integer, place);
+    default:
+      return false;
   }
 }
 

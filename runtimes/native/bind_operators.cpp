@@ -1,9 +1,9 @@
-// `NativeOperators`: arithmetic, comparisons and indexing of concrete arrays, from Python's operator
-// to NumPy's loop and back.
+// `NativeOperators`: arithmetic, comparisons and indexing of concrete arrays, from Python's
+// operator to NumPy's loop and back.
 //
 // The first time, an operation on given types goes through Python; if the result is what one of
-// NumPy's loops computes, the next ones take that loop. Whatever is unusual goes through Python each
-// time, by the methods of `Array`.
+// NumPy's loops computes, the next ones take that loop. Whatever is unusual goes through Python
+// each time, by the methods of `Array`.
 #include "bind_operators.h"
 
 #include <cstring>
@@ -23,9 +23,24 @@ constexpr npy_intp kMostElements = 1 << 14;
 // Smaller parts of an array are copies, as `detached` of xpr/primitives/slicing.py has it.
 constexpr npy_intp kSmallBytes = 4096;
 
-enum Operation { kAdd, kSubtract, kMultiply, kDivide, kAnd, kOr, kXor,
-                 kLess, kLessEqual, kEqual, kNotEqual, kGreater, kGreaterEqual,
-                 kNegative, kItem, kOperations };  // comparisons in the order of Py_LT ... Py_GE
+enum Operation {
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kAnd,
+  kOr,
+  kXor,
+  kLess,
+  kLessEqual,
+  kEqual,
+  kNotEqual,
+  kGreater,
+  kGreaterEqual,
+  kNegative,
+  kItem,
+  kOperations
+};  // comparisons in the order of Py_LT ... Py_GE
 
 struct OperationInfo {
   const char* method;
@@ -34,20 +49,13 @@ struct OperationInfo {
   const char* kinds;  // the dtypes that NumPy and `Array` treat alike
 };
 constexpr OperationInfo kInfo[kOperations] = {
-    {"__add__", "__radd__", "add", "iuf"},
-    {"__sub__", "__rsub__", "subtract", "iuf"},
-    {"__mul__", "__rmul__", "multiply", "iuf"},
-    {"__truediv__", "__rtruediv__", "divide", "f"},
-    {"__and__", "__rand__", "bitwise_and", "biu"},
-    {"__or__", "__ror__", "bitwise_or", "biu"},
-    {"__xor__", "__rxor__", "bitwise_xor", "biu"},
-    {"__lt__", nullptr, "less", "biuf"},
-    {"__le__", nullptr, "less_equal", "biuf"},
-    {"__eq__", nullptr, "equal", "biuf"},
-    {"__ne__", nullptr, "not_equal", "biuf"},
-    {"__gt__", nullptr, "greater", "biuf"},
-    {"__ge__", nullptr, "greater_equal", "biuf"},
-    {"__neg__", nullptr, "negative", "if"},
+    {"__add__", "__radd__", "add", "iuf"},         {"__sub__", "__rsub__", "subtract", "iuf"},
+    {"__mul__", "__rmul__", "multiply", "iuf"},    {"__truediv__", "__rtruediv__", "divide", "f"},
+    {"__and__", "__rand__", "bitwise_and", "biu"}, {"__or__", "__ror__", "bitwise_or", "biu"},
+    {"__xor__", "__rxor__", "bitwise_xor", "biu"}, {"__lt__", nullptr, "less", "biuf"},
+    {"__le__", nullptr, "less_equal", "biuf"},     {"__eq__", nullptr, "equal", "biuf"},
+    {"__ne__", nullptr, "not_equal", "biuf"},      {"__gt__", nullptr, "greater", "biuf"},
+    {"__ge__", nullptr, "greater_equal", "biuf"},  {"__neg__", nullptr, "negative", "if"},
     {"__getitem__", nullptr, nullptr, "biuf"},
 };
 
@@ -152,7 +160,8 @@ PyObject* in_python(Operation operation, PyObject* first, PyObject* second) {
   if (learned.base == nullptr) Py_RETURN_NOTIMPLEMENTED;
   if (PyObject_IsInstance(first, learned.base) == 1) {
     PyObject* args[] = {first, second};
-    return PyObject_Vectorcall(learned.methods[operation], args, second == nullptr ? 1 : 2, nullptr);
+    return PyObject_Vectorcall(learned.methods[operation], args, second == nullptr ? 1 : 2,
+                               nullptr);
   }
   if (learned.reflected[operation] == nullptr) Py_RETURN_NOTIMPLEMENTED;
   PyObject* args[] = {second, first};
@@ -302,8 +311,8 @@ PyObject* elementwise(Operation operation, PyObject* first, PyObject* second) {
   PyRef result = PyRef::steal(in_python(operation, first, second));
   if (!result || result.get() == Py_NotImplemented) return result.release();
   // Python code has run: an operand may have been given away meanwhile.
-  bool there = read_operand(first, operands[0]) &&
-               (count == 1 || read_operand(second, operands[1]));
+  bool there =
+      read_operand(first, operands[0]) && (count == 1 || read_operand(second, operands[1]));
   Plan plan;
   if (there && !make_plan(operation, operands, count, result.get(), plan)) return nullptr;
   if (there) learned.plans->add(key, std::move(plan));
@@ -386,8 +395,8 @@ PyObject* copy_part(const Plan& plan, const Operand& x, const Part& part) {
   size = part.is_slice ? row * part.length : row;
   if (size > kSmallBytes) return nullptr;
   auto* dtype = reinterpret_cast<PyArray_Descr*>(PyRef(plan.dtype).release());
-  PyObject* made = PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, extents, nullptr, nullptr, 0,
-                                        nullptr);
+  PyObject* made =
+      PyArray_NewFromDescr(&PyArray_Type, dtype, ndim, extents, nullptr, nullptr, 0, nullptr);
   if (made == nullptr) return nullptr;
   if (size != 0) {
     std::memcpy(PyArray_BYTES(reinterpret_cast<PyArrayObject*>(made)),

@@ -1,6 +1,6 @@
 // Programs, called with a list of blocks.
-#include <nanobind/stl/string.h>
 #include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
@@ -34,12 +34,11 @@ void load(Program* place, nb::bytes file, std::string entry, nb::sequence inputs
   std::vector<HostFunction> functions;
   for (nb::handle one : host) {
     nb::object symbol = one[0], taken = one[1], returned = one[2];
-    functions.push_back(
-        {nb::cast<std::string>(symbol), array_types(taken), array_types(returned)});
+    functions.push_back({nb::cast<std::string>(symbol), array_types(taken), array_types(returned)});
   }
-  new (place) Program({static_cast<const uint8_t*>(file.data()), file.size()}, entry,
-                      array_types(inputs), array_types(outputs), std::move(donated),
-                      std::move(functions));
+  new (place)
+      Program({static_cast<const uint8_t*>(file.data()), file.size()}, entry, array_types(inputs),
+              array_types(outputs), std::move(donated), std::move(functions));
 }
 
 // Functions of this process, called by a function of Python's: (number, blocks) -> blocks.

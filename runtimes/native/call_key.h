@@ -21,7 +21,7 @@ enum class Word : std::uint8_t {
 // Which arguments of a function are static.
 struct StaticArguments {
   std::vector<Py_ssize_t> positions;  // negative ones count from the end
-  PyRef names;                          // a frozenset, or none
+  PyRef names;                        // a frozenset, or none
 
   bool any() const { return !positions.empty() || names; }
 };

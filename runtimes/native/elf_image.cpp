@@ -63,7 +63,8 @@ bool ElfImage::holds(const void* place, size_t size) const {
 
 void ElfImage::load(Bytes file) {
   auto header = read<Elf64_Ehdr>(file, 0);
-  require(std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0, "the machine code is of no known form");
+  require(std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0,
+          "the machine code is of no known form");
   require(header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_ident[EI_DATA] == ELFDATA2LSB &&
               header.e_type == ET_DYN && header.e_phentsize == sizeof(Elf64_Phdr),
           "the machine code is of no known form");
@@ -96,8 +97,8 @@ void ElfImage::load(Bytes file) {
   for (const Elf64_Phdr& part : parts) {
     std::memcpy(base_ + part.p_vaddr, file.data + part.p_offset, part.p_filesz);
     if (!part.p_memsz) continue;
-    int right = PROT_READ | (part.p_flags & PF_W ? PROT_WRITE : 0) |
-                (part.p_flags & PF_X ? PROT_EXEC : 0);
+    int right =
+        PROT_READ | (part.p_flags & PF_W ? PROT_WRITE : 0) | (part.p_flags & PF_X ? PROT_EXEC : 0);
     for (size_t p = part.p_vaddr / page; p <= (part.p_vaddr + part.p_memsz - 1) / page; ++p) {
       rights[p] |= right;
     }
@@ -192,14 +193,14 @@ void ElfImage::open() {
   static const KernelEnvironment environment;
   using Query = const Library* const* (*)(uint32_t, const KernelEnvironment*);
   auto query = reinterpret_cast<Query>(base_ + query_);
-  auto* header = reinterpret_cast<const LibraryHeader* const*>(query(kLibraryVersion, &environment));
+  auto* header =
+      reinterpret_cast<const LibraryHeader* const*>(query(kLibraryVersion, &environment));
   require(header && holds(header, sizeof(Library)), "its kernels are of a version not known");
   require(holds(*header, sizeof(LibraryHeader)) && (*header)->version == kLibraryVersion,
           "its kernels are of a version not known");
   require((*header)->features == 0 && (*header)->sanitizer == 0, "its kernels need something");
   auto* library = reinterpret_cast<const Library*>(header);
-  require(library->import_count == 0 && library->constant_count == 0,
-          "its kernels need something");
+  require(library->import_count == 0 && library->constant_count == 0, "its kernels need something");
   size_t count = library->kernel_count;
   require(count <= size_ / sizeof(KernelAttributes) &&
               holds(library->kernels, count * sizeof(Kernel)) &&
@@ -207,12 +208,11 @@ void ElfImage::open() {
               holds(library->names, count * sizeof(char*)),
           "its kernels are not listed");
   for (size_t i = 0; i < count; ++i) {
-    require(holds(reinterpret_cast<const void*>(library->kernels[i]), 1) &&
-                holds(library->names[i], 1),
-            "its kernels are not listed");
+    require(
+        holds(reinterpret_cast<const void*>(library->kernels[i]), 1) && holds(library->names[i], 1),
+        "its kernels are not listed");
     const KernelAttributes& attributes = library->attributes[i];
-    require(attributes.local_memory_pages == 0 && attributes.flags == 0 &&
-                attributes.reserved == 0,
+    require(attributes.local_memory_pages == 0 && attributes.flags == 0 && attributes.reserved == 0,
             "a kernel needs something");
   }
   library_ = library;

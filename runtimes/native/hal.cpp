@@ -273,8 +273,8 @@ void Hal::commands_dispatch(const Arguments& arguments, Value*) {
 void Hal::commands_fill(const Arguments& arguments, Value*) {
   Command command;
   command.what = Command::What::kFill;
-  command.ranges.push_back(range_of(arguments.ref(1), arguments.i32(4), arguments.i64(2),
-                                    arguments.i64(3)));
+  command.ranges.push_back(
+      range_of(arguments.ref(1), arguments.i32(4), arguments.i64(2), arguments.i64(3)));
   command.pattern = arguments.i64(5);
   command.pattern_length = static_cast<uint8_t>(arguments.i32(6));
   open_commands(arguments.ref(0)).commands.push_back(std::move(command));
@@ -284,10 +284,8 @@ void Hal::commands_copy(const Arguments& arguments, Value*) {
   Command command;
   command.what = Command::What::kCopy;
   uint64_t length = arguments.i64(7);
-  command.ranges.push_back(
-      range_of(arguments.ref(3), arguments.i32(1), arguments.i64(4), length));
-  command.ranges.push_back(
-      range_of(arguments.ref(5), arguments.i32(2), arguments.i64(6), length));
+  command.ranges.push_back(range_of(arguments.ref(3), arguments.i32(1), arguments.i64(4), length));
+  command.ranges.push_back(range_of(arguments.ref(5), arguments.i32(2), arguments.i64(6), length));
   open_commands(arguments.ref(0)).commands.push_back(std::move(command));
 }
 

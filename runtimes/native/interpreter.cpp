@@ -73,8 +73,8 @@ std::vector<Value> Interpreter::call(size_t number, std::vector<Value> arguments
   return arguments;
 }
 
-void Interpreter::call_import(const Function& function, const Instruction& call,
-                              uint32_t* integers, Reference* references) {
+void Interpreter::call_import(const Function& function, const Instruction& call, uint32_t* integers,
+                              Reference* references) {
   const Import& import = code_.import(call.value & ~kImported);
   arguments_.clear();
   const uint16_t* registers = function.registers.data() + call.second.start;

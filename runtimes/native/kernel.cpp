@@ -86,9 +86,7 @@ void set_float_mode(uint64_t) {}
 
 FlushToZero::FlushToZero() noexcept : saved_(float_mode()) { set_float_mode(saved_ | kFlush); }
 FlushToZero::~FlushToZero() { set_float_mode(saved_); }
-NoFlushToZero::NoFlushToZero() noexcept : saved_(float_mode()) {
-  set_float_mode(saved_ & ~kFlush);
-}
+NoFlushToZero::NoFlushToZero() noexcept : saved_(float_mode()) { set_float_mode(saved_ & ~kFlush); }
 NoFlushToZero::~NoFlushToZero() { set_float_mode(saved_); }
 
 }  // namespace xpr

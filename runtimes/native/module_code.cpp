@@ -71,8 +71,7 @@ ModuleCode::ModuleCode(Bytes file, const std::vector<HostFunction>& host) {
           uint16_t r = function.registers[i.first.start + k];
           char type = function.result_types[k];
           require(kind_of(r) == (type == 'r' ? 'r' : 'i'), "a function returns another kind");
-          require(type != 'I' || r + 2u <= function.integer_registers,
-                  "a register does not exist");
+          require(type != 'I' || r + 2u <= function.integer_registers, "a register does not exist");
         }
       } else if (i.op == Op::kDiscardRefs) {
         for (uint32_t k = 0; k < i.first.count; ++k) {
@@ -107,7 +106,8 @@ void ModuleCode::check_call(const Function& function, const Instruction& call) c
         }
         size_t end = import.operands.find('D', at);
         require(count != kNoSegment && count <= 4096, "a call repeats too often");
-        for (uint16_t k = 0; k < count; ++k) operands += import.operands.substr(at + 1, end - at - 1);
+        for (uint16_t k = 0; k < count; ++k)
+          operands += import.operands.substr(at + 1, end - at - 1);
         at = end + 1;
       }
       require(segment == call.first.count, "a call repeats what may not be repeated");
@@ -122,8 +122,7 @@ void ModuleCode::check_call(const Function& function, const Instruction& call) c
     for (uint32_t k = 0; k < registers.count; ++k) {
       uint16_t r = function.registers[registers.start + k];
       require(kind_of(r) == (types[k] == 'r' ? 'r' : 'i'), "a call passes another kind");
-      require(types[k] != 'I' || r + 2u <= function.integer_registers,
-              "a register does not exist");
+      require(types[k] != 'I' || r + 2u <= function.integer_registers, "a register does not exist");
     }
   };
   check(call.second, operands);

@@ -8,6 +8,7 @@
 #endif
 #include <Python.h>
 #include <numpy/arrayobject.h>
+#include <numpy/ufuncobject.h>
 
 namespace xpr {
 

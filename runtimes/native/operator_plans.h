@@ -1,13 +1,10 @@
 // What operations on arrays of given types come down to.
 #pragma once
 
-#include "numpy_arrays.h"
-
-#include <numpy/ufuncobject.h>
-
 #include <array>
 #include <cstdint>
 
+#include "numpy_arrays.h"
 #include "python_objects.h"
 
 namespace xpr {

@@ -215,8 +215,8 @@ void Program::run_freely(const Block* arguments, Block* results, bool parallel,
     bool copied = !found.memory || found.memory->size() - found.size > 4096 + 7 * found.size;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       bool inside = found.data < arguments[i].data + arguments[i].size && arguments[i].data < end;
-      if (inside && !(donated_[i] && found.data == arguments[i].data &&
-                      found.size == arguments[i].size)) {
+      if (inside &&
+          !(donated_[i] && found.data == arguments[i].data && found.size == arguments[i].size)) {
         copied = true;
       }
     }

@@ -33,7 +33,8 @@ class Program {
   std::string describe() const;
 
   // Runs it; several threads may do so at once. The arguments' blocks have the sizes of their
-  // types. With `parallel` kernels are run by several threads. `host` calls this process's functions.
+  // types. With `parallel` kernels are run by several threads. `host` calls this process's
+  // functions.
   void run(const Block* arguments, Block* results, bool parallel, HostCalls* host = nullptr) const;
 
  private:

@@ -33,7 +33,7 @@ class ResultTree {
   PyObject* build_node(const Node*& next, PyObject**& leaves) const;
 
   std::vector<Node> nodes_;  // each one before its children
-  PyRef unflatten_;            // none where the nodes are enough
+  PyRef unflatten_;          // none where the nodes are enough
   std::size_t leaf_count_;
 };
 

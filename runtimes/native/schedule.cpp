@@ -84,8 +84,8 @@ struct Region {
   uint64_t low = 0, high = 0;
   size_t first_step = SIZE_MAX, last_step = 0;
   bool is_result = false;
-  uint32_t block = 0;     // of the planned schedule
-  uint64_t offset = 0;    // in that block
+  uint32_t block = 0;   // of the planned schedule
+  uint64_t offset = 0;  // in that block
 };
 
 class Planner {
@@ -174,11 +174,10 @@ class Planner {
       }
       region.offset = at;
       made_.slab_size = std::max<size_t>(made_.slab_size, at + size);
-      placed.insert(std::upper_bound(placed.begin(), placed.end(), &region,
-                                     [](const Region* a, const Region* b) {
-                                       return a->offset < b->offset;
-                                     }),
-                    &region);
+      placed.insert(
+          std::upper_bound(placed.begin(), placed.end(), &region,
+                           [](const Region* a, const Region* b) { return a->offset < b->offset; }),
+          &region);
     }
   }
 

@@ -73,7 +73,8 @@ struct Schedule {
   size_t argument_count = 0;
 
   // Plans the memory of what was recorded. Each result gets a block of its own. One that lies in
-  // an argument is copied, unless it is all of one of `donated`; so is a small part of a large block.
+  // an argument is copied, unless it is all of one of `donated`; so is a small part of a large
+  // block.
   static Schedule plan(Recorder&& recorder, const std::vector<Place>& results,
                        const std::vector<bool>& donated);
 

@@ -11,7 +11,8 @@ namespace {
 
 // What follows an instruction's number. i, I, r: a register of 32 or 64 bits or of a reference; 4,
 // 8: a constant; t: a type; V, v: the number of a variable of integers or references; k: that of a
-// constant; f: that of a function; b: a branch; m: moves; T: a table of branches; l: registers; s: a string.
+// constant; f: that of a function; b: a branch; m: moves; T: a table of branches; l: registers; s:
+// a string.
 struct Form {
   const char* operands = nullptr;
 };
@@ -99,9 +100,7 @@ class Decoder {
   }
 
  private:
-  static bool ends(Op op) {
-    return branches(op) || op == Op::kReturn || op == Op::kFail;
-  }
+  static bool ends(Op op) { return branches(op) || op == Op::kReturn || op == Op::kFail; }
   static bool branches(Op op) {
     return op == Op::kBranch || op == Op::kCondBranch || op == Op::kBranchTable ||
            op == Op::kCallYieldable || op == Op::kCallVariadicYieldable;

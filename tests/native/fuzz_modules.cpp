@@ -40,9 +40,7 @@ class Damage {
   }
 
   // Half of the damage is done where the tables and the byte code lie.
-  size_t place(size_t size) {
-    return below(2) ? below(size) : below(std::min<size_t>(size, 8192));
-  }
+  size_t place(size_t size) { return below(2) ? below(size) : below(std::min<size_t>(size, 8192)); }
 
   uint64_t number() {
     static constexpr uint64_t kChosen[] = {0,      1,          2,          4,          8,
