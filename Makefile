@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native test fast doctest lint types format check example bench docs wheel clean
+.PHONY: help venv native test fast doctest lint types format check example bench docs wheel release clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
@@ -48,6 +48,9 @@ docs:  ## build the site into docs/_build/html; a warning is an error
 
 wheel:  ## build a wheel in dist/
 	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .
+
+release:  ## build sdist and wheels in dist/, and try them with every Python found
+	$(PYTHON) build_backend/release.py
 
 clean:  ## remove what builds and tests left behind
 	rm -rf build dist docs/_build docs/reference docs/sources xpr.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ os.environ.setdefault("XPR_COMPILER_IDLE", "60")
 
 DEFAULT_RUNTIME = "cpu"
 TESTS = Path(__file__).parent
+C_KERNELS = TESTS.parent / "xpr" / "experimental" / "kernel"
 
 # As many workers as cores compile at the same time.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -57,6 +59,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     found = {path: uses_vulkan(path) for path in {item.path for item in items}}
     items.sort(key=lambda item: found[item.path])
+    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+        for item in items:
+            if isinstance(item, pytest.DoctestItem) and C_KERNELS in item.path.parents:
+                item.add_marker(pytest.mark.skip(reason="the example needs a C compiler"))
 
 
 def uses_vulkan(path: Path) -> bool:

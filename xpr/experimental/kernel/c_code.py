@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def c_source(
 
 
 def _compiled(source: str, name: str, flags: Sequence[str]) -> ctypes.CDLL:
-    compiler = next(filter(None, map(shutil.which, _compilers())), None)
+    compiler = next((words for words in _compilers() if shutil.which(words[0])), None)
     if compiler is None:
         raise RuntimeError(
             f"compiling the kernel {name} needs a C compiler: install gcc or clang, or name one by "
@@ -129,13 +130,16 @@ def _compiled(source: str, name: str, flags: Sequence[str]) -> ctypes.CDLL:
         program = Path(folder) / "kernel.c"
         program.write_text(source, encoding="utf-8")
         library = program.with_suffix(_SUFFIXES.get(sys.platform, ".so"))
-        command = [compiler, "-shared", "-fPIC", *flags, "-o", str(library), str(program)]
+        command = [*compiler, "-shared", "-fPIC", *flags, "-o", str(library), str(program)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(f"{compiler} refuses the kernel {name}:\n{done.stderr.strip()}")
+            raise RuntimeError(
+                f"{shlex.join(compiler)} refuses the kernel {name}:\n{done.stderr.strip()}"
+            )
         return ctypes.CDLL(str(library))
 
 
-def _compilers() -> Sequence[str]:
-    chosen = os.environ.get("CC")
-    return [chosen] if chosen else ["cc", "gcc", "clang"]
+def _compilers() -> list[list[str]]:
+    """The commands to try: `CC` may hold words besides, as `ccache gcc` does."""
+    chosen = shlex.split(os.environ.get("CC", ""))
+    return [chosen] if chosen else [["cc"], ["gcc"], ["clang"]]
