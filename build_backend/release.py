@@ -45,7 +45,7 @@ print("native" if native().module is not None else "pure")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description="Builds sdist and wheels, and tries them.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="where the files go")
     parser.add_argument("--pythons", nargs="+", help="interpreters, instead of those in PATH")
     chosen = parser.parse_args()
@@ -104,12 +104,12 @@ def tried(
     try:
         fresh = environment(python, place / "environment")
         options = ("--quiet", "--no-deps", "--wheel-dir", place)
-        run(fresh, "-m", "pip", "wheel", *options, sdist.resolve(), **extra)
+        run(fresh, "-m", "pip", "wheel", *options, sdist.resolve(), settings=extra)
         (wheel,) = place.glob("*.whl")
         run(fresh, "-m", "pip", "install", "--quiet", wheel)
         # Nothing of what was compiled before, and nothing of these sources.
         settings = {"XPR_CACHE_DIR": str(place / "cache"), "PYTHONPATH": ""}
-        found = run(fresh, "-I", "-c", PROGRAM, cwd=place, **settings).strip()
+        found = run(fresh, "-I", "-c", PROGRAM, cwd=place, settings=settings).strip()
     except subprocess.CalledProcessError as error:
         return f"failed: {error.cmd[1:5]}\n{error.stdout}{error.stderr}"
     if found != kind:
@@ -120,12 +120,12 @@ def tried(
     return f"good: {kind}/{wheel.name}"
 
 
-def run(*command: str | Path, cwd: Path = ROOT, **settings: str) -> str:
+def run(*command: str | Path, cwd: Path = ROOT, settings: dict[str, str] | None = None) -> str:
     """What a command prints. Raises CalledProcessError where it fails."""
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
-        env={**os.environ, **settings},
+        env={**os.environ, **(settings or {})},
         capture_output=True,
         text=True,
         check=True,

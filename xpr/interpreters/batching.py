@@ -244,6 +244,15 @@ def batching_rule(primitive: Primitive) -> Callable[..., Any]:
     return rule
 
 
+def _write_references(
+    trace: BatchTrace, args: Sequence[Any], vals: Sequence[Any], dims: Sequence[Dim]
+) -> None:
+    """Writes what a function wrote to its references to those that these were made of."""
+    for x, v, d in zip(args, vals, dims, strict=True):
+        if d is not None and isinstance(x, Ref) and x.written:
+            write(v, at_place(trace.axis, *trace.pair(x.value), d))
+
+
 def batch_flat(
     fun: Callable[..., Sequence[Any]], axis: BatchAxis, vals: Sequence[Any], dims: Sequence[Dim]
 ) -> tuple[list[Any], list[Dim]]:
@@ -259,9 +268,7 @@ def batch_flat(
         with set_current_trace(trace), mapped_axis(axis):
             out = fun(*args)
         pairs = [trace.pair(x) for x in out]
-        for x, v, d in zip(args, vals, dims, strict=True):
-            if d is not None and isinstance(x, Ref) and x.written:
-                write(v, at_place(axis, *trace.pair(x.value), d))
+        _write_references(trace, args, vals, dims)
     finally:
         trace.alive = False
     if state.check_tracer_leaks:

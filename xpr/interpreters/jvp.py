@@ -148,6 +148,17 @@ def jvp_rule(primitive: Primitive) -> Callable[..., Any]:
     return rule
 
 
+def _write_references(
+    trace: JVPTrace, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]
+) -> None:
+    """Writes what a function wrote to its references to those that these were made of."""
+    for x, p, t in zip(args, primals, tangents, strict=True):
+        if isinstance(x, Ref) and x.written:
+            value, tangent = trace.pair(x.value)
+            write(p, value)
+            write(t, instantiate(tangent))
+
+
 def jvp_flat(
     fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> tuple[list[Any], list[Any]]:
@@ -163,11 +174,7 @@ def jvp_flat(
         with set_current_trace(trace):
             out = fun(*args)
         pairs = split_pairs(trace.pair(x) for x in out)
-        for x, p, t in zip(args, primals, tangents, strict=True):
-            if isinstance(x, Ref) and x.written:
-                value, tangent = trace.pair(x.value)
-                write(p, value)
-                write(t, instantiate(tangent))
+        _write_references(trace, args, primals, tangents)
     finally:
         trace.alive = False
     if state.check_tracer_leaks:
