@@ -27,8 +27,9 @@ class SourcePages:
         path = Path(str(file))
         if not path.is_relative_to(self.root):
             return None
+        # With the line, for labels do not tell `Optimizer` from `optimizer`.
         label = self.lines[path].setdefault(
-            max(line, 1), f"source-{path.stem}-{entry.path}".lower()
+            max(line, 1), f"source-{path.stem}-{entry.path}-{line}".lower()
         )
         return f"#{label}"
 

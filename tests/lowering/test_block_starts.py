@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 import xpr
+from tests.conftest import first_device
 from tests.lowering.iree_util import MENDED, Call, run
 from xpr import lax
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.post_passes import BLOCK_STARTS, changes_for
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
-from xpr.runtimes import registry
 
 ARGUMENTS = np.array([1, 0, 2], np.int32), np.arange(3, dtype=np.int32), np.ones(4, np.float32)
 
@@ -42,7 +42,7 @@ def test_a_value_that_a_branch_returns_too_is_lost() -> None:
 def test_values_that_branches_return_too(platform: str, is_taken: bool) -> None:
     x, m, y = ARGUMENTS
     x = x if is_taken else x * 0
-    found = xpr.jit(program)(*xpr.device_put((x, m, y), registry.devices(platform)[0]))
+    found = xpr.jit(program)(*xpr.device_put((x, m, y), first_device(platform)))
     expected = [m * 2, x, m * 2, y * 3] if is_taken else [m * 2, x + 1, x + 2, y * 2]
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, b)
