@@ -21,7 +21,7 @@ from xpr import lax
 from xpr.core.config import override
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.interpreters.physical import physical_program
-from xpr.lowering import rules
+from xpr.lowering import passes, rules
 from xpr.lowering.ir.attributes import GatherNumbers, Padding, ScatterNumbers
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, encloses, walk
@@ -30,6 +30,8 @@ from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets import get_target
+from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
 from xpr.lowering.targets.supported import check_types
 
 F32 = np.dtype(np.float32)
@@ -246,3 +248,31 @@ def test_rows_are_sound(target: str) -> None:
         except AssertionError as error:
             raise AssertionError(f"{row_id}: {error}") from error
     assert read > 200
+
+
+def _noted(ran: list[str], name: str) -> passes.Pass:
+    """A pass that does nothing but note that it ran."""
+
+    def run(module: Module, target: Target, hints: ProgramHints) -> None:
+        del module, target, hints
+        ran.append(name)
+
+    return run
+
+
+def test_a_pass_that_was_taken_out_runs_in_its_place_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ran: list[str] = []
+    for name in passes.PASSES:
+        monkeypatch.setitem(passes.PASSES, name, _noted(ran, name))
+    module, target = Module(), get_target("cpu")
+    passes.run_passes(module, target, ProgramHints())
+    first, ran[:] = tuple(ran), []
+    with monkeypatch.context() as without:
+        without.delitem(passes.PASSES, "loop_values")
+        passes.run_passes(module, target, ProgramHints())
+        assert tuple(ran) == tuple(n for n in first if n != "loop_values")
+        ran.clear()
+    passes.run_passes(module, target, ProgramHints())
+    assert tuple(ran) == first
