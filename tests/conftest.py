@@ -59,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     found = {path: uses_vulkan(path) for path in {item.path for item in items}}
     items.sort(key=lambda item: found[item.path])
-    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+    if not has_c_compiler():
         for item in items:
             if isinstance(item, pytest.DoctestItem) and C_KERNELS in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason="the example needs a C compiler"))
@@ -68,6 +68,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def uses_vulkan(path: Path) -> bool:
     """Whether a file of the tests speaks of Vulkan; doctests never use it."""
     return TESTS in path.parents and "vulkan" in path.read_text(encoding="utf-8")
+
+
+def has_c_compiler() -> bool:
+    """Whether kernels in C can be compiled here."""
+    return any(map(shutil.which, ("cc", "gcc", "clang")))
 
 
 def skip_unless_usable(name: str) -> None:

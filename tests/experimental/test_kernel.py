@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import has_c_compiler
 from tests.experimental.spirv_words import multiply
 from xpr.experimental import kernel
 
@@ -31,7 +31,7 @@ X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def c_source(*args: Any, **options: Any) -> kernel.Kernel:
-    if not any(map(shutil.which, ("cc", "gcc", "clang"))):
+    if not has_c_compiler():
         pytest.skip("needs a C compiler")
     return kernel.c_source(*args, **options)
 
