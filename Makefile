@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native test fast doctest lint types format check example bench docs wheel release clean
+.PHONY: help venv native tidy test fast doctest lint types format check example bench docs site wheel release clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
@@ -14,6 +14,9 @@ venv:  ## make .venv and install xpr with what the tests need
 native:  ## build the native part anew, after a change of its sources
 	cmake --preset release -DPython_EXECUTABLE=$(abspath $(PYTHON))
 	cmake --build --preset release
+
+tidy:  ## look through the sources of the native part with clang-format and clang-tidy
+	XPR_LONG_TESTS=1 $(PYTHON) -m pytest tests/native/test_style.py
 
 test:  ## run every test, on all cores
 	$(PYTHON) -m pytest -n auto
@@ -45,6 +48,10 @@ bench:  ## compare with NumPy, and with JAX where it is installed
 
 docs:  ## build the site into docs/_build/html; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -b html docs docs/_build/html
+
+site:  ## build the site and look at it with a browser, if there is Chromium
+	$(MAKE) docs PYTHON=$(PYTHON)
+	$(PYTHON) -m pytest -q tests/site
 
 wheel:  ## build a wheel in dist/
 	$(PYTHON) -m pip wheel --no-deps --wheel-dir dist .

@@ -246,6 +246,10 @@ class Executable(ABC):
     name: str = "program"
     """What profiles call it."""
 
+    lines: Callable[[], dict[str, set[tuple[str, int]]]] | None = None
+    """Tells for each dispatch the lines of the user's files that it computes; None where that is
+    not known."""
+
     @abstractmethod
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Runs the program on one buffer for each input and returns one for each output.

@@ -1,8 +1,9 @@
-"""The `cpu` runtime: modules compiled for this machine, run by IREE on host memory.
+"""The `cpu` runtime: modules compiled for this machine, run on host memory.
 
-Small programs run on IREE's `local-sync` device, in the calling thread; large ones on
-`local-task`, which spreads them over all cores and costs ten times as much per call. Buffers are
-the same for both.
+The native part runs them where it was built and knows all that is in them
+(`native_executable.py`). IREE runs the others: small programs on its `local-sync` device, in the
+calling thread; large ones on `local-task`, which distributes them over all cores and costs ten
+times as much per call. Buffers are the same for all three.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class CpuExecutable(Executable):
         self._checked = False
         self._aliases: tuple[int, ...] = ()
         # What was found so far: a copy too many does no harm, and to look costs as much as one.
-        self._lodgers: tuple[int, ...] = ()
+        self._suballocated: tuple[int, ...] = ()
         self._unseen = 1 if signature.straight_line else _LOOKS
         # The type of the only result, once it is known that a call takes none of the care above.
         self._only: ArrayType | None = None
@@ -125,7 +126,7 @@ class CpuExecutable(Executable):
         self._invoke(self._function, self._pack(self._pack_context, views, _NO_KEYWORDS), out)
         get, buffer_view, device = out.get_as_object, self._buffer_view, self.device
         results = [HostBuffer(None, device, get(i, buffer_view), kind) for i, kind in outputs]
-        aliases, lodgers = self._aliases, self._lodgers
+        aliases, suballocated = self._aliases, self._suballocated
         if self._look:
             if not self._checked:
                 _check_results(results)
@@ -133,16 +134,16 @@ class CpuExecutable(Executable):
             aliases = self._find_aliases(buffers, results)
             if self._unseen:
                 self._unseen -= 1
-                self._lodgers = tuple({*lodgers, *find_lodgers(results, aliases)})
-            lodgers = tuple(k for k in self._lodgers if k not in aliases)
+                self._suballocated = tuple({*suballocated, *find_suballocated(results, aliases)})
+            suballocated = tuple(k for k in self._suballocated if k not in aliases)
             if self.signature.straight_line:
                 self._aliases = aliases
                 self._look = False
-                if self._plain and not (aliases or lodgers) and len(outputs) == 1:
+                if self._plain and not (aliases or suballocated) and len(outputs) == 1:
                     self._only = outputs[0][1]
         for k in aliases:
             results[k] = HostBuffer(None, device, results[k].copied_view(), results[k].kind)
-        for k in lodgers:
+        for k in suballocated:
             results[k] = results[k].detached()
         return results
 
@@ -196,7 +197,7 @@ _SHARE = 8
 """Copied out of an allocation is at most one part in so many."""
 
 
-def find_lodgers(results: Sequence[HostBuffer], aliases: Sequence[int]) -> tuple[int, ...]:
+def find_suballocated(results: Sequence[HostBuffer], aliases: Sequence[int]) -> tuple[int, ...]:
     """The small results in large allocations, which they would keep alive for as long as they live.
 
     IREE makes one allocation for all results of a call and for what a loop carries. Copies are made

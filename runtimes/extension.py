@@ -8,15 +8,22 @@ it is, as `RUNS_PROGRAMS` says. Nobody else imports `_native`.
 
 from __future__ import annotations
 
+import importlib.util
 import os
-from importlib import import_module
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Any
 
-INTERFACE = 7
+INTERFACE = 8
 """The number that the extension must have; one that was built from other sources is not used."""
 
-RUNS_PROGRAMS = False
+RUNS_PROGRAMS = True
 """Whether the native part runs programs, and not only calls them, where `XPR_NATIVE` is not set."""
+
+SHORT_COST = 2e4
+"""Operations plus bytes of a program, a few hundred nanoseconds of work, up to which other threads
+of Python may wait: to let them run meanwhile costs 50 ns."""
 
 _CHOICES = ("", "0", "1", "calls", "check")
 
@@ -56,7 +63,7 @@ def find(choice: str) -> Found:
         return Found(None, "XPR_NATIVE=0")
     module, reason = None, ""
     try:
-        module = import_module("xpr.runtimes._native")
+        module = _extension()
     except ImportError as error:
         reason = f"it was not built here ({error})"
     else:
@@ -66,6 +73,33 @@ def find(choice: str) -> Found:
     if module is None and choice:
         raise ImportError(f"XPR_NATIVE={choice} asks for the native part of xpr, but {reason}")
     return Found(module, reason, choice)
+
+
+_EXTENSION = "xpr.runtimes._native"
+
+
+def _extension() -> Any:
+    """The extension, which needs nothing of xpr; ImportError where there is none.
+
+    The loader of bundles uses it, too, in processes that do not import xpr: for these the file is
+    looked for where xpr is installed.
+    """
+    if "xpr" in sys.modules or _EXTENSION in sys.modules:
+        return importlib.import_module(_EXTENSION)
+    package = importlib.util.find_spec("xpr")
+    if package is None or package.origin is None:
+        raise ImportError("xpr is not installed")
+    spec = PathFinder.find_spec(_EXTENSION, [str(Path(package.origin).parent / "runtimes")])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no module named {_EXTENSION}")
+    # Under its name, so that xpr finds it when it is imported later: it can be loaded only once.
+    module = sys.modules[_EXTENSION] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[_EXTENSION]
+        raise
+    return module
 
 
 _found: Found | None = None

@@ -77,7 +77,7 @@ _CARRIED: dict[Any, tuple[Any, str]] = {
     ml_dtypes.uint2: (np.uint8, "UINT_8"),
     ml_dtypes.uint4: (np.uint8, "UINT_8"),
 }
-_CARRIERS = {np.dtype(t): np.dtype(held) for t, (held, _) in _CARRIED.items()}
+_CARRIERS = {np.dtype(t): np.dtype(stored) for t, (stored, _) in _CARRIED.items()}
 
 
 def carrier(dtype: np.dtype[Any]) -> np.dtype[Any] | None:
@@ -199,9 +199,9 @@ class Hal:
         element = self.element_type(array.dtype)
         if not array.flags.c_contiguous:
             array = array.copy(order="C")
-        held = _CARRIERS.get(array.dtype)
-        if held is not None:
-            array = array.view(held)
+        stored = _CARRIERS.get(array.dtype)
+        if stored is not None:
+            array = array.view(stored)
         return self.allocator.allocate_buffer_copy(
             self._memory, self._usage, self.device, array, element
         )

@@ -157,12 +157,12 @@ class HalDevice(Device):
             )
             return shared.BufferView(buffer, list(array.shape), element)
         array = np.ascontiguousarray(array).reshape(array.shape)
-        held = hal.carrier(array.dtype)
+        stored = hal.carrier(array.dtype)
         return device.allocator.allocate_buffer_copy(
             int(rt.MemoryType.DEVICE_LOCAL),
             int(rt.BufferUsage.DEFAULT),
             device,
-            array if held is None else array.view(held),
+            array if stored is None else array.view(stored),
             element,
         )
 

@@ -206,7 +206,7 @@ class HostBuffer(Buffer):
                 self.host = None  # the values are there once
         return block
 
-    def settle(self) -> None:
+    def prepare(self) -> None:
         """Brings the values to where programs can use them, for several that will."""
         if native().executor is None:
             self.hal_view()
@@ -329,7 +329,7 @@ class HostBuffer(Buffer):
             if view is None:
                 low, high = np.lib.array_utils.byte_bounds(self.host_view())
                 return (low, high) if self.nbytes else (low, low)
-            low = np.ndarray(view.byte_length, np.uint8, view.map()).__array_interface__["data"][0]
+            low = np.ndarray(view.byte_length, np.uint8, view.map()).ctypes.data
             span = self._span = (low, low + view.byte_length)
         return span
 
@@ -377,9 +377,14 @@ class _Owner:
 
     def __init__(self, array: np.ndarray[Any, Any]) -> None:
         self.array = array
+        # Not from the array's own: each time that is asked for, Python's table of strings grows
+        # by the names in it, until it is made anew, twice as large for the moment.
         self.__array_interface__ = {
-            **array.__array_interface__,
-            "data": (array.__array_interface__["data"][0], False),
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "strides": array.strides,
+            "data": (array.ctypes.data, False),
         }
 
 

@@ -17,13 +17,10 @@ from xpr.runtimes.base import (
     type_str,
 )
 from xpr.runtimes.cores import cores
+from xpr.runtimes.extension import SHORT_COST
 from xpr.runtimes.host import BlockMemory, HostBuffer
 from xpr.runtimes.hostcalls import run_host_call
 from xpr.runtimes.queue import check_donations
-
-_SHORT_COST = 2e4
-"""Operations plus bytes, a few hundred nanoseconds of work, up to which other threads of Python may
-wait: to let them run meanwhile costs 50 ns."""
 
 
 def _memory_types(kinds: Sequence[ArrayType]) -> list[tuple[tuple[int, ...], int]]:
@@ -65,7 +62,7 @@ class NativeExecutable(Executable):
         self._inputs = list(signature.inputs)
         self._outputs = signature.outputs
         self._keeps_lock = (
-            self._program.is_fixed and signature.straight_line and signature.cost < _SHORT_COST
+            self._program.is_fixed and signature.straight_line and signature.cost < SHORT_COST
         )
 
     def describe(self) -> str:
@@ -77,22 +74,25 @@ class NativeExecutable(Executable):
         return self._program if self._keeps_lock else None
 
     @shutdown.enters_iree
-    def __call__(self, buffers: Sequence[Any]) -> list[Any]:
+    def __call__(self, buffers: Sequence[Any], times: list[Any] | None = None) -> list[Any]:
+        """`times` gets the name, start and duration of each dispatch that the call runs."""
         if [b.kind for b in buffers] != self._inputs:
             return self._by_iree()(buffers)
         if self._has_effects:
-            return self._call_with_effects(buffers)
-        return self._run([b.block or b.native_block() for b in buffers])
+            return self._call_with_effects(buffers, times)
+        return self._run([b.block or b.native_block() for b in buffers], times)
 
-    def _run(self, blocks: list[Any]) -> list[HostBuffer]:
+    def _run(self, blocks: list[Any], times: list[Any] | None) -> list[HostBuffer]:
         if shutdown.is_near:
             shutdown.stop_other_threads()
-        results = self._program(blocks, self.parallel, self._keeps_lock, self._host)
+        results = self._program(blocks, self.parallel, self._keeps_lock, self._host, times)
         device = self.device
         found = zip(results, self._outputs, strict=True)
         return [HostBuffer(None, device, None, kind, block) for block, kind in found]
 
-    def _call_with_effects(self, buffers: Sequence[Any]) -> list[HostBuffer]:
+    def _call_with_effects(
+        self, buffers: Sequence[Any], times: list[Any] | None
+    ) -> list[HostBuffer]:
         """A call that donates operands or calls back into this process."""
         donated = self._donated
         if donated:
@@ -105,7 +105,7 @@ class NativeExecutable(Executable):
         pairs = enumerate(buffers)
         blocks = [b.private_block() if i in donated else b.native_block() for i, b in pairs]
         try:
-            return self._run(blocks)
+            return self._run(blocks, times)
         finally:
             # Also after a failure: the program may have written some of its results.
             for i in donated:

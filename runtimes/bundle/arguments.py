@@ -62,7 +62,7 @@ def _solve(extent: Mapping[Monomial, int], found: int, sizes: dict[str, int]) ->
         sizes[name] = quotient
 
 
-def open_sizes(
+def symbolic_sizes(
     types: Sequence[ArgumentType],
     shapes: Sequence[tuple[int, ...]],
     constraints: Sequence[dict[str, Any]],

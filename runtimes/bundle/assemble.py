@@ -21,11 +21,12 @@ _RUNTIMES = _HERE.parent
 PARTS = (
     "xpr.core.polynomials",
     "xpr.runtimes.shutdown",
+    "xpr.runtimes.extension",
     *(
         f"xpr.runtimes.bundle.{name}"
         for name in (
             *("errors", "archive", "tensors", "arguments", "trees", "iree", "machine", "runner"),
-            *("programs", "loader", "command"),
+            *("programs", "native_runner", "loader", "command"),
         )
     ),
 )
@@ -35,6 +36,7 @@ _OTHER_PACKAGES = ("import ml_dtypes", "import numpy as np")
 _HEADER = '''"""Runs exported bundles (`model.xpr`) with NumPy, ml_dtypes and IREE's runtime alone.
 
 This one file is the whole loader: copy it beside a model and use it as a module or a program.
+Where xpr is installed with its native part, that runs programs for the CPU, in place of IREE.
 
     python bundle.py model.xpr --input x.npy --output y.npy
 

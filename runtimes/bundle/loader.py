@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from xpr.runtimes.bundle.archive import open_bundle
-from xpr.runtimes.bundle.arguments import checked_argument, open_sizes
+from xpr.runtimes.bundle.arguments import checked_argument, symbolic_sizes
 from xpr.runtimes.bundle.errors import ArgumentTypeError, naming
+from xpr.runtimes.bundle.native_runner import runner
 from xpr.runtimes.bundle.programs import Program
-from xpr.runtimes.bundle.runner import Runner, aligned
+from xpr.runtimes.bundle.runner import aligned
 from xpr.runtimes.bundle.tensors import Array
 from xpr.runtimes.bundle.trees import flatten_call, unflatten
 from xpr.runtimes.shutdown import enters_iree, stop_if_near
@@ -48,7 +49,7 @@ class Bundle:
             program = Program(members, order, platform, check_machine)
             passed = [i for i, t in enumerate(program.inputs) if not t.given_no_values]
             count = len(program.weights) + len(passed)
-            self._runner = Runner(program.vmfb, program.runtime, program.cost, count)
+            self._runner = runner(program, count)
         self.manifest = members.manifest
         self.platform = program.platform
         self.inputs, self.outputs = program.inputs, program.outputs
@@ -89,14 +90,14 @@ class Bundle:
         if self._fixed and shapes == self._shapes:
             kinds = self._kinds
         else:
-            sizes = open_sizes(types, shapes, self.manifest["constraints"])
+            sizes = symbolic_sizes(types, shapes, self.manifest["constraints"])
             kinds = self._result_kinds(sizes)
-        runner = self._runner
-        views = [*self._weights, *(runner.to_device(arrays[i]) for i in self._passed)]
-        results = runner(views, kinds)
+        run = self._runner
+        views = [*self._weights, *(run.to_device(arrays[i]) for i in self._passed)]
+        results = run(views, kinds)
         shared = self._shared
         if shared is None:
-            shared = runner.shared_results(views, results)
+            shared = run.shared_results(views, results)
             if self._program.straight_line:
                 self._shared = shared
         for i in shared:

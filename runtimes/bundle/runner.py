@@ -15,9 +15,15 @@ from xpr.runtimes.bundle.errors import BundleError, BundleTargetError, CorruptBu
 from xpr.runtimes.bundle.iree import DRIVERS, iree, iree_version
 from xpr.runtimes.bundle.tensors import Array
 
-_PARALLEL_COST = 4e6
-_COPIED_BYTES = 4096
+PARALLEL_COST = 4e6
+COPIED_BYTES = 4096
 _ALIGNMENT = 64
+
+
+def is_parallel(cost: float) -> bool:
+    """Whether a program is worth several threads, and the process has them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return cost >= PARALLEL_COST and (cores or 1) > 1
 
 
 class Runner:
@@ -26,8 +32,7 @@ class Runner:
     def __init__(self, vmfb: bytes, runtime: str, cost: float, inputs: int) -> None:
         shared = iree()
         rt = shared.rt
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        local = "local-task" if cost >= _PARALLEL_COST and (cores or 1) > 1 else "local-sync"
+        local = "local-task" if is_parallel(cost) else "local-sync"
         self.is_host = runtime not in DRIVERS
         try:
             self.device, hal_module = shared.device(DRIVERS.get(runtime, local))
@@ -68,7 +73,7 @@ class Runner:
         if carrier is not None:
             array = array.view(carrier)
         size, contiguous = array.nbytes, array.flags.c_contiguous
-        if size > _COPIED_BYTES and self.is_host and array.flags.writeable and contiguous:
+        if size > COPIED_BYTES and self.is_host and array.flags.writeable and contiguous:
             address = array.__array_interface__["data"][0]
             if address % _ALIGNMENT == 0:
                 view = self.device.from_dlpack_capsule(array.__dlpack__())

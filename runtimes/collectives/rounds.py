@@ -64,16 +64,16 @@ def exchanged(line: Line, blocks: Sequence[bytes]) -> list[bytes]:
     The index algorithm of Bruck and others (1997, see `gathered`) with radix 2.
     """
     me, count, size = line.me, line.count, len(blocks[0])
-    held = [blocks[(me + j) % count] for j in range(count)]
+    mine = [blocks[(me + j) % count] for j in range(count)]
     step = 1
     while step < count:
         # Block j has j places to go, of which this round does those of one bit.
         moving = [j for j in range(count) if j & step]
-        got = line.swap(me + step, me - step, b"".join([held[j] for j in moving]))
+        got = line.swap(me + step, me - step, b"".join([mine[j] for j in moving]))
         for j, block in zip(moving, _cut(got, size), strict=True):
-            held[j] = block
+            mine[j] = block
         step *= 2
-    return [held[(me - i) % count] for i in range(count)]
+    return [mine[(me - i) % count] for i in range(count)]
 
 
 def reduced(line: Line, mine: bytes, combine: Callable[[bytes, bytes], bytes]) -> bytes:

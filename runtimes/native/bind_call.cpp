@@ -526,8 +526,9 @@ void prepare(nb::handle self, nb::handle cache, nb::sequence positions, nb::hand
   auto* call = reinterpret_cast<Call*>(self.ptr());
   if (Py_TYPE(cache.ptr()) != cache_type) throw nb::type_error("prepare takes a CallCache");
   auto statics = std::make_unique<StaticArguments>();
-  for (nb::handle position : positions)
+  for (nb::handle position : positions) {
     statics->positions.push_back(nb::cast<Py_ssize_t>(position));
+  }
   if (nb::len(names) != 0) statics->names = PyRef::borrow(names.ptr());
   delete call->statics;
   call->statics = statics.release();

@@ -242,8 +242,9 @@ class LeafOrder {
   Leaves of(PyObject* tree) {
     Leaves found;
     if (PyTuple_CheckExact(tree)) {
-      for (Py_ssize_t i = 0; i < PyTuple_Size(tree); ++i)
+      for (Py_ssize_t i = 0; i < PyTuple_Size(tree); ++i) {
         append(found, of(PyTuple_GetItem(tree, i)));
+      }
     } else if (PyList_CheckExact(tree)) {
       for (Py_ssize_t i = 0; i < PyList_Size(tree); ++i) append(found, of(PyList_GetItem(tree, i)));
     } else if (PyDict_CheckExact(tree)) {

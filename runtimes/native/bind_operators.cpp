@@ -193,7 +193,7 @@ PyObject* finish(const Plan& plan, PyObject* host, PyObject* device, bool commit
 // Finds NumPy's loop for one or two operands of `type`; leaves the plan without one otherwise.
 void plan_loop(PyUFuncObject* ufunc, int type, int result_type, Plan& plan) {
   for (int i = 0; i < ufunc->ntypes; ++i) {
-    const char* types = ufunc->types + i * ufunc->nargs;
+    const char* types = ufunc->types + ptrdiff_t{i} * ufunc->nargs;
     bool fits = types[ufunc->nin] == result_type;
     for (int k = 0; k < ufunc->nin; ++k) fits = fits && types[k] == type;
     if (fits) {
@@ -385,14 +385,14 @@ PyObject* copy_part(const Plan& plan, const Operand& x, const Part& part) {
   if (!x.committed && x.device != plan.device.get()) return nullptr;
   npy_intp extents[NPY_MAXDIMS];
   int ndim = PyArray_NDIM(x.host) - part.dropped;
-  npy_intp row = PyArray_ITEMSIZE(x.host), size = row;
+  npy_intp row = PyArray_ITEMSIZE(x.host);
   int kept_from = part.is_slice ? 1 : part.dropped;
   for (int axis = kept_from; axis < PyArray_NDIM(x.host); ++axis) {
     row *= PyArray_DIM(x.host, axis);
   }
   for (int i = 0; i < ndim; ++i) extents[i] = PyArray_DIM(x.host, part.dropped + i);
   if (part.is_slice) extents[0] = part.length;
-  size = part.is_slice ? row * part.length : row;
+  npy_intp size = part.is_slice ? row * part.length : row;
   if (size > kSmallBytes) return nullptr;
   auto* dtype = reinterpret_cast<PyArray_Descr*>(PyRef(plan.dtype).release());
   PyObject* made =

@@ -18,7 +18,12 @@ namespace {
 ArrayType array_type(nb::handle source) {
   auto pair = nb::cast<std::pair<nb::object, size_t>>(source);
   ArrayType made;
-  for (nb::handle extent : pair.first) made.shape.push_back(nb::cast<int64_t>(extent));
+  for (nb::handle extent : pair.first) {
+    int64_t size = 0;
+    // A damaged bundle may have anything here.
+    if (!nb::try_cast(extent, size)) throw Refusal("a shape that is not of integers");
+    made.shape.push_back(size);
+  }
   made.item_size = pair.second;
   return made;
 }
@@ -29,7 +34,7 @@ std::vector<ArrayType> array_types(nb::handle sources) {
   return made;
 }
 
-void load(Program* place, nb::bytes file, std::string entry, nb::sequence inputs,
+void load(Program* place, nb::bytes file, const std::string& entry, nb::sequence inputs,
           nb::sequence outputs, std::vector<bool> donated, nb::sequence host) {
   std::vector<HostFunction> functions;
   for (nb::handle one : host) {
@@ -62,7 +67,7 @@ class PythonHostCalls final : public HostCalls {
 };
 
 nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_lock,
-              nb::object host) {
+              nb::object host, nb::object times) {
   size_t count = program.argument_count();
   if (given.size() != count) {
     throw nb::type_error(("the program takes " + std::to_string(count) + " arguments, got " +
@@ -93,11 +98,18 @@ nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_
   }
   PythonHostCalls calls(host);
   HostCalls* calls_if_any = host.is_none() ? nullptr : &calls;
+  std::optional<TimedKernels> timed;
+  if (!times.is_none()) timed.emplace();
   if (keeps_lock) {
     program.run(arguments, results, parallel, calls_if_any);
   } else {
     nb::gil_scoped_release release;
     program.run(arguments, results, parallel, calls_if_any);
+  }
+  if (timed) {
+    for (const KernelTime& time : timed->times) {
+      times.attr("append")(nb::make_tuple(time.name, time.start, time.end - time.start));
+    }
   }
   nb::list made;
   for (size_t k = 0; k < program.result_count(); ++k) {
@@ -116,13 +128,17 @@ void bind_programs(nb::module_& module) {
         use_threads(count);
       },
       nb::arg("count"), "Has programs from now on run on as many threads as this.");
+  // NOLINTBEGIN(bugprone-unused-raii,bugprone-throw-keyword-missing): these define classes
   nb::exception<Refusal>(module, "Refusal", PyExc_ValueError);
   nb::exception<ProgramError>(module, "ProgramError", PyExc_RuntimeError);
+  // NOLINTEND(bugprone-unused-raii,bugprone-throw-keyword-missing)
   nb::class_<Program>(module, "Program", "A compiled module's function, run without IREE.")
       .def("__init__", &load, nb::arg("file"), nb::arg("entry"), nb::arg("inputs"),
            nb::arg("outputs"), nb::arg("donated"), nb::arg("host") = nb::tuple())
       .def("__call__", &call, nb::arg("arguments"), nb::arg("parallel"), nb::arg("keeps_lock"),
-           nb::arg("host") = nb::none())
+           nb::arg("host") = nb::none(), nb::arg("times") = nb::none(),
+           "A list as `times` gets when each kernel ran: its name, start and duration, in "
+           "nanoseconds of the steady clock.")
       .def_prop_ro("is_fixed", &Program::is_fixed,
                    "Whether it does the same steps in each call, whatever the values are.")
       .def("describe", &Program::describe, "What it does, in a few words.");

@@ -88,7 +88,7 @@ void ElfImage::load(Bytes file) {
   }
   require(!parts.empty() && dynamic.p_type == PT_DYNAMIC, "the machine code is of no known form");
 
-  size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   size_ = (size_ + page - 1) & ~(page - 1);
   void* place = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) throw std::bad_alloc();

@@ -254,6 +254,7 @@ void Hal::commands_dispatch(const Arguments& arguments, Value*) {
     require(attributes.constant_count == constants && attributes.binding_count == bindings,
             "a kernel takes other things than it is given");
     dispatch.kernel = library.kernels[kernel];
+    dispatch.name = library.names[kernel];
   } else {
     dispatch.kernel = &touch_bindings;
     for (uint32_t& count : dispatch.count) count = 1;
@@ -267,7 +268,7 @@ void Hal::commands_dispatch(const Arguments& arguments, Value*) {
                                       arguments.i64(at + 3), arguments.i64(at + 4)));
   }
   commands.commands.push_back(std::move(command));
-  commands.executables.push_back(Ref(&executable));
+  commands.executables.emplace_back(&executable);
 }
 
 void Hal::commands_fill(const Arguments& arguments, Value*) {

@@ -11,7 +11,7 @@ constexpr int kDeepest = 64;
 constexpr uint32_t kImported = 0x80000000u;
 
 uint64_t wide(const uint32_t* integers, uint16_t r) {
-  uint64_t value;
+  uint64_t value = 0;
   std::memcpy(&value, integers + r, sizeof(value));
   return value;
 }
@@ -441,7 +441,7 @@ void Interpreter::run(const Function& function, std::vector<Value>& values, int 
       case Op::kFail:
         if (n[i->a] != 0) {
           // The message lies in the function's byte code.
-          size_t number = static_cast<size_t>(&function - &code_.function(0));
+          auto number = static_cast<size_t>(&function - &code_.function(0));
           throw ProgramError(message_of(n[i->a], code_.file().functions[number].code, i->value));
         }
         throw ProgramError("the program failed");

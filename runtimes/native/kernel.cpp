@@ -1,5 +1,8 @@
 #include "kernel.h"
 
+#include <atomic>
+#include <chrono>
+
 #include "thread_pool.h"
 
 #if defined(__x86_64__)
@@ -26,7 +29,34 @@ int run_piece(void* context, uint64_t i) {
   return work->dispatch->kernel(&kEnvironment, work->state, &group);
 }
 
+int run_groups(Work* work, uint64_t groups, ThreadPool* pool) {
+  if (pool && groups > 1) return pool->run(&run_piece, work, groups);
+  for (uint64_t i = 0; i < groups; ++i) {
+    if (int failed = run_piece(work, i)) return failed;
+  }
+  return 0;
+}
+
+// How many threads are timed: asked first, since it costs less than what belongs to a thread.
+std::atomic<int> timed_threads{0};
+thread_local TimedKernels* timed_here = nullptr;
+
+int64_t now() {
+  auto since = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(since).count();
+}
+
 }  // namespace
+
+TimedKernels::TimedKernels() : outer_(timed_here) {
+  timed_here = this;
+  timed_threads.fetch_add(1, std::memory_order_relaxed);
+}
+
+TimedKernels::~TimedKernels() {
+  timed_here = outer_;
+  timed_threads.fetch_sub(1, std::memory_order_relaxed);
+}
 
 int run_kernel(const Dispatch& dispatch, const uint32_t* constants, void* const* bindings,
                const size_t* lengths, ThreadPool* pool) {
@@ -43,11 +73,12 @@ int run_kernel(const Dispatch& dispatch, const uint32_t* constants, void* const*
   state.lengths = lengths;
   uint64_t groups = uint64_t{state.count_x} * state.count_y * state.count_z;
   Work work{&dispatch, &state};
-  if (pool && groups > 1) return pool->run(&run_piece, &work, groups);
-  for (uint64_t i = 0; i < groups; ++i) {
-    if (int failed = run_piece(&work, i)) return failed;
-  }
-  return 0;
+  TimedKernels* timed = timed_threads.load(std::memory_order_relaxed) == 0 ? nullptr : timed_here;
+  if (!timed) return run_groups(&work, groups, pool);
+  int64_t start = now();
+  int failed = run_groups(&work, groups, pool);
+  timed->times.push_back({dispatch.name, start, now()});
+  return failed;
 }
 
 int touch_bindings(const KernelEnvironment*, const DispatchState* state, const WorkgroupState*) {

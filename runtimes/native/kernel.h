@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace xpr {
 
@@ -86,12 +87,34 @@ static_assert(offsetof(Library, kernels) == 32 && offsetof(Library, names) == 64
 // One run of a kernel: which, how often, and on what.
 struct Dispatch {
   Kernel kernel = nullptr;
+  const char* name = "";  // the module's, which lives as long as the kernel
   uint32_t count[3] = {1, 1, 1};
   uint16_t constant_count = 0;
   uint8_t binding_count = 0;
 };
 
 class ThreadPool;
+
+// When a kernel ran, in nanoseconds of the steady clock.
+struct KernelTime {
+  const char* name;
+  int64_t start, end;
+};
+
+// While it lives, the kernels that this thread runs are timed; those of a program that is called
+// meanwhile are that program's.
+class TimedKernels {
+ public:
+  TimedKernels();
+  ~TimedKernels();
+  TimedKernels(const TimedKernels&) = delete;
+  TimedKernels& operator=(const TimedKernels&) = delete;
+
+  std::vector<KernelTime> times;
+
+ private:
+  TimedKernels* outer_;
+};
 
 // Runs a kernel on all its workgroups, in the calling thread or by the pool, and returns what the
 // first workgroup that failed returned, or 0.

@@ -43,7 +43,7 @@ class Ref {
   }
   Ref(const Ref& other) noexcept : Ref(other.object_) {}
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
-  template <typename U>
+  template <typename U>  // NOLINTNEXTLINE(google-explicit-constructor): a reference to a base
   Ref(const Ref<U>& other) noexcept : Ref(other.get()) {}
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);

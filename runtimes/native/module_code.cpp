@@ -105,9 +105,10 @@ void ModuleCode::check_call(const Function& function, const Instruction& call) c
           continue;
         }
         size_t end = import.operands.find('D', at);
-        require(count != kNoSegment && count <= 4096, "a call repeats too often");
-        for (uint16_t k = 0; k < count; ++k)
+        require(count <= 4096, "a call repeats too often");
+        for (uint16_t k = 0; k < count; ++k) {
           operands += import.operands.substr(at + 1, end - at - 1);
+        }
         at = end + 1;
       }
       require(segment == call.first.count, "a call repeats what may not be repeated");

@@ -96,7 +96,7 @@ class Table {
   Table table(size_t index) const {
     size_t place = field(index);
     require(place != 0, "a table is missing");
-    return Table(reader_, reader_.follow(place));
+    return {reader_, reader_.follow(place)};
   }
 
   std::vector<Table> tables(size_t index) const {

@@ -1,5 +1,8 @@
 #include "thread_pool.h"
 
+#include <mutex>
+#include <system_error>
+
 #include "kernel.h"
 
 #if defined(__linux__)
@@ -29,7 +32,11 @@ void pause_a_moment() noexcept {
 }  // namespace
 
 ThreadPool::ThreadPool(int threads) {
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+  } catch (const std::system_error&) {
+    // There is no memory for another stack, or there may be no more threads: these have to do.
+  }
 }
 
 ThreadPool::~ThreadPool() {
@@ -122,47 +129,59 @@ int processors() {
   return found ? static_cast<int>(found) : 1;
 }
 
-std::atomic<ThreadPool*> pool{nullptr};
-std::mutex pool_lock;
-bool pool_made = false;
-std::atomic<int> wanted_threads{0};  // 0: as many as there are processors
+struct SharedPool {
+  std::mutex lock;
+  std::shared_ptr<ThreadPool> pool;
+  bool is_made = false;  // one of a single thread is null
+  int wanted = 0;        // threads; 0: as many as there are processors
+};
+
+void before_fork();
+void after_fork();
+void forget_pool();
+
+// It lives until the end of the process, whose threads are gone by then: never freed.
+SharedPool& shared() {
+  static auto* made = [] {
+#if !defined(_WIN32)
+    pthread_atfork(before_fork, after_fork, forget_pool);
+#endif
+    return new SharedPool;
+  }();
+  return *made;
+}
+
+void before_fork() { shared().lock.lock(); }
+void after_fork() { shared().lock.unlock(); }
 
 // A forked child has none of the threads. The pool is left behind: to end it would mean to wait
 // for them.
 void forget_pool() {
-  pool.store(nullptr);
-  pool_made = false;
-  pool_lock.unlock();
+  new std::shared_ptr<ThreadPool>(std::move(shared().pool));
+  shared().is_made = false;
+  shared().lock.unlock();
 }
-void before_fork() { pool_lock.lock(); }
-void after_fork() { pool_lock.unlock(); }
+
 }  // namespace
 
 void use_threads(int count) {
-  if (wanted_threads.load(std::memory_order_relaxed) == count) return;
-  std::lock_guard<std::mutex> guard(pool_lock);
-  wanted_threads.store(count, std::memory_order_relaxed);
-  // Its threads sleep when nobody uses it any more.
-  pool.store(nullptr, std::memory_order_release);
-  pool_made = false;
+  std::shared_ptr<ThreadPool> replaced;  // ends when the lock is free again: it waits for threads
+  std::lock_guard<std::mutex> guard(shared().lock);
+  if (shared().wanted == count) return;
+  shared().wanted = count;
+  shared().is_made = false;
+  replaced.swap(shared().pool);
 }
 
-ThreadPool* shared_pool() {
-  ThreadPool* found = pool.load(std::memory_order_acquire);
-  if (found) return found;
-  std::lock_guard<std::mutex> guard(pool_lock);
-  if (!pool_made) {
-#if !defined(_WIN32)
-    static const int registered = pthread_atfork(before_fork, after_fork, forget_pool);
-    (void)registered;
-#endif
-    int threads = wanted_threads.load(std::memory_order_relaxed);
-    if (threads == 0) threads = processors();
-    // It lives until the end of the process, whose threads are gone by then.
-    if (threads > 1) pool.store(new ThreadPool(threads), std::memory_order_release);
-    pool_made = true;
+std::shared_ptr<ThreadPool> shared_pool() {
+  SharedPool& all = shared();
+  std::lock_guard<std::mutex> guard(all.lock);
+  if (!all.is_made) {
+    int threads = all.wanted ? all.wanted : processors();
+    if (threads > 1) all.pool = std::make_shared<ThreadPool>(threads);
+    all.is_made = true;
   }
-  return pool.load(std::memory_order_acquire);
+  return all.pool;
 }
 
 }  // namespace xpr

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -14,6 +13,7 @@ namespace xpr {
 // moment after each piece and sleep then; work whose other threads sleep begins without them.
 class ThreadPool {
  public:
+  // Has fewer threads where the system gives no more.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -33,12 +33,12 @@ class ThreadPool {
 
  private:
   void work();
-  void take_pieces(uint64_t round);
+  void take_pieces(uint64_t count);
 
   std::vector<std::thread> workers_;
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 
-  // The work: valid while `open_` is the number of the round, which counts up.
+  // The work: valid while the round is open.
   Piece piece_ = nullptr;
   void* context_ = nullptr;
   uint64_t count_ = 0;
@@ -57,27 +57,30 @@ class ThreadPool {
 
 // The pool of this process, started by the first call; null where `use_threads` said 1. It has as
 // many threads as the process may run on where that was not called. A forked child starts its own.
-ThreadPool* shared_pool();
+// Whoever holds it may go on with it when `use_threads` has replaced it; the last one ends it.
+std::shared_ptr<ThreadPool> shared_pool();
 
 // The pool for as long as this lives, if it is wanted and nobody else has it.
 class PoolTurn {
  public:
-  explicit PoolTurn(bool wanted) : pool_(wanted ? shared_pool() : nullptr) {
-    if (pool_ && !pool_->try_enter()) pool_ = nullptr;
+  explicit PoolTurn(bool wanted) {
+    if (!wanted) return;
+    pool_ = shared_pool();
+    if (pool_ && !pool_->try_enter()) pool_.reset();
   }
   ~PoolTurn() {
     if (pool_) pool_->leave();
   }
   PoolTurn(const PoolTurn&) = delete;
   PoolTurn& operator=(const PoolTurn&) = delete;
-  ThreadPool* pool() const { return pool_; }
+  ThreadPool* pool() const { return pool_.get(); }
 
  private:
-  ThreadPool* pool_;
+  std::shared_ptr<ThreadPool> pool_;
 };
 
 // Has pools from now on as many threads as this, at least 1. One of another size that is there
-// already is left to whoever uses it.
+// already ends with the work that it does now.
 void use_threads(int count);
 
 }  // namespace xpr

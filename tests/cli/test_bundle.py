@@ -66,7 +66,7 @@ def test_a_bundle_is_inspected_run_and_measured(call: Call, bundle: Path) -> Non
     assert re.match(r"runtime +cpu\nload +\S+ \w+\nfirst call +\S+ \w+\nlater calls ", out)
 
 
-def test_sizes_may_be_left_open(call: Call, folder: Path) -> None:
+def test_sizes_may_be_symbolic(call: Call, folder: Path) -> None:
     arguments = ("compile", "model.py:affine", "--args", "f32[b,8]", "scale=f32[]")
     done = call(*arguments, "--constraint", "b <= 16", "-o", "open.xpr")
     assert (done.status, done.err) == (0, "")
@@ -88,7 +88,7 @@ def test_sizes_may_be_left_open(call: Call, folder: Path) -> None:
     assert call(*arguments, "-o", "open.vmfb").status == 0
     assert "main(f32[?,8], f32[]) -> (f32[?,8])" in call("inspect", "open.vmfb").out
     done = call("run", "open.vmfb", *inputs)
-    assert done == (1, "", "xpr run: open.vmfb has sizes left open: run it from a bundle\n")
+    assert done == (1, "", "xpr run: open.vmfb has symbolic dimensions: run it from a bundle\n")
 
 
 def test_arguments_are_named_by_their_place(call: Call, bundle: Path) -> None:

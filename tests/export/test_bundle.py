@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import struct
 import subprocess
 import sys
 import warnings
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +36,7 @@ from tests.lowering.vulkan_util import UPDATE_IN_A_LOOP, compile_on, vulkan_devi
 from xpr.export import export, load, symbolic_shape
 from xpr.export.targets import export_target
 from xpr.export.writing import bundle_bytes
+from xpr.runtimes import extension
 from xpr.runtimes.bundle import (
     LOADER_FILE,
     ArgumentTypeError,
@@ -203,6 +206,55 @@ print([m for m in sys.modules if m.startswith(("xpr", "iree.compiler", "scipy", 
     assert run_alone(tmp_path, code).strip() == "[]"
     expected = network(PARAMS, X, shift=SHIFT)["y"]
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), expected, rtol=1e-5, atol=1e-5)
+
+
+BESIDE_XPR = """
+import sys
+import bundle, numpy as np
+given = np.load("in.npz")
+model = bundle.Bundle("model.xpr")
+for _ in range(2):
+    out = model.call({"b": given["b"], "scale": 0.5}, given["x"], shift=1)
+    flat = [v for v in (out["y"], *out["rest"]) if isinstance(v, np.ndarray)]
+np.savez(sys.argv[1], *flat)
+print(type(model._runner).__name__, [m for m in sys.modules if m.startswith("xpr")])
+import xpr, xpr.numpy as xnp
+assert float(xpr.jit(lambda x: x + 1)(xnp.ones(3))[1]) == 2     # the same process may use both
+again = model.call({"b": given["b"], "scale": 0.5}, given["x"], shift=1)
+np.testing.assert_array_equal(again["y"], out["y"])
+"""
+
+
+@pytest.mark.skipif(
+    find_spec("xpr.runtimes._native") is None, reason="the native part was not built here"
+)
+def test_the_loader_uses_the_native_part_where_xpr_is_installed(tmp_path):
+    np.savez(tmp_path / "in.npz", b=PARAMS["b"], x=X)
+    shutil.copy(LOADER_FILE, tmp_path / "bundle.py")
+    (tmp_path / "model.xpr").write_bytes(plain_bundle())
+    (tmp_path / "beside.py").write_text(BESIDE_XPR)
+    told = {}
+    for choice in ("", "1", "calls", "check", "0"):
+        done = subprocess.run(
+            [sys.executable, "beside.py", f"out{choice}.npz"],
+            cwd=tmp_path,
+            env={**os.environ, "XPR_NATIVE": choice, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        told[choice] = done.stdout.strip()
+    native = "NativeRunner ['xpr.runtimes._native']"
+    assert told["1"] == native
+    assert told[""] == (native if extension.RUNS_PROGRAMS else told["calls"])
+    assert told["calls"] == told["check"] == "Runner ['xpr.runtimes._native']"
+    assert told["0"] == "Runner []"
+    with np.load(tmp_path / "out1.npz") as mine, np.load(tmp_path / "out0.npz") as other:
+        assert len(mine.files) >= 2
+        for name in mine.files:
+            assert mine[name].tobytes() == other[name].tobytes()
+            assert mine[name].dtype == other[name].dtype
 
 
 def test_the_loader_as_a_program(tmp_path):

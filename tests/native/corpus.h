@@ -42,7 +42,7 @@ inline Sample read_sample(const std::filesystem::path& module) {
     }
     ArrayType type;
     words >> type.item_size;
-    for (int64_t extent; words >> extent;) type.shape.push_back(extent);
+    for (int64_t extent = 0; words >> extent;) type.shape.push_back(extent);
     if (what == "in" || what == "donated") {
       made.inputs.push_back(type);
       made.donated.push_back(what == "donated");

@@ -13,7 +13,9 @@
 #include "corpus.h"
 #include "refusal.h"
 
-extern "C" __attribute__((visibility("default"))) const char* __asan_default_options() {
+// The name is the sanitizer's.
+extern "C" __attribute__((visibility("default"))) const char*
+__asan_default_options() {  // NOLINT(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp)
   return "allocator_may_return_null=1:max_allocation_size_mb=256:detect_leaks=0";
 }
 
@@ -74,7 +76,7 @@ class Damage {
       case 6: {  // a number becomes one a little larger or smaller
         if (bytes.size() < 4) break;
         size_t at = place(bytes.size() - 3);
-        uint32_t value;
+        uint32_t value = 0;
         std::memcpy(&value, bytes.data() + at, 4);
         value += static_cast<uint32_t>(below(17)) - 8;
         std::memcpy(bytes.data() + at, &value, 4);

@@ -6,7 +6,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "corpus.h"
@@ -43,6 +46,45 @@ bool check_pool(int rounds) {
   return true;
 }
 
+size_t threads_now() {
+  std::error_code none;
+  std::filesystem::directory_iterator tasks("/proc/self/task", none), end;
+  return none ? 0 : static_cast<size_t>(std::distance(tasks, end));
+}
+
+// Threads take turns at the pool while another one replaces it, and no thread of theirs stays.
+bool check_replaced(int rounds) {
+  use_threads(1);
+  size_t before = threads_now();
+  std::atomic<bool> right{true}, done{false};
+  auto work = [&] {
+    while (!done) {
+      PoolTurn turn(true);
+      if (!turn.pool()) continue;
+      Sums sums;
+      if (turn.pool()->run(&add, &sums, kPieces) != 0) right = false;
+      for (uint64_t i = 0; i < kPieces; ++i) {
+        if (sums.of[i] != i) right = false;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work);
+  for (int round = 0; round < rounds; ++round) {
+    use_threads(1 + round % 4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
+  use_threads(1);
+  // The system lists threads for a moment after they have ended.
+  for (int i = 0; i < 500 && threads_now() > before; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return right && threads_now() <= before;
+}
+
 // Each thread calls each program, with several threads where the pool is free, and compares.
 bool check_programs(const char* folder, int rounds) {
   std::vector<Sample> corpus = read_corpus(folder);
@@ -75,6 +117,7 @@ bool check_programs(const char* folder, int rounds) {
     }
   };
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) threads.emplace_back(work);
   for (std::thread& thread : threads) thread.join();
   return right;
@@ -88,9 +131,11 @@ int main(int count, char** words) {
     std::puts("race_programs FOLDER ROUNDS");
     return 2;
   }
+  int rounds = static_cast<int>(std::strtol(words[2], nullptr, 10));
+  bool pool = xpr::check_pool(10 * rounds), replaced = xpr::check_replaced(rounds);
   xpr::use_threads(4);
-  int rounds = std::atoi(words[2]);
-  bool pool = xpr::check_pool(10 * rounds), programs = xpr::check_programs(words[1], rounds);
-  std::printf("pool %s, programs %s\n", pool ? "right" : "wrong", programs ? "right" : "wrong");
-  return pool && programs ? 0 : 1;
+  bool programs = xpr::check_programs(words[1], rounds);
+  std::printf("pool %s, replaced %s, programs %s\n", pool ? "right" : "wrong",
+              replaced ? "right" : "wrong", programs ? "right" : "wrong");
+  return pool && replaced && programs ? 0 : 1;
 }

@@ -1,6 +1,7 @@
 """Runs exported bundles (`model.xpr`) with NumPy, ml_dtypes and IREE's runtime alone.
 
 This one file is the whole loader: copy it beside a model and use it as a module or a program.
+Where xpr is installed with its native part, that runs programs for the CPU, in place of IREE.
 
     python bundle.py model.xpr --input x.npy --output y.npy
 
@@ -22,6 +23,7 @@ import functools
 import hashlib
 import hmac
 import importlib
+import importlib.util
 import io
 import json
 import math
@@ -36,6 +38,8 @@ import zipfile
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.machinery import PathFinder
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -144,6 +148,107 @@ def _at_exit() -> None:
 
 
 atexit.register(_at_exit)
+
+
+# ---- xpr/runtimes/extension.py
+
+
+INTERFACE = 8
+"""The number that the extension must have; one that was built from other sources is not used."""
+
+RUNS_PROGRAMS = True
+"""Whether the native part runs programs, and not only calls them, where `XPR_NATIVE` is not set."""
+
+SHORT_COST = 2e4
+"""Operations plus bytes of a program, a few hundred nanoseconds of work, up to which other threads
+of Python may wait: to let them run meanwhile costs 50 ns."""
+
+_CHOICES = ("", "0", "1", "calls", "check")
+
+
+class Found:
+    """The extension, or why there is none."""
+
+    def __init__(self, module: Any, reason: str, choice: str = "") -> None:
+        self.module = module
+        self.reason = reason
+        """Empty when there is one."""
+        runs = choice in ("1", "check") or (choice == "" and RUNS_PROGRAMS)
+        self.executor: Any = module if runs else None
+        """The extension where it runs programs."""
+        self.checks = choice == "check"
+        """Whether programs are to run both ways."""
+
+    def describe(self) -> str:
+        """One line for reports."""
+        if self.module is None:
+            return f"not used: {self.reason}"
+        how = ", checked against IREE" if self.checks else ""
+        if self.executor is None:
+            how = ", programs are run by IREE"
+        return f"{self.module.build_info()}{how}"
+
+
+def find(choice: str) -> Found:
+    """What `XPR_NATIVE=choice` gives.
+
+    Raises ValueError for a choice that does not exist, and ImportError when the extension is asked
+    for and cannot be had.
+    """
+    if choice not in _CHOICES:
+        raise ValueError(f"XPR_NATIVE must be 0, 1, calls or check, got {choice!r}")
+    if choice == "0":
+        return Found(None, "XPR_NATIVE=0")
+    module, reason = None, ""
+    try:
+        module = _extension()
+    except ImportError as error:
+        reason = f"it was not built here ({error})"
+    else:
+        if module.interface != INTERFACE:
+            reason = "it was built from other sources; install xpr again, or build it anew"
+            module = None
+    if module is None and choice:
+        raise ImportError(f"XPR_NATIVE={choice} asks for the native part of xpr, but {reason}")
+    return Found(module, reason, choice)
+
+
+_EXTENSION = "xpr.runtimes._native"
+
+
+def _extension() -> Any:
+    """The extension, which needs nothing of xpr; ImportError where there is none.
+
+    The loader of bundles uses it, too, in processes that do not import xpr: for these the file is
+    looked for where xpr is installed.
+    """
+    if "xpr" in sys.modules or _EXTENSION in sys.modules:
+        return importlib.import_module(_EXTENSION)
+    package = importlib.util.find_spec("xpr")
+    if package is None or package.origin is None:
+        raise ImportError("xpr is not installed")
+    spec = PathFinder.find_spec(_EXTENSION, [str(Path(package.origin).parent / "runtimes")])
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no module named {_EXTENSION}")
+    # Under its name, so that xpr finds it when it is imported later: it can be loaded only once.
+    module = sys.modules[_EXTENSION] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[_EXTENSION]
+        raise
+    return module
+
+
+_found: Found | None = None
+
+
+def native() -> Found:
+    """What there is in this process, looked for by the first call."""
+    global _found
+    if _found is None:
+        _found = find(os.environ.get("XPR_NATIVE", ""))
+    return _found
 
 
 # ---- xpr/runtimes/bundle/errors.py
@@ -430,7 +535,7 @@ def _solve(extent: Mapping[Monomial, int], found: int, sizes: dict[str, int]) ->
         sizes[name] = quotient
 
 
-def open_sizes(
+def symbolic_sizes(
     types: Sequence[ArgumentType],
     shapes: Sequence[tuple[int, ...]],
     constraints: Sequence[dict[str, Any]],
@@ -937,9 +1042,15 @@ def check_versions(manifest: dict[str, Any]) -> None:
 # ---- xpr/runtimes/bundle/runner.py
 
 
-_PARALLEL_COST = 4e6
-_COPIED_BYTES = 4096
+PARALLEL_COST = 4e6
+COPIED_BYTES = 4096
 _ALIGNMENT = 64
+
+
+def is_parallel(cost: float) -> bool:
+    """Whether a program is worth several threads, and the process has them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return cost >= PARALLEL_COST and (cores or 1) > 1
 
 
 class Runner:
@@ -948,8 +1059,7 @@ class Runner:
     def __init__(self, vmfb: bytes, runtime: str, cost: float, inputs: int) -> None:
         shared = iree()
         rt = shared.rt
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        local = "local-task" if cost >= _PARALLEL_COST and (cores or 1) > 1 else "local-sync"
+        local = "local-task" if is_parallel(cost) else "local-sync"
         self.is_host = runtime not in DRIVERS
         try:
             self.device, hal_module = shared.device(DRIVERS.get(runtime, local))
@@ -990,7 +1100,7 @@ class Runner:
         if carrier is not None:
             array = array.view(carrier)
         size, contiguous = array.nbytes, array.flags.c_contiguous
-        if size > _COPIED_BYTES and self.is_host and array.flags.writeable and contiguous:
+        if size > COPIED_BYTES and self.is_host and array.flags.writeable and contiguous:
             address = array.__array_interface__["data"][0]
             if address % _ALIGNMENT == 0:
                 view = self.device.from_dlpack_capsule(array.__dlpack__())
@@ -1122,6 +1232,67 @@ class Program:
             raise CorruptBundleError(f"{MANIFEST} is damaged: {error!r}") from error
 
 
+# ---- xpr/runtimes/bundle/native_runner.py
+
+
+class NativeRunner:
+    """One module on the processor, without IREE's runtime: flat arrays in, flat arrays out.
+
+    Raises the native part's `Refusal` for a module that IREE has to run.
+    """
+
+    def __init__(self, module: Any, program: Program) -> None:
+        taken = [(w.shape, w.dtype.itemsize) for w in program.weights]
+        taken += [(t.shape({}), t.dtype.itemsize) for t in program.inputs if not t.given_no_values]
+        made = [(t.shape({}), t.dtype.itemsize) for t in program.outputs if not t.given_no_values]
+        self._program = module.Program(program.vmfb, "main", taken, made, [False] * len(taken))
+        self._parallel = is_parallel(program.cost)
+        fixed = self._program.is_fixed and program.straight_line
+        self._keeps_lock = fixed and program.cost < SHORT_COST
+        self._block_over = module.Block.over
+
+    def to_device(self, array: Array) -> Any:
+        """A block with an array's values, over its own memory where that can be."""
+        flat = np.ascontiguousarray(array).reshape(-1)
+        return self._block_over(flat.view(np.uint8), COPIED_BYTES)
+
+    def shared_results(self, views: Sequence[Any], results: Sequence[Array]) -> frozenset[int]:
+        """The results that lie in the memory of an operand or of an earlier result: none."""
+        return frozenset()
+
+    def __call__(
+        self, views: list[Any], results: Sequence[tuple[tuple[int, ...], np.dtype[Any]]]
+    ) -> list[Array]:
+        """The results, each over memory of its own."""
+        blocks = self._program(views, self._parallel, self._keeps_lock)
+        return [
+            np.frombuffer(block, np.uint8).view(dtype).reshape(shape)
+            if math.prod(shape)
+            else np.empty(shape, dtype)
+            for block, (shape, dtype) in zip(blocks, results, strict=True)
+        ]
+
+
+def runner(program: Program, count: int) -> Runner | NativeRunner:
+    """What runs a program that takes so many arrays: the native part, or IREE.
+
+    The native part runs programs of fixed shapes for the processor that hold nothing it does not
+    know. Where `XPR_NATIVE` has programs run both ways, bundles are left to IREE.
+    """
+    fixed = all(t.fixed for t in (*program.inputs, *program.outputs))
+    if program.runtime == "cpu" and fixed:
+        try:
+            found = native()
+        except ImportError:  # asked for where there is none: a bundle does not need it
+            found = None
+        if found is not None and found.executor is not None and not found.checks:
+            try:
+                return NativeRunner(found.executor, program)
+            except found.executor.Refusal:
+                pass  # IREE runs it, or says what is wrong with it
+    return Runner(program.vmfb, program.runtime, program.cost, count)
+
+
 # ---- xpr/runtimes/bundle/loader.py
 
 
@@ -1155,7 +1326,7 @@ class Bundle:
             program = Program(members, order, platform, check_machine)
             passed = [i for i, t in enumerate(program.inputs) if not t.given_no_values]
             count = len(program.weights) + len(passed)
-            self._runner = Runner(program.vmfb, program.runtime, program.cost, count)
+            self._runner = runner(program, count)
         self.manifest = members.manifest
         self.platform = program.platform
         self.inputs, self.outputs = program.inputs, program.outputs
@@ -1196,14 +1367,14 @@ class Bundle:
         if self._fixed and shapes == self._shapes:
             kinds = self._kinds
         else:
-            sizes = open_sizes(types, shapes, self.manifest["constraints"])
+            sizes = symbolic_sizes(types, shapes, self.manifest["constraints"])
             kinds = self._result_kinds(sizes)
-        runner = self._runner
-        views = [*self._weights, *(runner.to_device(arrays[i]) for i in self._passed)]
-        results = runner(views, kinds)
+        run = self._runner
+        views = [*self._weights, *(run.to_device(arrays[i]) for i in self._passed)]
+        results = run(views, kinds)
         shared = self._shared
         if shared is None:
-            shared = runner.shared_results(views, results)
+            shared = run.shared_results(views, results)
             if self._program.straight_line:
                 self._shared = shared
         for i in shared:

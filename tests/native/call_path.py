@@ -1,0 +1,119 @@
+"""Calls of every kind from many threads, for the sanitizers to watch.
+
+`python tests/native/call_path.py EXTENSION ROUNDS` runs them with the native part that is in that
+file, which a sanitizer has instrumented; its library has to be loaded first (`LD_PRELOAD`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import threading
+import weakref
+from importlib.machinery import ModuleSpec
+
+
+class _Finder:
+    """Finds the native part in a file of its own."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
+        if name != "xpr.runtimes._native":
+            return None
+        return importlib.util.spec_from_file_location(name, self.path)
+
+
+def _run(rounds: int) -> None:
+    import numpy as np  # noqa: PLC0415 - xpr and what it loads come after the native part
+
+    import xpr  # noqa: PLC0415
+    import xpr.numpy as xnp  # noqa: PLC0415
+    from xpr import lax  # noqa: PLC0415
+    from xpr.runtimes.extension import native  # noqa: PLC0415
+
+    assert native().executor.__file__ == sys.argv[1]
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    wide = np.arange(600_000, dtype=np.float32)
+    fixed = xnp.asarray(values)
+
+    tree = xpr.jit(lambda t, s, *, k: {"a": t["a"] * s + k, "b": [t["b"][0] + 1, t["b"][1]]})
+    static = xpr.jit(lambda x, n: x * n, static_argnums=1)
+    grow = xpr.jit(lambda x: x + 1, donate_argnums=0)
+    large = xpr.jit(lambda x: (x * 2 + 1, x.sum() * 0 + 1))
+    loop = xpr.jit(lambda x: lax.while_loop(lambda v: v.sum() < 100, lambda v: v + v @ v.T @ v, x))
+    called = xpr.jit(lambda x: xpr.pure_callback(lambda v: v + 1, x, x) * 2)
+    failing = xpr.jit(lambda x: xpr.pure_callback(_fail, x, x))
+    many = xpr.jit(lambda *a: sum(a))
+
+    looped = np.asarray(loop(fixed))
+    table: list[object] = []
+
+    def once(i: int) -> None:
+        found = tree({"a": fixed, "b": [values, 2.0]}, float(i), k=fixed)
+        np.testing.assert_array_equal(np.asarray(found["a"]), values * np.float32(i) + values)
+        np.testing.assert_array_equal(np.asarray(found["b"][0]), values + 1)
+        assert float(found["b"][1]) == 2.0
+        np.testing.assert_array_equal(np.asarray(static(fixed, i % 3)), values * (i % 3))
+        moving = xnp.asarray(values)
+        for _ in range(3):
+            moving = grow(moving)
+        np.testing.assert_array_equal(np.asarray(moving), values + 3)
+        twice, one = large(wide)
+        assert np.array_equal(np.asarray(twice), wide * 2 + 1)
+        assert float(one) == 1.0
+        np.testing.assert_array_equal(np.asarray(loop(fixed)), looped)
+        np.testing.assert_array_equal(np.asarray(called(fixed)), (values + 1) * 2)
+        assert float(many(*[fixed] * 70)[1, 2]) == 350.0
+        try:
+            failing(fixed)
+        except KeyError:
+            pass
+        else:
+            raise AssertionError("the error of a function of this process was lost")
+        # Operators, arrays that one thread makes and another one drops, weak references, caches.
+        y = ((fixed + 1) * fixed - values)[1] / 2
+        assert float(y[2]) == 12.5
+        table.append(y)
+        kept = weakref.ref(y)
+        del y
+        if len(table) > 8:
+            table.clear()
+        _ = kept()
+        if i % 16 == 5:
+            xpr.clear_caches()
+
+    errors: list[BaseException] = []
+
+    def work(start: int) -> None:
+        try:
+            for i in range(start, start + rounds):
+                once(i)
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    once(0)
+    once(5)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    print("right")
+
+
+def _fail(_: object) -> object:
+    raise KeyError("as it should")
+
+
+if __name__ == "__main__":
+    # Processes that compile are not watched, and would be slow.
+    os.environ.pop("LD_PRELOAD", None)
+    os.environ["XPR_NATIVE"] = "1"
+    sys.setswitchinterval(1e-5)
+    sys.meta_path.insert(0, _Finder(sys.argv[1]))
+    _run(int(sys.argv[2]))
