@@ -1,7 +1,9 @@
-"""Sizes left open: their arithmetic, programs for all of them, and what is refused."""
+"""Symbolic dimensions: their arithmetic, programs for all of them, and what is refused."""
 
 from __future__ import annotations
 
+import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,44 @@ def test_arithmetic_and_comparisons():
         _ = b + symbolic_shape("b")[0]
 
 
+def test_comparisons_know_the_constraints():
+    a, b, c = symbolic_shape(
+        "a, b, c", constraints=["a >= b + 1", "b == 2*c", "c >= 3", "a*b <= 90"]
+    )
+    assert a > b
+    assert a >= b + 1
+    assert a - 1 >= 2 * c
+    assert a >= 7
+    assert 3 * a - b > 14
+    assert b >= 6
+    assert not a <= 6
+    assert not a * b > 90
+    with pytest.raises(InconclusiveDimensionOperation):
+        _ = a > 7
+
+
+def test_comparisons_are_true_of_all_sizes_that_the_constraints_allow():
+    constraints = ["a >= b - 1", "b >= 2*c", "a + c <= 9", "c == d"]
+    a, b, c, d = symbolic_shape("a, b, c, d", constraints=constraints)
+    choices = [dict(zip("abcd", s, strict=True)) for s in itertools.product(range(1, 12), repeat=4)]
+    allowed = [s for s in choices if a.scope.holds(s)]
+    assert len(allowed) > 20
+    random, decided = np.random.default_rng(4), 0
+    for _ in range(300):
+        f = random.integers(-2, 3, 5).tolist()
+        left = f[0] * a + f[1] * b + f[2] * c + f[3] * d
+        for relation in (operator.ge, operator.gt, operator.le, operator.lt):
+            try:
+                answer = relation(left, f[4])
+            except InconclusiveDimensionOperation:
+                continue
+            decided += 1
+            for s in allowed:
+                number = f[0] * s["a"] + f[1] * s["b"] + f[2] * s["c"] + f[3] * s["d"]
+                assert relation(number, f[4]) is answer
+    assert decided > 300
+
+
 def test_constraints_are_read():
     scope = SymbolicScope(["b >= 8", "a == 2*b", "mod(b, 4) == 0", "a < 100"])
     assert repr(scope) == "SymbolicScope(['b >= 8', 'a == 2*b', 'mod(b, 4) == 0', 'a < 100'])"
@@ -142,7 +182,7 @@ def data(exported):
     return bundle_bytes(exported)
 
 
-def test_types_with_open_sizes(exported):
+def test_types_with_symbolic_dimensions(exported):
     assert [repr(a) for a in exported.in_avals] == ["ShapedArray(float32[b,8,8])"]
     assert [str(a) for a in exported.out_avals] == ["float32[b,10]", "int32[b]"]
     assert exported.uses_global_constants
@@ -162,7 +202,7 @@ def test_one_program_for_all_batches(exported, data, count):
         np.testing.assert_array_equal(found[1], expected[1])
 
 
-def test_gradients_with_open_sizes(exported):
+def test_gradients_with_symbolic_dimensions(exported):
     restored = deserialize(exported.serialize(vjp_order=1))
     images = rng.random((3, 8, 8), np.float32)
     found = xpr.grad(lambda x: restored.call(x)[0][:, 0].sum())(images)
@@ -171,7 +211,7 @@ def test_gradients_with_open_sizes(exported):
     assert str(restored.vjp().in_avals[0]) == "float32[b,8,8]"
 
 
-def test_derivatives_with_open_sizes_in_bundles():
+def test_derivatives_with_symbolic_dimensions_in_bundles():
     def f(x):
         return jnp.tanh(x @ W2[:3])
 
@@ -244,7 +284,7 @@ def test_operations_that_need_the_size_as_a_value():
             )
 
 
-def test_loops_with_open_sizes():
+def test_loops_with_symbolic_dimensions():
     def f(x):
         def step(carry, row):
             return jnp.tanh(carry + row), carry.sum()
@@ -376,7 +416,7 @@ def test_programs_that_are_special_at_one():
         export(xpr.jit(lambda x: x[1:].max()))(spec("b"))
 
 
-def test_only_export_takes_open_sizes():
+def test_only_export_takes_symbolic_dimensions():
     only = r"only xpr\.export\.export takes shapes with it"
     with pytest.raises(InconclusiveDimensionOperation, match=only):
         xpr.jit(lambda x: x).lower(spec("b"))

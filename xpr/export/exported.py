@@ -134,7 +134,7 @@ class Exported:
 
     @property
     def uses_global_constants(self) -> bool:
-        """Whether sizes are left open."""
+        """Whether dimensions are symbolic."""
         return self.program.scope is not None
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
 """From programs at some choices of the symbolic dimensions to the program for all of them.
 
-A number that differs between the choices must be a polynomial, of degree two at most, in the open
-sizes: it is fitted at some of the choices and must be right at the others too. All else must be the
-same at each choice.
+A number that differs between the choices must be a polynomial, of degree two at most, in the
+symbolic dimensions: it is fitted at some of the choices and must be right at the others too. All
+else must be the same at each choice.
 """
 
 from __future__ import annotations

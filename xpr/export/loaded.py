@@ -18,7 +18,7 @@ from xpr.runtimes import registry
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
 from xpr.runtimes.bundle import ArgumentType, ArgumentTypeError
 from xpr.runtimes.bundle.archive import open_bundle
-from xpr.runtimes.bundle.arguments import open_sizes
+from xpr.runtimes.bundle.arguments import symbolic_sizes
 from xpr.runtimes.bundle.errors import naming
 from xpr.runtimes.bundle.programs import Program
 from xpr.runtimes.bundle.trees import flatten_call
@@ -42,7 +42,22 @@ _MAX_ENTRIES = 64
 
 
 class LoadedBundle:
-    """A bundle's program on a device of xpr's; made by `load`, called by `call`."""
+    """A bundle's program on a device of xpr's; made by `load`, called by `call`.
+
+    `inputs` and `outputs` are the types of its arguments and results, `platform` the module that
+    was chosen, `device` where it runs, `manifest` all that the bundle says of itself.
+
+    >>> import pathlib, tempfile
+    >>> import xpr
+    >>> from xpr import export
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "double.xpr"
+    ...     double = xpr.jit(lambda x: x * 2)
+    ...     export.export(double)(xpr.ShapeDtypeStruct((3,), "float32")).save(path)
+    ...     program = export.load(path)
+    >>> program.platform, str(program.device)
+    ('cpu', 'cpu:0')
+    """
 
     def __init__(self, program: Program, manifest: dict[str, Any], device: Device) -> None:
         self.manifest = manifest
@@ -125,7 +140,7 @@ class LoadedBundle:
                 f"the program takes {len(self.inputs)} arrays, got {len(leaves)}"
             )
         avals = [_checked(t, x) for t, x in zip(self.inputs, leaves, strict=True)]
-        sizes = open_sizes(self.inputs, [a.shape for a in avals], self._program.constraints)
+        sizes = symbolic_sizes(self.inputs, [a.shape for a in avals], self._program.constraints)
         entry = self._entry(sizes)
         buffers: list[Buffer] = list(self._weights)
         committed = False
@@ -222,6 +237,17 @@ def load(
 
     Raises the errors of `xpr.runtimes.bundle.Bundle`, all of them ValueErrors, before any of the
     bundle's code is loaded.
+
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> import xpr
+    >>> from xpr import export
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "double.xpr"
+    ...     double = xpr.jit(lambda x: x * 2)
+    ...     export.export(double)(xpr.ShapeDtypeStruct((3,), "float32")).save(path)
+    ...     export.load(path).call(np.arange(3, dtype="float32"))
+    Array([0., 2., 4.], dtype=float32)
     """
     if device is not None and platform is None:
         platform = device.runtime.name

@@ -15,9 +15,9 @@ from xpr.core.errors import CompileError
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiling
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
-from xpr.export.open_graph import general_graph
-from xpr.export.open_rules import open_target
-from xpr.export.programs import OpenProgram, Program
+from xpr.export.programs import Program, SymbolicProgram
+from xpr.export.symbolic_graph import general_graph
+from xpr.export.symbolic_rules import symbolic_target
 from xpr.export.targets import portable_target
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import LoweredModule, module_text
@@ -69,9 +69,9 @@ def module_of(
 ) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
     """The module of an exported program for `target`, and the weights that it takes in front.
 
-    Where sizes are open, the module is made of those for several choices of them.
+    With symbolic dimensions, the module is made of those for several choices of them.
     """
-    if not isinstance(program, OpenProgram):
+    if not isinstance(program, SymbolicProgram):
         fixed = module_program(program.at(()), weights_above)
         return lowered_module(fixed.closed, target, name), fixed.weights
     # An operation may take other forms for small arrays than for large ones; any one is right for
@@ -80,7 +80,7 @@ def module_of(
     for least, greatest in _RANGES:
         try:
             points = program.fitting_points(least, greatest)
-            return _open_module(program, points, target, name, weights_above)
+            return _symbolic_module(program, points, target, name, weights_above)
         except ValueError as error:
             reasons.append(error)
     raise next((r for r in reasons if isinstance(r, SizeDependenceError)), reasons[-1])
@@ -90,8 +90,8 @@ _OPERATION = re.compile(r"\bstablehlo\.[a-z_]+\b")
 _RANGES = ((17, 96), (17, 31), (3, 24), (100, 400), (2, 96))
 
 
-def _open_module(
-    program: OpenProgram,
+def _symbolic_module(
+    program: SymbolicProgram,
     points: list[dict[str, int]],
     target: Target,
     name: str,
@@ -99,9 +99,9 @@ def _open_module(
 ) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
     """One module for all sizes, from those at the points."""
     closeds = [module_program(program.at_named(p), weights_above) for p in points]
-    target = open_target(target, [c.closed for c in closeds])
+    target = symbolic_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
-    fitter = Fitter(program.open_scope.free_names(), points)
+    fitter = Fitter(program.symbolic_scope.free_names(), points)
     graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_open_arrays)
     if state.enable_checks:
         verify(graph)
@@ -135,7 +135,7 @@ def _refused_by_iree(error: CompileError) -> SizeDependenceError:
     operation = _OPERATION.search(error.diagnostics)
     named = f"the operation {operation[0]}{place}" if operation else f"the program{place}"
     return SizeDependenceError(
-        f"IREE cannot compile {named} where sizes are left open. {ADVICE}. The compiler's own "
+        f"IREE cannot compile {named} with symbolic dimensions. {ADVICE}. The compiler's own "
         f"words: {error.diagnostics.strip().splitlines()[0][:200]}"
     )
 

@@ -1,4 +1,4 @@
-"""The programs of exported functions: with fixed sizes, and with sizes left open."""
+"""The programs of exported functions: with fixed sizes, and with symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from xpr.export.symbolic import (
     scope_of,
 )
 from xpr.runtimes.bundle import ArgumentType
-from xpr.runtimes.bundle.arguments import open_sizes
+from xpr.runtimes.bundle.arguments import symbolic_sizes
 from xpr.transforms.tracing import ShapeDtypeStruct
 
 Sizes = tuple[int, ...]
@@ -105,7 +105,7 @@ class FixedProgram(Program):
         return {"scope": None, "tables": tables}, arrays
 
 
-class OpenProgram(Program):
+class SymbolicProgram(Program):
     """A program for symbolic dimensions.
 
     `make` gives the program for a choice of them; its general form is made of those for several
@@ -119,7 +119,7 @@ class OpenProgram(Program):
         make: Callable[[dict[str, int]], ClosedJaxpr],
         general: tuple[Json, Arrays] | None = None,
     ) -> None:
-        self.scope = self.open_scope = scope
+        self.scope = self.symbolic_scope = scope
         self.in_avals = tuple(in_avals)
         self._make = make
         self._made: dict[Sizes, ClosedJaxpr] = {}
@@ -134,22 +134,22 @@ class OpenProgram(Program):
         if found is None:
             if len(self._made) >= _KEPT:
                 self._made.clear()
-            named = dict(zip(self.open_scope.names, sizes, strict=True))
+            named = dict(zip(self.symbolic_scope.names, sizes, strict=True))
             found = self._made[sizes] = self._make(named)
         return found
 
     def at_named(self, sizes: dict[str, int]) -> ClosedJaxpr:
         """The program for sizes by name."""
-        return self.at(tuple(sizes[n] for n in self.open_scope.names))
+        return self.at(tuple(sizes[n] for n in self.symbolic_scope.names))
 
     def fitting_points(self, least: int = 2, greatest: int = _SMALL) -> list[dict[str, int]]:
         """Choices of the sizes from which a general form can be made."""
-        count = count_of_points(self.open_scope.free_names())
-        return sample_sizes(self.open_scope, count, greatest, least)
+        count = count_of_points(self.symbolic_scope.free_names())
+        return sample_sizes(self.symbolic_scope, count, greatest, least)
 
     def _generalized(self) -> tuple[Json, Arrays]:
         points = self.fitting_points()
-        points += [p for p in sample_sizes(self.open_scope, 1, _LARGE) if p not in points]
+        points += [p for p in sample_sizes(self.symbolic_scope, 1, _LARGE) if p not in points]
         found = [program_data(self.at_named(p)) for p in points]
         arrays = found[0][1]
         for _, others in found[1:]:
@@ -162,9 +162,9 @@ class OpenProgram(Program):
                         f"shape {array.shape} for one choice of them: compute it with xpr.numpy, "
                         "not with NumPy"
                     )
-        fitter = Fitter(self.open_scope.free_names(), points)
+        fitter = Fitter(self.symbolic_scope.free_names(), points)
         tables = generalize_data([tables for tables, _ in found], fitter)
-        for sizes in ones(self.open_scope):
+        for sizes in ones(self.symbolic_scope):
             self._check_ones(sizes, tables, arrays)
         return tables, arrays
 
@@ -190,8 +190,8 @@ class OpenProgram(Program):
 
     def data(self) -> tuple[Json, Arrays]:
         scope = {
-            "names": self.open_scope.names,
-            "constraints": [c.text for c in self.open_scope.constraints],
+            "names": self.symbolic_scope.names,
+            "constraints": [c.text for c in self.symbolic_scope.constraints],
             "inputs": [
                 [[dim_data(d) for d in a.shape], dtype_text(a.dtype), bool(a.weak_type)]
                 for a in self.in_avals
@@ -206,9 +206,9 @@ class OpenProgram(Program):
             shape = [dim_data(d) for d in want.shape]
             dtype = dtype_text(want.dtype)
             types.append(ArgumentType({"path": name, "shape": shape, "dtype": dtype}))
-        constraints = [c.data() for c in self.open_scope.constraints]
-        found_sizes = open_sizes(types, [a.shape for a in avals], constraints)
-        return tuple(found_sizes[n] for n in self.open_scope.names)
+        constraints = [c.data() for c in self.symbolic_scope.constraints]
+        found_sizes = symbolic_sizes(types, [a.shape for a in avals], constraints)
+        return tuple(found_sizes[n] for n in self.symbolic_scope.names)
 
 
 _KEPT = 64
@@ -271,7 +271,7 @@ def stored_program(data: Json, arrays: Arrays) -> Program:
         SymbolicAval(tuple(dim_of(d, scope) for d in shape), dtype_of(dtype), bool(weak))
         for shape, dtype, weak in stored["inputs"]
     ]
-    return OpenProgram(
+    return SymbolicProgram(
         scope,
         in_avals,
         lambda sizes: program_from_data(specialize(tables, sizes), arrays),
@@ -288,10 +288,10 @@ def derived_program(
 
     It takes the other's inputs, and one for each result, of the type that `more_inputs` gives.
     """
-    if not isinstance(base, OpenProgram):
+    if not isinstance(base, SymbolicProgram):
         return FixedProgram(rule(base.at(())))
     in_avals = [*base.in_avals, *map(more_inputs, base.out_avals)]
-    return OpenProgram(base.open_scope, in_avals, lambda sizes: rule(base.at_named(sizes)))
+    return SymbolicProgram(base.symbolic_scope, in_avals, lambda sizes: rule(base.at_named(sizes)))
 
 
 def trace_program(
@@ -316,9 +316,9 @@ def trace_program(
 
     first = sample_sizes(scope, 1, _SMALL)[0]
     traced = trace(first)
-    open_leaves = iter(_dynamic(leaves, traced.jaxpr.in_avals, first))
-    in_avals = [next(open_leaves) for _ in traced.jaxpr.in_avals]
-    return OpenProgram(scope, in_avals, lambda sizes: trace(sizes).jaxpr), traced
+    symbolic_leaves = iter(_dynamic(leaves, traced.jaxpr.in_avals, first))
+    in_avals = [next(symbolic_leaves) for _ in traced.jaxpr.in_avals]
+    return SymbolicProgram(scope, in_avals, lambda sizes: trace(sizes).jaxpr), traced
 
 
 def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:

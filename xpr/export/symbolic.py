@@ -1,4 +1,4 @@
-"""Shapes with sizes left open, what is required of the sizes, and choices of them to try."""
+"""Shapes with symbolic dimensions, what is required of these, and choices of them to try."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.polynomials import Monomial, evaluate
-from xpr.core.symbolic import SymbolicDim, simplified, text_of
+from xpr.core.symbolic import Known, SymbolicDim, simplified, text_of
 from xpr.transforms.tracing import ShapeDtypeStruct, abstractify
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
@@ -69,6 +69,12 @@ class SymbolicScope:
             )
         self.names: list[str] = []
         self.constraints: list[Constraint] = [self._constraint(t) for t in constraints_str]
+        # What they say of polynomials' signs, for comparisons of dimensions.
+        self.known = tuple(
+            Known(_minus(c.left, c.right), zero=c.relation == "==")
+            for c in self.constraints
+            if c.relation != "mod"
+        )
 
     def __repr__(self) -> str:
         return f"SymbolicScope({[c.text for c in self.constraints]})"
@@ -150,6 +156,11 @@ class SymbolicScope:
         )
 
 
+def _minus(a: dict[Monomial, int], b: dict[Monomial, int]) -> dict[Monomial, int]:
+    total = {m: a.get(m, 0) - b.get(m, 0) for m in {**a, **b}}
+    return {m: c for m, c in total.items() if c}
+
+
 def _single(terms: dict[Monomial, int]) -> str | None:
     """The name that a polynomial consists of, if it is one."""
     if len(terms) == 1:
@@ -177,7 +188,7 @@ def symbolic_shape(
     scope: SymbolicScope | None = None,
     like: Sequence[int | None] | None = None,
 ) -> tuple[Any, ...]:
-    """A shape from a text such as `"b, 28, 28"`, in which names are sizes left open.
+    """A shape from a text such as `"b, 28, 28"`, in which names are symbolic dimensions.
 
     Sizes are sums and products of numbers and names. `_` takes a size from `like`, and `...` all
     that are not given. `constraints` says what is required of the sizes, see `SymbolicScope`; to
@@ -261,7 +272,7 @@ def is_symbolic_dim(p: Any) -> bool:
 
 
 class SymbolicAval(NamedTuple):
-    """The type of an array some sizes of which are open."""
+    """The type of an array with symbolic dimensions."""
 
     shape: tuple[Any, ...]
     dtype: Any
@@ -320,7 +331,7 @@ def sample_sizes(
     names = scope.names
     if len(names) > _MAX_NAMES:
         raise NotImplementedError(
-            f"at most {_MAX_NAMES} sizes can be left open, got {', '.join(names)}"
+            f"at most {_MAX_NAMES} symbolic dimensions are supported, got {', '.join(names)}"
         )
     rng = random.Random(20240229)
     found: list[dict[str, int]] = []
@@ -340,7 +351,7 @@ def sample_sizes(
                 return found
     raise ValueError(
         f"found only {len(found)} of {count} choices of {', '.join(names)} that satisfy "
-        f"{[c.text for c in scope.constraints]}: leave fewer sizes open, or require less"
+        f"{[c.text for c in scope.constraints]}: use fewer symbolic dimensions, or require less"
     )
 
 

@@ -5,7 +5,7 @@ What belongs together is found from the results backwards: the operations that d
 of operations that belong together, do so too. The order in which they stand does not count, nor
 whether two constants are one at some of the sizes. An extent or an attribute that differs between
 the choices must be a polynomial in the sizes; operations that need a symbolic dimension as a value
-take their dynamic forms (`open_forms.py`).
+take their dynamic forms (`symbolic_forms.py`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
-from xpr.export.open_forms import FORMS
-from xpr.export.open_values import (
+from xpr.export.symbolic_forms import FORMS
+from xpr.export.symbolic_values import (
     Dim,
-    OpenBuilder,
-    OpenNumber,
-    OpenOp,
-    OpenValue,
     SizeValues,
+    SymbolicBuilder,
+    SymbolicNumber,
+    SymbolicOp,
+    SymbolicValue,
     place_of,
     refusal,
 )
@@ -93,13 +93,13 @@ class _FunctionBody:
         self._bodies = bodies
         self._values: dict[Values, Value] = {}
         self._ops: dict[Blocks, dict[Ops, None]] = {}
-        self._broadcasts: dict[Value, tuple[OpenValue, list[int]]] = {}
+        self._broadcasts: dict[Value, tuple[SymbolicValue, list[int]]] = {}
 
     def made(self) -> Block:
         """The body for all sizes."""
         self._find()
         block = self._with_arguments(self._bodies)
-        arguments = [v for v in block.arguments if isinstance(v, OpenValue)]
+        arguments = [v for v in block.arguments if isinstance(v, SymbolicValue)]
         self._sizes = SizeValues(arguments)
         self._write(self._bodies, block)
         for op in self._sizes.ops:
@@ -158,7 +158,7 @@ class _FunctionBody:
 
     def _write(self, blocks: Blocks, block: Block) -> None:
         """The operations of a block, in the order of the first choice of the sizes."""
-        builder = OpenBuilder(block, self._sizes, self._broadcasts, joins=self._general.joins)
+        builder = SymbolicBuilder(block, self._sizes, self._broadcasts, joins=self._general.joins)
         places = {op: i for i, op in enumerate(blocks[0].ops)}
         for ops in sorted(self._ops[blocks], key=lambda ops: places[ops[0]]):
             builder.source = ops[0].source
@@ -166,13 +166,13 @@ class _FunctionBody:
             for i, v in enumerate(made):
                 self._values[tuple(op.results[i] for op in ops)] = v
 
-    def _operation(self, builder: OpenBuilder, ops: Ops) -> Sequence[Value]:
+    def _operation(self, builder: SymbolicBuilder, ops: Ops) -> Sequence[Value]:
         first = ops[0]
         regions = []
         for blocks in zip(*(op.regions for op in ops), strict=True):
             regions.append(self._with_arguments(blocks))
             self._write(blocks, regions[-1])
-        op = OpenOp(
+        op = SymbolicOp(
             first,
             [self._operand(values, ops) for values in zip(*(o.operands for o in ops), strict=True)],
             [self._type(values, first) for values in zip(*(o.results for o in ops), strict=True)],
@@ -180,8 +180,10 @@ class _FunctionBody:
             regions,
         )
         form = FORMS.get(first.name)
-        is_open = any(isinstance(v, OpenValue) and v.is_open for v in (*op.operands, *op.results))
-        if form is None or (not is_open and op.attributes is first.attributes):
+        is_symbolic = any(
+            isinstance(v, SymbolicValue) and v.is_symbolic for v in (*op.operands, *op.results)
+        )
+        if form is None or (not is_symbolic and op.attributes is first.attributes):
             return builder.as_it_is(op)
         return form(builder, op)
 
@@ -201,7 +203,7 @@ class _FunctionBody:
             dims = [self._dim(sizes) for sizes in zip(*(v.shape for v in values), strict=True)]
             known = [d for d in dims if d is not None]
             if len(known) == len(dims):
-                return OpenValue(known, first.dtype)
+                return SymbolicValue(known, first.dtype)
         raise refusal(op or self._bodies[0].ops[0])
 
     def _dim(self, sizes: Sequence[int]) -> Dim | None:
@@ -258,7 +260,7 @@ class _FunctionBody:
             found = None if terms is None else (terms, False)
         if found is None:
             raise refusal(ops[0])
-        return {"open": OpenNumber(*found)}
+        return {"symbolic": SymbolicNumber(*found)}
 
 
 def _is_used(op: Op) -> bool:

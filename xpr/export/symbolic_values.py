@@ -1,4 +1,4 @@
-"""Values of open shapes, and the values that are computed from the symbolic dimensions."""
+"""Values of symbolic shapes, and the values that are computed from the symbolic dimensions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INDEX = "index"
 _UNKNOWN = -1
 
 
-class OpenValue(Value):
+class SymbolicValue(Value):
     """A tensor some of whose extents, `dims`, are polynomials in the symbolic dimensions."""
 
     __slots__ = ("dims",)
@@ -43,24 +43,24 @@ class OpenValue(Value):
         return f"tensor<{sizes}{element_type(self.dtype)}>"
 
     @property
-    def is_open(self) -> bool:
-        """Whether an extent is open."""
+    def is_symbolic(self) -> bool:
+        """Whether a dimension is symbolic."""
         return _UNKNOWN in self.shape
 
     @property
-    def open_dims(self) -> list[Terms]:
-        """The extents that are open."""
+    def symbolic_dims(self) -> list[Terms]:
+        """The symbolic dimensions."""
         return [d for d in self.dims if not isinstance(d, int)]
 
 
-class OpenNumber(NamedTuple):
+class SymbolicNumber(NamedTuple):
     """A number that is a polynomial in the symbolic dimensions, or the inverse of one."""
 
     terms: Terms
     inverse: bool = False
 
 
-class OpenOp(NamedTuple):
+class SymbolicOp(NamedTuple):
     """An operation for all sizes: what it is at the first of the points, and its general parts."""
 
     first: Op
@@ -70,17 +70,17 @@ class OpenOp(NamedTuple):
     regions: Sequence[Block]
 
     @property
-    def tensors(self) -> list[OpenValue]:
+    def tensors(self) -> list[SymbolicValue]:
         """The operands of an operation on tensors."""
-        found = [v for v in self.operands if isinstance(v, OpenValue)]
+        found = [v for v in self.operands if isinstance(v, SymbolicValue)]
         assert len(found) == len(self.operands)
         return found
 
     @property
-    def result(self) -> OpenValue:
+    def result(self) -> SymbolicValue:
         """The type of its only result."""
         (found,) = self.results
-        assert isinstance(found, OpenValue)
+        assert isinstance(found, SymbolicValue)
         return found
 
 
@@ -131,7 +131,7 @@ def signless(dtype: np.dtype[Any]) -> np.dtype[Any]:
 class SizeValues:
     """What one function computes from the sizes of its arguments, once, before all else."""
 
-    def __init__(self, arguments: Sequence[OpenValue]) -> None:
+    def __init__(self, arguments: Sequence[SymbolicValue]) -> None:
         self._arguments = arguments
         self._builder = Builder(Block())
         self._known: dict[object, Value] = {}
@@ -176,7 +176,7 @@ class SizeValues:
             "it as a size of its own"
         )
 
-    def _single(self, name: str) -> Iterator[tuple[OpenValue, int, Terms]]:
+    def _single(self, name: str) -> Iterator[tuple[SymbolicValue, int, Terms]]:
         """The extents of arguments that this size alone decides, and nothing but it."""
         for argument in self._arguments:
             for axis, dim in enumerate(argument.dims):
@@ -210,11 +210,11 @@ class SizeValues:
             PlainValue(f"tensor<{len(dims)}xindex>"),
         )
 
-    def open_dims(self, x: OpenValue) -> list[Value]:
-        """The open extents of a value."""
-        return [self.value(d) for d in x.open_dims]
+    def symbolic_dims(self, x: SymbolicValue) -> list[Value]:
+        """The symbolic dimensions of a value."""
+        return [self.value(d) for d in x.symbolic_dims]
 
-    def scalar(self, number: OpenNumber, dtype: np.dtype[Any]) -> Value:
+    def scalar(self, number: SymbolicNumber, dtype: np.dtype[Any]) -> Value:
         """A number as a tensor of rank 0."""
         plain = signless(dtype)
         element = element_type(plain)
@@ -227,20 +227,20 @@ class SizeValues:
             if number.inverse:
                 one = self.define("arith.constant", (), PlainValue(element), {"value": "1.0"})
                 value = self._combined("divf", one, value)
-        made = self.define("tensor.from_elements", (value,), OpenValue((), plain))
+        made = self.define("tensor.from_elements", (value,), SymbolicValue((), plain))
         if plain == dtype:
             return made
-        return self.define("stablehlo.bitcast_convert", (made,), OpenValue((), dtype))
+        return self.define("stablehlo.bitcast_convert", (made,), SymbolicValue((), dtype))
 
 
-class OpenBuilder(Builder):
-    """Writes the operations of one block of a function of open shapes."""
+class SymbolicBuilder(Builder):
+    """Writes the operations of one block of a function of symbolic shapes."""
 
     def __init__(
         self,
         block: Block,
         sizes: SizeValues,
-        broadcasts: dict[Value, tuple[OpenValue, list[int]]],
+        broadcasts: dict[Value, tuple[SymbolicValue, list[int]]],
         *,
         joins: bool,
     ) -> None:
@@ -250,7 +250,7 @@ class OpenBuilder(Builder):
         """What values are broadcasts of, in this function, and along which axes."""
 
         self.joins = joins
-        """Whether arrays are joined along any axis; else only along open ones."""
+        """Whether arrays are joined along any axis; else only along symbolic ones."""
 
     def make(
         self,
@@ -260,31 +260,31 @@ class OpenBuilder(Builder):
         dtype: np.dtype[Any],
         attributes: Attributes = NO_ATTRIBUTES,
         regions: Sequence[Block] = (),
-    ) -> OpenValue:
+    ) -> SymbolicValue:
         """One operation with one result."""
-        out = OpenValue(dims, dtype)
+        out = SymbolicValue(dims, dtype)
         self.append(name, operands, (out,), attributes, regions)
         return out
 
-    def as_it_is(self, op: OpenOp) -> Sequence[Value]:
-        """The operation with the types alone open; no attribute may be."""
+    def as_it_is(self, op: SymbolicOp) -> Sequence[Value]:
+        """The operation with symbolic types; no attribute may be symbolic."""
         if any(_has_terms(a) for a in op.attributes.values()):
             raise needs_constant(op.first)
         self.append(op.first.name, op.operands, op.results, op.attributes, op.regions)
         return op.results
 
-    def bitcast(self, x: OpenValue, dtype: np.dtype[Any]) -> OpenValue:
+    def bitcast(self, x: SymbolicValue, dtype: np.dtype[Any]) -> SymbolicValue:
         """The same bits in another type."""
         if x.dtype == dtype:
             return x
         return self.make("stablehlo.bitcast_convert", (x,), x.dims, dtype)
 
-    def signless(self, x: OpenValue) -> OpenValue:
-        """The value as signed integers: IREE moves no unsigned ones where sizes are open."""
+    def signless(self, x: SymbolicValue) -> SymbolicValue:
+        """The value as signed integers: IREE moves no unsigned ones with symbolic dimensions."""
         return self.bitcast(x, signless(x.dtype))
 
 
 def _has_terms(attribute: object) -> bool:
-    if isinstance(attribute, tuple) and not isinstance(attribute, OpenNumber):
+    if isinstance(attribute, tuple) and not isinstance(attribute, SymbolicNumber):
         return any(map(_has_terms, attribute))
-    return isinstance(attribute, (dict, OpenNumber))
+    return isinstance(attribute, (dict, SymbolicNumber))

@@ -1,4 +1,4 @@
-"""How operations are compiled where sizes are left open, when the common way needs fixed sizes."""
+"""How operations are compiled with symbolic dimensions, when the common way needs fixed sizes."""
 
 from __future__ import annotations
 
@@ -32,36 +32,38 @@ _FACTORS = frozenset(
 )
 
 
-def open_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
-    """The target with what must be compiled in another way where sizes are open.
+def symbolic_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
+    """The target with what must be compiled in another way with symbolic dimensions.
 
     `programs` are the same program at several choices of the sizes. Raises SizeDependenceError,
     naming the operation and the user's line, for what has no form for symbolic dimensions.
     """
-    open_scan = open_windows = False
+    symbolic_scan = symbolic_windows = False
     for eqns in _together([p.jaxpr for p in programs]):
         name = eqns[0].primitive.name
         if name in _SCANS:
-            open_scan = open_scan or _differ(e.invars[0].aval.shape[e.params["axis"]] for e in eqns)
+            symbolic_scan = symbolic_scan or _differ(
+                e.invars[0].aval.shape[e.params["axis"]] for e in eqns
+            )
         elif name == "conv_general_dilated":
             if _differ(_kernel_sizes(e) for e in eqns) or (
                 _differ(map(_spatial_sizes, eqns)) and eqns[0].params["batch_group_count"] > 1
             ):
                 raise _refused(eqns[0], "a convolution with a kernel of symbolic dimension")
-            open_windows = open_windows or _differ(map(_spatial_sizes, eqns))
+            symbolic_windows = symbolic_windows or _differ(map(_spatial_sizes, eqns))
         elif name == "fft" and _differ(e.params["fft_lengths"] for e in eqns):
             raise _refused(eqns[0], "a Fourier transform along an axis of symbolic dimension")
         elif name in _FACTORS and _differ(e.invars[0].aval.shape[-2:] for e in eqns):
             raise _refused(eqns[0], f"{name}, of matrices of symbolic dimension,")
-    scan = _by_loop if open_scan else _by_doubling
+    scan = _by_loop if symbolic_scan else _by_doubling
     rules = {name: _scan_rule(scan, of) for name, of in _SCANS.items()}
-    if open_windows:
+    if symbolic_windows:
         rules["conv_general_dilated"] = _convolution_rule
     return dataclasses.replace(
         target,
         # A loop in one dispatch has the sizes of its values in its code.
         single_dispatch_loops=False,
-        # IREE takes no groups of features of open arrays.
+        # IREE takes no groups of features of arrays with symbolic dimensions.
         grouped_convolutions=False,
         # Whether products are tiled may depend on the sizes, the program's text may not.
         tiles_products=lambda hints: True,
@@ -102,7 +104,7 @@ def _refused(eqn: JaxprEqn, what: str) -> SizeDependenceError:
     )
 
 
-# ---- cumulative operations: IREE's own scans end its process where sizes are open
+# ---- cumulative operations: IREE's own scans end its process with symbolic dimensions
 
 Combine = Callable[[Any, Any], Any]
 

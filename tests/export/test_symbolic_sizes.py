@@ -22,7 +22,7 @@ from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
 from xpr.export import SymbolicScope, export, modules, symbolic_shape
 from xpr.export.generalize import SizeDependenceError
-from xpr.export.open_graph import general_graph
+from xpr.export.symbolic_graph import general_graph
 from xpr.export.writing import bundle_bytes
 from xpr.runtimes.bundle import Bundle
 
@@ -162,7 +162,7 @@ for axis in (0, 1):
 PRODUCTS = "products of matrices and vectors, `einsum`"
 case(PRODUCTS, "matrix", WITHIN)(lambda x: x @ W, lambda x: x @ W)
 case(PRODUCTS, "matrix times vector", WITHIN)(lambda x: x @ W[0], lambda x: x @ W[0])
-case(PRODUCTS, "over the open axis", WITHIN)(lambda x: x.T @ x, lambda x: x.T @ x)
+case(PRODUCTS, "over the symbolic axis", WITHIN)(lambda x: x.T @ x, lambda x: x.T @ x)
 case(PRODUCTS, "vector times matrix", VECTOR, WITHIN)(lambda v, x: v @ x, lambda v, x: v @ x)
 case(PRODUCTS, "outer", VECTOR)(lambda v: jnp.outer(v, W[0]), lambda v: np.outer(v, W[0]))
 case(PRODUCTS, "dot", VECTOR)(lambda v: v @ v, lambda v: v @ v)
@@ -182,7 +182,7 @@ case(CONVOLUTIONS, "one axis", WITHIN)(
     lambda x: xpr.vmap(lambda row: jnp.convolve(row, TAPS))(x),
     lambda x: scipy.signal.convolve(x, TAPS[None]),
 )
-case(CONVOLUTIONS, "along the open axis", VECTOR)(
+case(CONVOLUTIONS, "along the symbolic axis", VECTOR)(
     lambda v: jnp.convolve(v, TAPS), lambda v: np.convolve(v, TAPS)
 )
 
@@ -191,7 +191,7 @@ case(POOLING, "greatest", IMAGES)(
     lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
     lambda x: x.reshape(-1, 3, 2, 3, 2, 2).max((2, 4)),
 )
-case(POOLING, "open axes", ("2, 2*h, 2*w, 2", F32))(
+case(POOLING, "symbolic axes", ("2, 2*h, 2*w, 2", F32))(
     lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"),
     lambda x: x.reshape(2, x.shape[1] // 2, 2, x.shape[2] // 2, 2, 2).sum((2, 4)),
 )
@@ -265,7 +265,7 @@ case(BLOCKS, "heads under vmap", TOKENS)(
 
 LOOPS = "`scan`, `fori_loop`, `while_loop`, `cond`"
 case(LOOPS, "scan", WITHIN)(_recurrent, _np_recurrent)
-case(LOOPS, "scan along the open axis", WITHIN)(
+case(LOOPS, "scan along the symbolic axis", WITHIN)(
     lambda x: lax.scan(lambda c, row: (c + row, None), jnp.zeros(16), x)[0], lambda x: x.sum(0)
 )
 case(LOOPS, "cond", WITHIN)(
@@ -364,7 +364,7 @@ def check(cases: list[Case], sizes: tuple[int, ...], **options: Any) -> None:
 VULKAN = ("columns", "of labels", "concatenate 1", "stack", "sum 0", "matrix times vector")
 
 
-def test_open_sizes_on_vulkan() -> None:
+def test_symbolic_sizes_on_vulkan() -> None:
     """Arrays that are joined along the last axis came out wrong there, at every size."""
     vulkan_device()
     cases = [c for c in CASES if c.name in VULKAN]
@@ -372,7 +372,7 @@ def test_open_sizes_on_vulkan() -> None:
     check(cases, (1, 7), targets="vulkan:device")
 
 
-def test_joined_arrays_of_open_size_come_out_wrong_on_vulkan(monkeypatch) -> None:
+def test_joined_arrays_of_symbolic_size_come_out_wrong_on_vulkan(monkeypatch) -> None:
     device = vulkan_device()
     if not getattr(device, "is_software", False):
         pytest.skip(f"this is about the software device, not about {device.device_kind}")
@@ -385,7 +385,7 @@ def test_joined_arrays_of_open_size_come_out_wrong_on_vulkan(monkeypatch) -> Non
 
 def test_the_table_of_the_page_is_the_one_that_is_tested() -> None:
     page = Path(__file__).parents[2] / "docs" / "deploy.md"
-    section = page.read_text(encoding="utf-8").partition("## Sizes left open\n")[2]
+    section = page.read_text(encoding="utf-8").partition("## Symbolic dimensions\n")[2]
     listed = re.findall(r"^\| (.+?) \| .+ \|$", section.partition("\n## ")[0], re.MULTILINE)
     assert [name for name in listed if name not in ("operations", "---")] == ROWS
 
@@ -395,7 +395,7 @@ def test_the_table_of_the_page_is_the_one_that_is_tested() -> None:
 REFUSED = {
     "fft": (
         lambda x: jnp.fft.fft(x, axis=0),
-        r"a Fourier transform along an axis of symbolic dimension \(at .*test_open_sizes\.py:\d+\)",
+        r"a Fourier transform along an axis of symbolic dimension \(at .*_symbolic_sizes\.py:\d+\)",
     ),
     "qr": (
         lambda x: jnp.linalg.qr(x)[1],
@@ -408,7 +408,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_has_no_form_for_open_sizes(name: str) -> None:
+def test_what_has_no_form_for_symbolic_dimensions(name: str) -> None:
     """It can be called and stored, but not compiled for all sizes; the error says what to do."""
     f, message = REFUSED[name]
     shape = "b, 4, 4" if name == "gather" else "b, 4"
@@ -434,7 +434,9 @@ def test_a_refusal_of_irees_compiler_is_told_in_words(monkeypatch: pytest.Monkey
 
     e = export(xpr.jit(lambda x: x * 2))(xpr.ShapeDtypeStruct(symbolic_shape("b"), F32))
     monkeypatch.setattr(compiling, "compile_module", refuse)
-    with pytest.raises(SizeDependenceError, match=r"IREE cannot compile .* sizes are left open"):
+    with pytest.raises(
+        SizeDependenceError, match=r"IREE cannot compile .* with symbolic dimensions"
+    ):
         bundle_bytes(e)
 
 

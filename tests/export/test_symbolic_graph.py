@@ -12,7 +12,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.export import SymbolicScope, export, modules, symbolic_shape
 from xpr.export.generalize import Fitter, SizeDependenceError, count_of_points
-from xpr.export.open_graph import general_graph
+from xpr.export.symbolic_graph import general_graph
 from xpr.export.writing import bundle_bytes
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, walk

@@ -1,4 +1,4 @@
-"""The forms that operations take where sizes are open: IREE's and StableHLO's dynamic ones."""
+"""The forms that operations take with symbolic dimensions: IREE's and StableHLO's dynamic ones."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from xpr.export.generalize import ADVICE, SizeDependenceError
-from xpr.export.open_values import (
+from xpr.export.symbolic_values import (
     INDEX,
     Dim,
     Dims,
-    OpenBuilder,
-    OpenOp,
-    OpenValue,
+    SymbolicBuilder,
+    SymbolicOp,
+    SymbolicValue,
     needs_constant,
     place_of,
     product,
@@ -25,7 +25,7 @@ from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, Value
 from xpr.lowering.ir.types import element_type
 
-Form = Callable[[OpenBuilder, OpenOp], Sequence[Value]]
+Form = Callable[[SymbolicBuilder, SymbolicOp], Sequence[Value]]
 Groups = Sequence[Sequence[int]]
 """Axes of the two operands of a product."""
 
@@ -35,19 +35,19 @@ _I1, _I32 = np.dtype(np.bool_), np.dtype(np.int32)
 # ---- constants
 
 
-def _constant(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _constant(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     out, about = op.result, op.attributes
     if "row" in about:
         return [_row(b, about["row"], out)]
-    if "open" in about:
-        scalar = b.sizes.scalar(about["open"], out.dtype)
+    if "symbolic" in about:
+        scalar = b.sizes.scalar(about["symbolic"], out.dtype)
     else:
-        scalar = b.sizes.define("stablehlo.constant", (), OpenValue((), out.dtype), about)
-    assert isinstance(scalar, OpenValue)
+        scalar = b.sizes.define("stablehlo.constant", (), SymbolicValue((), out.dtype), about)
+    assert isinstance(scalar, SymbolicValue)
     return [_broadcast(b, scalar, (), out.dims) if out.dims else scalar]
 
 
-def _row(b: OpenBuilder, numbers: Dims, out: OpenValue) -> OpenValue:
+def _row(b: SymbolicBuilder, numbers: Dims, out: SymbolicValue) -> SymbolicValue:
     """A tensor of rank 1 of these integers."""
     plain = signless(out.dtype)
     element = element_type(plain)
@@ -55,12 +55,12 @@ def _row(b: OpenBuilder, numbers: Dims, out: OpenValue) -> OpenValue:
     return b.bitcast(b.make("tensor.from_elements", values, out.dims, plain), out.dtype)
 
 
-def _zero(b: OpenBuilder, dtype: np.dtype[Any]) -> Value:
+def _zero(b: SymbolicBuilder, dtype: np.dtype[Any]) -> Value:
     text = {"b": "false", "c": "(0.0, 0.0)", "i": "0", "u": "0"}.get(dtype.kind, "0.0")
     return b.make("stablehlo.constant", (), (), dtype, {"value": f"dense<{text}>"})
 
 
-def _iota(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _iota(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     out = op.result
     along = {"iota_dimension": op.attributes["dim"]}
     shape = b.sizes.vector(out.dims)
@@ -70,7 +70,9 @@ def _iota(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
 # ---- shapes
 
 
-def _from_first(b: OpenBuilder, x: OpenValue, places: Sequence[int]) -> tuple[OpenValue, list[int]]:
+def _from_first(
+    b: SymbolicBuilder, x: SymbolicValue, places: Sequence[int]
+) -> tuple[SymbolicValue, list[int]]:
     """A broadcast of what is a broadcast itself, as one of the first operand.
 
     StableHLO joins two in a row, too, but forgets which dimensions are known to expand, and IREE
@@ -83,8 +85,8 @@ def _from_first(b: OpenBuilder, x: OpenValue, places: Sequence[int]) -> tuple[Op
 
 
 def _broadcast(
-    b: OpenBuilder, x: OpenValue, places: Sequence[int], dims: Sequence[Dim]
-) -> OpenValue:
+    b: SymbolicBuilder, x: SymbolicValue, places: Sequence[int], dims: Sequence[Dim]
+) -> SymbolicValue:
     x, places = _from_first(b, x, places)
     about: dict[str, Any] = {"broadcast_dimensions": tuple(places)}
     expanding = tuple(i for i, p in enumerate(places) if x.dims[i] == 1 != dims[p])
@@ -97,7 +99,7 @@ def _broadcast(
     return b.make("stablehlo.dynamic_broadcast_in_dim", (x, shape), dims, x.dtype, about)
 
 
-def _broadcast_in_dim(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _broadcast_in_dim(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     (x,), out, places = op.tensors, op.result, op.attributes["dims"]
     kept = all(x.dims[i] == out.dims[p] for i, p in enumerate(places))
     if kept and all(d == 1 for p, d in enumerate(out.dims) if p not in places):
@@ -107,31 +109,31 @@ def _broadcast_in_dim(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
     return [found]
 
 
-def _reshape(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _reshape(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     return [_reshaped(b, op.tensors[0], op.result.dims)]
 
 
-def _reshaped(b: OpenBuilder, x: OpenValue, dims: Sequence[Dim]) -> OpenValue:
+def _reshaped(b: SymbolicBuilder, x: SymbolicValue, dims: Sequence[Dim]) -> SymbolicValue:
     plain = b.signless(x)
-    out = OpenValue(dims, plain.dtype)
-    sizes = [*b.sizes.open_dims(plain), *b.sizes.open_dims(out)]
+    out = SymbolicValue(dims, plain.dtype)
+    sizes = [*b.sizes.symbolic_dims(plain), *b.sizes.symbolic_dims(out)]
     b.append("flow.tensor.reshape", (plain, *sizes), (out,))
     return b.bitcast(out, x.dtype)
 
 
-def _transposed(b: OpenBuilder, x: OpenValue, order: Sequence[int]) -> OpenValue:
+def _transposed(b: SymbolicBuilder, x: SymbolicValue, order: Sequence[int]) -> SymbolicValue:
     if list(order) == sorted(order):
         return x
     dims = [x.dims[i] for i in order]
     return b.make("stablehlo.transpose", (x,), dims, x.dtype, {"dims": tuple(order)})
 
 
-def _tied(b: OpenBuilder, x: OpenValue) -> OpenValue:
+def _tied(b: SymbolicBuilder, x: SymbolicValue) -> SymbolicValue:
     """A value whose sizes IREE is told, which it cannot see."""
-    return b.make("flow.tensor.tie_shape", (x, *b.sizes.open_dims(x)), x.dims, x.dtype)
+    return b.make("flow.tensor.tie_shape", (x, *b.sizes.symbolic_dims(x)), x.dims, x.dtype)
 
 
-def _optimization_barrier(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _optimization_barrier(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     found = []
     for x in op.tensors:
         plain = b.signless(x)
@@ -140,13 +142,13 @@ def _optimization_barrier(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
     return found
 
 
-def _concatenate(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _concatenate(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     xs, out, axis = op.tensors, op.result, op.attributes["dim"]
     sizes = [x.dims[axis] for x in xs if isinstance(x.dims[axis], int)]
     if b.joins or len(sizes) < len(xs):
         return b.as_it_is(op)
     start, total = 0, out.dims[axis]
-    found: OpenValue | None = None
+    found: SymbolicValue | None = None
     for x, size in zip(xs, sizes, strict=True):
         assert isinstance(size, int)
         assert isinstance(total, int)
@@ -163,8 +165,8 @@ def _concatenate(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
 
 
 def _padded(
-    b: OpenBuilder, x: OpenValue, dims: Sequence[Dim], axis: int, low: int, high: int
-) -> OpenValue:
+    b: SymbolicBuilder, x: SymbolicValue, dims: Sequence[Dim], axis: int, low: int, high: int
+) -> SymbolicValue:
     """The array with zeros before and behind it along one axis."""
     none = [0] * len(dims)
     before, behind = ((*none[:axis], n, *none[axis + 1 :]) for n in (low, high))
@@ -172,7 +174,7 @@ def _padded(
     return b.make("stablehlo.pad", (x, _zero(b, x.dtype)), dims, x.dtype, edges)
 
 
-def _from(b: OpenBuilder, start: int, dims: Sequence[Dim], axis: int) -> OpenValue:
+def _from(b: SymbolicBuilder, start: int, dims: Sequence[Dim], axis: int) -> SymbolicValue:
     """Whether an element stands at `start` or behind it along an axis of fixed size."""
     row = (dims[axis],)
     here = b.make("stablehlo.iota", (), row, _I32, {"dim": 0})
@@ -185,31 +187,31 @@ def _from(b: OpenBuilder, start: int, dims: Sequence[Dim], axis: int) -> OpenVal
 # ---- parts
 
 
-def _slice(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _slice(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     (x,), out = op.tensors, op.result
     bounds = [b.sizes.vector(op.attributes[k]) for k in ("start", "limit", "strides")]
     return [b.make("stablehlo.real_dynamic_slice", (x, *bounds), out.dims, out.dtype)]
 
 
-def _dynamic_slice(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _dynamic_slice(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     (x, *starts), out = op.tensors, op.result
     sizes: Dims = op.attributes["sizes"]
     plain = b.signless(x)
-    operands = (plain, *_window(b, starts, x, sizes), *_open(b, sizes))
+    operands = (plain, *_window(b, starts, x, sizes), *_symbolic_dims(b, sizes))
     about = {"sizes": _fixed(sizes)}
     part = b.make("tensor.extract_slice", operands, out.dims, plain.dtype, about)
     return [b.bitcast(part, x.dtype)]
 
 
-def _dynamic_update_slice(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _dynamic_update_slice(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     x, update, *starts = op.tensors
     new, old = b.signless(update), b.signless(x)
-    operands = (new, old, *_window(b, starts, x, update.dims), *_open(b, update.dims))
+    operands = (new, old, *_window(b, starts, x, update.dims), *_symbolic_dims(b, update.dims))
     about = {"sizes": _fixed(update.dims)}
     return [b.bitcast(b.make("tensor.insert_slice", operands, x.dims, old.dtype, about), x.dtype)]
 
 
-def _open(b: OpenBuilder, dims: Dims) -> list[Value]:
+def _symbolic_dims(b: SymbolicBuilder, dims: Dims) -> list[Value]:
     return [b.sizes.value(d) for d in dims if not isinstance(d, int)]
 
 
@@ -218,7 +220,7 @@ def _fixed(dims: Dims) -> tuple[int | None, ...]:
 
 
 def _window(
-    b: OpenBuilder, starts: Sequence[OpenValue], x: OpenValue, sizes: Sequence[Dim]
+    b: SymbolicBuilder, starts: Sequence[SymbolicValue], x: SymbolicValue, sizes: Sequence[Dim]
 ) -> list[Value]:
     """Where a part starts, moved to the edge where it would reach outside."""
     found = []
@@ -234,7 +236,7 @@ def _window(
 # ---- products
 
 
-def _dot_general(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _dot_general(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     """As a product of matrices: IREE makes one of it by a reshape that it cannot compile."""
     (x, y), out = op.tensors, op.result
     batch, contract = op.attributes["batching"], op.attributes["contracting"]
@@ -260,13 +262,13 @@ def _dot_general(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
 
 
 def _by_broadcasts(
-    b: OpenBuilder,
-    operands: tuple[OpenValue, OpenValue],
-    out: OpenValue,
+    b: SymbolicBuilder,
+    operands: tuple[SymbolicValue, SymbolicValue],
+    out: SymbolicValue,
     batch: Groups,
     free: Groups,
     contract: Groups,
-) -> OpenValue:
+) -> SymbolicValue:
     """A product with a vector, or one that sums over nothing, as a sum of products.
 
     StableHLO would make reshapes of it that IREE cannot compile.
@@ -286,9 +288,9 @@ def _by_broadcasts(
     products = b.make("stablehlo.multiply", terms, dims, out.dtype)
     if not summed:
         return products
-    scalars = [OpenValue((), out.dtype) for _ in range(2)]
+    scalars = [SymbolicValue((), out.dtype) for _ in range(2)]
     body = Builder(Block(scalars))
-    total = OpenValue((), out.dtype)
+    total = SymbolicValue((), out.dtype)
     body.append("stablehlo.add", scalars, (total,))
     body.append("stablehlo.return", (total,))
     start = _zero(b, out.dtype)
@@ -296,7 +298,7 @@ def _by_broadcasts(
     return b.make("stablehlo.reduce", (products, start), out.dims, out.dtype, axes, [body.block])
 
 
-def _matrix(b: OpenBuilder, x: OpenValue, groups: Groups) -> OpenValue:
+def _matrix(b: SymbolicBuilder, x: SymbolicValue, groups: Groups) -> SymbolicValue:
     """An operand with each group of its axes made one; an empty first group is left out."""
     x = _transposed(b, x, [i for group in groups for i in group])
     dims, at = [], 0
@@ -309,7 +311,7 @@ def _matrix(b: OpenBuilder, x: OpenValue, groups: Groups) -> OpenValue:
 # ---- gathers and windows
 
 
-def _gather(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _gather(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     numbers, sizes = op.attributes["dimension_numbers"], op.attributes["slice_sizes"]
     assert isinstance(numbers, GatherNumbers)
     if numbers.operand_batching_dims:
@@ -321,7 +323,7 @@ def _gather(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
     batch = len(out.dims) - len(offsets)
     if not numbers.collapsed_slice_dims or offsets != tuple(range(batch, len(out.dims))):
         return b.as_it_is(op)
-    # IREE drops axes of open results by a reshape that it cannot compile; so do it for it.
+    # IREE drops axes of results with symbolic dimensions by a reshape that it cannot compile.
     kept = tuple(range(batch, batch + len(sizes)))
     about = {
         "dimension_numbers": GatherNumbers(
@@ -333,7 +335,9 @@ def _gather(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
     return [_reshaped(b, b.make(op.first.name, (x, starts), whole, out.dtype, about), out.dims)]
 
 
-def _selected(b: OpenBuilder, op: OpenOp, numbers: GatherNumbers, sizes: Dims) -> OpenValue:
+def _selected(
+    b: SymbolicBuilder, op: SymbolicOp, numbers: GatherNumbers, sizes: Dims
+) -> SymbolicValue:
     """A gather of whole slices of symbolic dimension, at positions along one axis."""
     (x, starts), out = op.tensors, op.result
     (axis, *more), offsets = numbers.start_index_map, numbers.offset_dims
@@ -351,7 +355,7 @@ def _selected(b: OpenBuilder, op: OpenOp, numbers: GatherNumbers, sizes: Dims) -
     return _transposed(b, found, sorted(range(len(order)), key=order.__getitem__))
 
 
-def _reduce_window(b: OpenBuilder, op: OpenOp) -> Sequence[Value]:
+def _reduce_window(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     """As it is, but for the windows of a running sum: with symbolic dimensions they end IREE's
     process."""
     sizes, padding = op.attributes["window_dimensions"], op.attributes["padding"]
