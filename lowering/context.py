@@ -12,10 +12,9 @@ from xpr.core import dtypes
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.constants import constant_attributes
 from xpr.lowering.ir.emitter import Emitter
-from xpr.lowering.ir.graph import Block
+from xpr.lowering.ir.graph import Block, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.types import scalar_text
-from xpr.lowering.ir.value import Shape, Value
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
@@ -99,8 +98,7 @@ class LoweringContext(Emitter):
 
     def unary(self, op: str, x: Value) -> Value:
         """`stablehlo.<op>` where the result has the operand's type."""
-        of = (x,)
-        return self.assign(f"stablehlo.{op}", of, x.shape, x.dtype, of=of)
+        return self.assign(f"stablehlo.{op}", (x,), x.shape, x.dtype)
 
     def match(self, *operands: Operand) -> list[Value]:
         """Numbers made constants, and rank-0 values broadcast, to go with the widest operand."""
@@ -130,8 +128,7 @@ class LoweringContext(Emitter):
     def binary(self, op: str, x: Operand, y: Operand) -> Value:
         """`stablehlo.<op>` of two operands of one type."""
         a, b = self.match(x, y)
-        of = (a, b)
-        return self.assign(f"stablehlo.{op}", of, a.shape, a.dtype, of=of)
+        return self.assign(f"stablehlo.{op}", (a, b), a.shape, a.dtype)
 
     def add(self, x: Operand, y: Operand) -> Value:
         return self.binary("add", x, y)
@@ -181,17 +178,15 @@ class LoweringContext(Emitter):
         a, b = self.match(x, y)
         if kind is None:
             kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(a.dtype), "UNSIGNED")
-        of = (a, b)
         how = {"direction": direction, "kind": kind}
-        return self.assign("stablehlo.compare", of, a.shape, I1, how, of=of)
+        return self.assign("stablehlo.compare", (a, b), a.shape, I1, how)
 
     def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
         """`on_true` where `pred`, else `on_false`; one of the two must be a Value."""
         a, b = self.match(on_true, on_false)
         if pred.shape and pred.shape != a.shape:
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
-        of = (pred, a, b)
-        return self.assign("stablehlo.select", of, a.shape, a.dtype, of=of)
+        return self.assign("stablehlo.select", (pred, a, b), a.shape, a.dtype)
 
     def real(self, x: Value) -> Value:
         """The real parts of complex numbers."""
@@ -222,14 +217,14 @@ class LoweringContext(Emitter):
     def convert(self, x: Value, dtype: Any) -> Value:
         """A plain `stablehlo.convert`; out-of-range floats to integers must be clamped before."""
         d = np.dtype(dtype)
-        return x if x.dtype == d else self.assign("stablehlo.convert", (x,), x.shape, d, of=(x,))
+        return x if x.dtype == d else self.assign("stablehlo.convert", (x,), x.shape, d)
 
     def bitcast(self, x: Value, dtype: Any) -> Value:
         """The same bits as another type of the same width."""
         d = np.dtype(dtype)
         if d == x.dtype:
             return x
-        return self.assign("stablehlo.bitcast_convert", (x,), x.shape, d, of=(x,))
+        return self.assign("stablehlo.bitcast_convert", (x,), x.shape, d)
 
     # ---- shapes
 
@@ -237,15 +232,8 @@ class LoweringContext(Emitter):
         """`x` broadcast to `shape`, its axis i becoming axis `dims[i]`."""
         if x.shape == tuple(shape) and tuple(dims) == tuple(range(len(shape))):
             return x
-        longest = self.target.longest_loop
-        if longest and not x.splat and math.prod(shape) > longest * max(1, math.prod(x.shape)):
-            # Else a reduction that ends in `x` takes the whole array into its dispatch, as one
-            # loop.
-            x = self.barrier(x)
         places = {"dims": tuple(dims)}
-        return self.assign(
-            "stablehlo.broadcast_in_dim", (x,), tuple(shape), x.dtype, places, of=(x,)
-        )
+        return self.assign("stablehlo.broadcast_in_dim", (x,), tuple(shape), x.dtype, places)
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
         """The elements of `x` in another shape."""
@@ -254,7 +242,7 @@ class LoweringContext(Emitter):
             return x
         if math.prod(x.shape) != math.prod(shape):
             raise AssertionError(f"reshape from {x.shape} to {shape} changes the size")
-        return self.assign("stablehlo.reshape", (x,), shape, x.dtype, of=(x,))
+        return self.assign("stablehlo.reshape", (x,), shape, x.dtype)
 
     def transpose(self, x: Value, permutation: Sequence[int]) -> Value:
         """The axes of `x` in another order."""
@@ -262,7 +250,7 @@ class LoweringContext(Emitter):
             return x
         shape = tuple(x.shape[i] for i in permutation)
         order = {"dims": tuple(permutation)}
-        return self.assign("stablehlo.transpose", (x,), shape, x.dtype, order, of=(x,))
+        return self.assign("stablehlo.transpose", (x,), shape, x.dtype, order)
 
     def iota(self, dtype: Any, shape: Shape, dimension: int) -> Value:
         """0, 1, 2, ... along one axis."""
@@ -283,7 +271,7 @@ class LoweringContext(Emitter):
         steps = tuple(1 if count == 1 else s for count, s in zip(shape, steps, strict=True))
         limit = [a + 1 if n == 1 else b for n, a, b in zip(shape, start, limit, strict=True)]
         bounds = {"start": tuple(start), "limit": tuple(limit), "strides": steps}
-        return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds, of=(x,))
+        return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds)
 
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
@@ -296,9 +284,7 @@ class LoweringContext(Emitter):
         shape = list(xs[0].shape)
         shape[dimension] = sum(x.shape[dimension] for x in xs)
         along = {"dim": dimension}
-        return self.assign(
-            "stablehlo.concatenate", tuple(xs), tuple(shape), xs[0].dtype, along, of=xs
-        )
+        return self.assign("stablehlo.concatenate", tuple(xs), tuple(shape), xs[0].dtype, along)
 
     def pad(
         self,
@@ -314,8 +300,7 @@ class LoweringContext(Emitter):
             for s, a, b, i in zip(x.shape, low, high, interior, strict=True)
         )
         edges = {"low": tuple(low), "high": tuple(high), "interior": tuple(interior)}
-        of = (x, value)
-        return self.assign("stablehlo.pad", of, shape, x.dtype, edges, of=of)
+        return self.assign("stablehlo.pad", (x, value), shape, x.dtype, edges)
 
     def reduce(
         self,

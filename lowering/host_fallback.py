@@ -21,12 +21,8 @@ from xpr.core.errors import CompileError
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.interpreters.reference import called_program, interpret_equation
 from xpr.lowering.iree import fallbacks
-from xpr.lowering.iree.compiler import (
-    KnownFailureError,
-    TooLongError,
-    compile_stablehlo,
-    note_fallback,
-)
+from xpr.lowering.iree.compiler import compile_stablehlo, note_fallback
+from xpr.lowering.iree.failures import KnownFailureError, TooLongError
 from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
 from xpr.lowering.targets.base import Target
 from xpr.primitives.callback import pure_callback_p

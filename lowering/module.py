@@ -19,7 +19,6 @@ from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
 from xpr.lowering.ir.graph import Block, Function, Module, walk
-from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
@@ -74,7 +73,6 @@ class ModuleBuilder:
         self.bytes_accessed = 0.0
         self.flops_by_place: dict[SourceInfo, float] = {}
         self.module = Module(target.module_attributes)
-        self.known_values = KnownValues()
         self._host_calls: dict[str, HostCall] = {}
         self._symbols: set[str] = set()
         self._lowered: dict[int, _Lowered] = {}

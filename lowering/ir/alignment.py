@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Fewer elements are not spread over the threads of a workgroup as vectors.
+# Fewer elements are not distributed over the threads of a workgroup as vectors.
 _FEW = 4
 
 

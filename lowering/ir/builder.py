@@ -35,6 +35,23 @@ class Builder:
         block.ops.append(op)
         return op
 
+    def assign(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        shape: Shape,
+        dtype: np.dtype[Any],
+        attributes: Attributes = NO_ATTRIBUTES,
+    ) -> Value:
+        """One operation with one result, and returns that."""
+        out = self.value(shape, dtype)
+        self.append(name, operands, (out,), attributes)
+        return out
+
+    def value(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
+        """A new value, for a result of an operation."""
+        return Value(shape, dtype)
+
     def plain(
         self,
         name: str,

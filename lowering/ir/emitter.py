@@ -1,4 +1,4 @@
-"""Operations of StableHLO, with the marks of their results: the base of lowering contexts."""
+"""Operations of StableHLO, written for one equation after the other: the base of contexts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.ir.builder import Builder, Results
-from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block
-from xpr.lowering.ir.value import Shape, Value
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Shape, Value
 from xpr.lowering.registry import find_rule
 
 if TYPE_CHECKING:
@@ -39,23 +38,6 @@ class Emitter(Builder):
     def rule_for(self, primitive: Primitive) -> Callable[..., Any]:
         """The lowering rule of a primitive here."""
         return find_rule(primitive, self.target)
-
-    def assign(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        shape: Shape,
-        dtype: np.dtype[Any],
-        attributes: Attributes = NO_ATTRIBUTES,
-        of: Sequence[Value] = (),
-    ) -> Value:
-        """Appends an operation with one result, and returns that.
-
-        `of` are those of the operands that the elements of the result are computed from.
-        """
-        out = Value(shape, dtype)
-        self.append(name, operands, (out,), attributes)
-        return out
 
     def op(
         self,

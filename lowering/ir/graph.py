@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.aval import ShapedArray
 from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.ir.types import tensor_type
 
@@ -45,6 +46,18 @@ class Value:
     def op(self) -> Op | None:
         """The operation whose result it is; None for an argument."""
         return self.owner if type(self.owner) is Op else None
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type in jaxprs."""
+        return ShapedArray(self.shape, self.dtype)
+
+    @property
+    def number(self) -> int | None:
+        """The value of a rank-0 integer constant."""
+        if self.shape or self.dtype.kind not in "iu" or self.op is None:
+            return None
+        return self.op.attributes.get("number")
 
     def __repr__(self) -> str:
         name = self.owner.name if isinstance(self.owner, Op) else "argument"

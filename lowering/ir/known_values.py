@@ -16,7 +16,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.ir.constants import is_hidden_zero, splat_of
 from xpr.lowering.ir.graph import Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
 
 Roots = frozenset["Value | None"]
 """The values that a value was computed from, element by element; None for too many of them."""
@@ -160,7 +160,7 @@ def _elements(op: Op | None) -> Sequence[Value]:
     if op.name in _OF_FIRST:
         return op.operands[:1]
     kind = TRAITS[op.name].kind
-    if kind in (Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT):
+    if kind in ON_ELEMENTS:
         return op.operands
     return ()
 

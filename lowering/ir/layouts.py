@@ -6,15 +6,14 @@ from xpr.lowering.ir.alignment import lies_apart
 from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.ir.graph import Op, Value
 from xpr.lowering.ir.rewrite import BARRIER
+from xpr.lowering.ir.traits import SLICES
 from xpr.lowering.ir.types import bits_of
-
-_SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
 
 
 def is_strided(x: Value) -> bool:
     """Whether the elements come straight from a slice whose elements lie apart."""
     while (op := x.op) is not None:
-        if op.name in _SLICES:
+        if op.name in SLICES:
             if _has_steps(op) or is_permuted(op.operands[0]):
                 return True
         elif op.name not in (
@@ -32,7 +31,7 @@ def is_permuted(x: Value) -> bool:
     while (op := x.op) is not None:
         if op.name == "stablehlo.transpose":
             return True
-        if op.name != "stablehlo.reshape" and op.name not in _SLICES:
+        if op.name != "stablehlo.reshape" and op.name not in SLICES:
             return False
         x = op.operands[0]
     return False
@@ -54,7 +53,7 @@ def widening_of(x: Value) -> Op | None:
     while (op := x.op) is not None:
         if op.name == "stablehlo.convert":
             return op if bits_of(op.operands[0].dtype) < bits_of(x.dtype) else None
-        if op.name not in ("stablehlo.reshape", "stablehlo.transpose") and op.name not in _SLICES:
+        if op.name not in ("stablehlo.reshape", "stablehlo.transpose") and op.name not in SLICES:
             return None
         x = op.operands[0]
     return None

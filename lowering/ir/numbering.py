@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from xpr.lowering.ir.graph import Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import PURE, TRAITS
 
-_PURE = frozenset({Kind.CONSTANT, Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT})
 _SHAPES = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert"})
 
 
@@ -56,4 +55,4 @@ def _operands(op: Op | None) -> Sequence[Value]:
 
 
 def _is_pure(op: Op) -> bool:
-    return TRAITS[op.name].kind in _PURE and not op.regions
+    return TRAITS[op.name].kind in PURE and not op.regions

@@ -488,7 +488,7 @@ def _insert(p: _Printer, op: Op, indent: str) -> str:
     return f"{op.name} {p.names[item]} into {p.names[x]}[{p.names[place]}] : {x.type}"
 
 
-def _open_reshape(p: _Printer, op: Op, indent: str) -> str:
+def _symbolic_reshape(p: _Printer, op: Op, indent: str) -> str:
     """The operands behind the first are the symbolic dimensions of that, and of the result."""
     x, *sizes = op.operands
     (out,) = op.results
@@ -561,7 +561,7 @@ _SYNTAX: dict[str, Form] = {
     "empty": _empty,
     "extract": _extract,
     "insert": _insert,
-    "open_reshape": _open_reshape,
+    "symbolic_reshape": _symbolic_reshape,
     "extract_slice": _extract_slice,
     "insert_slice": _insert_slice,
 }

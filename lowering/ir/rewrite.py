@@ -39,6 +39,23 @@ def remove_unused(block: Block, among: Callable[[Op], bool]) -> None:
     block.ops = kept[::-1]
 
 
+def cloned(block: Block, values: dict[Value, Value] | None = None) -> Block:
+    """The same operations once more; `values` stand for others around the block."""
+    values = {} if values is None else values
+
+    def new(old: Value) -> Value:
+        values[old] = made = Value(old.shape, old.dtype)
+        return made
+
+    copy = Block([new(v) for v in block.arguments])
+    for op in block.ops:
+        operands = [values.get(v, v) for v in op.operands]
+        regions = [cloned(region, values) for region in op.regions]
+        results = [new(v) for v in op.results]
+        copy.append(Op(op.name, operands, results, op.attributes, regions, op.source))
+    return copy
+
+
 def hold(ops: Iterable[Op]) -> None:
     """Puts the results of operations behind barriers, so that they are computed on their own."""
     blocks: dict[Block, dict[Op, Op]] = {}

@@ -43,6 +43,19 @@ class Kind(Enum):
     """What is done on registers and memory in such a dispatch."""
 
 
+MOVES = frozenset({Kind.LAYOUT, Kind.MOVEMENT})
+"""The kinds that put elements elsewhere, and compute none."""
+
+ON_ELEMENTS = MOVES | {Kind.ELEMENTWISE}
+"""The kinds whose elements a consumer can compute anew, each from a few of the operands'."""
+
+PURE = ON_ELEMENTS | {Kind.CONSTANT}
+"""The kinds of which equal operations can be merged, and unused ones removed."""
+
+SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
+"""The operations that take a part of an array, wherever it begins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """The traits of one operation.
@@ -116,12 +129,12 @@ TRAITS: dict[str, Traits] = {
     **_all("return", Traits(Kind.TERMINATOR, "terminator")),
     **_all("return", Traits(Kind.TERMINATOR, "return"), "func"),
     **_all("call", Traits(Kind.CALL, "call", ("callee",)), "func"),
-    # What takes symbolic dimensions as values (`xpr/export/open_forms.py`).
+    # What takes symbolic dimensions as values (`xpr/export/symbolic_forms.py`).
     **_all("dynamic_broadcast_in_dim", Traits(Kind.LAYOUT, attributes=("broadcast_dimensions",))),
     **_all("dynamic_iota", Traits(Kind.CONSTANT, attributes=("iota_dimension",))),
     **_all("real_dynamic_slice", Traits(Kind.MOVEMENT)),
     **_all("torch_index_select", Traits(Kind.INDEXED, attributes=("dim", "batch_dims"))),
-    **_all("tensor.reshape", Traits(Kind.LAYOUT, "open_reshape"), "flow"),
+    **_all("tensor.reshape", Traits(Kind.LAYOUT, "symbolic_reshape"), "flow"),
     **_all("tensor.tie_shape", Traits(Kind.BARRIER), "flow"),
     **_all("dim from_elements", Traits(Kind.REGISTER), "tensor"),
     **_all("extract_slice", Traits(Kind.MOVEMENT, "extract_slice", ("sizes",)), "tensor"),

@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.constants import constant_attributes
-from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op, Shape, Value
+from xpr.lowering.ir.graph import Block, Op, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER, replace_uses
 from xpr.lowering.ir.types import scalar_text
 
@@ -26,26 +26,15 @@ class Writer(Builder):
         super().__init__(block)
         self._constants: dict[tuple[str, np.dtype[Any], Shape], Value] = {}
 
-    def assign(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        shape: Shape,
-        dtype: np.dtype[Any],
-        attributes: Attributes = NO_ATTRIBUTES,
-    ) -> Value:
-        """One operation of StableHLO with one result."""
-        out = Value(shape, dtype)
-        self.append(f"stablehlo.{name}", operands, (out,), attributes)
-        return out
-
     def constant(self, number: float, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
         """A tensor filled with one number."""
         key = scalar_text(number, dtype), dtype, shape
         found = self._constants.get(key)
         if found is None:
             attributes = constant_attributes(number, dtype, shape)
-            found = self._constants[key] = self.assign("constant", (), shape, dtype, attributes)
+            found = self._constants[key] = self.assign(
+                "stablehlo.constant", (), shape, dtype, attributes
+            )
         return found
 
     def known_constant(self, number: float, x: Value) -> Value | None:
@@ -54,10 +43,10 @@ class Writer(Builder):
         return None if found is x else found
 
     def unary(self, op: str, x: Value) -> Value:
-        return self.assign(op, (x,), x.shape, x.dtype)
+        return self.assign(f"stablehlo.{op}", (x,), x.shape, x.dtype)
 
     def binary(self, op: str, x: Value, y: Operand) -> Value:
-        return self.assign(op, (x, self.like(x, y)), x.shape, x.dtype)
+        return self.assign(f"stablehlo.{op}", (x, self.like(x, y)), x.shape, x.dtype)
 
     def like(self, x: Value, y: Operand) -> Value:
         """`y`; a number as a constant of the type of `x`."""
@@ -85,45 +74,59 @@ class Writer(Builder):
         """A comparison: EQ, NE, LT, LE, GT or GE."""
         kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(x.dtype), "UNSIGNED")
         how = {"direction": direction, "kind": kind}
-        return self.assign("compare", (x, self.like(x, y)), x.shape, _I1, how)
+        return self.assign("stablehlo.compare", (x, self.like(x, y)), x.shape, _I1, how)
 
     def select(self, pred: Value, on_true: Value, on_false: Operand) -> Value:
         operands = (pred, on_true, self.like(on_true, on_false))
-        return self.assign("select", operands, on_true.shape, on_true.dtype)
+        return self.assign("stablehlo.select", operands, on_true.shape, on_true.dtype)
 
     def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
-        return self.assign("convert", (x,), x.shape, dtype)
+        return self.assign("stablehlo.convert", (x,), x.shape, dtype)
 
     def bitcast(self, x: Value, dtype: np.dtype[Any]) -> Value:
         """The same bits as another type of the same width."""
-        return x if x.dtype == dtype else self.assign("bitcast_convert", (x,), x.shape, dtype)
+        return (
+            x
+            if x.dtype == dtype
+            else self.assign("stablehlo.bitcast_convert", (x,), x.shape, dtype)
+        )
 
     def reshape(self, x: Value, shape: Shape) -> Value:
-        return self.assign("reshape", (x,), shape, x.dtype)
+        return self.assign("stablehlo.reshape", (x,), shape, x.dtype)
 
     def broadcast(self, x: Value, shape: Shape) -> Value:
         """One number in a shape."""
         if x.shape == shape:
             return x
-        return self.assign("broadcast_in_dim", (x,), shape, x.dtype, {"dims": ()})
+        return self.assign("stablehlo.broadcast_in_dim", (x,), shape, x.dtype, {"dims": ()})
+
+    def slice(self, x: Value, start: Shape, limit: Shape) -> Value:
+        """What lies from `start` up to `limit`."""
+        shape = tuple(b - a for a, b in zip(start, limit, strict=True))
+        bounds = {"start": start, "limit": limit, "strides": (1,) * len(shape)}
+        return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds)
+
+    def pad(self, x: Value, value: Value, low: Shape, high: Shape) -> Value:
+        """`x` between edges that are filled with the rank-0 `value`."""
+        shape = tuple(a + n + b for n, a, b in zip(x.shape, low, high, strict=True))
+        edges = {"low": low, "high": high, "interior": (0,) * len(shape)}
+        return self.assign("stablehlo.pad", (x, value), shape, x.dtype, edges)
 
     def barrier(self, x: Value) -> Value:
         """`x`, which the compiler computes on its own and moves nothing across."""
-        out = Value(x.shape, x.dtype)
-        self.append(BARRIER, (x,), (out,))
-        return out
+        return self.assign(BARRIER, (x,), x.shape, x.dtype)
 
     def parts(self, x: Value) -> Sequence[Value]:
         """The real and the imaginary parts of complex numbers."""
         if x.op is not None and x.op.name == "stablehlo.complex":
             return x.op.operands
         part = np.dtype(f"f{x.dtype.itemsize // 2}")
-        return [self.assign(side, (x,), x.shape, part) for side in ("real", "imag")]
+        return [self.assign(f"stablehlo.{side}", (x,), x.shape, part) for side in ("real", "imag")]
 
     def complex(self, re: Value, im: Value) -> Value:
         """Complex numbers of these parts."""
         dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
-        return self.assign("complex", (re, im), re.shape, dtype)
+        return self.assign("stablehlo.complex", (re, im), re.shape, dtype)
 
     def copied(self, x: Value) -> Value:
         """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero."""

@@ -29,6 +29,7 @@ from xpr.lowering.iree.dispatches import (
     compile_dispatches,
 )
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
+from xpr.lowering.iree.places import Line, lines_in
 from xpr.lowering.iree.post_passes import END, PHASES, START, Change
 from xpr.lowering.iree.stopwatch import Stopwatch
 
@@ -252,13 +253,12 @@ def text_at(
         return None if compiling is None else compiling.text(), diagnostics
 
 
-def places_of_dispatches(
+def lines_of_dispatches(
     text: str, flags: Sequence[str], changes: Sequence[Change] = ()
-) -> tuple[dict[str, set[str]] | None, list[Diagnostic]]:
-    """For each dispatch that a program is cut into, the places of what it computes.
+) -> tuple[dict[str, set[Line]] | None, list[Diagnostic]]:
+    """For each dispatch that a program is cut into, the lines of what it computes.
 
-    The places are texts of MLIR, each with one place or several of the program's text. None for a
-    program that is not compiled with these flags, and what the compiler said.
+    None for a program that is not compiled with these flags, and what the compiler said.
     """
     diagnostics: list[Diagnostic] = []
     with _at("flow", text, flags, changes, diagnostics) as compiling:
@@ -268,7 +268,9 @@ def places_of_dispatches(
         try:
             found = {
                 json.loads(mlir.attribute_text(dispatch, "sym_name")): {
-                    mlir.location_text(inner) for inner in mlir.walk(dispatch)
+                    line
+                    for inner in mlir.walk(dispatch)
+                    for line in lines_in(mlir.location_text(inner))
                 }
                 for dispatch in mlir.operations(module)
                 if mlir.name(dispatch) in _DISPATCHES

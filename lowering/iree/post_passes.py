@@ -1,4 +1,4 @@
-"""What is changed in programs while IREE compiles them: one list, in the order of the compile."""
+"""One list of what is changed in programs while IREE compiles them, and in its modules."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from xpr.lowering.iree import (
     balance_loops,
     block_starts,
+    patch_vm_bytecode,
     remove_deallocations,
     separate_operations,
+    shader_barriers,
     widen_block_arguments,
 )
 from xpr.lowering.iree.mlir import Mlir
@@ -51,6 +53,19 @@ class Change:
         return f"{self.name} {self.revision}"
 
 
+@dataclass(frozen=True)
+class Patch:
+    """A change of a compiled module; the revision is that of `Change`."""
+
+    name: str
+    revision: int
+    apply: Callable[[bytes], bytes]
+
+    @property
+    def key(self) -> str:
+        return f"{self.name} {self.revision}"
+
+
 SEPARATE_OPERATIONS = Change(
     "operations are separate", 2, START, separate_operations.separate_operations
 )
@@ -66,16 +81,22 @@ WIDEN_BLOCK_ARGUMENTS = Change(
     "block arguments are widened", 1, END, widen_block_arguments.widen_arguments
 )
 BLOCK_STARTS = Change("blocks begin with nothing", 1, END, block_starts.begin_with_nothing)
+COPIED_REFERENCES = Patch("branches copy", 3, patch_vm_bytecode.with_copies)
+SHADER_BARRIERS = Patch("barriers", 1, shader_barriers.with_barriers)
 
-
-_IN_ORDER = (
+POST_PASSES = (
     SEPARATE_OPERATIONS,
     BALANCE_LOOPS,
     REMOVE_DEALLOCATIONS,
     WIDEN_BLOCK_ARGUMENTS,
     BLOCK_STARTS,
+    COPIED_REFERENCES,
+    SHADER_BARRIERS,
 )
-_BY_KEY = {change.key: change for change in _IN_ORDER}
+"""All of them, in the order they are made in."""
+
+_CHANGES = tuple(p for p in POST_PASSES if isinstance(p, Change))
+_BY_KEY = {change.key: change for change in _CHANGES}
 
 
 def change_of(key: str) -> Change:
@@ -96,4 +117,10 @@ def changes_for(*, has_branches: bool, frees: bool, separate: bool = False) -> t
         WIDEN_BLOCK_ARGUMENTS: True,
         BLOCK_STARTS: True,
     }
-    return tuple(change for change in _IN_ORDER if wanted[change])
+    return tuple(change for change in _CHANGES if wanted[change])
+
+
+def patches_for(*, has_branches: bool, has_shaders: bool) -> tuple[Patch, ...]:
+    """The changes that a compiled module needs; `has_shaders` says that it is for Vulkan."""
+    wanted = {COPIED_REFERENCES: has_branches, SHADER_BARRIERS: has_shaders}
+    return tuple(patch for patch in POST_PASSES if isinstance(patch, Patch) and wanted[patch])

@@ -10,7 +10,6 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import I1, LoweringContext, Shape, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder, Results
 from xpr.lowering.loops.registers.context import register_element
 
@@ -46,7 +45,7 @@ def shaped(ctx: LoweringContext, x: Value, shape: Shape, dtype: np.dtype[Any]) -
 
 
 def emit_dispatch(
-    ctx: LoweringContext, inner: Builder, results: Sequence[graph.Value], types: Results
+    ctx: LoweringContext, inner: Builder, results: Sequence[Value], types: Results
 ) -> list[Value]:
     """A dispatch of one workgroup with the operations of `inner`, which compute `results`.
 

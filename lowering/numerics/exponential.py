@@ -18,8 +18,8 @@ import numpy as np
 from xpr.lowering.numerics.expr import (
     Expr,
     by_dtype,
-    held,
     least_normal,
+    opaque,
     polynomial,
     power_of_two,
     where,
@@ -74,7 +74,7 @@ def nearest(x: Expr) -> tuple[Expr, Expr]:
     Adding 1.5 * 2**23 (2**52) leaves it in the lowest bits. Defined, unlike a conversion, for NaN.
     """
     magic = by_dtype(x, 1.5 * 2.0**23, 1.5 * 2.0**52)
-    shifted = held(x + magic)
+    shifted = opaque(x + magic)
     integer = np.dtype(f"i{x.dtype.itemsize}")
     bits = int(np.asarray(magic, x.dtype).view(integer))
     return shifted - magic, shifted.bits(integer) - bits
@@ -175,7 +175,7 @@ def exponent_and_fraction(x: Expr) -> tuple[Expr, Expr]:
 
 def log1p(x: Expr) -> Expr:
     """log(1 + x): the logarithm of the rounded sum, corrected for its rounding."""
-    u = held(x + 1.0)
+    u = opaque(x + 1.0)
     value = log(u) + (x - (u - 1.0)) / u
     value = where(u.eq(1.0), x, value)
     return where((x > -1.0) & (x < np.inf), value, log(u))

@@ -204,7 +204,7 @@ def power_of_two(k: Expr, dtype: np.dtype[Any]) -> Expr:
 # ---- doubled precision: unevaluated sums high + low
 
 
-def held(x: Expr) -> Expr:
+def opaque(x: Expr) -> Expr:
     """`x`, of which no compiler knows how it was made: for sums that must not be rearranged.
 
     Some drivers compute (a + b) - a as b. Adding a bit that is always zero, the last one of the
@@ -218,14 +218,14 @@ def held(x: Expr) -> Expr:
 
 def fast_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a + b exactly, for |a| >= |b| or a == 0 (Dekker 1971)."""
-    total = held(a + b)
+    total = opaque(a + b)
     return total, b - (total - a)
 
 
 def exact_sum(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     """a + b exactly (Knuth, The Art of Computer Programming, volume 2, section 4.2.2)."""
-    total = held(a + b)
-    part = held(total - a)
+    total = opaque(a + b)
+    part = opaque(total - a)
     return total, (a - (total - part)) + (b - part)
 
 

@@ -13,16 +13,22 @@ from xpr.lowering.passes import (
     aliasing_updates,
     argument_barriers,
     binding_limit,
+    branches_without_results,
     complex_parts,
     conversions,
     exact_numbers,
     fused_producers,
+    gathers,
     interior_padding,
     known_values,
     long_chains,
+    long_loops,
     loop_values,
     misaligned_slices,
     narrow_sources,
+    region_results,
+    scatters,
+    shared_elements,
     small_integers,
     spirv_arithmetic,
     strided_slices,
@@ -34,6 +40,10 @@ from xpr.lowering.targets.flags import ProgramHints
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "long_loops": long_loops.run,
+    "branches_without_results": branches_without_results.run,
+    "scatters": scatters.run,
+    "gathers": gathers.run,
     "small_integers": small_integers.run,
     "complex_parts": complex_parts.run,
     "misaligned_slices": misaligned_slices.run,
@@ -49,7 +59,9 @@ PASSES: dict[str, Pass] = {
     "loop_values": loop_values.run,
     "transposed_products": transposed_products.run,
     "fused_producers": fused_producers.run,
+    "shared_elements": shared_elements.run,
     "aliasing_updates": aliasing_updates.run,
+    "region_results": region_results.run,
     "long_chains": long_chains.run,
 }
 """In the order in which they run. A test may take one out, and put it back."""

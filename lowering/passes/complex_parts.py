@@ -28,14 +28,12 @@ from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_running_sum
 from xpr.lowering.ir.rewrite import remove_unused
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import MOVES, PURE, TRAITS, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 _COMPLEX128 = np.dtype(np.complex128)
-_MOVES = frozenset({Kind.LAYOUT, Kind.MOVEMENT})
-_ON_ELEMENTS = _MOVES | {Kind.CONSTANT, Kind.ELEMENTWISE}
 # By parts, long sums of all elements take three times as long on a CPU.
 _SHORT_SUM = 1 << 12
 
@@ -59,7 +57,7 @@ def _run_block(block: Block, target: Target, known: KnownValues) -> None:
         if TRAITS[op.name].kind is not Kind.DISPATCH:
             for region in op.regions:
                 _run_block(region, target, known)
-    remove_unused(block, lambda op: _is_complex(op) and TRAITS[op.name].kind in _ON_ELEMENTS)
+    remove_unused(block, lambda op: _is_complex(op) and TRAITS[op.name].kind in PURE)
 
 
 def _is_complex(op: Op) -> bool:
@@ -87,7 +85,7 @@ class _Rewriter:
         form = _FORMS.get(name)
         if form is not None:
             return form(self, op)
-        return self._moved(op) if TRAITS[op.name].kind in _MOVES else None
+        return self._moved(op) if TRAITS[op.name].kind in MOVES else None
 
     def parts(self, x: Value) -> Parts:
         """The parts of a complex value."""
@@ -119,11 +117,9 @@ class _Rewriter:
 
         def write(*operands: Value) -> Value:
             rest = op.operands[len(operands) :]
-            name = op.name.removeprefix("stablehlo.")
+            operands = (*operands, *rest)
             part = _part(op.result.dtype)
-            return self.writer.assign(
-                name, (*operands, *rest), op.result.shape, part, op.attributes
-            )
+            return self.writer.assign(op.name, operands, op.result.shape, part, op.attributes)
 
         return write
 
@@ -137,7 +133,9 @@ class _Rewriter:
                 return None
             values = table.values
             re, im = (
-                self.writer.assign("constant", (), x.shape, part.dtype, {"value": Table(part)})
+                self.writer.assign(
+                    "stablehlo.constant", (), x.shape, part.dtype, {"value": Table(part)}
+                )
                 for part in (values.real.copy(), values.imag.copy())
             )
             return self.writer.complex(re, im)
@@ -210,8 +208,7 @@ class _Rewriter:
         if not self._known.is_known(x):
             return None
         held = self.by_parts(self.writer.barrier, x)
-        name = op.name.removeprefix("stablehlo.")
-        return self.writer.assign(name, (held, *rest), x.shape, x.dtype, op.attributes)
+        return self.writer.assign(op.name, (held, *rest), x.shape, x.dtype, op.attributes)
 
 
 _FORMS: dict[str, Callable[[_Rewriter, Op], Value | None]] = {

@@ -27,7 +27,7 @@ from xpr.core import dtypes
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.layouts import widening_of
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import SLICES, TRAITS, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.numerics.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.targets.base import Target
@@ -37,7 +37,6 @@ _I1 = np.dtype(np.bool_)
 _F32 = np.dtype(np.float32)
 _HALVES = (np.dtype(np.float16), BFLOAT16)
 _CONVERT = "stablehlo.convert"
-_SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
@@ -65,7 +64,7 @@ def _run_block(block: Block, target: Target, held: dict[Op, None]) -> None:
 
 
 def _is_one_of_widened(op: Op) -> bool:
-    if op.name not in _SLICES or math.prod(op.result.shape) != 1:
+    if op.name not in SLICES or math.prod(op.result.shape) != 1:
         return False
     widening = widening_of(op.operands[0])
     return widening is not None and widening.block is op.block

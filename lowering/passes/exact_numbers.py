@@ -33,7 +33,7 @@ from xpr.lowering.ir.graph import (
     Value,
 )
 from xpr.lowering.ir.known_values import KnownValues
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import MOVES, TRAITS, Kind
 from xpr.lowering.ir.writer import Operand, Writer, rewrite_block
 from xpr.lowering.numerics import by_bits
 from xpr.lowering.targets.base import Target
@@ -48,8 +48,14 @@ _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _SUM, _PRODUCT, _FROM_INTEGER = 1, 2, 4
 _UNKNOWN = _SUM | _PRODUCT | _FROM_INTEGER
 _CONSTANT, _CHOICE = 8, 16
-_MADE = {"add": _SUM, "subtract": _SUM, "multiply": _PRODUCT, "select": _CHOICE}
-_ARRANGED = frozenset({Kind.LAYOUT, Kind.MOVEMENT})
+_MADE = {
+    "stablehlo.add": _SUM,
+    "stablehlo.subtract": _SUM,
+    "stablehlo.multiply": _PRODUCT,
+    "stablehlo.select": _CHOICE,
+}
+# What is made as its operands were.
+_PASS_ON = ("stablehlo.select", "stablehlo.convert", "stablehlo.broadcast_in_dim")
 _OF_UNKNOWN_MAKE = frozenset(
     {Kind.REDUCTION, Kind.CONTRACTION, Kind.INDEXED, Kind.SORT, Kind.CONTROL, Kind.CALL}
 )
@@ -115,7 +121,7 @@ class _Arithmetic(Writer):
             return write(op)
         if name == "map" or traits.kind in _OF_UNKNOWN_MAKE:
             self._made.update((v, _UNKNOWN) for v in op.results)
-        elif traits.kind in _ARRANGED:
+        elif traits.kind in MOVES:
             self._note(op.result, self._made_of(op.operands))
         return None
 
@@ -144,7 +150,7 @@ class _Arithmetic(Writer):
     ) -> Value:
         out = super().assign(name, operands, shape, dtype, attributes)
         made = _MADE.get(name, 0)
-        if name in ("select", "convert", "broadcast_in_dim"):
+        if name in _PASS_ON:
             made |= self._made_of(operands)
         self._note(out, made)
         return out

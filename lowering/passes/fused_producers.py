@@ -14,18 +14,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Block, Function, Module, Op, Shape, Value
+from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.ways import Way, arranged, as_is, composed
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
-
-Way = tuple[object, ...]
-"""For each axis of a value the axis of the producer that it runs along, -1 for none. What is no
-such arrangement is a tuple of what was done instead."""
 
 Reads = Mapping[str, Mapping[Way, frozenset["_Producer"]]]
 """By the producers' type, the ways in which a value reads them, element by element."""
@@ -72,7 +69,7 @@ class _Walk:
     def __init__(
         self, target: Target, summaries: Mapping[str, _Summary], held: dict[Op, None]
     ) -> None:
-        self._spreads_folds = target.spreads_folds
+        self._broadcasts_reductions = target.broadcasts_reductions
         self._summaries = summaries
         self._held = held
         self._reads: dict[Value, Reads] = {}
@@ -114,17 +111,11 @@ class _Walk:
             self._apart(op, home)
 
     def _layout(self, op: Op, home: Block) -> None:
-        (x,), (out,) = op.operands, op.results
-        reads = self._of(x)
-        if not reads:
-            return
-        if op.name == "stablehlo.transpose":
-            reads = _transposed(reads, op.attributes["dims"])
-        elif op.name == "stablehlo.reshape":
-            reads = _reshaped(reads, x.shape, out.shape)
-        else:
-            reads = _broadcast(reads, x.shape, out.shape, op.attributes["dims"])
-        self._set(out, reads)
+        moved = {
+            kind: {arranged(way, op): producers for way, producers in ways.items()}
+            for kind, ways in self._of(op.operands[0]).items()
+        }
+        self._set(op.result, moved)
 
     def _movement(self, op: Op, home: Block) -> None:
         """Elements in other places: used there, perhaps, but not by the maps that are known."""
@@ -152,8 +143,8 @@ class _Walk:
         left, right = self._of(lhs), self._of(rhs)
         if op.name == "stablehlo.dot_general" and not left.keys().isdisjoint(right):
             summed = math.prod(lhs.shape[i] for i in op.attributes["contracting"][0])
-            spread = any(-1 in way for r in (left, right) for ways in r.values() for way in ways)
-            if summed <= 1 or spread:
+            broadcast = any(-1 in way for r in (left, right) for ways in r.values() for way in ways)
+            if summed <= 1 or broadcast:
                 self._hold_all(home, left)
                 self._hold_all(home, right)
         self._note(op, home)
@@ -207,8 +198,8 @@ class _Walk:
             found = merged
         if any(len(ways) > 1 for ways in found.values()):
             found = self._one_way_each(home, found)
-        if found and not self._spreads_folds:
-            self._hold_spread(home, found)
+        if found and not self._broadcasts_reductions:
+            self._hold_broadcast(home, found)
         return found
 
     def _one_way_each(self, home: Block, reads: Reads) -> Reads:
@@ -221,7 +212,7 @@ class _Walk:
                 out[kind] = ways
         return out
 
-    def _hold_spread(self, home: Block, reads: Reads) -> None:
+    def _hold_broadcast(self, home: Block, reads: Reads) -> None:
         """Holds what is broadcast along a leading axis, as `s[None, :]` is.
 
         IREE's code generator for SPIR-V does not get through with a reduction of rows and such an
@@ -246,7 +237,7 @@ _RULES: dict[Kind, Callable[[_Walk, Op, Block], None]] = {
 
 
 def _read_as_is(producer: _Producer, x: Value) -> Reads:
-    way = tuple(-1 if size == 1 else i for i, size in enumerate(x.shape))
+    way = as_is(x.shape)
     if all(i == -1 for i in way):
         return _NO_READS
     return {x.type: {way: frozenset((producer,))}}
@@ -261,57 +252,6 @@ def _united(
     for way, producers in b.items():
         out[way] = out.get(way, frozenset()) | producers
     return out
-
-
-# ---- arrangements
-
-
-def _moved(reads: Reads, move: Callable[[Way], Way]) -> Reads:
-    return {
-        kind: {move(way): producers for way, producers in ways.items()}
-        for kind, ways in reads.items()
-    }
-
-
-def _broadcast(reads: Reads, old: Shape, new: Shape, dims: Sequence[int]) -> Reads:
-    """What `broadcast_in_dim` from shape `old` to shape `new` reads."""
-    source = {d: i for i, d in enumerate(dims) if old[i] == new[d]}
-
-    def move(way: Way) -> Way:
-        if not _is_plain(way):
-            return ("broadcast", tuple(dims), new, way)
-        return tuple(way[source[d]] if d in source else -1 for d in range(len(new)))
-
-    return _moved(reads, move)
-
-
-def _transposed(reads: Reads, permutation: Sequence[int]) -> Reads:
-    """What `transpose` reads."""
-
-    def move(way: Way) -> Way:
-        if not _is_plain(way):
-            return ("transpose", tuple(permutation), way)
-        return tuple(way[i] for i in permutation)
-
-    return _moved(reads, move)
-
-
-def _reshaped(reads: Reads, old: Shape, new: Shape) -> Reads:
-    """What `reshape` from shape `old` to shape `new` reads."""
-    axes = [i for i, size in enumerate(old) if size != 1]
-    unit_axes_only = [old[i] for i in axes] == [size for size in new if size != 1]
-
-    def move(way: Way) -> Way:
-        if not unit_axes_only or not _is_plain(way):
-            return ("reshape", new, way)
-        kept = iter(axes)
-        return tuple(-1 if size == 1 else way[next(kept)] for size in new)
-
-    return _moved(reads, move)
-
-
-def _is_plain(way: Way) -> bool:
-    return not way or isinstance(way[0], int)
 
 
 # ---- calls
@@ -336,11 +276,5 @@ def _of_call(home: Block, operands: Mapping[_Producer, Reads], result: Reads) ->
                     continue
                 for own_kind, own_ways in operands[producer].items():
                     for own_way, own in own_ways.items():
-                        add(own_kind, _composed(own_way, way), own)
+                        add(own_kind, composed(own_way, way), own)
     return out
-
-
-def _composed(inner: Way, outer: Way) -> Way:
-    if _is_plain(inner) and _is_plain(outer):
-        return tuple(inner[i] if isinstance(i, int) and i >= 0 else -1 for i in outer)
-    return ("then", inner, outer)

@@ -22,7 +22,7 @@ from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_strided
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
 from xpr.lowering.ir.types import bits_of
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -30,7 +30,6 @@ from xpr.lowering.targets.flags import ProgramHints
 # From so many uses of each element on, a product reads them from memory.
 _REUSED = 16
 _DIVISIONS = frozenset({"stablehlo.divide", "stablehlo.remainder"})
-_COMPUTED = frozenset({Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT})
 _MOVES = frozenset(f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "pad"))
 
 
@@ -149,7 +148,7 @@ def _parts(dtype: np.dtype[Any]) -> int:
 
 def _elements(op: Op | None) -> Sequence[Value]:
     """The operands that the elements of a result are computed from, where it is read."""
-    if op is None or len(op.results) != 1 or TRAITS[op.name].kind not in _COMPUTED:
+    if op is None or len(op.results) != 1 or TRAITS[op.name].kind not in ON_ELEMENTS:
         return ()
     return op.operands[:1] if op.name == "stablehlo.dynamic_slice" else op.operands
 

@@ -11,11 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
-
-_OF_ALL = frozenset({Kind.ELEMENTWISE, Kind.LAYOUT, Kind.MOVEMENT})
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
@@ -62,7 +60,7 @@ class _Walk:
     def _is_of_product(self, op: Op, kind: Kind, found: set[Value]) -> bool:
         if op.name == "stablehlo.gather":
             return op.operands[0] in found
-        return kind in _OF_ALL and any(v in found for v in op.operands)
+        return kind in ON_ELEMENTS and any(v in found for v in op.operands)
 
     def _inlined(self, op: Op, found: set[Value]) -> None:
         function = self._functions.get(op.attributes["callee"])

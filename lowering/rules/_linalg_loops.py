@@ -99,17 +99,17 @@ def triangular_solve(
     """The solution, by turning the equation into one with a lower matrix on the left."""
     rank = len(shape_of(a))
     m = conjugate(a) if conjugate_a else a
-    turned = transpose_a == left_side
-    m = swapped(m) if turned else m
+    transposed = transpose_a == left_side
+    m = swapped(m) if transposed else m
     b = b if left_side else swapped(b)
-    if lower == turned:
+    if lower == transposed:
         m, b = rev(m, (rank - 2, rank - 1)), rev(b, (rank - 2,))
     m = triangle(m, lower=True, strict=unit_diagonal)
     if unit_diagonal:
         m = ops.add(m, parts.identity(m, shape_of(m)[-1]))
     n = shape_of(m)[-1]
     x = _substituted(m, b) if parts.block_size(n) == n else _in_blocks(m, b)
-    x = rev(x, (rank - 2,)) if lower == turned else x
+    x = rev(x, (rank - 2,)) if lower == transposed else x
     return x if left_side else swapped(x)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.single_dispatch import emit_dispatch
@@ -129,31 +128,31 @@ def _pass(
 class _Serial(Builder):
     """Serial code on single elements."""
 
-    bounds: dict[int, tuple[graph.Value, graph.Value, graph.Value]]
+    bounds: dict[int, tuple[Value, Value, Value]]
     """Where a loop of so many rounds begins, ends, and by what it goes on."""
 
-    def number(self, value: int, type_: str) -> graph.Value:
+    def number(self, value: int, type_: str) -> Value:
         return self.plain("arith.constant", (), type_, {"value": str(value)})
 
-    def binary(self, op: str, a: graph.Value, b: graph.Value) -> graph.Value:
+    def binary(self, op: str, a: Value, b: Value) -> Value:
         return self.plain(f"arith.{op}", (a, b), a.type)
 
-    def index(self, x: graph.Value) -> graph.Value:
+    def index(self, x: Value) -> Value:
         return self.plain("arith.index_cast", (x,), "index")
 
-    def extract(self, x: graph.Value, place: graph.Value) -> graph.Value:
+    def extract(self, x: Value, place: Value) -> Value:
         element = x.type.removesuffix(">").rpartition("x")[2]
         return self.plain("tensor.extract", (x, place), element)
 
-    def insert(self, item: graph.Value, x: graph.Value, place: graph.Value) -> graph.Value:
+    def insert(self, item: Value, x: Value, place: Value) -> Value:
         return self.plain("tensor.insert", (item, x, place), x.type)
 
     def loop(
         self,
         count: int,
-        starts: Sequence[graph.Value],
-        body: Callable[..., Sequence[graph.Value]],
-    ) -> Sequence[graph.Value]:
+        starts: Sequence[Value],
+        body: Callable[..., Sequence[Value]],
+    ) -> Sequence[Value]:
         """`starts` after `count` rounds of `body(builder, i, *values)`."""
         counter, state = PlainValue("index"), [PlainValue(v.type) for v in starts]
         inner = _Serial(Block([counter, *state]))

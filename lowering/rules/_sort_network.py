@@ -130,7 +130,7 @@ def repeated_max(ctx: LoweringContext, code: Value, k: int) -> Value:
     ]
     for _ in range(k):
         best = ctx.reduce([used, code, position], inits, (0,), body)[2]
-        spread = ctx.broadcast_in_dim(best, (rows, columns), (1,))
-        used = ctx.or_(used, ctx.compare("EQ", position, spread))
+        broadcast = ctx.broadcast_in_dim(best, (rows, columns), (1,))
+        used = ctx.or_(used, ctx.compare("EQ", position, broadcast))
         order.append(ctx.reshape(best, (1, columns)))
     return ctx.concatenate(order, 0)

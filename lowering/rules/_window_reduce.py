@@ -90,7 +90,7 @@ def fold_by_axes(
         count = (n - dilated(size, apart)) // stride + 1
         if size == 1:
             found = [_part(ctx, x, axis, 0, (count - 1) * stride + 1, stride) for x in found]
-        elif apart == 1 and (count == 1 or stride >= size) and not _too_long(ctx, size):
+        elif apart == 1 and (count == 1 or stride >= size):
             # No two windows share elements: they are the rows of a reshaped array.
             rows = _rows(ctx, found, axis, count, stride if count > 1 else size, size)
             found = ctx.reduce(rows, inits, (axis + 1,), region_body)
@@ -98,11 +98,6 @@ def fold_by_axes(
             found = _doubled(ctx, found, axis, combine, size, apart)
             found = [_part(ctx, x, axis, 0, (count - 1) * stride + 1, stride) for x in found]
     return found
-
-
-def _too_long(ctx: LoweringContext, size: int) -> bool:
-    longest = ctx.target.longest_loop
-    return longest is not None and size > longest
 
 
 def _rows(

@@ -74,8 +74,8 @@ def add_at_selected(
     apart = all(n == 1 or s >= e for n, s, e in zip(shape, dims.strides, extents, strict=True))
     if apart:
         # Each place is in one window at most: that window's source, if it selected the place.
-        spread = [_spread(ctx, v, dims.strides, operand.shape) for v in (source, at)]
-        return ctx.select(ctx.compare("EQ", spread[1], place), spread[0], 0)
+        source, at = (_dilated(ctx, v, dims.strides, operand.shape) for v in (source, at))
+        return ctx.select(ctx.compare("EQ", at, place), source, 0)
     return _scattered(ctx, source, at, operand.shape)
 
 
@@ -143,8 +143,8 @@ def _axis_by_axis(
 ) -> tuple[Value, Value | None]:
     """The elements of `payload` that go with the selected ones, and which windows have one.
 
-    Here the selection is an associative fold: beside the selected element it knows whether a NaN
-    was met, since whatever is before a NaN is forgotten.
+    Here the selection is an associative reduction: beside the selected element it knows whether a
+    NaN was met, since whatever is before a NaN is forgotten.
     """
     is_float = dtypes.is_float(operand.dtype)
     parts = [operand, payload]
@@ -174,7 +174,7 @@ def _axis_by_axis(
 # ---- sums at selected elements
 
 
-def _spread(ctx: LoweringContext, x: Value, strides: Sequence[int], shape: Shape) -> Value:
+def _dilated(ctx: LoweringContext, x: Value, strides: Sequence[int], shape: Shape) -> Value:
     """The element of each window at all places from its start to the next window's; 0 beyond."""
     rows: list[int] = []
     for n, s, size in zip(x.shape, strides, shape, strict=True):

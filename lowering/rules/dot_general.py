@@ -88,37 +88,7 @@ def contract(
             found = _fold_products(ctx, large, small, wide)
             return ctx.reshape(found, dims.out_shape(lhs.shape, rhs.shape))
     lhs, rhs = ctx.convert(lhs, wide), ctx.convert(rhs, wide)
-    longest = ctx.target.longest_loop
-    if longest is not None and k > longest:
-        return _in_pieces(ctx, lhs, rhs, dims, longest)
     return emit_dot(ctx, lhs, rhs, dims, wide)
-
-
-def _in_pieces(ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, longest: int) -> Value:
-    """A contraction over many elements as a sum of contractions along its longest axis."""
-    which = max(range(len(dims.lhs_contract)), key=lambda i: lhs.shape[dims.lhs_contract[i]])
-    left, right = dims.lhs_contract[which], dims.rhs_contract[which]
-    size = lhs.shape[left]
-    others = dims.sizes(lhs.shape, rhs.shape)[3] // size
-    step = max(1, min(longest // others, size))
-    total: Value | None = None
-    for start in range(0, size, step):
-        stop = min(size, start + step)
-        pieces = (_along(ctx, lhs, left, start, stop), _along(ctx, rhs, right, start, stop))
-        if stop - start == 1 and others > longest:
-            term = _in_pieces(ctx, *pieces, dims, longest)
-        else:
-            term = emit_dot(ctx, *pieces, dims, lhs.dtype)
-        total = term if total is None else ctx.add(total, term)
-    if total is None:
-        raise AssertionError("something is contracted")
-    return total
-
-
-def _along(ctx: LoweringContext, x: Value, axis: int, start: int, stop: int) -> Value:
-    low, high = [0] * len(x.shape), list(x.shape)
-    low[axis], high[axis] = start, stop
-    return ctx.slice(x, low, high)
 
 
 @dataclass(frozen=True)

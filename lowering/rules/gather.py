@@ -29,11 +29,7 @@ def _gather_lower(
     if out.size == 0:
         return ctx.constant(0, out.dtype, out.shape)
     limits = [x.shape[a] - slice_sizes[a] for a in dims.start_index_map]
-    # Axes without a start begin at 0.
     starts = clamped_starts(ctx, indices, limits)
-    whole = {*dims.start_index_map, *dims.operand_batching_dims}
-    part = tuple(n if a in whole else slice_sizes[a] for a, n in enumerate(x.shape))
-    x = x if part == x.shape else ctx.slice(x, [0] * len(part), part)
     numbers = GatherNumbers(
         dims.offset_dims,
         dims.collapsed_slice_dims,
@@ -49,10 +45,6 @@ def _gather_lower(
         out.dtype,
         {"dimension_numbers": numbers, "slice_sizes": slice_sizes, "indices_are_sorted": False},
     )
-    if out.size == 1 and ctx.makes_dispatches:
-        # In the dispatch of a reduction IREE makes a vector without axes of one element of the two
-        # that an operation takes, and not of the other one: verifying fails, or the process ends.
-        found = ctx.barrier(found)
     if fill is None:
         return found
     ok = windows_inside(ctx, indices, limits)

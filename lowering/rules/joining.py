@@ -40,8 +40,8 @@ def _split_lower(ctx: LoweringContext, x: Value, *, sizes: Shape, axis: int) -> 
 def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Shape) -> Value:
     # Axis i becomes the pair (reps[i], size); the pairs are then merged.
     pairs = [d for r, s in zip(reps, x.shape, strict=True) for d in (r, s)]
-    spread = ctx.broadcast_in_dim(x, tuple(pairs), tuple(range(1, len(pairs), 2)))
-    return ctx.reshape(spread, tuple(r * s for r, s in zip(reps, x.shape, strict=True)))
+    broadcast = ctx.broadcast_in_dim(x, tuple(pairs), tuple(range(1, len(pairs), 2)))
+    return ctx.reshape(broadcast, tuple(r * s for r, s in zip(reps, x.shape, strict=True)))
 
 
 register(p.concatenate_p, _concatenate_lower)

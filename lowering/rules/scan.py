@@ -10,10 +10,7 @@ import numpy as np
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from xpr.interpreters.batching import BatchAxis, batch_jaxpr
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.loops.memory.dispatch import memory_scan
-from xpr.lowering.loops.refusal import NotInMemory, explain
-from xpr.lowering.loops.registers.dispatch import vector_scan
-from xpr.lowering.loops.registers.table import NotInRegisters
+from xpr.lowering.loops.choice import scan_in_one_dispatch
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -50,10 +47,10 @@ def _ahead_of_the_loop(
     Returns that program on whole sequences, and the rest of the step, which takes its results as
     further slices before the others. None if it holds no product.
     """
-    held = num_consts + num_carry
+    carry_end = num_consts + num_carry
     n = len(jaxpr.in_avals)
-    carried = set(jaxpr.jaxpr.invars[num_consts:held])
-    sliced = set(jaxpr.jaxpr.invars[held:])
+    carried = set(jaxpr.jaxpr.invars[num_consts:carry_end])
+    sliced = set(jaxpr.jaxpr.invars[carry_end:])
     first: list[JaxprEqn] = []
     fixed: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
@@ -78,17 +75,19 @@ def _ahead_of_the_loop(
     if sum(v.aval.nbytes for v in results) * length > _MAX_AHEAD_BYTES:
         return None
     inner = jaxpr.jaxpr
-    inputs = [*inner.invars[:num_consts], *inner.invars[held:]]
+    inputs = [*inner.invars[:num_consts], *inner.invars[carry_end:]]
     step = ClosedJaxpr(
         inner.replace(
             invars=inputs, outvars=list(results), eqns=[e for e in jaxpr.eqns if id(e) in both]
         ),
         jaxpr.consts,
     )
-    dims = (*(None for _ in range(num_consts)), *(0 for _ in range(n - held)))
+    dims = (*(None for _ in range(num_consts)), *(0 for _ in range(n - carry_end)))
     batched = batch_jaxpr(step, BatchAxis(length), dims, (True,) * len(results))
     body = ClosedJaxpr(
-        inner.replace(invars=[*inner.invars[:held], *results, *inner.invars[held:]], eqns=again),
+        inner.replace(
+            invars=[*inner.invars[:carry_end], *results, *inner.invars[carry_end:]], eqns=again
+        ),
         jaxpr.consts,
     )
     return batched.closed, body
@@ -117,20 +116,17 @@ def _scan_lower(
     num_consts: int,
     unroll: int,
 ) -> list[Value]:
-    held = num_consts + num_carry
-    consts, carry, xs = operands[:num_consts], operands[num_consts:held], operands[held:]
+    carry_end = num_consts + num_carry
+    consts, carry, xs = operands[:num_consts], operands[num_consts:carry_end], operands[carry_end:]
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]
     if length == 0:
         return [*carry, *stacks]
     if ctx.target.single_dispatch_loops:
-        try:
-            return vector_scan(ctx, jaxpr, consts, carry, xs, length, reverse)
-        except NotInRegisters:
-            pass
-        try:
-            return memory_scan(ctx, jaxpr, consts, carry, xs, length=length, reverse=reverse)
-        except NotInMemory as refused:
-            explain(ctx, "scan", refused)  # the plain form takes every program
+        params = {"jaxpr": jaxpr, "length": length, "reverse": reverse}
+        params |= {"num_consts": num_consts, "num_carry": num_carry}
+        found = scan_in_one_dispatch(ctx, operands, **params)
+        if found is not None:
+            return found
     ahead = _ahead_of_the_loop(jaxpr, length, num_carry, num_consts)
     if ahead is not None:
         batched, rest = ahead

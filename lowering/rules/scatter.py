@@ -235,56 +235,22 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
     count = math.prod(spread)
     row = () if width == 1 else (width,)
     updates = ctx.reshape(problem.updates, (count, *row))
-    if ctx.target.host_memory:
-        # A dispatch that computes the updates, too, keeps all of them on the stack, if IREE gets
-        # through with it at all: where they are gathered from `x` its process may end.
-        updates = ctx.barrier(updates)
     operand = ctx.reshape(x, (rows, *row))
-    numbers = ScatterNumbers((1,) if row else (), (0,), (0,), 1)
-    longest = ctx.target.longest_loop or count
-    for start in range(0, count, longest):
-        stop = min(count, start + longest)
-        operand = _scatter_rows(
-            ctx,
-            operand,
-            ctx.slice(ctx.reshape(number, (count, 1)), (start, 0), (stop, 1)),
-            ctx.slice(updates, (start, *(0 for _ in row)), (stop, *row)),
-            numbers,
-            op,
-        )
-    return ctx.reshape(operand, x.shape)
-
-
-def _scatter_rows(
-    ctx: LoweringContext,
-    operand: Value,
-    places: Value,
-    updates: Value,
-    numbers: ScatterNumbers,
-    op: Combine,
-) -> Value:
-    dtype = operand.dtype
-    # IREE does not compile the scattering of unsigned integers into what a loop carries.
-    held = np.dtype(f"i{dtype.itemsize}") if dtypes.kind(dtype) == "u" else dtype
-
-    def combined(inner: LoweringContext, old: Value, new: Value) -> list[Value]:
-        found = op(inner, inner.bitcast(old, dtype), inner.bitcast(new, dtype))
-        return [inner.bitcast(found, held)]
-
+    places = ctx.reshape(number, (count, 1))
     # The order of updates counts, so IREE is never told that the indices are unique.
     found = ctx.op1(
         "stablehlo.scatter",
-        [ctx.bitcast(operand, held), places, ctx.bitcast(updates, held)],
+        [operand, places, updates],
         operand.shape,
-        held,
+        x.dtype,
         {
-            "scatter_dimension_numbers": numbers,
+            "scatter_dimension_numbers": ScatterNumbers((1,) if row else (), (0,), (0,), 1),
             "indices_are_sorted": False,
             "unique_indices": False,
         },
-        [ctx.region([((), held), ((), held)], combined)],
+        [ctx.region([((), x.dtype)] * 2, lambda inner, old, new: [op(inner, old, new)])],
     )
-    return ctx.bitcast(found, dtype)
+    return ctx.reshape(found, x.shape)
 
 
 def _masked(ctx: LoweringContext, problem: _Problem, neutral: Any) -> _Problem:

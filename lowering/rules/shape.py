@@ -36,7 +36,7 @@ def _rev_lower(ctx: LoweringContext, x: Value, *, dimensions: Shape) -> Value:
     # IREE's conversion of `reverse` refuses unsigned element types.
     y = ctx.bitcast(x, f"int{8 * x.dtype.itemsize}") if dtypes.kind(x.dtype) == "u" else x
     along = {"dims": dimensions}
-    out = ctx.assign("stablehlo.reverse", (y,), y.shape, y.dtype, along, of=(y,))
+    out = ctx.assign("stablehlo.reverse", (y,), y.shape, y.dtype, along)
     return ctx.bitcast(out, x.dtype) if y is not x else out
 
 

@@ -154,8 +154,8 @@ def _pick(ctx: LoweringContext, x: Value, here: Value, axis: int) -> Value:
         return ctx.bitcast(_pick(ctx, ctx.bitcast(x, bits), here, axis), x.dtype)
     # Adding -0 changes no float, not even -0.
     nothing = {"b": False, "f": -0.0, "c": complex(-0.0, -0.0)}.get(kind, 0)
-    spread = ctx.broadcast_in_dim(x, here.shape, tuple(range(rank)))
-    chosen = ctx.select(here, spread, nothing)
+    broadcast = ctx.broadcast_in_dim(x, here.shape, tuple(range(rank)))
+    chosen = ctx.select(here, broadcast, nothing)
     body = _or_body if kind == "b" else _add_body
     found = ctx.reduce([chosen], [ctx.constant(nothing, x.dtype)], (axis,), body)[0]
     # The index axis is last; it belongs at `axis`.

@@ -34,7 +34,7 @@ _I8 = np.dtype(np.int8)
 _SMALL_WINDOW = 32
 
 
-def _fold(
+def _reduced(
     ctx: LoweringContext,
     x: Value,
     identity: Any,
@@ -73,10 +73,10 @@ def _named(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRule:
         if kind == "c" and op != "add":
             return _complex_extreme(ctx, x, op, start, dims)
         if kind == "b":
-            bits = _fold(ctx, ctx.convert(x, _I8), int(start), combine, dims)
+            bits = _reduced(ctx, ctx.convert(x, _I8), int(start), combine, dims)
             return ctx.compare("NE", bits, 0)
         if kind == "f" and x.dtype.itemsize == 2:
-            wide = _fold(ctx, ctx.convert(x, _F32), start, combine, dims)
+            wide = _reduced(ctx, ctx.convert(x, _F32), start, combine, dims)
             return ctx.inline(convert_element_type, wide, new_dtype=x.dtype)
         if kind == "u":
             # IREE refuses some reductions of unsigned types. Flipping the sign bit keeps the order;
@@ -84,9 +84,9 @@ def _named(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRule:
             signed = np.dtype(f"i{x.dtype.itemsize}")
             flip = 0 if op == "add" else np.iinfo(signed).min
             bits = ctx.xor(ctx.bitcast(x, signed), flip)
-            found = _fold(ctx, bits, identity(signed), combine, dims)
+            found = _reduced(ctx, bits, identity(signed), combine, dims)
             return ctx.bitcast(ctx.xor(found, flip), x.dtype)
-        return _fold(ctx, x, start, combine, dims)
+        return _reduced(ctx, x, start, combine, dims)
 
     return lower
 
@@ -95,7 +95,9 @@ def _complex_extreme(
     ctx: LoweringContext, x: Value, op: str, start: complex, dims: WindowDims
 ) -> Value:
     function = max if op == "maximum" else min
-    return _fold(ctx, x, start, lambda inner, a, b: inner.inline(function, a, b), dims, small=False)
+    return _reduced(
+        ctx, x, start, lambda inner, a, b: inner.inline(function, a, b), dims, small=False
+    )
 
 
 register(p.reduce_window_sum_p, _named("add", lambda d: 0))

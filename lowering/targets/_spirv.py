@@ -23,7 +23,7 @@ SPIRV = Target(
     repeats_conversions=True,
     integer_arithmetic=False,
     vectors_anywhere=False,
-    spreads_folds=False,
+    broadcasts_reductions=False,
     joins_open_arrays=False,
     overrides=OVERRIDES,
 )

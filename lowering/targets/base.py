@@ -87,7 +87,7 @@ class Target:
     """Whether vectors of elements are read and written right wherever they begin
     (`ir/alignment.py`)."""
 
-    spreads_folds: bool = True
+    broadcasts_reductions: bool = True
     """Whether a reduction may be broadcast along a leading axis in its own dispatch
     (`passes/fused_producers.py`)."""
 

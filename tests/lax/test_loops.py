@@ -323,6 +323,8 @@ def test_both_forms_of_cond() -> None:
     close(lax.cond(True, 3, lambda x: x + 1, 5, lambda x: x - 1), 4)
     close(lax.cond(False, 3, lambda x: x + 1, 5, lambda x: x - 1), 4)
     close(lax.cond(False, lambda x: x + 1, lambda x: x - 1, operand=5), 4)
+    close(lax.cond(True, lambda _: 1, lambda _: 2, operand=None), 1)
+    close(lax.switch(1, [lambda _: 1, lambda _: 2], operand=None), 2)
     close(lax.cond(2, lambda: 1, lambda: 0), 1)
 
 

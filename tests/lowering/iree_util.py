@@ -183,7 +183,7 @@ def _serve(job: str, out: str) -> None:
         types[int(element)] = np.dtype(dtype)
     types[int(rt.HalElementType.BOOL_8)] = np.dtype(np.bool_)
     elements = {dtype: number for number, dtype in types.items()}
-    # Results of StableHLO's signed integers are typed without a sign.
+    # Results of StableHLO's signed integers are signless in their types.
     for bits in (8, 16, 32, 64):
         types[int(getattr(rt.HalElementType, f"INT_{bits}"))] = np.dtype(f"i{bits // 8}")
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import xpr
-from xpr.lowering.iree import compiler
+from xpr.lowering.iree import attempts, compiler
 
 X = np.ones(3, np.float32)
 
@@ -37,14 +37,14 @@ class Terminal(io.StringIO):
 def test_a_long_compile_is_told_of_on_a_terminal_only(
     is_terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    error, real = Terminal(is_terminal), compiler._run
+    error, real = Terminal(is_terminal), attempts.run_compiler
 
     def slow(*args: Any) -> Any:
         assert not is_terminal or error.written.wait(60)
         return real(*args)
 
     monkeypatch.setenv("XPR_CACHE", "0")
-    monkeypatch.setattr(compiler, "_run", slow)
+    monkeypatch.setattr(attempts, "run_compiler", slow)
     monkeypatch.setattr(compiler, "_QUIET_SECONDS", 0.01)
     monkeypatch.setattr(sys, "stderr", error)
 

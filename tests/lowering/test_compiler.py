@@ -23,9 +23,10 @@ from tests.lowering.test_iree_hazards import BATCHED, DATA_TILING, FAST
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
 from xpr.lowering.cache import CompileCache, default_cache
-from xpr.lowering.iree import c_api, compiler
+from xpr.lowering.iree import c_api, failures
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.compiler import compile_stablehlo
+from xpr.lowering.iree.jobs import Job
 from xpr.lowering.targets import get_target, register_target
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.cpu import cpu_target
@@ -125,7 +126,7 @@ def entries(cache: CompileCache) -> list[Path]:
 def child(script: str, **environment: str) -> subprocess.Popen[str]:
     """A Python process in which ``compile_cpu`` and ``add_text`` are to hand."""
     prelude = (
-        "from tests.lowering.test_compiler import add_text, compile_cpu, compiler, c_api\n"
+        "from tests.lowering.test_compiler import add_text, compile_cpu, c_api\n"
         "import os, sys, time\n"
     )
     return subprocess.Popen(
@@ -221,9 +222,8 @@ def test_the_key_holds_all_that_shapes_the_module() -> None:
         verify: bool = False,
         hints: ProgramHints = HINTS,
     ) -> bytes:
-        return compiler._cache_key(
-            compiler._Job(text, None, target, list(sets), hints, verify, True, "inline")
-        )
+        job = Job(text, None, target, list(sets), hints, verify, True, "inline")
+        return job.cache_key()
 
     keys = [
         key(),
@@ -497,7 +497,7 @@ def test_a_program_that_cannot_be_saved_is_reported_all_the_same(
     def full(*_: Any, **__: Any) -> Any:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(compiler.tempfile, "mkstemp", full)
+    monkeypatch.setattr(failures.tempfile, "mkstemp", full)
     with pytest.raises(CompileError, match=r"could not be saved .*No space left") as caught:
         compile_cpu(REFUSED)
     assert caught.value.stablehlo_path is None

@@ -23,8 +23,9 @@ from tests.lowering.test_balance_loops import OLD_VALUE
 from tests.lowering.test_compiler import add_text, doubles, long_text
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
-from xpr.lowering.iree import compiler
+from xpr.lowering.iree import attempts
 from xpr.lowering.iree.compiler import compile_stablehlo
+from xpr.lowering.iree.jobs import Job
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -72,7 +73,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
 
     monkeypatch.setenv("XPR_CACHE", "0")
     monkeypatch.setattr(client, "_given_up", None)
-    compiler._warn_unavailable.cache_clear()
+    attempts.warn_unavailable.cache_clear()
     with override("compiler", "process"):
         yield there
 
@@ -148,7 +149,7 @@ def test_a_crash_with_every_set_of_flags_is_an_error(
     shared: Path, use: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use(shared)
-    monkeypatch.setattr(compiler, "_changes", lambda job: ())
+    monkeypatch.setattr(Job, "changes", lambda job: ())
     with pytest.raises(CompileError, match="process ended by signal") as caught:
         compile_stablehlo(OLD_VALUE, CPU, hints=ProgramHints())
     assert caught.value.stablehlo_path is not None
@@ -534,7 +535,7 @@ def test_what_takes_too_long_is_compiled_in_a_simpler_form(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("XPR_CACHE", "0")
-    run = compiler._run
+    run = attempts.run_compiler
     tried: list[bool] = []
 
     def slow(job: Any, text: str, flags: Any, verify: bool) -> Any:
@@ -543,7 +544,7 @@ def test_what_takes_too_long_is_compiled_in_a_simpler_form(
             raise CompilerTimeoutError(3)
         return run(job, text, flags, verify)
 
-    monkeypatch.setattr(compiler, "_run", slow)
+    monkeypatch.setattr(attempts, "run_compiler", slow)
     with pytest.warns(RuntimeWarning, match="its operations are computed one by one"):
         doubles(compile_stablehlo(add_text("slow"), CPU, hints=ProgramHints()), "slow")
     assert tried == [False, True]

@@ -1,8 +1,7 @@
-"""Gathers that begin at places known to the compiler, followed by a transpose."""
+"""Gathers that begin at places known to the compiler, of parts of axes, and of one element."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +11,10 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
+from tests.lowering.test_ir import graph_of
 from xpr import lax
+from xpr.lowering import passes
+from xpr.lowering.ir.printer import print_module
 from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 _TEXT = """
@@ -29,6 +31,7 @@ module @m {
   }
 }
 """
+FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 X = np.arange(4 * 64, dtype=np.float32).reshape(4, 64)
 
 
@@ -71,26 +74,29 @@ def test_starts_known_to_the_compiler(function: Callable[[Any], Any]) -> None:
     np.testing.assert_array_equal(f(X), np.broadcast_to(X[0], (3, 3, 64)))
 
 
+def test_without_the_pass_parts_end_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(passes.PASSES, "gathers")
+    closed = xpr.make_jaxpr(_parts)(X)
+    text = print_module(graph_of(closed, "cpu"), "m")
+    # It depends on what lies behind the compiler's array.
+    assert any(status_of_compile(text) < 0 for _ in range(5)), MENDED
+
+
 @pytest.mark.usefixtures("plain_loops")
-def test_one_element_in_the_dispatch_of_a_reduction_does_not_compile() -> None:
-    """When this fails, IREE computes with single elements everywhere, and the guard can go."""
+def test_without_the_pass_one_element_beside_a_reduction_does_not_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
 
     def step(x: Any, _: Any) -> Any:
         return x * 0.5, jnp.median(x)
 
-    lowered = xpr.jit(lambda x: lax.scan(step, x, None, 5)).lower(X[:3, :4])
-    guarded = lowered.as_text()
-    bare, count = re.subn(
-        r"stablehlo.optimization_barrier (%\S+) : (tensor<1xf32>)",
-        r"stablehlo.reshape \1 : (\2) -> \2",
-        guarded,
-    )
-    assert count == 2
-    fast = llvm_cpu_flag_sets(ProgramHints())[0]
-    module, said = compile_with(bare, fast)
+    closed = xpr.make_jaxpr(lambda x: lax.scan(step, x, None, 5))(X[:3, :4])
+    guarded = print_module(graph_of(closed, "cpu"), "m")
+    monkeypatch.delitem(passes.PASSES, "gathers")
+    module, said = compile_with(print_module(graph_of(closed, "cpu"), "m"), FAST)
     assert module is None, MENDED
     assert any("requires the same type" in d.message for d in said)
-    assert compile_with(guarded, fast)[0] is not None
+    assert compile_with(guarded, FAST)[0] is not None
 
 
 def test_one_element_is_computed_with_beside_a_reduction() -> None:

@@ -96,7 +96,7 @@ module @m {
 
 
 def test_a_scatter_into_a_slice_of_complex_numbers_ends_the_compiler() -> None:
-    """When this fails, IREE compiles it, and the copy in `lowering/rules/scatter.py` can go."""
+    """When this fails, the copy in `lowering/passes/strided_slices.py` can go."""
     flags = get_target("cuda").flag_sets(ProgramHints())[0]
     assert status_of_compile(_SCATTER, base=flags) < 0
 

@@ -1157,68 +1157,6 @@ def test_a_sum_of_one_number_repeated_counts_few_of_them() -> None:
     assert result("sum_of_ones_k") == -3
 
 
-def test_branches_that_only_have_effects_are_refused() -> None:
-    names = ("tell_a", "tell_b")
-    declared = "\n".join(f"func.func private @xpr.{name}()" for name in names)
-    calls = [f"{{ func.call @xpr.{name}() : () -> ()\nstablehlo.return }}" for name in names]
-    branches = ", ".join([*calls, "{ stablehlo.return }"])
-    text = (
-        f"{declared}\nfunc.func @f(%i: tensor<i32>) {{\n"
-        f'"stablehlo.case"(%i) ({branches}) : (tensor<i32>) -> ()\nreturn\n}}\n'
-    )
-    assert compile_with(text)[0] is None, MENDED
-
-
-def _scatter_in_a_loop(element: str, updated: str) -> str:
-    """Adds 1 at place 1 three times; `updated` computes `%w`, of `element`s, from `%v`."""
-    v = f"tensor<3x{element}>"
-    return f"""
-func.func @main(%a: {v}) -> {v} {{
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %r:2 = stablehlo.while(%i = %zero, %v = %a) : tensor<i32>, {v}
-    cond {{
-      %n = stablehlo.constant dense<3> : tensor<i32>
-      %p = stablehlo.compare LT, %i, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
-      stablehlo.return %p : tensor<i1>
-    }} do {{
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %k = stablehlo.constant dense<1> : tensor<1x1xi32>
-      {updated}
-      %j = stablehlo.add %i, %one : tensor<i32>
-      stablehlo.return %j, %w : tensor<i32>, {v}
-    }}
-  return %r#1 : {v}
-}}"""
-
-
-def _add_at(operand: str, result: str, element: str) -> str:
-    v, scalar = f"tensor<3x{element}>", f"tensor<{element}>"
-    return f"""
-      %u = stablehlo.constant dense<1> : tensor<1x{element}>
-      {result} = "stablehlo.scatter"({operand}, %k, %u) <{{
-        scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0],
-          scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
-        indices_are_sorted = false, unique_indices = false}}> ({{
-        ^bb0(%x: {scalar}, %y: {scalar}):
-          %s = stablehlo.add %x, %y : {scalar}
-          stablehlo.return %s : {scalar}
-      }}) : ({v}, tensor<1x1xi32>, tensor<1x{element}>) -> {v}"""
-
-
-def test_a_scatter_without_a_sign_in_a_loop_does_not_compile() -> None:
-    plain = _scatter_in_a_loop("ui32", _add_at("%v", "%w", "ui32"))
-    module, said = compile_with(plain)
-    assert module is None, MENDED
-    assert any("failed to legalize unresolved materialization" in d.message for d in said)
-    guarded = _scatter_in_a_loop(
-        "ui32",
-        "%t = stablehlo.bitcast_convert %v : (tensor<3xui32>) -> tensor<3xi32>"
-        + _add_at("%t", "%z", "i32")
-        + "\n%w = stablehlo.bitcast_convert %z : (tensor<3xi32>) -> tensor<3xui32>",
-    )
-    assert compile_with(guarded)[0] is not None
-
-
 # ---- conversions to bfloat16
 
 

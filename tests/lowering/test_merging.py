@@ -9,7 +9,8 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.lowering.iree import compiler, merging
+from xpr.lowering.iree import attempts, compiler, merging
+from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.process.client import CompilerDiedError
 
 X = np.linspace(0.25, 2, 12, dtype=np.float32)
@@ -59,14 +60,14 @@ def test_each_program_computes_its_own(compiles: list[int]) -> None:
 def test_programs_that_fail_together_are_compiled_alone(
     compiles: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run = compiler._run
+    run = attempts.run_compiler
 
     def fails(job, text, flags, verify):
         if "@merged" in text:
-            return None, [compiler.Diagnostic("error", f"{CompilerDiedError(11)}")]
+            return None, [Diagnostic("error", f"{CompilerDiedError(11)}")]
         return run(job, text, flags, verify)
 
-    monkeypatch.setattr(compiler, "_run", fails)
+    monkeypatch.setattr(attempts, "run_compiler", fails)
     functions = {
         name: xpr.jit(lambda x, y, f=FUNCTIONS[name][0]: f(x, y)) for name in ("sum", "two")
     }
@@ -85,7 +86,7 @@ def test_merged_modules_are_kept_apart_in_the_cache(
     for warming in xpr.compile_ahead(calls):
         warming.wait()
     assert len(list(tmp_path.glob("*/*.vmfb"))) == 2
-    monkeypatch.setattr(compiler, "_run", None)  # nothing is compiled any more
+    monkeypatch.setattr(attempts, "run_compiler", None)  # nothing is compiled any more
     again = xpr.jit(lambda x: x * 3 - 1)
     np.testing.assert_allclose(again(X), X * 3 - 1, rtol=1e-6)
     monkeypatch.undo()

@@ -24,7 +24,7 @@ FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 Function = Callable[..., Any]
 
 
-def test_a_fold_of_every_other_element_does_not_compile() -> None:
+def test_a_reduction_of_every_other_element_does_not_compile() -> None:
     body = """
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
       %f = stablehlo.convert %x : (tensor<10000xi8>) -> tensor<10000xf32>
@@ -38,7 +38,7 @@ def test_a_fold_of_every_other_element_does_not_compile() -> None:
     assert "exceeded stack allocation limit" in said[0].message
 
 
-def test_folds_of_what_is_spread_add_all_terms_often_on_vulkan() -> None:
+def test_reductions_of_what_is_broadcast_add_all_terms_often_on_vulkan() -> None:
     """When this fails, the pass may leave out broadcasts."""
     body = """
       %zero = stablehlo.constant dense<0.0> : tensor<f32>
@@ -96,7 +96,7 @@ PROGRAMS: dict[str, Function] = {
 }
 
 
-def test_folds_of_rows_in_two_parts_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reductions_of_rows_in_two_parts_are_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """When this fails, the pass is needed for GPUs alone.
 
     Rows of 100 elements are reduced as 96 and 4: the second part is read from elsewhere.
@@ -104,7 +104,10 @@ def test_folds_of_rows_in_two_parts_are_wrong(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delitem(passes.PASSES, "narrow_sources")
     x = np.random.default_rng(0).integers(0, 10, (64, 100)).astype(np.uint8)
     ((found,),) = run_compiled([(lambda x: _softmax(jnp, _wide(x)), (x,))])
-    assert not np.allclose(found.sum(1), 1, atol=1e-3), MENDED
+    # What is read from elsewhere may be anything, infinities of both signs among it.
+    with np.errstate(invalid="ignore", over="ignore"):
+        sums = found.sum(1)
+    assert not np.allclose(sums, 1, atol=1e-3), MENDED
 
 
 DTYPES = ("uint8", "int16", "float16", "bfloat16", "bool")

@@ -12,6 +12,7 @@ import xpr.numpy as xnp
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax
 from xpr.lowering.iree import c_api
+from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
@@ -73,7 +74,8 @@ def test_what_a_barrier_gives_is_freed_too(
     name: str, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """When this fails, IREE knows what a barrier is, and `remove_deallocations.py` can go."""
-    monkeypatch.setattr("xpr.lowering.iree.compiler._frees", lambda job: True)
+    frees = changes_for(has_branches=False, frees=True)
+    monkeypatch.setattr(Job, "changes", lambda job: frees)
     monkeypatch.setenv("XPR_CACHE", "0")
     with pytest.raises((RuntimeError, ValueError), match=REFUSALS[name]):
         run_on(device, PROGRAMS[name], [X], X)

@@ -1,52 +1,68 @@
-"""A scatter whose updates are gathered from the array that it updates."""
+"""Scatters whose updates are computed, also from what is updated, and of unsigned integers."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import pytest
 
 import xpr
-from tests.lowering.iree_util import status_of_compile
+import xpr.numpy as jnp
+from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
+from tests.lowering.test_ir import graph_of
+from xpr import lax
+from xpr.lowering import passes
+from xpr.lowering.ir.printer import print_module
 from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
-# The smallest program that is known to end the compiler: updates gathered from the operand and
-# chosen from, a scatter, and what is computed of its result and chosen from.
-_HAZARD = """
-module @m {
-  func.func public @main(%x: tensor<17x64x17xi32>, %y: tensor<17x64x17xi32>,
-      %z: tensor<17x64x17xi32>, %p: tensor<17x64x17xi1>, %i: tensor<20x1xi32>,
-      %j: tensor<20x1xi32>, %u: tensor<20x1x64x17xi32>, %q: tensor<20x1x64x17xi1>)
-      -> tensor<17x64x17xi32> {
-    %g = "stablehlo.gather"(%x, %i) <{dimension_numbers = #stablehlo.gather<offset_dims = [1, 2],
-        collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>,
-        slice_sizes = array<i64: 1, 64, 17>, indices_are_sorted = false}>
-      : (tensor<17x64x17xi32>, tensor<20x1xi32>) -> tensor<20x64x17xi32>
-    %r = stablehlo.reshape %g : (tensor<20x64x17xi32>) -> tensor<20x1x64x17xi32>
-    %s = stablehlo.select %q, %r, %u : tensor<20x1x64x17xi1>, tensor<20x1x64x17xi32>
-    %updates = stablehlo.reshape %s : (tensor<20x1x64x17xi32>) -> tensor<20x1088xi32>
-    %rows = stablehlo.reshape %x : (tensor<17x64x17xi32>) -> tensor<17x1088xi32>
-    %new = "stablehlo.scatter"(%rows, %j, %updates) <{scatter_dimension_numbers =
-        #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0],
-        scatter_dims_to_operand_dims = [0], index_vector_dim = 1>,
-        indices_are_sorted = false, unique_indices = false}> ({
-      ^bb0(%a: tensor<i32>, %b: tensor<i32>):
-        %c = stablehlo.add %a, %b : tensor<i32>
-        stablehlo.return %c : tensor<i32>
-    }) : (tensor<17x1088xi32>, tensor<20x1xi32>, tensor<20x1088xi32>) -> tensor<17x1088xi32>
-    %n = stablehlo.reshape %new : (tensor<17x1088xi32>) -> tensor<17x64x17xi32>
-    %m = stablehlo.remainder %n, %z : tensor<17x64x17xi32>
-    %o = stablehlo.select %p, %y, %m : tensor<17x64x17xi1>, tensor<17x64x17xi32>
-    return %o : tensor<17x64x17xi32>
-  }
-}
-"""
+FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 
 
-def test_updates_gathered_from_the_operand_end_the_compiler() -> None:
-    """When this fails, IREE compiles it, and the barrier in `lowering/rules/scatter.py` can go."""
-    assert status_of_compile(_HAZARD, llvm_cpu_flag_sets(ProgramHints())[0]) < 0
+def _text(function: Callable[..., Any], *args: Any, without: bool) -> str:
+    """The program for processors, as it is or without the pass."""
+    with pytest.MonkeyPatch.context() as patch:
+        if without:
+            patch.delitem(passes.PASSES, "scatters")
+        return print_module(graph_of(xpr.make_jaxpr(function)(*args), "cpu"), "m")
+
+
+def test_without_the_pass_updates_from_the_operand_end_the_compiler() -> None:
+    def function(x: Any, i: Any) -> Any:
+        return x.at[i].add(x[i[::-1]]) % jnp.int32(7)
+
+    args = np.zeros((17, 64, 17), np.int32), np.zeros(20, np.int32)
+    assert status_of_compile(_text(function, *args, without=True), FAST) < 0, MENDED
+    assert status_of_compile(_text(function, *args, without=False), FAST) == 0
+
+
+def test_without_the_pass_updates_lie_on_the_stack() -> None:
+    def function(x: Any, i: Any, u: Any) -> Any:
+        return x.at[i].add(jnp.sin(u))
+
+    args = np.ones((17, 64), "f4"), np.zeros(2000, np.int32), np.ones((2000, 64), "f4")
+    module, said = compile_with(_text(function, *args, without=True), FAST)
+    assert module is None, MENDED
+    assert "exceeded stack allocation limit" in said[0].message
+    assert compile_with(_text(function, *args, without=False), FAST)[0] is not None
+
+
+@pytest.mark.usefixtures("plain_loops")
+def test_without_the_pass_unsigned_integers_of_a_loop_do_not_compile() -> None:
+    def function(x: Any, i: Any) -> Any:
+        def step(_: Any, v: Any) -> Any:
+            return v.at[i].max(v[0] + jnp.uint32(3))
+
+        return lax.fori_loop(0, 3, step, x)
+
+    args = np.ones(4, np.uint32), np.array([0, 1, 1], np.int32)
+    module, said = compile_with(_text(function, *args, without=True), FAST)
+    assert module is None, MENDED
+    assert any("failed to legalize unresolved materialization" in d.message for d in said)
+    assert compile_with(_text(function, *args, without=False), FAST)[0] is not None
 
 
 def test_updates_gathered_from_the_operand() -> None:
@@ -68,7 +84,7 @@ def test_large_updates_that_are_computed() -> None:
     rng = np.random.default_rng(1)
     x, u = rng.standard_normal((17, 64, 17)), rng.standard_normal((20, 64, 17))
     i, q = rng.integers(0, 17, 20), rng.random((20, 64, 17)) > 0.5
-    f = xpr.jit(lambda x, u: x.at[i].add(xpr.numpy.where(q, u, x[i])))
+    f = xpr.jit(lambda x, u: x.at[i].add(jnp.where(q, u, x[i])))
     expected = x.astype("f4")
     np.add.at(expected, i, np.where(q, u.astype("f4"), expected[i]))
     np.testing.assert_allclose(f(x.astype("f4"), u.astype("f4")), expected, rtol=1e-5, atol=1e-5)

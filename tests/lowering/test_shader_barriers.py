@@ -12,7 +12,8 @@ import pytest
 
 from tests.lowering.vulkan_util import compile_on, run_on, vulkan_device
 from xpr.core.errors import CompileError
-from xpr.lowering.iree import compiler, shader_barriers, shader_code
+from xpr.lowering.iree import post_passes, shader_barriers, shader_code
+from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.iree.shader_code import Instruction
 
@@ -50,7 +51,7 @@ def _barriers(words: Sequence[int]) -> int:
 def raw(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The modules as IREE gives them."""
     monkeypatch.setenv("XPR_CACHE", "0")
-    monkeypatch.setattr(compiler, "with_barriers", lambda module: module)
+    monkeypatch.setattr(Job, "patches", lambda job: ())
     return [compile_on(vulkan_device(), body, [_X], wanted) for body, wanted in _PROGRAMS]
 
 
@@ -93,7 +94,8 @@ def test_a_program_that_cannot_be_ordered_is_refused(monkeypatch: pytest.MonkeyP
         raise UnorderedShaderError
 
     monkeypatch.setenv("XPR_CACHE", "0")
-    monkeypatch.setattr(compiler, "with_barriers", refuse)
+    refuses = post_passes.Patch("barriers", 0, refuse)
+    monkeypatch.setattr(Job, "patches", lambda job: (refuses,))
     with pytest.raises(CompileError, match="no barrier can be put between"):
         compile_on(vulkan_device(), _DIFFERENCES, [_X], _APART)
 

@@ -146,7 +146,7 @@ def test_the_software_device_ends_long_loops(software: Device) -> None:
     assert (run_on(software, body, [v, big], big) != 10).any(), MENDED
 
 
-def test_long_folds_contractions_and_scatters_are_right(device: Device) -> None:
+def test_long_reductions_contractions_and_scatters_are_right(device: Device) -> None:
     n = 70_000
     rng = np.random.default_rng(1)
     x, rows = rng.uniform(0, 1, n).astype(np.float32), rng.uniform(0, 1, (2, n)).astype(np.float32)

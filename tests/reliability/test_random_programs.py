@@ -80,6 +80,19 @@ def test_programs_that_once_were_wrong(kind: str, number: int) -> None:
         CHECKS[kind]("cpu", number)
 
 
+def test_a_program_has_one_text() -> None:
+    """The text is the program's key in the cache; of this one there once were two."""
+    rng = np.random.default_rng(77_031)
+    arrays, program = random_programs.operands(rng), random_programs.steps(rng)
+
+    def text() -> str:
+        f = xpr.jit(lambda *xs: random_programs.results(program, xs))
+        return f.lower(*arrays).as_text()
+
+    with override("enable_x64", True):
+        assert len({text() for _ in range(8)}) == 1
+
+
 if __name__ == "__main__":
     _, which, name, first, count = sys.argv
     for k in range(int(first), int(first) + int(count)):

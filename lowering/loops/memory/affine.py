@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from xpr.lowering.ir import graph
+from xpr.lowering.ir.graph import Value
 
 UNBOUNDED: Final = 1 << 62
 
@@ -20,7 +20,7 @@ class Symbol:
 
     __slots__ = ("high", "low", "value")
 
-    def __init__(self, value: graph.Value | None, low: int, high: int) -> None:
+    def __init__(self, value: Value | None, low: int, high: int) -> None:
         self.value = value
         self.low = low
         self.high = high

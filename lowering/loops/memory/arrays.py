@@ -1,8 +1,8 @@
 """The arrays of a loop's program: parts of buffers, and what is computed where it is needed.
 
 An array that is no part of a buffer is computed element by element in the loops that store it or
-fold it: `at` gives the element, or the lanes of elements, at an index. What moves elements about is
-a function from indices to indices and costs nothing.
+reduce it: `at` gives the element, or the lanes of elements, at an index. What moves elements about
+is a function from indices to indices and costs nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xpr.core.source_info import UNKNOWN, SourceInfo
 from xpr.lowering.context import Shape, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.loops.memory.affine import ZERO, Place, Symbol
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Buffer:
     __slots__ = ("dtype", "memory", "size", "writer")
 
     def __init__(
-        self, memory: graph.Value, size: int, dtype: np.dtype[Any], writer: Region | None
+        self, memory: Value, size: int, dtype: np.dtype[Any], writer: Region | None
     ) -> None:
         self.memory = memory
         self.size = size
@@ -47,10 +47,11 @@ class Buffer:
 class Array:
     """An array: its elements are read from `buffers`, and `cost` operations are done for each.
 
-    `forward` is the array in memory that has taken its place.
+    `forward` is the array in memory that has taken its place, `source` the user's line that asked
+    for it: its elements are computed later, where they are needed.
     """
 
-    __slots__ = ("buffers", "cost", "dtype", "forward", "shape")
+    __slots__ = ("buffers", "cost", "dtype", "forward", "shape", "source")
 
     def __init__(
         self, shape: Shape, dtype: np.dtype[Any], buffers: frozenset[Buffer], cost: int
@@ -60,6 +61,7 @@ class Array:
         self.buffers = buffers
         self.cost = cost
         self.forward: Array | None = None
+        self.source: SourceInfo = UNKNOWN
 
     @property
     def size(self) -> int:
@@ -335,7 +337,9 @@ def reshaped(
     known = {} if known is None else known
     x = actual(x)
     if x not in known:
-        known[x] = _reshaped(x, shape, known)
+        made = known[x] = _reshaped(x, shape, known)
+        if made is not None and made.source is UNKNOWN:
+            made.source = x.source
     return known[x]
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.context import I1, Shape, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.registers.context import Register, VectorContext, register_element
@@ -36,9 +35,9 @@ class LoopContext(VectorContext):
 
     # ---- indices
 
-    def place(self, place: Place) -> graph.Value:
+    def place(self, place: Place) -> Value:
         """A place as a value of type `index`."""
-        total: graph.Value | None = None
+        total: Value | None = None
         for symbol, factor in place.terms.items():
             assert symbol.value is not None
             term = self.times_index(symbol.value, factor)
@@ -53,20 +52,20 @@ class LoopContext(VectorContext):
             return self.constant(place.known, dtype)
         element = register_element(dtype)
         cast = self.plain("arith.index_cast", (self.place(place),), element)
-        return self._spread(cast, (), dtype)
+        return self._broadcast(cast, (), dtype)
 
-    def _spread(self, element: graph.Value, shape: Shape, dtype: np.dtype[Any]) -> Value:
+    def _broadcast(self, element: Value, shape: Shape, dtype: np.dtype[Any]) -> Value:
         out = Register(shape, dtype)
         self.append("vector.broadcast", (element,), (out,))
         return out
 
-    def index_from(self, x: Value) -> graph.Value:
+    def index_from(self, x: Value) -> Value:
         """A rank-0 integer as an index; great unsigned ones stay great."""
         if dtypes.kind(x.dtype) == "u" and x.dtype.itemsize == 8:
             x = self.minimum(x, np.iinfo(np.int64).max)
         return self.as_index(x)
 
-    def clamped(self, index: graph.Value, low: int | None, high: int | None) -> graph.Value:
+    def clamped(self, index: Value, low: int | None, high: int | None) -> Value:
         """An index moved between the bounds that are given."""
         if low is not None:
             index = self.plain("arith.maxsi", (index, self.index(low)), "index")
@@ -77,7 +76,7 @@ class LoopContext(VectorContext):
     # ---- memory
 
     def load(
-        self, memory: graph.Value, place: Place, step: int, lanes: int, dtype: np.dtype[Any]
+        self, memory: Value, place: Place, step: int, lanes: int, dtype: np.dtype[Any]
     ) -> Value:
         """`lanes` elements from a place on, `step` apart; one number of shape () for 0 lanes."""
         stored = _BYTE if dtype == I1 else dtype
@@ -111,12 +110,12 @@ class LoopContext(VectorContext):
         parts = [self.plain("vector.extract", (x,), element) for x in items]
         return self.from_elements(parts, items[0].dtype)
 
-    def from_elements(self, items: Sequence[graph.Value], dtype: np.dtype[Any]) -> Value:
+    def from_elements(self, items: Sequence[Value], dtype: np.dtype[Any]) -> Value:
         out = Register((len(items),), dtype)
         self.append("vector.from_elements", tuple(items), (out,))
         return out
 
-    def store(self, x: Value, memory: graph.Value, place: Place, step: int) -> None:
+    def store(self, x: Value, memory: Value, place: Place, step: int) -> None:
         """Writes a number, or the lanes of a vector `step` apart, from a place on."""
         if x.dtype == I1:
             x = self.convert(x, _BYTE)
@@ -131,7 +130,7 @@ class LoopContext(VectorContext):
 
     def for_each(
         self,
-        count: int | graph.Value,
+        count: int | Value,
         step: int,
         starts: Sequence[Value],
         body: Callable[[LoopContext, Symbol, list[Value]], Sequence[Value]],

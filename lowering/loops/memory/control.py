@@ -99,7 +99,7 @@ class Slots:
         """Stores what the next round begins with, and gives its numbers."""
         registers = [p.number(x) for x, v in zip(results, self.kinds, strict=True) if v is None]
         pairs = [(v, x) for x, v in zip(results, self.kinds, strict=True) if v is not None]
-        p.assign([*more, *pairs])
+        p.store_all([*more, *pairs])
         return registers
 
 
@@ -118,11 +118,11 @@ def scan(
     num_consts: int,
     **__: Any,
 ) -> list[Array]:
-    held = num_consts + num_carry
-    carry = operands[num_consts:held]
+    carry_end = num_consts + num_carry
+    carry = operands[num_consts:carry_end]
     if length == 0:
         raise NotInMemory("a loop without rounds")
-    fixed = [p.held(x) for x in (*operands[:num_consts], *operands[held:])]
+    fixed = [p.loop_invariant(x) for x in (*operands[:num_consts], *operands[carry_end:])]
     consts, xs = fixed[:num_consts], fixed[num_consts:]
     steps = [_counts(jaxpr, num_consts + i, i) for i in range(num_carry)]
     counted = [_progression(x, s, length) for x, s in zip(carry, steps, strict=True)]
@@ -130,7 +130,7 @@ def scan(
     if any(a.size == 0 for a in jaxpr.out_avals):
         raise NotInMemory("a loop that stacks empty arrays")
     ys = [p.allocate((length, *a.shape), a.dtype) for a in jaxpr.out_avals[num_carry:]]
-    unchanged = {i: p.held(carry[i]) for i, c in enumerate(counted) if c == 0}
+    unchanged = {i: p.loop_invariant(carry[i]) for i, c in enumerate(counted) if c == 0}
     slots = Slots(p, [carry[i] for i in kept], [*fixed, *unchanged.values()])
 
     def body(inner: LoopContext, counter: Symbol, registers: list[Value]) -> Sequence[Value]:
@@ -146,7 +146,7 @@ def scan(
                     values.append(again(unchanged[i]))
                 else:
                     values.append(_counted_at(x, c, count))
-            slices = [p.settled(_row(x, row)) for x in xs]
+            slices = [p.in_register(_row(x, row)) for x in xs]
             results = p.run(jaxpr, [*map(again, consts), *values, *slices])
             rows: list[tuple[View, Array]] = []
             for y, target in zip(results[num_carry:], ys, strict=True):
@@ -205,11 +205,13 @@ def while_(
     cond_nconsts: int,
     body_nconsts: int,
 ) -> list[Array]:
-    held = cond_nconsts + body_nconsts
-    carry = operands[held:]
-    fixed = [p.held(x) for x in operands[:held]]
+    num_consts = cond_nconsts + body_nconsts
+    carry = operands[num_consts:]
+    fixed = [p.loop_invariant(x) for x in operands[:num_consts]]
     unchanged = {
-        i: p.held(x) for i, x in enumerate(carry) if _counts(body_jaxpr, body_nconsts + i, i) == 0
+        i: p.loop_invariant(x)
+        for i, x in enumerate(carry)
+        if _counts(body_jaxpr, body_nconsts + i, i) == 0
     }
     kept = [i for i in range(len(carry)) if i not in unchanged]
     slots = Slots(p, [carry[i] for i in kept], [*fixed, *unchanged.values()])
@@ -252,7 +254,7 @@ def cond(
     *operands: Array,
     branches: Sequence[ClosedJaxpr],
 ) -> list[Array]:
-    which = p.settled(index)
+    which = p.in_register(index)
     assert isinstance(which, Scalar)
     last = len(branches) - 1
     known = which.place.known if which.place is not None else None
@@ -261,7 +263,7 @@ def cond(
     if last == 0:
         return p.run(branches[0], operands)
     given = _given(p, operands)
-    passed = [x if x in given else p.held(x) for x in map(actual, operands)]
+    passed = [x if x in given else p.loop_invariant(x) for x in map(actual, operands)]
     # Where each array that the branches give is stored: in an operand that they update, if all do.
     targets: list[View | None] = []
     free = list(given)
@@ -286,7 +288,9 @@ def cond(
                 registers = [
                     p.number(x) for x, t in zip(results, targets, strict=True) if t is None
                 ]
-                p.assign([(t, x) for x, t in zip(results, targets, strict=True) if t is not None])
+                p.store_all(
+                    [(t, x) for x, t in zip(results, targets, strict=True) if t is not None]
+                )
             return registers
 
         return write

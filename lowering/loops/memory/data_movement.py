@@ -145,7 +145,7 @@ def dynamic_update_slice(
     limits = [n - s for n, s in zip(x.shape, update.shape, strict=True)]
     places = [p.start(s, limit) for s, limit in zip(starts, limits, strict=True)]
     target = p.writable(x, [update])
-    p.assign([(part_from(target, update.shape, places), update)])
+    p.store_all([(part_from(target, update.shape, places), update)])
     return target
 
 
@@ -171,11 +171,11 @@ def pad(
         if any(low < 0 or high < 0 for low, high, _ in padding_config):
             raise NotInMemory("pad with gaps and negative edges")
         target = p.allocate(shape, x.dtype)
-        p.assign([(target, full(value, shape))])
+        p.store_all([(target, full(value, shape))])
         strides = contiguous(shape)
         offset = sum(low * s for low, s in zip(lows, strides, strict=True))
         steps = [s * (gap + 1) for s, (_, _, gap) in zip(strides, padding_config, strict=True)]
-        p.assign([(View(target.buffer, Place(offset), steps, x.shape, x.dtype), x)])
+        p.store_all([(View(target.buffer, Place(offset), steps, x.shape, x.dtype), x)])
         return target
     cut = [
         (max(0, -low), n - max(0, -high))
@@ -184,7 +184,7 @@ def pad(
     inner = tuple(b - a for a, b in cut)
     if inner != x.shape:
         x = shifted(x, inner, [Place(a) for a, _ in cut])
-        x = p.settled(x)
+        x = p.in_register(x)
     return Within(x, value, [max(0, low) for low in lows], shape)
 
 
@@ -232,12 +232,12 @@ def unstack(p: Program, _: Primitive, avals: Avals, x: Array, *, axis: int) -> l
 def tile(p: Program, _: Primitive, avals: Avals, x: Array, *, reps: Sequence[int]) -> Array:
     lead = len(reps) - len(x.shape)
     shape = (*(1,) * lead, *x.shape)
-    spread = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
+    pairs_of_axes = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
 
     def mapping(index: Index) -> Index:
         return tuple(index[2 * i + 1] for i in range(lead, len(shape)))
 
-    return in_shape(p, moved(x, spread, mapping), avals[0].shape)
+    return in_shape(p, moved(x, pairs_of_axes, mapping), avals[0].shape)
 
 
 def iota(p: Program, _: Primitive, avals: Avals, *, dimension: int, **__: Any) -> Array:

@@ -11,8 +11,8 @@ from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.builder import Builder
+from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Executable, PlainValue
 from xpr.lowering.loops.memory.affine import Place
 from xpr.lowering.loops.memory.arrays import Array, Buffer, Scalar, View, actual, whole
@@ -64,13 +64,14 @@ class _Dispatch:
             raise NotInMemory("an empty array")
         if x.number is not None:
             return Scalar((), x.dtype, place=Place(x.number), literal=x.number)
-        if x.splat is not None:
-            literal = Program.literal(np.asarray(x.splat).astype(x.dtype)[()], x.dtype)
+        splat = splat_of(x)
+        if splat is not None:
+            literal = Program.literal(np.asarray(splat).astype(x.dtype)[()], x.dtype)
             return full(literal, x.shape)
         memory = PlainValue(f"memref<{x.aval.size}x{memory_element(x.dtype)}>")
         buffer = Buffer(memory, x.aval.size, x.dtype, None)
         self.operands.append((x, buffer))
-        return self.program.settled(whole(buffer, x.shape, x.dtype))
+        return self.program.in_register(whole(buffer, x.shape, x.dtype))
 
     def finish(self, results: Sequence[Array], avals: Sequence[ShapedArray]) -> list[Value]:
         """Closes the dispatch; its results in the program around."""
@@ -92,7 +93,7 @@ class _Dispatch:
         block = self._body(bindings, scratch, size, on_stack=on_stack)
         read_only = [True] * len(used) + [False] * len(views)
         flats = [Value((v.buffer.size,), memory_dtype(v.dtype)) for v in views]
-        extra: list[graph.Value] = []
+        extra: list[Value] = []
         if not on_stack:
             extra.append(PlainValue(f"tensor<{size}xi8>"))
             read_only.append(False)
@@ -111,7 +112,7 @@ class _Dispatch:
         if isinstance(x, View) and x.is_whole and x.buffer not in taken and x.buffer.writer:
             return x
         target = p.allocate(x.shape, x.dtype)
-        p.assign([(target, x)])
+        p.store_all([(target, x)])
         return target
 
     def _body(

@@ -16,11 +16,9 @@ from xpr.lowering.loops.memory.scalars import folded
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.table import register_rule
 
-FAMILIES = frozenset(
-    ("elementwise", "power", "elementary", "compare", "convert", "integer", "special")
-)
 # What an operation costs, next to an addition.
 _COSTS = {"div": 4, "rem": 6, "sqrt": 4, "rsqrt": 6, "select_n": 1, "convert_element_type": 1}
+_COSTS["part_of_complex"] = 20
 _FAMILY_COSTS = {"elementary": 20, "special": 60, "power": 10}
 
 

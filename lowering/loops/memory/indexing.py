@@ -42,14 +42,14 @@ def _components(p: Program, indices: Array) -> list[Array]:
     """The numbers of a single index vector."""
     count = indices.shape[-1]
     flat = in_shape(p, indices, (count,))
-    return [p.settled(moved(flat, (), lambda _, k=k: (Place(k),))) for k in range(count)]
+    return [p.in_register(moved(flat, (), lambda _, k=k: (Place(k),))) for k in range(count)]
 
 
 def _inside(p: Program, starts: Sequence[Array], limits: Sequence[int]) -> Value | None:
     """Whether all starts lie in 0 .. limit; None if that is known."""
     ctx, found = p.ctx, None
     for x, limit in zip(starts, limits, strict=True):
-        x = p.settled(x)
+        x = p.in_register(x)
         assert isinstance(x, Scalar)
         low, high = x.place.bounds if x.place is not None else (-1, limit + 1)
         tests = []
@@ -68,7 +68,7 @@ def _inside(p: Program, starts: Sequence[Array], limits: Sequence[int]) -> Value
     return found
 
 
-def _spread_starts(rank: int, mapping: Sequence[int], places: Sequence[Place]) -> list[Place]:
+def _starts_by_axis(rank: int, mapping: Sequence[int], places: Sequence[Place]) -> list[Place]:
     starts = [Place()] * rank
     for axis, place in zip(mapping, places, strict=True):
         starts[axis] = place
@@ -190,12 +190,12 @@ def gather(
     filled = mode is GatherScatterMode.FILL_OR_DROP
     fill = gather_fill(x.dtype, fill_value) if filled else None
     if math.prod(indices.shape[:-1]) != 1:
-        return _Gathered(p.stored(x), p.settled(indices), dims, limits, fill, aval.shape)
+        return _Gathered(p.stored(x), p.in_register(indices), dims, limits, fill, aval.shape)
     starts = _components(p, indices)
     places = [p.start(s, limit) for s, limit in zip(starts, limits, strict=True)]
     if not isinstance(x, (View, Scalar)):
         x = p.stored(x)
-    at = _spread_starts(len(x.shape), dims.start_index_map, places)
+    at = _starts_by_axis(len(x.shape), dims.start_index_map, places)
     found = in_shape(p, shifted(x, tuple(slice_sizes), at), aval.shape)
     inside = _inside(p, starts, limits) if filled else None
     if inside is None:
@@ -245,7 +245,7 @@ def scatter(
         if not left:
             row = tuple(at)
             starts = [
-                p.settled(moved(again(indices), (), lambda _, k=k: (*row, Place(k))))
+                p.in_register(moved(again(indices), (), lambda _, k=k: (*row, Place(k))))
                 for k in range(indices.shape[-1])
             ]
             problem.one(p, again(target), starts, row, again(updates))
@@ -297,7 +297,7 @@ class _Scatter:
         dims, shape = self.dims, self.window
         places = [p.start(s, limit) for s, limit in zip(starts, self.limits, strict=True)]
         inside = _inside(p, starts, self.limits) if self.dropped else None
-        at = _spread_starts(len(shape), dims.scatter_dims_to_operand_dims, places)
+        at = _starts_by_axis(len(shape), dims.scatter_dims_to_operand_dims, places)
         pairs = zip(dims.operand_batching_dims, dims.scatter_indices_batching_dims, strict=True)
         for axis, k in pairs:
             at[axis] = batch[k]
@@ -310,18 +310,18 @@ class _Scatter:
                 for d in range(len(updates.shape))
             )
 
-        update = p.settled(moved(updates, shape, mapping))
+        update = p.in_register(moved(updates, shape, mapping))
         assert isinstance(target, View)
         part = part_from(target, shape, at)
         if self.combine is not None:
             update = _combined(self.combine, part, update)
         if inside is None:
-            p.assign([(part, update)])
+            p.store_all([(part, update)])
             return
         if verdict([part], [update]) is not Verdict.FREE:
             update = p.stored(update, again=True)
         with p.branch(inside):
-            p.assign([(part, update)])
+            p.store_all([(part, update)])
 
 
 def _combined(op: str, part: View, update: Array) -> Array:

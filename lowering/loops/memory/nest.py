@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from xpr.core.aval import ShapedArray
+from xpr.core.source_info import UNKNOWN
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.memory.arrays import (
@@ -93,9 +95,23 @@ class Nest:
         found = known.get((x, index))
         if found is None:
             outer, self._current = self._current, depth
-            found = known[x, index] = x.at(self, index)
+            with self._written_for(x):
+                found = known[x, index] = x.at(self, index)
             self._current = outer
         return found
+
+    @contextmanager
+    def _written_for(self, x: Array) -> Iterator[None]:
+        """Has the operations that are written meanwhile come from the line that asked for `x`."""
+        outer = [ctx.source for ctx in self._contexts]
+        if x.source is not UNKNOWN:
+            for ctx in self._contexts:
+                ctx.source = x.source
+        try:
+            yield
+        finally:
+            for ctx, source in zip(self._contexts, outer, strict=True):
+                ctx.source = source
 
     # ---- what arrays compute their elements with
 
@@ -149,16 +165,16 @@ class Nest:
         ctx = self._contexts[self._depth(index)]
         lanes = self._lanes_of(index)
         shape: Shape = (lanes,) if lanes else ()
-        spread: list[Value] = []
+        elements: list[Value] = []
         for v, operand in zip(operands, x.operands, strict=True):
             whole = actual(operand)
             if isinstance(whole, Scalar) and whole.literal is not None:
-                spread.append(ctx.constant(whole.literal, whole.dtype, shape))
+                elements.append(ctx.constant(whole.literal, whole.dtype, shape))
             elif v.shape == shape:
-                spread.append(v)
+                elements.append(v)
             else:
-                spread.append(ctx.broadcast_in_dim(v, shape, ()))
-        return applied(ctx, x.rule, spread, x.dtype, shape)
+                elements.append(ctx.broadcast_in_dim(v, shape, ()))
+        return applied(ctx, x.rule, elements, x.dtype, shape)
 
 
 def applied(
@@ -424,9 +440,9 @@ def fold_all(
     if target is not None:
         places = [target.place(tuple(reads.index[i] for i in kept))]
     lane = best_lane(reads, places, range(len(x.shape)))
-    folded = [i for i in axes if i != lane] + [i for i in axes if i == lane]
+    reduced = [i for i in axes if i != lane] + [i for i in axes if i == lane]
     outer = [i for i in kept if i != lane] + [i for i in kept if i == lane]
-    loops = Axes(x.shape, cuts, (*outer, *folded), lane)
+    loops = Axes(x.shape, cuts, (*outer, *reduced), lane)
     lanes = lanes_for([x.dtype])
     loops.lanes = lanes if lane in kept else 1
     dtype = x.dtype
@@ -473,12 +489,12 @@ def fold_all(
     rank = len(x.shape)
     if target is None:
         first = ctx.constant(start, dtype)
-        return rows(Nest([ctx]), {}, folded, first)
+        return rows(Nest([ctx]), {}, reduced, first)
 
     def leaf(nest: Nest, index: Index, state: State) -> State:
         runs = nest.lane is not None and any(nest.lane in i.terms for i in index)
         first = nest.ctx.constant(start, dtype, (nest.lanes,) if runs else ())
-        total = rows(nest, dict(zip(kept, index, strict=True)), folded, first)
+        total = rows(nest, dict(zip(kept, index, strict=True)), reduced, first)
         store(nest, target, index, total)
         return state
 

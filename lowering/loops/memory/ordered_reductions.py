@@ -73,14 +73,14 @@ def argument(
             return (*index[:axis], place, *index[axis:])
 
         shape = lanes_shape(nest, index)
-        first = _spread(nest.ctx, nest.value(x, at(Place())), shape)
+        first = _broadcast(nest.ctx, nest.value(x, at(Place())), shape)
         current = [first, nest.ctx.constant(0, avals[0].dtype, shape)]
         for low, high in segments(cuts[axis]):
 
             def body(inner: Nest, place: Place, carried: State) -> State:
-                new = _spread(inner.ctx, inner.value(x, at(place)), shape)
+                new = _broadcast(inner.ctx, inner.value(x, at(place)), shape)
                 test = better(inner.ctx, new, carried[0])
-                number = _spread(inner.ctx, inner.number_at(place, avals[0].dtype), shape)
+                number = _broadcast(inner.ctx, inner.number_at(place, avals[0].dtype), shape)
                 return [
                     inner.ctx.select(test, new, carried[0]),
                     inner.ctx.select(test, number, carried[1]),
@@ -128,13 +128,13 @@ def cumulative(
             first = 0
             if not total:
                 first = 1
-                total = [_spread(nest.ctx, nest.value(x, at(Place(low))), shape)]
+                total = [_broadcast(nest.ctx, nest.value(x, at(Place(low))), shape)]
                 store(nest, target, at(Place(low)), total[0])
             if high - low - first == 0:
                 continue
 
             def body(inner: Nest, place: Place, carried: State) -> State:
-                new = _spread(inner.ctx, inner.value(x, at(place)), shape)
+                new = _broadcast(inner.ctx, inner.value(x, at(place)), shape)
                 out = inner.ctx.binary(op, carried[0], new)
                 store(inner, target, at(place), out)
                 return [out]
@@ -151,5 +151,5 @@ def _flipped(axis: int, n: int) -> Mapping:
     return lambda index: tuple(i * -1 + (n - 1) if a == axis else i for a, i in enumerate(index))
 
 
-def _spread(ctx: LoopContext, x: Value, shape: tuple[int, ...]) -> Value:
+def _broadcast(ctx: LoopContext, x: Value, shape: tuple[int, ...]) -> Value:
     return x if x.shape == shape else ctx.broadcast_in_dim(x, shape, ())

@@ -16,6 +16,7 @@ import numpy as np
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
 from xpr.core.primitive import Primitive
+from xpr.core.source_info import UNKNOWN
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.memory.affine import Place, Symbol
@@ -112,7 +113,9 @@ class Program:
                     refused.source = eqn.source_info
                 raise
             for var, x in zip(eqn.outvars, results, strict=True):
-                x = self.settled(x)
+                if x.source is UNKNOWN:
+                    x.source = eqn.source_info
+                x = self.in_register(x)
                 if uses.computed_first(var, x):
                     self.compute(x)
                 if uses.count[var]:
@@ -147,7 +150,7 @@ class Program:
         found = rule(self, eqn.primitive, avals, *operands, **eqn.params)
         return [found] if isinstance(found, Array) else found
 
-    def settled(self, x: Array) -> Array:
+    def in_register(self, x: Array) -> Array:
         """One element is computed at once, and kept in a register."""
         x = actual(x)
         if x.size != 1 or isinstance(x, Scalar):
@@ -157,13 +160,13 @@ class Program:
 
     def number(self, x: Array) -> Value:
         """A number in a register."""
-        x = self.settled(x)
+        x = self.in_register(x)
         assert isinstance(x, Scalar)
         return number(self.ctx, x)
 
     def start(self, x: Array, limit: int) -> Place:
         """An index moved into 0 .. limit."""
-        x = self.settled(x)
+        x = self.in_register(x)
         assert isinstance(x, Scalar)
         if limit == 0:
             return Place()
@@ -221,7 +224,7 @@ class Program:
         if isinstance(x, View) and not again:
             return x
         target = self.allocate(x.shape, x.dtype)
-        self.assign([(target, x)])
+        self.store_all([(target, x)])
         x.forward = target
         return target
 
@@ -230,7 +233,8 @@ class Program:
         x = actual(x)
         if isinstance(x, View):
             return x
-        for buffer in all_buffers(x):
+        # In the order of reading: that of a set would be another one each time.
+        for buffer in dict.fromkeys(v.buffer for v in computed_from([x]) if isinstance(v, View)):
             if (
                 buffer.writer is self.region
                 and buffer.size == x.size
@@ -238,7 +242,7 @@ class Program:
                 and self._give_way(buffer, x, others)
             ):
                 target = whole(buffer, x.shape, x.dtype)
-                if self._settle_conflicts([target], x):
+                if self._resolve_conflicts([target], x):
                     self._store([target], [x])
                     x.forward = target
                     return target
@@ -272,14 +276,14 @@ class Program:
     def copied(self, x: Array) -> View:
         """A copy of `x` in memory of its own."""
         target = self.allocate(x.shape, x.dtype)
-        self.assign([(target, x)])
+        self.store_all([(target, x)])
         return target
 
     def _is_update(self, x: Array, others: Sequence[Array]) -> bool:
         """Whether `x` is read in the update itself only, where conflicts are seen to."""
         return any(x is actual(o) for o in others) and not any(x is v for _, v in self.live())
 
-    def assign(self, pairs: Sequence[tuple[View, Array]]) -> None:
+    def store_all(self, pairs: Sequence[tuple[View, Array]]) -> None:
         """Stores all values as they are now, whatever targets they are computed from."""
         left = [(t, actual(v)) for t, v in pairs if not _same_place(t, actual(v))]
         while left:
@@ -289,13 +293,13 @@ class Program:
                 written = {t.buffer for t, _ in left}
                 waiting = [v for _, v in left if written & all_buffers(v)]
                 fresh = [(self.allocate(v.shape, v.dtype), v) for v in waiting]
-                self.assign(fresh)
+                self.store_all(fresh)
                 for t, v in fresh:
                     v.forward = t
                 left = [(t, actual(v)) for t, v in left]
                 continue
             targets, values = [t for t, _ in group], [v for _, v in group]
-            if not all(self._settle_conflicts(targets, v) for v in values):
+            if not all(self._resolve_conflicts(targets, v) for v in values):
                 for v in values:
                     self.stored(v, again=True)
             self._store(targets, values)
@@ -320,7 +324,7 @@ class Program:
                     return list(candidate)
         return None
 
-    def _settle_conflicts(self, targets: Sequence[View], value: Array) -> bool:
+    def _resolve_conflicts(self, targets: Sequence[View], value: Array) -> bool:
         """Stores small parts of `value` that would be overwritten; whether it then may go."""
         self.cut_along_axes(value)
         if verdict(targets, [value]) is not Verdict.NO:
@@ -410,9 +414,9 @@ class Program:
             return x
         return self.copied(x)
 
-    def held(self, x: Array) -> Array:
+    def loop_invariant(self, x: Array) -> Array:
         """An array that a loop reads in each round: computed before."""
-        x = self.settled(x)
+        x = self.in_register(x)
         cheap = isinstance(x, (Scalar, View, Iota)) or (
             isinstance(x, Moved) and isinstance(x.operand, (Scalar, Iota))
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,8 +20,10 @@ from xpr.lowering.loops.refusal import NotInMemory
 
 Avals = Sequence[ShapedArray]
 
-# Products of more multiplications than this are done faster by other dispatches.
+# Products of matrices of more multiplications than this are done faster by other dispatches. Those
+# with a vector wait for memory, and what a dispatch for each step costs besides is copies.
 _MAX_PRODUCTS = 1 << 16
+_MAX_VECTOR_PRODUCTS = 1 << 21
 
 
 def _least(dtype: np.dtype[Any]) -> Any:
@@ -66,7 +69,7 @@ def folded_along(
     p: Program, op: str, start: Any, x: Array, axes: Sequence[int], aval: ShapedArray
 ) -> Array:
     """`x` reduced along axes by an operation."""
-    x = p.settled(x)
+    x = p.in_register(x)
     if isinstance(x, Scalar):
         return x.shaped(aval.shape)
     if x.size == 0:
@@ -104,11 +107,15 @@ def dot_general(
         *(y.shape[i] for i in free_y),
         *(x.shape[i] for i in left),
     )
-    if np.prod(sizes, dtype=float) > _MAX_PRODUCTS:
+    with_vector = 1 in (
+        math.prod(x.shape[i] for i in free_x),
+        math.prod(y.shape[i] for i in free_y),
+    )
+    if math.prod(sizes) > (_MAX_VECTOR_PRODUCTS if with_vector else _MAX_PRODUCTS):
         raise NotInMemory("a large product")
     nb, nx, ny = len(left_batch), len(free_x), len(free_y)
 
-    def spread(
+    def broadcast(
         v: Array, batch: Sequence[int], free: Sequence[int], at: int, summed: Sequence[int]
     ) -> Array:
         if not isinstance(v, (View, Scalar)) and v.size:
@@ -122,8 +129,8 @@ def dot_general(
 
         return moved(v, sizes, mapping)
 
-    a = spread(x, left_batch, free_x, nb, left)
-    b = spread(y, right_batch, free_y, nb + nx, right)
+    a = broadcast(x, left_batch, free_x, nb, left)
+    b = broadcast(y, right_batch, free_y, nb + nx, right)
 
     def multiply(ctx: LoweringContext, u: Value, v: Value) -> Value:
         return ctx.mul(u, v)

@@ -91,8 +91,8 @@ def _block(k1: Any, k2: Any, x1: Any, x2: Any) -> tuple[Any, Any]:
     for i in range(5):
         for r in random.ROTATIONS[i % 2]:
             x1 = ops.add(x1, x2)
-            turned = ops.bind("or", _shifted(x2, "left", r), _shifted(x2, "right_logical", 32 - r))
-            x2 = ops.bind("xor", turned, x1)
+            rotated = ops.bind("or", _shifted(x2, "left", r), _shifted(x2, "right_logical", 32 - r))
+            x2 = ops.bind("xor", rotated, x1)
         x1 = ops.add(x1, schedule[(i + 1) % 3])
         x2 = ops.add(x2, ops.add(schedule[(i + 2) % 3], full_like(x2, i + 1)))
     return x1, x2

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr.core.primitive import Primitive, registry
+from xpr.lowering.loops.calls import CALLS, SOLVES
 from xpr.lowering.loops.memory import (
     control,
     data_movement,
@@ -14,10 +15,12 @@ from xpr.lowering.loops.memory import (
     reductions,
     rewritten,
 )
-from xpr.lowering.loops.memory.elementwise import FAMILIES, elementwise
+from xpr.lowering.loops.memory.elementwise import elementwise
+from xpr.lowering.loops.registers.table import PRIVATE
 from xpr.lowering.rules import _linalg_householder as reflections
 from xpr.lowering.rules import _linalg_loops as matrices
 from xpr.lowering.rules import _linalg_lu as lu
+from xpr.primitives import ELEMENTWISE_FAMILIES
 
 Rule = Callable[..., Any]
 
@@ -61,11 +64,7 @@ _RULES: dict[str, Rule] = {
     "scan": control.scan,
     "while": control.while_,
     "cond": control.cond,
-    "jit": control.call("jaxpr"),
-    "custom_jvp_call": control.call("call_jaxpr"),
-    "custom_vjp_call": control.call("call_jaxpr"),
-    "custom_partitioning": control.call("call"),
-    "custom_linear_solve": control.call("solve"),
+    **{name: control.call(parameter) for name, parameter in (CALLS | SOLVES).items()},
     "stop_gradient": control.same,
     "name": control.same,
     "optimization_barrier": control.same,
@@ -74,9 +73,11 @@ _RULES: dict[str, Rule] = {
 
 def rule_for(primitive: Primitive) -> Rule | None:
     """The rule of a primitive, if it has one; a program's own has none, whatever its name is."""
+    if primitive in PRIVATE:
+        return elementwise
     if registry.get(primitive.name) is not primitive:
         return None
     own = _RULES.get(primitive.name)
     if own is not None:
         return own
-    return elementwise if primitive.family in FAMILIES else None
+    return elementwise if primitive.family in ELEMENTWISE_FAMILIES else None

@@ -20,18 +20,18 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import I1, LoweringContext, Operand, Shape, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
 from xpr.lowering.ir.types import scalar_text
-from xpr.lowering.loops.registers.table import NotInRegisters, register_rule
+from xpr.lowering.loops.registers.table import LongProgram, NotInRegisters, register_rule
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 MAX_ELEMENTS = 1024
-# LLVM compiles about 12000 operations on machine registers in a second. Where a step does more
-# than this, what it costs to start dispatches matters less.
-_MAX_WORK = 30_000
+# LLVM compiles about 12000 operations on machine registers in a second, and few steps of more than
+# the lower number are faster here than in memory. Where a step does more than the higher one, what
+# it costs to start dispatches matters less.
+SHORT_WORK, MAX_WORK = 4_000, 30_000
 _REGISTER_BYTES = 32
 # Booleans are bytes in memory.
 _MEMORY_BYTE = np.dtype(np.int8)
@@ -70,11 +70,22 @@ class Register(Value):
         return register_type(self.shape, self.dtype)
 
 
+class ComplexRegister(Value):
+    """Complex numbers inside of one elementwise rule, in two registers."""
+
+    __slots__ = ("im", "re")
+
+    def __init__(self, re: Value, im: Value) -> None:
+        super().__init__(re.shape, np.dtype(f"c{2 * re.dtype.itemsize}"))
+        self.re = re
+        self.im = im
+
+
 @dataclass(frozen=True)
 class Memory:
     """An array that lies in memory, where it is `flat`: booleans are bytes there."""
 
-    flat: graph.Value
+    flat: Value
     shape: Shape
     dtype: np.dtype[Any]
 
@@ -128,8 +139,9 @@ _FLOAT_COMPARE = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt
 class VectorContext(LoweringContext):
     """Emits the operations of a loop's body on registers."""
 
-    def __init__(self, module: ModuleBuilder, block: Block) -> None:
+    def __init__(self, module: ModuleBuilder, block: Block, most_work: int = MAX_WORK) -> None:
         super().__init__(module, block, in_region=True)
+        self._most_work = most_work
         # What lies in memory, too, by its register.
         self.memory: dict[Value, Memory] = {}
         # The machine registers that all operations of the loop fill, in one shared place.
@@ -150,11 +162,13 @@ class VectorContext(LoweringContext):
     def append(
         self,
         name: str,
-        operands: Sequence[graph.Value],
-        results: Sequence[graph.Value] = (),
+        operands: Sequence[Value],
+        results: Sequence[Value] = (),
         attributes: Attributes = NO_ATTRIBUTES,
         regions: Sequence[Block] = (),
     ) -> Op:
+        if name.startswith(("stablehlo.", "util.")):
+            self._refuse(name)
         roots = [v.root if isinstance(v, Register) else v for v in operands]
         if any(isinstance(v, Register) and v.owner is None for v in roots):
             self._refuse("an array that is not in registers")
@@ -163,24 +177,12 @@ class VectorContext(LoweringContext):
                 register_type(v.shape, v.dtype)  # raises for sizes and types that do not do
         return super().append(name, roots, results, attributes, regions)
 
-    def assign(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        shape: Shape,
-        dtype: np.dtype[Any],
-        attributes: Attributes = NO_ATTRIBUTES,
-        of: Sequence[Value] = (),
-    ) -> Value:
-        if name.startswith(("stablehlo.", "util.")):
-            self._refuse(name)
+    def value(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
         dtype = np.dtype(dtype)
         self.work[0] += 1 + math.prod(shape) * dtype.itemsize // _REGISTER_BYTES
-        if self.work[0] > _MAX_WORK:
-            self._refuse("a long program")
-        out = Register(tuple(shape), dtype)
-        self.append(name, operands, (out,), attributes)
-        return out
+        if self.work[0] > self._most_work:
+            raise LongProgram("a long program")
+        return Register(tuple(shape), dtype)
 
     def op(self, name: str, *_: Any, **__: Any) -> list[Value]:
         self._refuse(name)
@@ -190,7 +192,7 @@ class VectorContext(LoweringContext):
 
     # ---- memory and indices
 
-    def read(self, source: Memory, offset: graph.Value, shape: Shape) -> Value:
+    def read(self, source: Memory, offset: Value, shape: Shape) -> Value:
         """The elements of a flat array in memory from `offset` on."""
         dtype = _MEMORY_BYTE if source.dtype == I1 else source.dtype
         element = register_element(dtype)
@@ -202,33 +204,33 @@ class VectorContext(LoweringContext):
             return out
         return self.compare("NE", out, self.constant(0, _MEMORY_BYTE, tuple(shape)))
 
-    def write(self, x: Value, target: graph.Value, offset: graph.Value) -> graph.Value:
+    def write(self, x: Value, target: Value, offset: Value) -> Value:
         """The flat array `target` with the elements of `x` from `offset` on."""
         if x.dtype == I1:
             x = self.convert(x, _MEMORY_BYTE)
         return self.plain("vector.transfer_write", (x, target, offset), target.type)
 
-    def index(self, value: int) -> graph.Value:
+    def index(self, value: int) -> Value:
         """An index that is known now."""
         return self.plain("arith.constant", (), "index", {"value": str(value)})
 
-    def as_index(self, x: Value) -> graph.Value:
+    def as_index(self, x: Value) -> Value:
         """A rank-0 integer as an index."""
         element = self.plain("vector.extract", (x,), register_element(x.dtype))
         op = "index_cast" if dtypes.kind(x.dtype) == "i" else "index_castui"
         return self.plain(f"arith.{op}", (element,), "index")
 
-    def times_index(self, index: graph.Value, factor: int) -> graph.Value:
+    def times_index(self, index: Value, factor: int) -> Value:
         if factor == 1:
             return index
         return self.plain("arith.muli", (index, self.index(factor)), "index")
 
-    def plus_index(self, a: graph.Value, b: graph.Value) -> graph.Value:
+    def plus_index(self, a: Value, b: Value) -> Value:
         return self.plain("arith.addi", (a, b), "index")
 
     def nested(self, block: Block) -> VectorContext:
         """The context of a block inside this one."""
-        inner = VectorContext(self.module, block)
+        inner = VectorContext(self.module, block, self._most_work)
         inner.memory, inner.work = self.memory, self.work
         inner.source = self.source
         return inner
@@ -237,6 +239,9 @@ class VectorContext(LoweringContext):
 
     def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
         dtype = np.dtype(dtype)
+        if dtype.kind == "c":
+            part, whole = np.dtype(f"f{dtype.itemsize // 2}"), complex(value)
+            return self.complex(*(self.constant(v, part, shape) for v in (whole.real, whole.imag)))
         key = (str(value), dtype, tuple(shape))
         known = self._constants.get(key)
         if known is None:
@@ -336,8 +341,21 @@ class VectorContext(LoweringContext):
             op = "arith.cmpi"
         return self.assign(op, (a, b), a.shape, I1, {"predicate": test})
 
+    def real(self, x: Value) -> Value:
+        assert isinstance(x, ComplexRegister)
+        return x.re
+
+    def imag(self, x: Value) -> Value:
+        assert isinstance(x, ComplexRegister)
+        return x.im
+
+    def complex(self, re: Value, im: Value) -> Value:
+        return ComplexRegister(re, im)
+
     def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
         a, b = self.match(on_true, on_false)
+        if isinstance(a, ComplexRegister):
+            return self.by_parts(lambda x, y: self.select(pred, x, y), a, b)
         if pred.shape and pred.shape != a.shape:
             a, b = (self.broadcast_in_dim(v, pred.shape, ()) for v in (a, b))
         if pred.shape != a.shape:
@@ -382,6 +400,8 @@ class VectorContext(LoweringContext):
 
     def broadcast_in_dim(self, x: Value, shape: Shape, dims: Sequence[int]) -> Value:
         shape = tuple(shape)
+        if isinstance(x, ComplexRegister):
+            return self.by_parts(lambda v: self.broadcast_in_dim(v, shape, dims), x)
         if math.prod(x.shape) == 1:
             if math.prod(shape) == 1:
                 return self.reshape(x, shape)

@@ -10,7 +10,6 @@ import numpy as np
 
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.registers.context import Register, VectorContext
 from xpr.lowering.loops.registers.table import NotInRegisters
@@ -34,8 +33,12 @@ def nested_scan(
     **_: Any,
 ) -> list[Value]:
     """A scan on registers: a loop if nothing is sliced or stacked, else written out."""
-    held = num_consts + num_carry
-    consts, carry, xs = operands[:num_consts], list(operands[num_consts:held]), operands[held:]
+    carry_end = num_consts + num_carry
+    consts, carry, xs = (
+        operands[:num_consts],
+        list(operands[num_consts:carry_end]),
+        operands[carry_end:],
+    )
     stacks = jaxpr.out_avals[num_carry:]
     if not xs and not stacks and length > 1:
         return _counted(ctx, carry, length, lambda inner, s: program(inner, jaxpr, [*consts, *s]))
@@ -62,7 +65,7 @@ def _numbers(x: Value) -> np.ndarray[Any, Any]:
 
 
 def _block(
-    ctx: VectorContext, carry: Sequence[Value], *others: graph.Value
+    ctx: VectorContext, carry: Sequence[Value], *others: Value
 ) -> tuple[VectorContext, list[Value]]:
     """The inside of a loop, and the carried values there; `others` are arguments before them."""
     state: list[Value] = [Register(v.shape, v.dtype) for v in carry]
@@ -94,9 +97,9 @@ def nested_while(
     body_nconsts: int,
 ) -> list[Value]:
     """A while loop on registers."""
-    held = cond_nconsts + body_nconsts
-    cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:held]
-    carry = operands[held:]
+    num_consts = cond_nconsts + body_nconsts
+    cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:num_consts]
+    carry = operands[num_consts:]
     before, state = _block(ctx, carry)
     (holds,) = program(before, cond_jaxpr, [*cond_consts, *state])
     bit = before.plain("vector.extract", (holds,), "i1")

@@ -15,7 +15,6 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir import graph
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.registers.context import (
     Memory,
@@ -59,9 +58,9 @@ class _Dispatch:
     Nothing is written to the program around it before it is finished.
     """
 
-    def __init__(self, ctx: LoweringContext) -> None:
+    def __init__(self, ctx: LoweringContext, most_work: int) -> None:
         self.outer = ctx
-        self.region = VectorContext(ctx.module, Block())
+        self.region = VectorContext(ctx.module, Block(), most_work)
         self.region.source = ctx.source
         # What the operands are called inside.
         self._operands: list[tuple[Value, PlainValue]] = []
@@ -72,7 +71,7 @@ class _Dispatch:
         self._operands.append((x, inside))
         return Memory(inside, x.shape, x.dtype)
 
-    def held(self, x: Value) -> Value:
+    def loop_invariant(self, x: Value) -> Value:
         """A value that does not change: in registers if it is small, else in memory."""
         memory = self.operand(x)
         try:
@@ -85,7 +84,7 @@ class _Dispatch:
         self.region.memory[register] = memory
         return register
 
-    def stored(self, values: Sequence[Value]) -> list[graph.Value]:
+    def stored(self, values: Sequence[Value]) -> list[Value]:
         """Registers written to arrays of their own."""
         region, results = self.region, []
         for x in values:
@@ -94,7 +93,7 @@ class _Dispatch:
         return results
 
     def finish(
-        self, results: Sequence[graph.Value], types: Sequence[tuple[Shape, np.dtype[Any]]]
+        self, results: Sequence[Value], types: Sequence[tuple[Shape, np.dtype[Any]]]
     ) -> list[Value]:
         """Closes the dispatch, whose results are flat arrays; they get their own shapes.
 
@@ -124,15 +123,16 @@ def vector_scan(
     xs: Sequence[Value],
     length: int,
     reverse: bool,
+    most_work: int,
 ) -> list[Value]:
     """A scan as one dispatch; NotInRegisters if its program does not do."""
     ys_avals = jaxpr.out_avals[len(carry) :]
     worth = [*(v.aval for v in carry), *(a for a in jaxpr.in_avals[len(consts) + len(carry) :])]
     if length == 0 or not worthwhile([*worth, *ys_avals], [jaxpr]) or not (carry or ys_avals):
         raise NotInRegisters("a large loop")
-    dispatch = _Dispatch(ctx)
+    dispatch = _Dispatch(ctx, most_work)
     region = dispatch.region
-    held = [dispatch.held(c) for c in consts]
+    invariants = [dispatch.loop_invariant(c) for c in consts]
     starts = [region.read(dispatch.operand(c), region.index(0), c.shape) for c in carry]
     sources = [dispatch.operand(x) for x in xs]
     stacks = []
@@ -144,7 +144,7 @@ def vector_scan(
     state = [Register(v.shape, v.dtype) for v in starts]
     targets = [PlainValue(v.type) for v in stacks]
     inner = region.nested(Block([counter, *state, *targets]))
-    place: graph.Value = counter
+    place: Value = counter
     if reverse:
         place = inner.plain("arith.subi", (inner.index(length - 1), counter), "index")
     slices = []
@@ -153,7 +153,9 @@ def vector_scan(
         register_type(shape, x.dtype)
         offset = inner.times_index(place, math.prod(shape))
         slices.append(inner.read(source, offset, shape))
-    out = program(inner, jaxpr, [*held, *state, *slices])
+    out = program(inner, jaxpr, [*invariants, *state, *slices])
+    if any(map(_is_constant, out)):
+        raise NotInRegisters("a result that is the same in each round")
     written = []
     for a, y, target in zip(ys_avals, out[len(carry) :], targets, strict=True):
         offset = inner.times_index(place, math.prod(a.shape))
@@ -167,6 +169,15 @@ def vector_scan(
     return dispatch.finish([*dispatch.stored(final), *stacked], all_types)
 
 
+def _is_constant(x: Value) -> bool:
+    """Whether a value is computed from constants alone.
+
+    IREE stores two such results of one type in one place when only parts of them are read.
+    """
+    x = x.root if isinstance(x, Register) else x
+    return x.op is not None and not x.op.regions and all(map(_is_constant, x.op.operands))
+
+
 def vector_while(
     ctx: LoweringContext,
     condition: ClosedJaxpr,
@@ -174,22 +185,23 @@ def vector_while(
     cond_consts: Sequence[Value],
     body_consts: Sequence[Value],
     carry: Sequence[Value],
+    most_work: int,
 ) -> list[Value]:
     """A while loop as one dispatch; NotInRegisters if its programs do not do."""
     if not carry or not worthwhile([v.aval for v in carry], [condition, body]):
         raise NotInRegisters("a large loop")
-    dispatch = _Dispatch(ctx)
+    dispatch = _Dispatch(ctx, most_work)
     region = dispatch.region
-    cond_held = [dispatch.held(c) for c in cond_consts]
-    body_held = [dispatch.held(c) for c in body_consts]
+    cond_invariants = [dispatch.loop_invariant(c) for c in cond_consts]
+    body_invariants = [dispatch.loop_invariant(c) for c in body_consts]
     starts = [region.read(dispatch.operand(c), region.index(0), c.shape) for c in carry]
     found = nested_while(
         program,
         region,
-        [*cond_held, *body_held, *starts],
+        [*cond_invariants, *body_invariants, *starts],
         cond_jaxpr=condition,
         body_jaxpr=body,
-        cond_nconsts=len(cond_held),
-        body_nconsts=len(body_held),
+        cond_nconsts=len(cond_invariants),
+        body_nconsts=len(body_invariants),
     )
     return dispatch.finish(dispatch.stored(found), [(v.shape, v.dtype) for v in starts])

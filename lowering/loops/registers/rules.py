@@ -11,7 +11,7 @@ import numpy as np
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.core.primitive import get_primitive
 from xpr.lowering.context import Value
-from xpr.lowering.ir import graph
+from xpr.lowering.loops.calls import CALLS
 from xpr.lowering.loops.registers.context import Memory, Register, VectorContext
 from xpr.lowering.loops.registers.control import nested_scan, nested_while
 from xpr.lowering.loops.registers.table import RULES, NotInRegisters, Rule
@@ -37,7 +37,7 @@ def _rearranging(name: str) -> Rule:
     return rule
 
 
-def _folded(ctx: VectorContext, op: str, x: Value, places: np.ndarray[Any, Any]) -> Value:
+def _reduced(ctx: VectorContext, op: str, x: Value, places: np.ndarray[Any, Any]) -> Value:
     """`op` over the last axis of `places`, which number elements of `x`, by halving."""
     out = places.shape[:-1]
     if places.shape[-1] == 0:
@@ -59,7 +59,7 @@ def _reducing(op: str) -> Rule:
     def rule(ctx: VectorContext, x: Value, *, axes: Sequence[int], **_: Any) -> Value:
         places = np.moveaxis(_numbered(x), tuple(axes), range(-len(axes), 0))
         kept = places.shape[: len(x.shape) - len(axes)]
-        return _folded(ctx, op, x, places.reshape(*kept, math.prod(places.shape[len(kept) :])))
+        return _reduced(ctx, op, x, places.reshape(*kept, math.prod(places.shape[len(kept) :])))
 
     return rule
 
@@ -161,7 +161,7 @@ def _dynamic_slice(
     first = next((i for i, s in enumerate(sizes) if s != 1), len(sizes))
     if sizes[first + 1 :] != source.shape[first + 1 :]:
         raise NotInRegisters("a slice that is not one stretch")
-    offset: graph.Value | None = None
+    offset: Value | None = None
     for i, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         stride = math.prod(source.shape[i + 1 :])
         low = ctx.constant(0, start.dtype)
@@ -235,8 +235,8 @@ def _dynamic_update_slice(ctx: VectorContext, x: Value, update: Value, *starts: 
     chosen = _chosen(ctx, x.shape, starts, update.shape)
     if chosen is None:
         return update
-    spread = ctx.rearranged([update], np.broadcast_to(_numbered(update), x.shape))
-    return ctx.select(chosen, spread, x)
+    broadcast = ctx.rearranged([update], np.broadcast_to(_numbered(update), x.shape))
+    return ctx.select(chosen, broadcast, x)
 
 
 _MOVING = (
@@ -265,10 +265,7 @@ RULES |= {
     "dot_general": _dot_general,
     "iota": _iota,
     "bitcast_convert_type": _bitcast,
-    "jit": _call("jaxpr"),
-    "custom_jvp_call": _call("call_jaxpr"),
-    "custom_vjp_call": _call("call_jaxpr"),
-    "custom_partitioning": _call("call"),
+    **{name: _call(parameter) for name, parameter in CALLS.items()},
     "cond": _cond,
     "stop_gradient": _same,
     "name": _same,

@@ -77,6 +77,8 @@ def is_elements(operation: Any) -> bool:
     return operation.name.startswith(("linalg.", "iree_linalg_ext."))
 
 
+# Operations whose maps their names stand for.
+_BY_NAME: dict[str, list[tuple[str, ...]]] = {"linalg.dot": [("d0",), ("d0",), ()]}
 _MAP = re.compile(r"affine_map<\((.*)\) -> \((.*)\)>")
 
 
@@ -86,7 +88,7 @@ def maps(operation: Any) -> list[tuple[str, ...]]:
     Empty where an operation does not say so.
     """
     if "indexing_maps" not in operation.attributes:
-        return []
+        return _BY_NAME.get(operation.name, [])
     found = []
     for attribute in operation.attributes["indexing_maps"]:
         parts = _MAP.fullmatch(str(attribute))

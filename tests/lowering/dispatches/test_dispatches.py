@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xpr
 import xpr.numpy as jnp
 from tests.harness import trace_cases
 from tests.lowering.dispatches.faults import faults
@@ -60,6 +61,32 @@ def _kept_behind(x: Any) -> Any:
     return lax.optimization_barrier(y).at[2].add(1) * y
 
 
+def _paired(x: Any) -> Any:
+    v = x[0] * x[0] + 1
+    return jnp.minimum(v[None], x.sum(0)), v[:, None] + v
+
+
+def _handed_on(x: Any) -> Any:
+    y = jnp.sin(x)
+    xpr.debug.callback(lambda _: None, y)
+    return y, y.at[2].add(1)
+
+
+def _given_by_the_host(x: Any) -> Any:
+    y = xpr.pure_callback(np.sin, xpr.ShapeDtypeStruct(x.shape, x.dtype), x)
+    return y, y.at[jnp.array([2, 3])].add(1)
+
+
+def _returned(x: Any, i: Any) -> Any:
+    y = jnp.sin(x)
+    return lax.cond(i > 0, lambda: y, lambda: y * 2).at[2].set(1), jnp.cumsum(y, axis=0)
+
+
+def _returned_twice(x: Any, i: Any) -> Any:
+    y, z = lax.cond(i > 0, lambda: (x + 1,) * 2, lambda: (x, x * 2))
+    return y.at[2].set(1), jnp.cumsum(z, axis=0)
+
+
 def _updated(x: Any, i: Any) -> Any:
     return lax.dynamic_update_slice(x, x[:2] * 2, (i, 0))
 
@@ -68,18 +95,29 @@ def _long_sum(*arrays: Any) -> Any:
     return sum(x * 2 for x in arrays)
 
 
+def _as_bytes(x: Any) -> Any:
+    positive = jnp.minimum(x.sum(1), x[:, 1]) > 1
+    return positive, positive.astype(np.int8)
+
+
 def _counted(x: Any, y: Any) -> Any:
     return x.astype(F32) @ y.astype(F32)
 
 
 HAZARDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...], str]] = {
     "two ways": (_pairs, (X,), ("fused_producers",), "is read as"),
+    "two ways of one that is shared": (_paired, (X,), ("shared_elements",), "is read as"),
     "narrow": (_softmax, (BYTES,), ("narrow_sources",), "widened"),
     "one number": (_ones, (X,), ("known_values",), "of constants"),
     "before": (_kept, (X,), ("aliasing_updates",), "reads later"),
     "behind": (_kept_behind, (X,), ("aliasing_updates",), "reads later"),
+    "handed on": (_handed_on, (X,), ("aliasing_updates",), "handed on later"),
+    "given by the host": (_given_by_the_host, (X,), ("aliasing_updates",), "overwrites an arg"),
     "argument": (_updated, (X, np.int32(1)), ("argument_barriers",), "overwrites an argument"),
+    "returned": (_returned, (X, np.int32(1)), ("region_results",), "reads later"),
+    "returned twice": (_returned_twice, (X, np.int32(1)), ("region_results",), "reads later"),
     "bindings": (_long_sum, tuple(X[:, i] for i in range(40)), ("binding_limit",), "41 bindings"),
+    "bytes": (_as_bytes, (X,), ("conversions",), "one array is two"),
     "booleans": (_counted, MASKS, ("conversions", "narrow_sources"), "of a boolean"),
 }
 

@@ -23,9 +23,8 @@ from tests.lowering.loops.bodies import (
 )
 from xpr import lax
 from xpr.core.config import override
+from xpr.lowering.loops import choice
 from xpr.lowering.loops.registers.table import NotInRegisters
-from xpr.lowering.rules import scan as scan_rule
-from xpr.lowering.rules import while_loop as while_rule
 
 _LONG = os.environ.get("XPR_LONG_TESTS") == "1"
 # Programs, each of so many loops: they compile together.
@@ -39,8 +38,8 @@ def _in_memory(monkeypatch: pytest.MonkeyPatch) -> Any:
     def refuse(*_: Any, **__: Any) -> Any:
         raise NotInRegisters("a test of loops in memory")
 
-    monkeypatch.setattr(scan_rule, "vector_scan", refuse)
-    monkeypatch.setattr(while_rule, "vector_while", refuse)
+    monkeypatch.setattr(choice, "vector_scan", refuse)
+    monkeypatch.setattr(choice, "vector_while", refuse)
     with override("enable_x64", True), override("enable_checks", True):
         yield
 
@@ -143,3 +142,25 @@ def test_arrays_that_all_wait_for_each_other(count: int):
         wanted = step(np, wanted)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_products_with_a_vector_are_taken_where_those_of_matrices_are_not(side: str):
+    n = 300
+    a, x = np.random.default_rng(0).standard_normal((n, n)) / n, np.linspace(0.5, 1.5, n)
+
+    def run(repeat: Any, a: Any, x: Any) -> Any:
+        return repeat(lambda _, x: x + (a @ x if side == "left" else x @ a), x)
+
+    def plain(body: Any, x: Any) -> Any:
+        for i in range(3):
+            x = body(i, x)
+        return x
+
+    def looped(body: Any, x: Any) -> Any:
+        return lax.fori_loop(0, 3, body, x)
+
+    f = xpr.jit(lambda a, x: run(looped, a, x))
+    assert "stablehlo.while" not in f.lower(a, x).as_text()
+    np.testing.assert_allclose(f(a, x), run(plain, a, x), rtol=1e-12)
+    assert "stablehlo.while" in f.lower(a, a).as_text()

@@ -1,0 +1,54 @@
+"""Operations that overwrite an operand, and the array that a value lies in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+
+from xpr.lowering.ir.graph import Module, Op, Value
+from xpr.lowering.ir.traits import MOVES, TRAITS, Kind, dispatched
+
+UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
+
+
+def holding(module: Module, holds: Callable[[Op], bool]) -> set[str]:
+    """The functions with an operation of that kind, there or in a function that they call."""
+    found: set[str] = set()
+    while True:
+        before = len(found)
+        for function in module.functions:
+            if any(holds(op) or calls(op, found) for op in dispatched(function.body)):
+                found.add(function.name)
+        if len(found) == before:
+            return found
+
+
+def calls(op: Op, functions: Collection[str]) -> bool:
+    """Whether it is a call of one of the functions."""
+    return TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] in functions
+
+
+def updated(op: Op, updating: Collection[str]) -> range:
+    """The places of operands that may be overwritten; `updating` are functions that do."""
+    if op.name in UPDATES:
+        return range(1)
+    return range(len(op.operands) if calls(op, updating) else 0)
+
+
+def is_move(op: Op) -> bool:
+    """Whether the elements of the result may be those of the operand, as they lie in memory."""
+    kind = TRAITS[op.name].kind
+    if op.name in UPDATES or not op.operands or not (op.name == _BITCAST or kind in _KEEPING):
+        return False
+    return math.prod(op.operands[0].shape) == math.prod(op.results[0].shape)
+
+
+_BITCAST = "stablehlo.bitcast_convert"
+_KEEPING = MOVES | {Kind.INDEXED}
+
+
+def behind_moves(x: Value) -> Value:
+    """The array whose elements these may be, as they lie in memory."""
+    while (op := x.op) is not None and is_move(op):
+        x = op.operands[0]
+    return x

@@ -1,0 +1,57 @@
+"""Gathers of one element, and of a part of an axis.
+
+In the dispatch of a reduction IREE makes a vector without axes of one element of the two that an
+operation takes, and not of the other one: the program does not compile, or the compiler's process
+ends. A gather of one element gets a barrier.
+
+Of an axis without starts a gather reads what comes first. Where that is a part of it, a transpose
+of the result ends the process now and then: the part is cut before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.attributes import GatherNumbers
+from xpr.lowering.ir.graph import Block, Module, Op, Shape
+from xpr.lowering.ir.traits import dispatch_blocks
+from xpr.lowering.ir.writer import Writer
+from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Puts barriers behind gathers of one element, and cuts what others read a part of."""
+    del target, hints
+    single: list[Op] = []
+    for function in module.functions:
+        for block in dispatch_blocks(function.body):
+            gathers = [op for op in block.ops if op.name == "stablehlo.gather"]
+            single += [op for op in gathers if math.prod(op.result.shape) == 1]
+            parts = {op: part for op in gathers if (part := _part(op)) != op.operands[0].shape}
+            if parts:
+                _cut(block, parts)
+    rewrite.hold(single)
+
+
+def _cut(block: Block, parts: Mapping[Op, Shape]) -> None:
+    """Has operations of a block take parts of their first operands."""
+    old, block.ops = block.ops, []
+    writer = Writer(block)
+    for op in old:
+        if op in parts:
+            writer.source = op.source
+            x, *others = op.operands
+            op.replace_operands((writer.slice(x, (0,) * len(x.shape), parts[op]), *others))
+        block.ops.append(op)
+
+
+def _part(op: Op) -> Shape:
+    """How much of each axis a gather may read, from the axis's beginning on."""
+    numbers, sizes = op.attributes["dimension_numbers"], op.attributes["slice_sizes"]
+    assert isinstance(numbers, GatherNumbers)
+    anywhere = {*numbers.start_index_map, *numbers.operand_batching_dims}
+    shape = op.operands[0].shape
+    return tuple(n if a in anywhere else sizes[a] for a, n in enumerate(shape))

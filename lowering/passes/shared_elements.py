@@ -1,0 +1,70 @@
+"""Elementwise results that are read by two access maps, and by something else, too.
+
+IREE computes such a value in the dispatch of something else that reads it, as one of the results,
+and takes what reads it as `v[:, None] + v[None, :]` into the same dispatch: there the elements of
+one map are taken for those of the other. It gets a barrier. Reshapes do not part the value from
+what reads it: IREE moves them.
+"""
+
+from __future__ import annotations
+
+import math
+
+from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.graph import Module, Op, Shape, Value
+from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.ways import Way, arranged, as_is
+from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.flags import ProgramHints
+
+
+def run(module: Module, target: Target, hints: ProgramHints) -> None:
+    """Puts what is read in two ways, and elsewhere, behind barriers."""
+    del target, hints
+    rewrite.hold(
+        op
+        for function in module.functions
+        for op in dispatched(function.body)
+        if TRAITS[op.name].kind is Kind.ELEMENTWISE and _is_shared(op.result)
+    )
+
+
+def _is_shared(x: Value) -> bool:
+    layouts = _layouts(x)
+    if not x.shape or not layouts:
+        return False
+    if len(layouts) < len(x.uses) and len(set(map(_step, layouts))) > 1:
+        return True
+    reads = _Reads(x)
+    return reads.has_others and any(len(ways) > 1 for ways in reads.repeated.values())
+
+
+def _layouts(x: Value) -> list[Op]:
+    return [op for op in x.uses if TRAITS[op.name].kind is Kind.LAYOUT]
+
+
+def _step(op: Op) -> tuple[object, ...]:
+    return op.name, op.result.shape, tuple(op.attributes.get("dims", ()))
+
+
+class _Reads:
+    """What reads a value, through layouts.
+
+    `repeated` has the ways in which larger values repeat it, by their shapes; `has_others` is
+    whether something else reads it.
+    """
+
+    def __init__(self, x: Value) -> None:
+        self.repeated: dict[Shape, set[Way]] = {}
+        self.has_others = False
+        pending: list[tuple[Value, Way]] = [(x, as_is(x.shape))]
+        while pending:
+            value, way = pending.pop()
+            layouts = _layouts(value)
+            pending += [(op.result, arranged(way, op)) for op in layouts]
+            if len(layouts) == len(value.uses):
+                continue
+            if math.prod(value.shape) > math.prod(x.shape):
+                self.repeated.setdefault(value.shape, set()).add(way)
+            else:
+                self.has_others = True

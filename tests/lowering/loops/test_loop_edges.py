@@ -1,0 +1,131 @@
+"""Loops at the edges: no rounds, no elements, conditions of NaN; against plain NumPy loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import lax
+from xpr.core.config import override
+
+# A state that registers hold, and one that they do not.
+_SHAPES = ((5,), (60, 50))
+
+
+@pytest.fixture(autouse=True)
+def _in_double_precision() -> Any:
+    with override("enable_x64", True), override("enable_checks", True):
+        yield
+
+
+def _drawn(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(len(shape)).standard_normal(shape)
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_conditions_of_nan(shape: tuple[int, ...]) -> None:
+    """Each comparison with NaN is false, also after some rounds; only `!=` goes on."""
+    x = _drawn(*shape)
+
+    def until(x: Any, start: float) -> Any:
+        # 3, 1.1, 0.09, -2.4: the fourth round gives NaN.
+        def step(s: Any) -> Any:
+            y, k, n = s
+            return y * 0.5, jnp.log(k), n + 1
+
+        return lax.while_loop(lambda s: s[1] < 5.0, step, (x, np.float64(start), 0))
+
+    def unequal(x: Any) -> Any:
+        nan = x.ravel()[0] * np.nan
+        return lax.while_loop(
+            lambda s: (s[1] != s[1]) & (s[2] < 3), lambda s: (s[0] + 1, s[1], s[2] + 1), (x, nan, 0)
+        )
+
+    found = xpr.jit(lambda x: (until(x, 3.0), until(x, float("nan")), unequal(x)))(x)
+    wanted = [(x * 0.0625, 4), (x, 0), (x + 1 + 1 + 1, 3)]
+    for (y, k, n), (array, rounds) in zip(found, wanted, strict=True):
+        assert np.isnan(k)
+        assert int(n) == rounds
+        np.testing.assert_array_equal(y, array)
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_no_rounds(shape: tuple[int, ...]) -> None:
+    """Bounds that are known and unknown, a scan of nothing, a condition that never holds."""
+    x = _drawn(*shape)
+    given = x.copy()
+
+    def f(x: Any, n: Any) -> Any:
+        def step(_: Any, s: Any) -> Any:
+            return s[1], s[0].at[0].set(7.0)
+
+        state = x, x + 1.0
+        return (
+            *lax.fori_loop(4, 4, step, state),
+            *lax.fori_loop(n, 2, step, state),
+            *lax.while_loop(lambda s: s[0].sum() > np.inf, lambda s: step(0, s), state),
+            *lax.scan(lambda c, y: (c + y, c * y), x, jnp.zeros((0, *x.shape))),
+        )
+
+    found = [np.asarray(y) for y in xpr.jit(f)(x, 5)]
+    for y, wanted in zip(found[:7], [x, x + 1.0] * 3 + [x], strict=True):
+        np.testing.assert_array_equal(y, wanted)
+    assert found[7].shape == (0, *shape)
+    np.testing.assert_array_equal(x, given)
+
+
+def test_no_elements() -> None:
+    """Carried, stacked and read arrays without elements beside others with some."""
+    x, none = _drawn(40, 30), np.zeros((0, 30))
+
+    def f(x: Any, none: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            x, e = carry
+            x = x.at[:, 0].add(row[0] + e.sum())
+            return (x, e * 2), (row * 2, e[:, :1])
+
+        return lax.scan(step, (x, none), x)
+
+    (y, e), (rows, stacked) = xpr.jit(f)(x, none)
+    wanted = x.copy()
+    for row in x:
+        wanted[:, 0] += row[0]
+    np.testing.assert_allclose(y, wanted, rtol=1e-13)
+    np.testing.assert_array_equal(rows, x * 2)
+    assert np.shape(e) == (0, 30)
+    assert np.shape(stacked) == (40, 0, 1)
+
+
+@pytest.mark.parametrize("shape", _SHAPES)
+def test_indices_beyond_the_ends(shape: tuple[int, ...]) -> None:
+    """Reads are clamped, writes outside are left out; three arrays go round meanwhile."""
+    n = shape[0]
+    x = _drawn(*shape)
+    given = x.copy()
+
+    def f(x: Any, by: Any) -> Any:
+        def step(i: Any, s: Any) -> Any:
+            a, b, c = s
+            place = i * by - 7
+            a = a.at[jnp.where(place < 0, n + 5, place)].set(b[place + 3])
+            return b, c + lax.dynamic_index_in_dim(a, place, 0, keepdims=False), a
+
+        return lax.fori_loop(0, 6, step, (x, x * 2.0, x * 3.0))
+
+    found = xpr.jit(f)(x, 11)
+    a, b, c = x, x * 2.0, x * 3.0
+    for i in range(6):
+        place = i * 11 - 7
+        a = a.copy()
+        if 0 <= place < n:
+            a[place] = b[min(place + 3, n - 1)]
+        # Negative starts count from the end, then what lies outside is clamped.
+        start = min(max(place + n if place < 0 else place, 0), n - 1)
+        a, b, c = b, c + a[start], a
+    for y, wanted in zip(found, (a, b, c), strict=True):
+        np.testing.assert_allclose(y, wanted, rtol=1e-13)
+    np.testing.assert_array_equal(x, given)
