@@ -1,0 +1,159 @@
+"""Sparse arrays, under the name of `jax.experimental.sparse`.
+
+>>> import xpr.numpy as jnp
+>>> from xpr.experimental import sparse
+>>> m = sparse.BCOO.fromdense(jnp.array([[0.0, 1.0, 0.0], [2.0, 0.0, 3.0]]))
+>>> m
+BCOO(float32[2, 3], nse=3)
+>>> m @ jnp.ones(3)
+Array([1., 5.], dtype=float32)
+
+`BCOO` arrays hold an index for each element that is specified, `BCSR` arrays hold their elements
+row by row. Both are pytrees: they go through `jit`, and through `vmap` along their batch axes.
+Their products with arrays read and write each specified element once. Derivatives are taken with
+respect to `data`, as `sparse.grad` does. `docs/sparse.md` says more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr.experimental.sparse import _surface
+from xpr.experimental.sparse._array import BCOO, JAXSparse, install
+from xpr.experimental.sparse._parts import SparseEfficiencyError, SparseEfficiencyWarning
+from xpr.experimental.sparse._rows import BCSR
+from xpr.experimental.sparse.arithmetic import (
+    bcoo_extract,
+    bcoo_multiply_dense,
+    bcoo_multiply_sparse,
+    bcoo_reduce_sum,
+)
+from xpr.experimental.sparse.creation import (
+    bcoo_empty,
+    bcoo_eye,
+    bcoo_fromdense,
+    bcoo_todense,
+    random_bcoo,
+)
+from xpr.experimental.sparse.layout import bcoo_update_layout
+from xpr.experimental.sparse.pieces import (
+    bcoo_concatenate,
+    bcoo_dynamic_slice,
+    bcoo_rev,
+    bcoo_slice,
+)
+from xpr.experimental.sparse.products import bcoo_dot_general
+from xpr.experimental.sparse.reordering import (
+    bcoo_broadcast_in_dim,
+    bcoo_reshape,
+    bcoo_sort_indices,
+    bcoo_squeeze,
+    bcoo_sum_duplicates,
+    bcoo_transpose,
+)
+from xpr.experimental.sparse.rows import (
+    bcsr_dot_general,
+    bcsr_empty,
+    bcsr_from_bcoo,
+    bcsr_fromdense,
+    bcsr_todense,
+    todense,
+)
+from xpr.experimental.sparse.transform import (
+    grad,
+    jacfwd,
+    jacobian,
+    jacrev,
+    sparsify,
+    value_and_grad,
+)
+from xpr.transforms.vmap import register_container
+
+__all__ = [
+    "BCOO",
+    "BCSR",
+    "JAXSparse",
+    "SparseEfficiencyError",
+    "SparseEfficiencyWarning",
+    "bcoo_broadcast_in_dim",
+    "bcoo_concatenate",
+    "bcoo_dot_general",
+    "bcoo_dynamic_slice",
+    "bcoo_extract",
+    "bcoo_fromdense",
+    "bcoo_multiply_dense",
+    "bcoo_multiply_sparse",
+    "bcoo_reduce_sum",
+    "bcoo_reshape",
+    "bcoo_rev",
+    "bcoo_slice",
+    "bcoo_sort_indices",
+    "bcoo_squeeze",
+    "bcoo_sum_duplicates",
+    "bcoo_todense",
+    "bcoo_transpose",
+    "bcoo_update_layout",
+    "bcsr_dot_general",
+    "bcsr_fromdense",
+    "bcsr_todense",
+    "empty",
+    "eye",
+    "grad",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
+    "random_bcoo",
+    "sparsify",
+    "todense",
+    "value_and_grad",
+]
+
+install(_surface)
+register_container(JAXSparse)
+
+
+def _require_format(sparse_format: str, name: str) -> None:
+    if sparse_format not in ("bcoo", "bcsr"):
+        raise ValueError(f"{name}: sparse_format must be 'bcoo' or 'bcsr', got {sparse_format!r}")
+
+
+def empty(
+    shape: Sequence[int],
+    dtype: Any = None,
+    index_dtype: Any = np.int32,
+    sparse_format: str = "bcoo",
+    n_batch: int = 0,
+    n_dense: int = 0,
+    nse: int = 0,
+) -> JAXSparse:
+    """A sparse array of zeros, float32 unless `dtype` is given, of the format "bcoo" or "bcsr".
+
+    >>> empty((2, 3))
+    BCOO(float32[2, 3], nse=0)
+    """
+    _require_format(sparse_format, "empty")
+    make = bcsr_empty if sparse_format == "bcsr" else bcoo_empty
+    return make(shape, dtype, index_dtype, n_dense, n_batch, nse)
+
+
+def eye(
+    N: int,
+    M: int | None = None,
+    k: int = 0,
+    dtype: Any = None,
+    index_dtype: Any = np.int32,
+    sparse_format: str = "bcoo",
+    n_batch: int = 0,
+    n_dense: int = 0,
+) -> JAXSparse:
+    """The matrix [N, M] with ones on its k-th diagonal, of the format "bcoo" or "bcsr".
+
+    >>> eye(2).todense().tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    _require_format(sparse_format, "eye")
+    found = bcoo_eye(N, M, k, dtype, index_dtype, n_batch, n_dense)
+    return bcsr_from_bcoo(found) if sparse_format == "bcsr" else found
