@@ -15,12 +15,15 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.core.references import AbstractRef, Ref, normalized, require_ref
+from xpr.interpreters.zeros import zeros
 from xpr.primitives.ref import addupdate_p, freeze_p, get_p, new_ref_p, swap_p
+from xpr.transforms.tracing import abstractify
 
 __all__ = [
     "AbstractRef",
     "Ref",
     "addupdate",
+    "empty_ref",
     "free_ref",
     "freeze",
     "get",
@@ -47,6 +50,19 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     if kind not in (None, "no_grad_no_remat"):
         raise ValueError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
     return new_ref_p.bind(init_val, kind=kind, memory_space=None)[0]
+
+
+def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
+    """A reference to a new place for an array of the type of `ty`; it holds zeros.
+
+    `ty` is an array or a ShapeDtypeStruct. (With JAX the values mean nothing, and there is no such
+    place outside `jit`.) Raises NotImplementedError for a memory space.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> empty_ref(xpr.ShapeDtypeStruct((2,), jnp.float32))
+    Ref([0., 0.], dtype=float32)
+    """
+    return new_ref(zeros(abstractify(ty)), memory_space=memory_space)
 
 
 def freeze(ref: Ref) -> Any:

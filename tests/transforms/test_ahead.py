@@ -15,7 +15,8 @@ import xpr
 import xpr.numpy as jnp
 from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
-from xpr.lowering.iree import compiler
+from xpr.lowering.iree import attempts
+from xpr.lowering.iree.c_api import Diagnostic
 
 X = np.arange(6, dtype=np.float32)
 SPEC = xpr.ShapeDtypeStruct((6,), jnp.float32)
@@ -44,7 +45,7 @@ def test_a_call_waits_for_what_is_left() -> None:
 def test_errors_come_from_wait_and_from_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XPR_CACHE", "0")
     monkeypatch.setattr(
-        compiler, "_run", lambda *_: (None, [compiler.Diagnostic("error", "not today")])
+        attempts, "run_compiler", lambda *_: (None, [Diagnostic("error", "not today")])
     )
     function = xpr.jit(lambda x: x - 7.25)
     warming = function.warm(SPEC)

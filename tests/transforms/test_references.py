@@ -350,3 +350,14 @@ def test_batches_of_references() -> None:
     again = xpr.jit(xpr.vmap(f, in_axes=(1, 0, None)))
     assert again(rows, jnp.zeros(3), 1).tolist() == [7, 7, 7]
     assert _values(rows) == [[[2, 0, 4], [2, 2, 2]]]
+
+
+def test_empty_references() -> None:
+    def run() -> xpr.Array:
+        ref = xpr.empty_ref(xpr.ShapeDtypeStruct((3,), jnp.int32))
+        ref[1] = 5
+        return ref[...]
+
+    assert run().tolist() == xpr.jit(run)().tolist() == [0, 5, 0]
+    with pytest.raises(NotImplementedError, match="memory spaces"):
+        xpr.empty_ref(jnp.ones(2), memory_space="smem")

@@ -137,7 +137,7 @@ class Ref:
 
     @property
     def sharding(self) -> Any:
-        """How the array is spread over devices."""
+        """How the array is sharded over devices."""
         return read(self).sharding
 
     @property

@@ -221,15 +221,15 @@ def _scan(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
     _check_once(args, primitive.name)
     closed: ClosedJaxpr = params["jaxpr"]
     found = discharged(closed)
-    first, held = params["num_consts"], params["num_consts"] + params["num_carry"]
+    first, carry_end = params["num_consts"], params["num_consts"] + params["num_carry"]
     carried = [i for i in found.written if i < first]
-    sliced = [i for i in found.written if i >= held]
+    sliced = [i for i in found.written if i >= carry_end]
     count, own = len(closed.out_avals), len(found.consts)
     n_carry = params["num_carry"]
 
     def arranged(items: Sequence[Any]) -> list[Any]:
         consts = [x for i, x in enumerate(items[:first]) if i not in carried]
-        return [*consts, *items[first:held], *(items[i] for i in carried), *items[held:]]
+        return [*consts, *items[first:carry_end], *(items[i] for i in carried), *items[carry_end:]]
 
     jaxpr = found.closed.jaxpr
     outs = jaxpr.outvars

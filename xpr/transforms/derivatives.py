@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray, same_sharding
+from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.errors import shown
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
@@ -36,7 +36,14 @@ from xpr.transforms.arguments import (
     check_real_output,
 )
 from xpr.transforms.jit import jit
-from xpr.transforms.signature import name_of, source_of
+from xpr.transforms.pullbacks import (
+    Linearized,
+    LinearProgram,
+    Pullback,
+    as_array,
+    flatten_cotangent,
+)
+from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import abstractify, check_callable
 
 # ---- forward mode
@@ -79,7 +86,7 @@ def jvp(
     moves = [Zero(get_aval(t)) if is_float0(get_aval(t)) else t for t in moves]
     flat = FlatFunction(fun, tree, has_aux)
     out, out_tangents = jvp_flat(flat, leaves, moves)
-    tangent_leaves = [_as_array(instantiate(t)) for t in out_tangents[: flat.count]]
+    tangent_leaves = [as_array(instantiate(t)) for t in out_tangents[: flat.count]]
     result = flat.result(out), tree_util.tree_unflatten(flat.out_tree, tangent_leaves)
     return (*result, flat.aux(out)) if has_aux else result
 
@@ -129,7 +136,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     linear = _first_results(linear, sum(nonzero))
     f_jvp = _Pushforward(
         linear.consts,
-        _LinearProgram(
+        LinearProgram(
             fun,
             linear.jaxpr,
             tree_util.tree_structure(primals),
@@ -144,49 +151,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (*result, flat.aux(out)) if has_aux else result
 
 
-class _LinearProgram:
-    """What a linearized function is but for its residuals: compared by identity."""
-
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        jaxpr: Jaxpr,
-        in_tree: Any,
-        in_avals: tuple[ShapedArray, ...],
-        wanted: tuple[bool, ...],
-        out_tree: Any,
-        out_avals: tuple[ShapedArray, ...],
-        nonzero: tuple[bool, ...],
-    ) -> None:
-        self.fun = fun
-        self.jaxpr = jaxpr
-        self.in_tree = in_tree
-        self.in_avals = in_avals
-        self.wanted = wanted
-        self.out_tree = out_tree
-        self.out_avals = out_avals
-        self.nonzero = nonzero
-
-
-class _Linearized:
-    """A derivative at a point, a pytree whose leaves are its residuals.
-
-    So it can leave and enter compiled functions.
-    """
-
-    def __init__(self, residuals: Sequence[Any], program: _LinearProgram) -> None:
-        self.residuals = list(residuals)
-        self.program = program
-
-    def __init_subclass__(cls) -> None:
-        tree_util.register_pytree_node(
-            cls,
-            lambda f: (tuple(f.residuals), f.program),
-            lambda program, residuals: cls(residuals, program),
-        )
-
-
-class _Pushforward(_Linearized):
+class _Pushforward(Linearized):
     """What `linearize` returns: maps tangents of the arguments to those of the results."""
 
     def __call__(self, *tangents: Any) -> Any:
@@ -202,7 +167,7 @@ class _Pushforward(_Linearized):
         given = [t for t, w in zip(moves, program.wanted, strict=True) if w]
         found = iter(eval_jaxpr(program.jaxpr, self.residuals, *given))
         results = [
-            _as_array(next(found) if nz else zeros(a))
+            as_array(next(found) if nz else zeros(a))
             for a, nz in zip(program.out_avals, program.nonzero, strict=True)
         ]
         return tree_util.tree_unflatten(program.out_tree, results)
@@ -225,19 +190,6 @@ def _check_linear_tangent(p: ShapedArray, tangent: Any) -> None:
 def _first_results(closed: ClosedJaxpr, count: int) -> ClosedJaxpr:
     """The program that returns only the first results."""
     return ClosedJaxpr(closed.jaxpr.replace(outvars=closed.jaxpr.outvars[:count]), closed.consts)
-
-
-def _as_array(x: Any) -> Any:
-    """A Python or NumPy number that came out of a program, as an array of the current trace."""
-    if hasattr(x, "aval"):
-        return x
-    aval = get_aval(x)
-    if is_float0(aval):
-        return x
-    # One more operation than needed, but a rare one: the result was a constant.
-    from xpr.primitives.convert import convert_element_type_p  # noqa: PLC0415
-
-    return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
 # ---- transposition and reverse mode
@@ -274,62 +226,13 @@ def linear_transpose(
             )
 
     def transposed(cotangent: Any) -> Any:
-        cts = _flatten_cotangent(
+        cts = flatten_cotangent(
             cotangent, flat.out_tree, out_avals, fun, "a function returned by linear_transpose"
         )
         found = backward_pass(closed.jaxpr, closed.consts, [Linear(a) for a in avals], cts)
-        return tree_util.tree_unflatten(tree, [_as_array(instantiate(ct)) for ct in found])[0]
+        return tree_util.tree_unflatten(tree, [as_array(instantiate(ct)) for ct in found])[0]
 
     return transposed
-
-
-class _Pullback(_Linearized):
-    """What `vjp` returns: maps cotangents of the results to those of the arguments."""
-
-    def __call__(self, cotangent: Any) -> Any:
-        program = self.program
-        cts = _flatten_cotangent(
-            cotangent, program.out_tree, program.out_avals, program.fun, "a VJP function"
-        )
-        return tree_util.tree_unflatten(program.in_tree, self.flat(cts))
-
-    def flat(self, cts: Sequence[Any]) -> list[Any]:
-        """Cotangents of all leaves of the arguments from those of all leaves of the result."""
-        program = self.program
-        given = [ct for ct, nz in zip(cts, program.nonzero, strict=True) if nz]
-        jaxpr = program.jaxpr
-        linear = [Linear(v.aval) for v in jaxpr.invars]
-        found = iter(backward_pass(jaxpr, self.residuals, linear, given))
-        return [
-            _as_array(instantiate(next(found))) if w else zeros(cotangent_aval(a))
-            for a, w in zip(program.in_avals, program.wanted, strict=True)
-        ]
-
-    def __repr__(self) -> str:
-        return f"<VJP function of {name_of(self.program.fun)}>"
-
-
-def _flatten_cotangent(
-    cotangent: Any, out_tree: Any, out_avals: Sequence[ShapedArray], fun: Any, what: str
-) -> list[Any]:
-    cts, ct_tree = tree_util.tree_flatten(cotangent)
-    if ct_tree != out_tree:
-        raise ValueError(
-            f"unexpected tree structure.\nThe argument to {what} must match the pytree structure "
-            f"of the differentiated function {name_of(fun)} at {source_of(fun)}, which returned "
-            f"{out_tree}, but got {ct_tree}."
-        )
-    for ct, a in zip(cts, out_avals, strict=True):
-        check_leaf(ct, what)
-        found, expected = get_aval(ct), cotangent_aval(a)
-        same = found.shape == expected.shape and found.dtype == expected.dtype
-        if not same or not same_sharding(found, expected):
-            raise ValueError(
-                f"unexpected JAX type (e.g. shape/dtype) for argument to {what}: expected "
-                f"{expected.str_short()}, but got {found.str_short()} for the result of "
-                f"{name_of(fun)}"
-            )
-    return [Zero(get_aval(ct)) if is_float0(get_aval(ct)) else ct for ct in cts]
 
 
 @api_boundary
@@ -342,6 +245,10 @@ def vjp(
     `out` and gives a tuple of cotangents, one for each of `primals`; those of integers have dtype
     float0. With `has_aux`, `(out, f_vjp, aux)`.
 
+    `f_vjp.args_res` holds those arguments that the pullback depends on, and may be written to.
+    `f_vjp.with_refs(*refs)` is the pullback that adds cotangents to references of the structure of
+    `primals`; where these have `xpr.ad.DontWant()` there is none.
+
     >>> import xpr, xpr.numpy as jnp
     >>> y, pull = xpr.vjp(lambda a, b: a * b, 2.0, 3.0)
     >>> pull(1.0)
@@ -351,6 +258,7 @@ def vjp(
     if reduce_axes:
         raise NotImplementedError("vjp: reduce_axes is deprecated and not supported")
     out, pull, aux = _vjp(fun, primals, has_aux)
+    pull.know_arguments(tree_util.tree_leaves(tuple(primals)))
     return (out, pull, aux) if has_aux else (out, pull)
 
 
@@ -364,9 +272,9 @@ def _vjp(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> tupl
     out, linear, nonzero = linearize_flat(flat, leaves, wanted)
     nonzero = nonzero[: flat.count]
     linear = _first_results(linear, sum(nonzero))
-    pull = _Pullback(
+    pull = Pullback(
         linear.consts,
-        _LinearProgram(
+        LinearProgram(
             fun,
             linear.jaxpr,
             tree_util.tree_structure(tuple(primals)),

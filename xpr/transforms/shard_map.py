@@ -110,6 +110,14 @@ def smap(
 
     `in_axes` gives the axis of each argument that is cut over `axis_name` (None for an argument
     that all devices share whole), `out_axes` the axis along which parts of each result are joined.
+
+    >>> import xpr
+    >>> import xpr.numpy as jnp
+    >>> mesh = xpr.make_mesh((1,), ("rows",), devices=xpr.devices("cpu")[:1])
+    >>> with xpr.set_mesh(mesh):
+    ...     f = xpr.smap(lambda x: x - x.max(), in_axes=0, out_axes=0, axis_name="rows")
+    ...     print(f(xpr.reshard(jnp.arange(3), xpr.P("rows"))))
+    [-2 -1  0]
     """
     if isinstance(axis_name, (list, tuple)):
         raise TypeError(f"smap axis_name should be a `str` or a `Hashable`, but got {axis_name}")

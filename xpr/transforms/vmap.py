@@ -70,6 +70,8 @@ def vmap(
             )
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         dims = _input_axes(in_axes, args, kwargs, tree)
+        if _containers:
+            tree = _elements_tree(tree, leaves, dims)
         for x in leaves:
             check_leaf(x, "vmap")
         dims = [_checked_axis(d, get_aval(x).shape) for x, d in zip(leaves, dims, strict=True)]
@@ -82,9 +84,57 @@ def vmap(
             _place_result(axis, x, d, w, i)
             for i, (x, d, w) in enumerate(zip(out, found, wanted, strict=True))
         ]
+        if _containers:
+            flat.out_tree = _batches_tree(flat.out_tree, results, wanted, size)
         return flat.result(results)
 
     return vmapped
+
+
+# ---- arrays that know the sizes of their batch axes, such as sparse ones
+
+_containers: tuple[type, ...] = ()
+
+
+def register_container(cls: type) -> None:
+    """Says that objects of a pytree class know the size of the axes they are mapped along.
+
+    They have the methods `without_axis(axis)`, for an element of the batch, and
+    `with_axis(axis, size)`, for the batch of such elements; both leave the leaves as they are.
+    """
+    global _containers
+    _containers = (*_containers, cls)
+
+
+def _changed(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None], change: Any) -> Any:
+    """The tree with `change(container, axis)` for the containers that are mapped."""
+    values = tree_util.tree_unflatten(tree, leaves)
+    axes = iter(dims)
+
+    def visit(x: Any) -> Any:
+        if not isinstance(x, _containers):
+            next(axes)
+            return x
+        own = {next(axes) for _ in tree_util.tree_leaves(x)}
+        if len(own) > 1:
+            raise ValueError(
+                f"vmap: the arrays of a {type(x).__name__} array are mapped along one axis, got "
+                f"{sorted(map(str, own))}"
+            )
+        axis = own.pop()
+        return x if axis is None else change(x, axis)
+
+    return tree_util.tree_structure(
+        tree_util.tree_map(visit, values, is_leaf=lambda x: isinstance(x, _containers))
+    )
+
+
+def _elements_tree(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
+    return _changed(tree, leaves, dims, lambda x, axis: x.without_axis(axis))
+
+
+def _batches_tree(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None], size: int) -> Any:
+    return _changed(tree, leaves, dims, lambda x, axis: x.with_axis(axis, size))
 
 
 def _axis_sharding(leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
