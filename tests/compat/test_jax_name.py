@@ -131,3 +131,66 @@ def test_the_examples_of_the_page() -> None:
         "print(result.failed, result.attempted > 8)"
     )
     assert run("-c", code).strip() == "0 True"
+
+
+def test_private_modules_that_libraries_import() -> None:
+    """What stands in the place of the compile function is asked before each compile."""
+    code = HEAD + (
+        "import jax, jax.numpy as jnp\n"
+        "from jax._src import compiler, core, checkify\n"
+        "from jax._src.state.types import AbstractRef\n"
+        "from jax._src.tree_util import _registry, tree_map\n"
+        "from jax.extend.core.primitives import call_p, closed_call_p, jit_p\n"
+        "class Forbidden(Exception): pass\n"
+        "asked = []\n"
+        "def refuse(backend, *_):\n"
+        "    asked.append(backend.platform)\n"
+        "    raise Forbidden\n"
+        "plain = compiler.backend_compile_and_load\n"
+        "compiler.backend_compile_and_load = refuse\n"
+        "f = jax.jit(lambda x: jnp.cos(x) * 3.25 + 17)\n"
+        "try:\n"
+        "    f(jnp.ones(7))\n"
+        "except Forbidden:\n"
+        "    print('refused', asked)\n"
+        "compiler.backend_compile_and_load = plain\n"
+        "print(f(jnp.zeros(1)))\n"
+        "assert list in _registry and jax.Array not in _registry and len(_registry) > 6\n"
+        "assert jax.tree_util.Partial in _registry\n"
+        "assert isinstance(jax.typeof(jax.new_ref(1.0)), AbstractRef)\n"
+        "assert core.trace_state_clean() and checkify.user_checks\n"
+        "try:\n"
+        "    call_p.bind(1.0)\n"
+        "except NotImplementedError as error:\n"
+        "    print(error)\n"
+    )
+    lines = run("-c", code).splitlines()
+    assert lines[:2] == ["refused ['cpu']", "[20.25]"]
+    assert "core_call" in lines[2]
+
+
+def test_settings_by_jaxs_names() -> None:
+    code = HEAD + (
+        "import jax, warnings, xpr\n"
+        "assert jax.config.jax_platforms is None and jax.config.jax_use_shardy_partitioner\n"
+        "jax.config.update('jax_platforms', 'cpu')\n"
+        "assert (jax.config.jax_platforms, xpr.config.default_device) == ('cpu', 'cpu')\n"
+        "jax.config.update('jax_platform_name', None)\n"
+        "jax.config.update('jax_transfer_guard', 'disallow')\n"
+        "assert xpr.config.transfer_guard_device_to_host == 'disallow'\n"
+        "jax.config.update('jax_transfer_guard', 'allow')\n"
+        "with warnings.catch_warnings(record=True) as caught:\n"
+        "    warnings.simplefilter('always')\n"
+        "    for _ in range(2):\n"
+        "        jax.config.update('jax_compilation_cache_dir', '/nowhere')\n"
+        "    jax.config.update('jax_enable_compilation_cache', True)\n"
+        "print([str(w.message) for w in caught], jax.config.jax_compilation_cache_dir)\n"
+        "try:\n"
+        "    jax.config.update('jax_no_such', 1)\n"
+        "except AttributeError as error:\n"
+        "    print(str(error)[:29])\n"
+    )
+    said, unknown = run("-c", code).splitlines()
+    text = "jax_compilation_cache_dir is a setting of JAX's that has no effect in xpr"
+    assert said == f"[{text!r}] /nowhere"
+    assert unknown == "unknown setting 'jax_no_such'"

@@ -29,6 +29,46 @@ def train(optimizer, steps):
     return [params["w"], params["b"], values]
 
 
+def rosenbrock(x):
+    return jnp.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def searched():
+    """L-BFGS whose line search runs outside of any compiled step."""
+    point = jnp.array([-1.0, 1.5, 0.5, 2.0])
+    optimizer = optax.lbfgs()
+    value, slope = jax.value_and_grad(rosenbrock)(point)
+    updates, _ = optimizer.update(
+        slope, optimizer.init(point), point, value=value, grad=slope, value_fn=rosenbrock
+    )
+    return optax.apply_updates(point, updates)
+
+
+def accumulated():
+    """Low-rank projections of gradients, of which four are one step."""
+    optimizer = optax.MultiSteps(optax.contrib.galore(1e-2, rank=8), 4)
+    params = {"w": jax.random.normal(jax.random.key(1), (16, 12)), "b": jnp.zeros(12)}
+    batch = jax.random.normal(jax.random.key(2), (8, 16))
+
+    def loss(params, batch):
+        found = jnp.tanh(batch @ params["w"] + params["b"])
+        return jnp.mean((found - jnp.sin(batch[:, :12])) ** 2)
+
+    @jax.jit
+    def step(params, state, batch):
+        value, grads = jax.value_and_grad(loss)(params, batch)
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    state, values = optimizer.init(params), []
+    for i in range(9):
+        params, state, value = step(params, state, batch * (1 + 0.1 * i))
+        values.append(value)
+    return values
+
+
+costs = jax.random.uniform(jax.random.key(3), (3, 4, 6))
+assigned = jax.vmap(optax.assignment.base_hungarian_algorithm)
 schedule = optax.warmup_cosine_decay_schedule(0.0, 0.1, 5, 30)
 clipped = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule, weight_decay=1e-3))
 plain = [
@@ -43,4 +83,8 @@ results = [
     *train(optax.lbfgs(), 8),
     optax.softmax_cross_entropy_with_integer_labels(x, jnp.arange(32) % 3),
     optax.ctc_loss(x[None], jnp.zeros((1, 32)), jnp.array([[1, 2, 1]]), jnp.zeros((1, 3))),
+    searched(),
+    *accumulated(),
+    assigned(jnp.ones((2, 1, 1))),
+    assigned(costs),
 ]

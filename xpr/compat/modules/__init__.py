@@ -6,11 +6,13 @@ import importlib
 from typing import Any
 
 import xpr
-from xpr.compat import finder
+from xpr.compat import finder, settings
 from xpr.compat.version import JAX_VERSION, JAX_VERSION_INFO
 
 __version__ = JAX_VERSION
 __version_info__ = JAX_VERSION_INFO
+
+settings.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,7 @@
+"""`jax._src.state.types`."""
+
+from __future__ import annotations
+
+from xpr.core.references import AbstractRef as AbstractRef
+
+__all__ = ["AbstractRef"]

@@ -1,0 +1,63 @@
+"""JAX's settings that xpr has no setting for: accepted under JAX's name.
+
+Those that choose devices or guard transfers do that here, too. The others are about XLA and its
+caches: they keep their value, and the first change of each is warned of.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from xpr.core import config as settings
+from xpr.core.config import config, foreign
+
+_GUARDS = ("host_to_device", "device_to_device", "device_to_host")
+
+# With the values that they have in JAX 0.10.2.
+DEFAULTS: dict[str, Any] = {
+    "jax_array_garbage_collection_guard": None,
+    "jax_captured_constants_warn_bytes": 2000000000,
+    "jax_compilation_cache_dir": None,
+    "jax_cpu_collectives_implementation": "gloo",
+    "jax_cuda_visible_devices": "all",
+    "jax_debug_key_reuse": False,
+    "jax_distributed_debug": False,
+    "jax_enable_compilation_cache": True,
+    "jax_include_full_tracebacks_in_locations": True,
+    "jax_legacy_prng_key": "allow",
+    "jax_log_checkpoint_residuals": False,
+    "jax_mutable_array_checks": True,
+    "jax_persistent_cache_min_compile_time_secs": 1.0,
+    "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_platform_name": None,
+    "jax_platforms": None,
+    "jax_raise_persistent_cache_errors": False,
+    "jax_softmax_custom_jvp": True,
+    "jax_traceback_in_locations_limit": 10,
+    "jax_transfer_guard": None,
+    "jax_use_shardy_partitioner": True,
+}
+
+_warned: set[str] = set()
+
+
+def install() -> None:
+    """Makes `jax.config` know the names."""
+    foreign.update(DEFAULTS)
+    settings.on_foreign(_changed)
+
+
+def _changed(name: str, value: Any) -> None:
+    if name in ("jax_platforms", "jax_platform_name"):
+        # The first of them is where programs run.
+        chosen = str(value).split(",")[0].strip() if value else None
+        config.update("default_device", chosen)
+    elif name == "jax_transfer_guard":
+        for way in _GUARDS:
+            config.update(f"transfer_guard_{way}", value or "allow")
+    elif value != DEFAULTS[name] and name not in _warned:
+        _warned.add(name)
+        warnings.warn(
+            f"{name} is a setting of JAX's that has no effect in xpr", UserWarning, stacklevel=3
+        )
