@@ -221,6 +221,38 @@ def test_errors(call: Any, error: Any, message: str) -> None:
         call(nn.dot_product_attention)
 
 
+def test_derivatives_of_a_bias_in_bfloat16() -> None:
+    """Against the derivatives of the softmax, written out; they have not compiled."""
+    rng = np.random.default_rng(5)
+    batch, length, heads, size = 2, 8, 4, 16
+    narrow = [rng.normal(size=(batch, length, heads, size)) for _ in range(4)]
+    narrow = [x.astype(ml_dtypes.bfloat16) for x in narrow]
+    bias = rng.normal(size=(batch, heads, length, length)).astype(ml_dtypes.bfloat16)
+
+    def total(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        out = nn.dot_product_attention(q, k, v, bias=bias)
+        return jnp.sum(out.astype(np.float32) * narrow[3].astype(np.float32))
+
+    found = xpr.jit(xpr.grad(total, argnums=(0, 1, 2, 3)))(*narrow[:3], bias)
+    q, k, v, weight = (x.astype(float) for x in narrow)
+    logits = np.einsum("btnh,bsnh->bnts", q, k) / np.sqrt(size) + bias.astype(float)
+    p = special.softmax(logits, axis=-1)
+    slope = np.einsum("btnh,bsnh->bnts", weight, v)
+    slope = p * (slope - (p * slope).sum(-1, keepdims=True))
+    expected = (
+        np.einsum("bnts,bsnh->btnh", slope, k) / np.sqrt(size),
+        np.einsum("bnts,btnh->bsnh", slope, q) / np.sqrt(size),
+        np.einsum("bnts,btnh->bsnh", p, weight),
+        slope,
+    )
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == ml_dtypes.bfloat16
+        # Eight terms, each rounded a few times to eight bits.
+        np.testing.assert_allclose(
+            a.astype(np.float32), b, rtol=2**-6, atol=2**-6 * float(abs(b).max())
+        )
+
+
 def test_many_keys() -> None:
     """A sum over keys that does not fit a vector register, of an odd length."""
     q, k, v = (RNG.normal(size=(1, n, 1, 8)).astype("f4") for n in (33, 131, 131))

@@ -85,3 +85,21 @@ def test_complex_ranges_and_masked_arrays_are_refused() -> None:
         jnp.asarray(np.ma.masked_array([1.0, 2.0], [True, False]))
     with pytest.raises(TypeError, match="object"):
         jnp.asarray(np.array([object()]))
+
+
+def test_prefixes_of_truth_values() -> None:
+    x, y = jnp.array([0, 2, -2, 0]), jnp.array([2, 0, 1])
+    for cumulative in (jnp.cumsum, jnp.nancumsum, jnp.cumulative_sum):
+        assert cumulative(x, dtype=bool).tolist() == [False, True, True, True]
+        assert cumulative(x, dtype=bool).dtype == bool
+    for cumulative in (jnp.cumprod, jnp.nancumprod, jnp.cumulative_prod):
+        assert cumulative(y, dtype=bool).tolist() == [True, False, False]
+    assert jnp.cumsum(jnp.array([True, True])).tolist() == [1, 2]
+
+
+def test_arrays_full_of_keys() -> None:
+    key = xpr.random.key(7)
+    data = xpr.random.key_data
+    assert data(jnp.full((2,), 3, key.dtype)).tolist() == [[3, 3], [3, 3]]
+    assert data(jnp.full_like(key, 3)).tolist() == [3, 3]
+    assert data(jnp.full((2,), key, key.dtype)).tolist() == [[0, 7], [0, 7]]

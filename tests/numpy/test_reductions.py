@@ -33,7 +33,7 @@ AXES: list[dict[str, Any]] = [
 ]
 
 
-def fold_cases() -> list[Case]:
+def reduction_cases() -> list[Case]:
     cases = [
         Case(n, (X,), kw, atol=1e-6)
         for n in FOLDS
@@ -149,11 +149,11 @@ def arg_cases() -> list[Case]:
     ]
 
 
-def test_folds() -> None:
-    check(fold_cases())
+def test_reductions() -> None:
+    check(reduction_cases())
 
 
-def test_folds_without_nan() -> None:
+def test_reductions_without_nan() -> None:
     check(nan_cases())
 
 

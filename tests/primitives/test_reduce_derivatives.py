@@ -72,21 +72,21 @@ def _product(a: Any, b: Any) -> Any:
     return a * b + 0
 
 
-def _fold(x: Any, init: Any = _ONE) -> Any:
+def _reduced(x: Any, init: Any = _ONE) -> Any:
     return lax.reduce(x, init, _product, (0,))
 
 
-def test_a_general_fold_is_differentiated_in_both_modes() -> None:
+def test_a_general_reduction_is_differentiated_in_both_modes() -> None:
     x = np.array([2, 0, 3, 5, 7], _F32)
-    assert "reduce[" in str(make_jaxpr(_fold)(x))
-    assert np.asarray(xpr.grad(_fold)(x)).tolist() == [0, 210, 0, 0, 0]
-    assert float(xpr.jvp(_fold, (x,), (np.ones(5, _F32),))[1]) == 210
-    assert float(xpr.grad(_fold, 1)(x[2:], _F32(1))) == 105
-    assert np.asarray(xpr.grad(_fold)(np.zeros(0, _F32))).tolist() == []
-    assert float(xpr.grad(_fold, 1)(np.zeros(0, _F32), _F32(1))) == 1
+    assert "reduce[" in str(make_jaxpr(_reduced)(x))
+    assert np.asarray(xpr.grad(_reduced)(x)).tolist() == [0, 210, 0, 0, 0]
+    assert float(xpr.jvp(_reduced, (x,), (np.ones(5, _F32),))[1]) == 210
+    assert float(xpr.grad(_reduced, 1)(x[2:], _F32(1))) == 105
+    assert np.asarray(xpr.grad(_reduced)(np.zeros(0, _F32))).tolist() == []
+    assert float(xpr.grad(_reduced, 1)(np.zeros(0, _F32), _F32(1))) == 1
 
 
-def test_a_general_fold_keeps_the_order_of_its_operands() -> None:
+def test_a_general_reduction_keeps_the_order_of_its_operands() -> None:
     """Affine maps a x + b, which do not commute."""
 
     def compose(f: Any, g: Any) -> Any:
@@ -108,6 +108,6 @@ def test_a_general_fold_keeps_the_order_of_its_operands() -> None:
 
 def test_initial_values_may_be_batched() -> None:
     x, inits = np.array([2, 0.5, 3], _F32), np.array([1, 2], _F32)
-    assert np.asarray(xpr.vmap(_fold, (None, 0))(x, inits)).tolist() == [3, 6]
-    both = xpr.vmap(_fold)(np.stack([x, 2 * x]), inits)
+    assert np.asarray(xpr.vmap(_reduced, (None, 0))(x, inits)).tolist() == [3, 6]
+    both = xpr.vmap(_reduced)(np.stack([x, 2 * x]), inits)
     assert np.asarray(both).tolist() == [3, 48]

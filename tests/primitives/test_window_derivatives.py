@@ -52,7 +52,7 @@ def _products(x: Any, init: Any = _ONE) -> Any:
     return lax.reduce_window(x, init, lambda a, b: a * b + 0, (2,), (1,), "VALID")
 
 
-def test_general_folds_in_both_modes() -> None:
+def test_general_reductions_in_both_modes() -> None:
     x = np.array([2, 0, 3], _F32)
     _, tangent = xpr.jvp(_products, (x,), (np.ones(3, _F32),))
     assert np.asarray(tangent).tolist() == [2, 3]

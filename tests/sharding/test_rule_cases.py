@@ -388,7 +388,7 @@ def test_first_extremum_of_a_sharded_axis(name: str, dtype: Any) -> None:
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
-def test_running_folds_along_a_sharded_axis(name: str, reverse: bool) -> None:
+def test_running_reductions_along_a_sharded_axis(name: str, reverse: bool) -> None:
     fold = getattr(lax, name)
     check(name, lambda x: fold(x, axis=0, reverse=reverse), plain(12, 2), at_least=4)
     check(name, lambda x: fold(x, axis=0, reverse=reverse), special(12, 2), at_least=4)

@@ -35,10 +35,6 @@ def test_every_primitive_has_a_rule() -> None:
     assert missing_rules(tuple(registry)) == []
 
 
-def test_families_are_those_of_the_primitives() -> None:
-    assert set(FAMILIES) == set(rules.FAMILIES)
-
-
 def test_a_primitive_without_a_rule_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry, "unheard_of", type(get_primitive("add"))("unheard_of", "test"))
     with pytest.raises(NotImplementedError, match=r"without a sharding rule: unheard_of\."):

@@ -107,7 +107,13 @@ def optimizer(opt_maker: Callable[..., Any]) -> Callable[..., Optimizer]:
 
 
 class JoinPoint:
-    """One leaf of a tree, for the outside; `subtree` is the tree that stands there."""
+    """One leaf of a tree, for the outside; `subtree` is the tree that stands there.
+
+    >>> from xpr import tree
+    >>> from xpr.example_libraries.optimizers import JoinPoint
+    >>> tree.leaves([JoinPoint((1, 2)), 3])
+    [JoinPoint((1, 2)), 3]
+    """
 
     def __init__(self, subtree: Any) -> None:
         self.subtree = subtree

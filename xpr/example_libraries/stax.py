@@ -16,7 +16,6 @@ results and its parameters, `apply_fun(params, inputs, rng=None)` its results. `
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +23,40 @@ from typing import Any
 import xpr.numpy as jnp
 from xpr import lax, nn, random
 from xpr.nn.initializers import glorot_normal, normal, ones, zeros
+
+__all__ = [
+    "AvgPool",
+    "BatchNorm",
+    "Conv",
+    "Conv1DTranspose",
+    "ConvTranspose",
+    "Dense",
+    "Dropout",
+    "Elu",
+    "Exp",
+    "FanInConcat",
+    "FanInSum",
+    "FanOut",
+    "Flatten",
+    "Gelu",
+    "GeneralConv",
+    "GeneralConvTranspose",
+    "Identity",
+    "LeakyRelu",
+    "LogSoftmax",
+    "MaxPool",
+    "Relu",
+    "Selu",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "SumPool",
+    "Tanh",
+    "elementwise",
+    "parallel",
+    "serial",
+    "shape_dependent",
+]
 
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
 _Shape = tuple[int, ...]
@@ -55,7 +88,14 @@ def _same(x: Any, **_: Any) -> Any:
 
 
 def Dense(out_dim: int, W_init: Any = _GLOROT, b_init: Any = _NORMAL) -> Layer:
-    """`x @ W + b` along the last axis."""
+    """`x @ W + b` along the last axis.
+
+    >>> import xpr
+    >>> init, apply = Dense(2)
+    >>> shape, params = init(xpr.random.key(0), (-1, 3))
+    >>> apply(params, xpr.numpy.ones((5, 3))).shape
+    (5, 2)
+    """
 
     def init_fun(rng: Any, input_shape: _Shape) -> Any:
         weights_key, bias_key = random.split(rng)
@@ -64,7 +104,8 @@ def Dense(out_dim: int, W_init: Any = _GLOROT, b_init: Any = _NORMAL) -> Layer:
 
     def apply_fun(params: Any, inputs: Any, **_: Any) -> Any:
         weights, bias = params
-        return jnp.dot(inputs, weights) + bias
+        out = jnp.dot(inputs, weights)
+        return out + bias.reshape((1,) * (out.ndim - 1) + bias.shape)
 
     return init_fun, apply_fun
 
@@ -111,7 +152,13 @@ def GeneralConv(
     W_init: Any = None,
     b_init: Any = _SMALL,
 ) -> Layer:
-    """A convolution and a bias; axes are named as in `lax.conv_general_dilated`."""
+    """A convolution and a bias; axes are named as in `lax.conv_general_dilated`.
+
+    >>> import xpr
+    >>> layer = GeneralConv(("NCH", "OIH", "NCH"), 4, (3,))
+    >>> layer[0](xpr.random.key(0), (-1, 2, 8))[0]
+    (-1, 4, 6)
+    """
     steps = tuple(strides or (1,) * len(filter_shape))
     dims = tuple(dimension_numbers)
     return _kernel_layer(
@@ -133,7 +180,13 @@ def GeneralConvTranspose(
     W_init: Any = None,
     b_init: Any = _SMALL,
 ) -> Layer:
-    """A transposed convolution and a bias; axes are named as in `lax.conv_transpose`."""
+    """A transposed convolution and a bias; axes are named as in `lax.conv_transpose`.
+
+    >>> import xpr
+    >>> layer = GeneralConvTranspose(("NHC", "HIO", "NHC"), 4, (3,), (2,))
+    >>> layer[0](xpr.random.key(0), (-1, 5, 2))[0]
+    (-1, 11, 4)
+    """
     steps = tuple(strides or (1,) * len(filter_shape))
     dims = tuple(dimension_numbers)
     return _kernel_layer(
@@ -146,9 +199,58 @@ def GeneralConvTranspose(
     )
 
 
-Conv = functools.partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
-Conv1DTranspose = functools.partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
-ConvTranspose = functools.partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
+def Conv(
+    out_chan: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    W_init: Any = None,
+    b_init: Any = _SMALL,
+) -> Layer:
+    """A convolution of images [N, H, W, C], and a bias.
+
+    >>> Conv(8, (3, 3))[0](random.key(0), (-1, 6, 6, 3))[0]
+    (-1, 4, 4, 8)
+    """
+    return GeneralConv(
+        ("NHWC", "HWIO", "NHWC"), out_chan, filter_shape, strides, padding, W_init, b_init
+    )
+
+
+def Conv1DTranspose(
+    out_chan: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    W_init: Any = None,
+    b_init: Any = _SMALL,
+) -> Layer:
+    """A transposed convolution of rows [N, H, C], and a bias.
+
+    >>> Conv1DTranspose(8, (3,))[0](random.key(0), (-1, 6, 3))[0]
+    (-1, 8, 8)
+    """
+    return GeneralConvTranspose(
+        ("NHC", "HIO", "NHC"), out_chan, filter_shape, strides, padding, W_init, b_init
+    )
+
+
+def ConvTranspose(
+    out_chan: int,
+    filter_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    W_init: Any = None,
+    b_init: Any = _SMALL,
+) -> Layer:
+    """A transposed convolution of images [N, H, W, C], and a bias.
+
+    >>> ConvTranspose(8, (3, 3))[0](random.key(0), (-1, 6, 6, 3))[0]
+    (-1, 8, 8, 8)
+    """
+    return GeneralConvTranspose(
+        ("NHWC", "HWIO", "NHWC"), out_chan, filter_shape, strides, padding, W_init, b_init
+    )
 
 
 def BatchNorm(
@@ -162,6 +264,11 @@ def BatchNorm(
     """Mean 0 and variance 1 along `axis`, then times `gamma` and plus `beta`, if these are there.
 
     S. Ioffe and C. Szegedy, "Batch normalization", ICML 2015.
+
+    >>> init, apply = BatchNorm(axis=0)
+    >>> _, params = init(random.key(0), (2, 1))
+    >>> apply(params, jnp.array([[1.0], [3.0]])).round(3).tolist()
+    [[-1.0], [1.0]]
     """
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
 
@@ -185,7 +292,11 @@ def BatchNorm(
 
 
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
-    """`fun(x, **fun_kwargs)`, which keeps the shape."""
+    """`fun(x, **fun_kwargs)`, which keeps the shape.
+
+    >>> elementwise(jnp.square)[1]((), jnp.array([3.0]))
+    Array([9.], dtype=float32)
+    """
     return _without_params(_same, lambda x, **_: fun(x, **fun_kwargs))
 
 
@@ -243,13 +354,66 @@ def _pooling(
     return _without_params(shape, apply)
 
 
-MaxPool = functools.partial(_pooling, lax.max, -math.inf, False)
-SumPool = functools.partial(_pooling, lax.add, 0.0, False)
-AvgPool = functools.partial(_pooling, lax.add, 0.0, True)
+def MaxPool(
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    spec: str | None = None,
+) -> Layer:
+    """The largest element of each window.
+
+    `spec` names the axes, such as "NCHW"; without it they are those of the examples, of the
+    windows, and of the channels.
+
+    >>> import xpr.numpy as jnp
+    >>> MaxPool((2,))[1]((), jnp.array([[[1.0], [3.0], [2.0]]])).tolist()
+    [[[3.0], [3.0]]]
+    """
+    return _pooling(lax.max, -math.inf, False, window_shape, strides, padding, spec)
+
+
+def SumPool(
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    spec: str | None = None,
+) -> Layer:
+    """The sum of each window.
+
+    `spec` names the axes, such as "NCHW"; without it they are those of the examples, of the
+    windows, and of the channels.
+
+    >>> import xpr.numpy as jnp
+    >>> SumPool((2,))[1]((), jnp.array([[[1.0], [3.0], [2.0]]])).tolist()
+    [[[4.0], [5.0]]]
+    """
+    return _pooling(lax.add, 0.0, False, window_shape, strides, padding, spec)
+
+
+def AvgPool(
+    window_shape: Sequence[int],
+    strides: Sequence[int] | None = None,
+    padding: Any = "VALID",
+    spec: str | None = None,
+) -> Layer:
+    """The mean of each window.
+
+    `spec` names the axes, such as "NCHW"; without it they are those of the examples, of the
+    windows, and of the channels.
+
+    >>> import xpr.numpy as jnp
+    >>> AvgPool((2,))[1]((), jnp.array([[[1.0], [3.0], [2.0]]])).tolist()
+    [[[2.0], [2.5]]]
+    """
+    return _pooling(lax.add, 0.0, True, window_shape, strides, padding, spec)
 
 
 def FanOut(num: int) -> Layer:
-    """The input, `num` times."""
+    """The input, `num` times.
+
+    >>> FanOut(2)[1]((), 1.0)
+    [1.0, 1.0]
+    """
     return _without_params(lambda shape: [shape] * num, lambda x, **_: [x] * num)
 
 
@@ -257,7 +421,11 @@ FanInSum: Layer = _without_params(lambda shapes: shapes[0], lambda xs, **_: sum(
 
 
 def FanInConcat(axis: int = -1) -> Layer:
-    """The inputs, joined along `axis`."""
+    """The inputs, joined along `axis`.
+
+    >>> FanInConcat()[1]((), [jnp.ones(1), jnp.zeros(2)])
+    Array([1., 0., 0.], dtype=float32)
+    """
 
     def shape(shapes: Sequence[_Shape]) -> _Shape:
         place = axis % len(shapes[0])
@@ -271,6 +439,9 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
     """Keeps each element with the probability `rate`, divided by it, when `mode` is "train".
 
     The layer is applied with a key, `rng=`, in every mode: ValueError without.
+
+    >>> Dropout(0.5, mode="test")[1]((), jnp.ones(2), rng=random.key(0))
+    Array([1., 1.], dtype=float32)
     """
 
     def apply(x: Any, rng: Any = None, **_: Any) -> Any:
@@ -295,7 +466,13 @@ def _keys(rng: Any, count: int) -> Any:
 
 
 def serial(*layers: Layer) -> Layer:
-    """One layer after the other: `params` is the list of theirs."""
+    """One layer after the other: `params` is the list of theirs.
+
+    >>> init, apply = serial(Dense(4), Relu, Dense(2))
+    >>> shape, params = init(random.key(0), (-1, 3))
+    >>> shape, len(params)
+    ((-1, 2), 3)
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
         params = []
@@ -315,7 +492,13 @@ def serial(*layers: Layer) -> Layer:
 
 
 def parallel(*layers: Layer) -> Layer:
-    """Each layer on an input of its own, as `FanOut` gives them; the results are a list."""
+    """Each layer on an input of its own, as `FanOut` gives them; the results are a list.
+
+    >>> init, apply = serial(FanOut(2), parallel(Exp, Identity), FanInSum)
+    >>> _, params = init(random.key(0), (-1, 1))
+    >>> apply(params, jnp.zeros(1))
+    Array([1.], dtype=float32)
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
         pairs = zip(layers, random.split(rng, len(layers)), input_shape, strict=True)
@@ -330,7 +513,12 @@ def parallel(*layers: Layer) -> Layer:
 
 
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
-    """The layer that `make_layer(input_shape)` makes when the shape is known."""
+    """The layer that `make_layer(input_shape)` makes when the shape is known.
+
+    >>> init, apply = shape_dependent(lambda shape: Dense(2 * shape[-1]))
+    >>> init(random.key(0), (-1, 3))[0]
+    (-1, 6)
+    """
 
     def init_fun(rng: Any, input_shape: Any) -> Any:
         return make_layer(input_shape)[0](rng, input_shape)

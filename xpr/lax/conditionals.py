@@ -29,6 +29,8 @@ from xpr.primitives.cond import cond_p
 from xpr.transforms.signature import name_of, source_of
 from xpr.transforms.tracing import check_callable
 
+_NOT_GIVEN = object()
+
 
 @api_boundary
 def cond(pred: Any, *args: Any, **kwargs: Any) -> Any:
@@ -62,11 +64,14 @@ def _cond_by_name(
     true_fun: Callable[..., Any],
     false_fun: Callable[..., Any],
     *operands: Any,
-    operand: Any = None,
+    operand: Any = _NOT_GIVEN,
 ) -> Any:
-    if operand is not None:
+    if operand is not _NOT_GIVEN:
         if operands:
-            raise TypeError("if 'operand' keyword is passed then no positional operands can be")
+            raise TypeError(
+                "if 'operand' keyword is passed then no positional operands can be passed, got "
+                f"operand={shown(operand)} and positional operands {shown(operands)}"
+            )
         operands = (operand,)
     return _cond(pred, true_fun, false_fun, operands, (true_fun, false_fun))
 
@@ -98,7 +103,7 @@ def _cond(
 
 @api_boundary
 def switch(
-    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = None
+    index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, operand: Any = _NOT_GIVEN
 ) -> Any:
     """`branches[index](*operands)`, for an integer scalar `index`, clamped to the branches.
 
@@ -111,7 +116,7 @@ def switch(
     >>> xpr.lax.switch(7, [lambda x: x, lambda x: -x], 3)
     Array(-3, dtype=int32, weak_type=True)
     """
-    if operand is not None:
+    if operand is not _NOT_GIVEN:
         operands = (operand,)
     if not all(callable(branch) for branch in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")

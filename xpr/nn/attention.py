@@ -158,14 +158,14 @@ def dot_product_attention(
         allowed.append((s >= t - left) & (s <= t + right))
     present = None
     if query_seq_lengths is not None:
-        present = t < _lengths("query_seq_lengths", query_seq_lengths, batch)
+        present = _wide(t) < _lengths("query_seq_lengths", query_seq_lengths, batch)
         allowed.append(present)
     if key_value_seq_lengths is not None:
-        allowed.append(s < _lengths("key_value_seq_lengths", key_value_seq_lengths, batch))
+        allowed.append(_wide(s) < _lengths("key_value_seq_lengths", key_value_seq_lengths, batch))
     for pairs in allowed[1:]:
-        allowed[0] = allowed[0] & pairs
+        allowed[0] = _wide(allowed[0]) & _wide(pairs)
     if allowed:
-        logits = jnp.where(allowed[0], logits, _MASKED)
+        logits = jnp.where(_wide(allowed[0]), logits, _MASKED)
 
     out = jnp.einsum("bkgts,bskh->btkgh", softmax(logits).astype(k.dtype), v)
     out = out.reshape(batch, queries, heads, features)
@@ -203,6 +203,11 @@ def _grouped(name: str, x: Any, key_heads: int, groups: int, full: Sequence[int]
         raise ValueError(f"{name} shape should broadcast to {tuple(full)}, but got {x.shape}")
     b, n, t, s = x.shape
     return x.reshape((b, 1, 1, t, s) if n == 1 else (b, key_heads, groups, t, s))
+
+
+def _wide(pairs: Array) -> Array:
+    """With the axes of the logits, of which those of queries and keys are the last."""
+    return pairs.reshape((1,) * (5 - pairs.ndim) + pairs.shape)
 
 
 def _lengths(name: str, lengths: Any, batch: int) -> Array:

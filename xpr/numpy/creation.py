@@ -252,7 +252,7 @@ def _sizes(name: str, shape: Any) -> Shape:
     return sizes
 
 
-def _filled(shape: Shape, value: Any, dtype: DType, sharding: Any = None) -> Array:
+def _filled(shape: Shape, value: Any, dtype: Any, sharding: Any = None) -> Array:
     """An array of one host value, recorded as a broadcast when a function is traced."""
     if places_now(sharding):
         return resharded("full", sharding, lambda: _filled(shape, value, dtype))
@@ -329,6 +329,8 @@ def full(
            [1, 2]], dtype=int32)
     """
     given = given_sharding("full", out_sharding)
+    if isinstance(dtype, dtypes.ExtendedDType):
+        return placed(_filled(_sizes("full", shape), fill_value, dtype, given), device)
     value = as_operand("full", fill_value, 1)
     wanted = None if dtype is None else requested_dtype(dtype, "full")
     return placed(_spread(value, wanted, _sizes("full", shape), sharding=given), device)
@@ -460,6 +462,8 @@ def full_like(
     value = as_operand("full_like", fill_value, 1)
     weak = own_weak and dtype is None and not get_aval(value).shape
     given = _sharding_like("full_like", a, sizes, out_sharding)
+    if isinstance(wanted, dtypes.ExtendedDType):
+        return placed(varying_like(a, _filled(sizes, fill_value, wanted, given)), device)
     return placed(varying_like(a, _spread(value, wanted, sizes, weak, given)), device)
 
 

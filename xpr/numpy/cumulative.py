@@ -28,11 +28,15 @@ def _prefixes(name: str, fold: Primitive, a: Any, axis: Any, dtype: DTypeLike) -
     aval = get_aval(x)
     place = canonicalize_axis(operator.index(axis), aval.ndim)
     wanted = aval.dtype if dtype is None else requested_dtype(dtype, name)
+    truth = wanted == dtypes.BOOL and dtype is not None
+    if truth:  # whether any element is not zero, or all are
+        x = convert(x, wanted)
     if wanted == dtypes.BOOL:
         wanted = dtypes.default_dtype("i")
-    if aval.dtype != wanted or aval.weak_type:
+    if truth or aval.dtype != wanted or aval.weak_type:
         x = convert(x, wanted)
-    return fold.bind(x, axis=place, reverse=False)
+    found = fold.bind(x, axis=place, reverse=False)
+    return convert(found, dtypes.BOOL) if truth else found
 
 
 def cumsum(
@@ -40,7 +44,8 @@ def cumsum(
 ) -> Array:
     """The sums of all prefixes along `axis` (of the flattened array for None).
 
-    In the dtype of `a`, int32 for booleans, unless `dtype` is given.
+    In the dtype of `a`, int32 for booleans, unless `dtype` is given; in booleans, whether any
+    element so far is not zero.
 
     >>> import xpr.numpy as jnp
     >>> jnp.cumsum(jnp.array([1, 2, 3]))

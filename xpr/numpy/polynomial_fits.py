@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core import dtypes
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, one_inexact, promote_dtypes_inexact
@@ -31,6 +30,7 @@ from xpr.numpy.triangular import eye, vander
 from xpr.numpy.ufuncs import abs as _abs
 from xpr.numpy.ufuncs_float import conjugate
 from xpr.numpy.ufuncs_math import sqrt
+from xpr.primitives._complex import complex_dtype
 
 
 def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
@@ -47,7 +47,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     x = atleast_1d(as_array(one_inexact("roots", p)))
     if x.ndim != 1:
         raise ValueError(f"Input must be a rank-1 array, got shape {x.shape}")
-    kind = dtypes.promote_types(x.dtype, np.complex64)
+    kind = complex_dtype(x.dtype)
     if not strip_zeros:
         return _with_missing(x, kind)
     given = concrete(x, "'p' argument of jnp.roots with strip_zeros=True")
@@ -120,24 +120,27 @@ def polyfit(
     if rcond is None:
         rcond = points.size * float(np.finfo(matrix.dtype).eps)
     scale = sqrt(_sum(_abs(matrix) ** 2, axis=0))
-    matrix = matrix / scale.astype(matrix.dtype)
+    matrix = matrix / expand_dims(scale, 0).astype(matrix.dtype)
     found, left, rank, singular = linalg.lstsq(matrix, right, rcond)
     found = found / (scale if found.ndim == 1 else expand_dims(scale, 1)).astype(found.dtype)
     if full:
         return found, left, rank, singular, rcond
     if not cov:
         return found
-    spread = linalg.inv(matmul(conjugate(matrix).T, matrix)) / (expand_dims(scale, 1) * scale)
+    spread = linalg.inv(matmul(conjugate(matrix).T, matrix)) / (
+        expand_dims(scale, 1) * expand_dims(scale, 0)
+    )
+    if values.ndim > 1:
+        spread = expand_dims(spread, 2)
     if cov == "unscaled":
-        factor: Any = 1
-    elif points.size <= order:
+        return found, spread
+    if points.size <= order:
         raise ValueError(
             "polyfit: the number of points must exceed the number of coefficients to scale the "
             f"covariance, got {points.size} and {order}"
         )
-    else:
-        factor = left / (points.size - order)
-    return found, spread * factor if values.ndim == 1 else expand_dims(spread, 2) * factor
+    factor = left / (points.size - order)
+    return found, spread * factor.reshape((1,) * (spread.ndim - 1) + factor.shape)
 
 
 def _checked(x: Any, y: Any, w: Any, order: int) -> tuple[Array, Array, Array | None]:

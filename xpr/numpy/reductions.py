@@ -95,7 +95,7 @@ def _promoted_integer(dtype: DType) -> DType:
 
 def _add_up(
     name: str,
-    fold: Primitive,
+    reduce_p: Primitive,
     combine: Primitive,
     neutral: int,
     a: Any,
@@ -120,7 +120,9 @@ def _add_up(
         x = convert_type(x, compute)
     if where is not None:
         x = select_where(to_bool(as_operand(name, where)), x, compute.type(neutral))
-    out = fold.bind(x, axes=axes, **({"out_sharding": None} if fold is reduce_sum_p else {}))
+    out = reduce_p.bind(
+        x, axes=axes, **({"out_sharding": None} if reduce_p is reduce_sum_p else {})
+    )
     if initial is not None:
         out = combine.bind(_initial(initial, compute), out)
     if compute != result:
@@ -181,8 +183,8 @@ def prod(
 
 
 def _extremum(
-    name: str, fold: Primitive, combine: Primitive, worst: int, a: Any, axis: Axis, keepdims: bool,
-    initial: Any, where: Any,
+    name: str, reduce_p: Primitive, combine: Primitive, worst: int, a: Any, axis: Axis,
+    keepdims: bool, initial: Any, where: Any,
 ) -> Array:  # fmt: skip
     x = a if type(a) is ArrayImpl else as_operand(name, a)
     aval = get_aval(x)
@@ -200,7 +202,7 @@ def _extremum(
     if where is not None:
         least = aval.dtype.type(limits(aval.dtype)[worst])
         x = select_where(to_bool(as_operand(name, where)), x, least)
-    out = fold.bind(x, axes=axes)
+    out = reduce_p.bind(x, axes=axes)
     if initial is not None:
         out = combine.bind(_initial(initial, aval.dtype), out)
     return kept_dims(out, get_aval(x).shape, axes) if keepdims else out
@@ -263,8 +265,8 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 # ---- logical reductions
 
 
-def _logical_fold(
-    name: str, fold: Primitive, neutral: bool, a: Any, axis: Axis, keepdims: bool, where: Any
+def _logical_reduction(
+    name: str, reduce_p: Primitive, neutral: bool, a: Any, axis: Axis, keepdims: bool, where: Any
 ) -> Array:
     x = a if type(a) is ArrayImpl else as_operand(name, a)
     aval = get_aval(x)
@@ -272,7 +274,7 @@ def _logical_fold(
     x = convert_type(x, dtypes.BOOL) if aval.dtype.kind != "c" else to_bool(x)
     if where is not None:
         x = select_where(to_bool(as_operand(name, where)), x, np.bool_(neutral))
-    out = fold.bind(x, axes=axes)
+    out = reduce_p.bind(x, axes=axes)
     return kept_dims(out, get_aval(x).shape, axes) if keepdims else out
 
 
@@ -291,7 +293,7 @@ def all(
     Array([ True, False], dtype=bool)
     """
     refuse_out("all", out)
-    return _logical_fold("all", reduce_and_p, True, a, axis, keepdims, where)
+    return _logical_reduction("all", reduce_and_p, True, a, axis, keepdims, where)
 
 
 def any(
@@ -309,7 +311,7 @@ def any(
     Array([False,  True], dtype=bool)
     """
     refuse_out("any", out)
-    return _logical_fold("any", reduce_or_p, False, a, axis, keepdims, where)
+    return _logical_reduction("any", reduce_or_p, False, a, axis, keepdims, where)
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:

@@ -19,6 +19,7 @@ from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.manipulation import ravel
 from xpr.primitives import shape as sh
 from xpr.primitives import sort as so
+from xpr.primitives._complex import complex_dtype
 from xpr.primitives._index_dims import canonicalize_axis
 from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import broadcasted_iota
@@ -168,5 +169,5 @@ def sort_complex(a: ArrayLike) -> Array:
     if not get_aval(x).ndim:
         x = sh.reshape(x, (1,))
     dtype = get_aval(x).dtype
-    wide = dtypes.promote_types(dtype, np.complex64)
+    wide = complex_dtype(dtype) if dtypes.is_float(dtype) else np.dtype(np.complex64)
     return so.sort(convert_type(x, dtype if dtypes.is_complex(dtype) else wide))

@@ -223,7 +223,9 @@ class ufunc:
         self._check_fold("outer")
         x = as_array(as_operand(f"{self.__name__}.outer", A))
         y = as_array(as_operand(f"{self.__name__}.outer", B, 1))
-        return self._call(reshape(x, (*x.shape, *(1,) * y.ndim)), y)
+        return self._call(
+            reshape(x, (*x.shape, *(1,) * y.ndim)), reshape(y, (*(1,) * x.ndim, *y.shape))
+        )
 
     def at(
         self, a: ArrayLike, indices: Any, b: ArrayLike | None = None, /, *, inplace: bool = True

@@ -1,7 +1,7 @@
 """What each primitive means: one file per family, each rule of a primitive side by side.
 
 `load_all` imports every family, so that a primitive cannot be missing because of a forgotten
-import; the same names stand in `xpr.lowering.rules`.
+import. `xpr.lowering.rules` and `xpr.sharding.rules` have a file of each family, too.
 """
 
 from __future__ import annotations
@@ -50,6 +50,12 @@ FAMILIES: tuple[str, ...] = (
     "kernel",
     "shard_map",
 )
+"""The families, each a file here, in `lowering/rules` and in `xpr/sharding/rules`."""
+
+ELEMENTWISE_FAMILIES = frozenset(
+    ("elementwise", "power", "elementary", "special", "integer", "compare", "convert")
+)
+"""Those whose reference rules work on any shape, element by element."""
 
 
 def load_all() -> None:

@@ -23,7 +23,7 @@ from xpr.primitives.rules import (
 )
 
 Axes = tuple[int, ...]
-Fold = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
+Combine = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 # ---- reductions with a parameter `axes`
@@ -73,7 +73,7 @@ def product_tangent(t: Any, out: Any, x: Any, *, axes: Axes, **_: Any) -> Any:
         return t
     if 0 in shape_of(x):
         return full_like(out, 0)
-    x, t = _folded_first(x, axes), _folded_first(t, axes)
+    x, t = _merged_first(x, axes), _merged_first(t, axes)
     while (n := shape_of(x)[0]) > 1:
         half = n // 2
         left, right = (_rows(x, 0, half), _rows(t, 0, half)), (_rows(x, half), _rows(t, half))
@@ -88,7 +88,7 @@ def product_tangent(t: Any, out: Any, x: Any, *, axes: Axes, **_: Any) -> Any:
     return ops.reshape(t, shape_of(out))
 
 
-def _folded_first(x: Any, axes: Axes) -> Any:
+def _merged_first(x: Any, axes: Axes) -> Any:
     """`x` with the axes `axes` made one, in front of the others."""
     shape = shape_of(x)
     kept = [i for i in range(len(shape)) if i not in axes]
@@ -122,17 +122,17 @@ def _one_more(x: Any, value: float) -> Any:
 # ---- the general reduction
 
 
-def folding(closed: ClosedJaxpr) -> Fold:
+def combining(closed: ClosedJaxpr) -> Combine:
     """The function of scalars `closed`, for two lists of arrays of one shape."""
 
-    def fold(left: Sequence[Any], right: Sequence[Any]) -> Sequence[Any]:
+    def combine(left: Sequence[Any], right: Sequence[Any]) -> Sequence[Any]:
         whole, count = closed, len(left)
         for size in reversed(shape_of(left[0])):
             axis = BatchAxis(size)
             whole = batch_jaxpr(whole, axis, (0,) * (2 * count), (True,) * count).closed
         return eval_jaxpr(whole.jaxpr, whole.consts, *left, *right)
 
-    return fold
+    return combine
 
 
 def reduce_by_pairs(*args: Any, jaxpr: ClosedJaxpr, dimensions: Axes, **_: Any) -> list[Any]:
@@ -142,23 +142,25 @@ def reduce_by_pairs(*args: Any, jaxpr: ClosedJaxpr, dimensions: Axes, **_: Any) 
     """
     half = len(args) // 2
     operands, inits = args[:half], args[half:]
-    fold = folding(jaxpr)
+    combine = combining(jaxpr)
     shape = shape_of(operands[0])
     kept = tuple(n for i, n in enumerate(shape) if i not in dimensions)
     starts = [ops.broadcast_in_dim(i, kept, ()) if kept else i for i in inits]
     if 0 in shape:
         return starts
-    rows = [_folded_first(x, dimensions) if dimensions else expand_dims(x, [0]) for x in operands]
+    rows = [_merged_first(x, dimensions) if dimensions else expand_dims(x, [0]) for x in operands]
     while (n := shape_of(rows[0])[0]) > 1:
         even = n - n % 2
-        folded = fold([_rows(r, 0, even, 2) for r in rows], [_rows(r, 1, even, 2) for r in rows])
+        combined = combine(
+            [_rows(r, 0, even, 2) for r in rows], [_rows(r, 1, even, 2) for r in rows]
+        )
         if n % 2:
-            folded = [
+            combined = [
                 ops.bind("concatenate", f, _rows(r, even), dimension=0)
-                for f, r in zip(folded, rows, strict=True)
+                for f, r in zip(combined, rows, strict=True)
             ]
-        rows = list(folded)
-    return list(fold(starts, [ops.reshape(r, kept) for r in rows]))
+        rows = list(combined)
+    return list(combine(starts, [ops.reshape(r, kept) for r in rows]))
 
 
 def reduce_jvp(

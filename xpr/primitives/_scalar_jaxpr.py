@@ -12,14 +12,10 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, sub_jaxprs
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import Tracer
+from xpr.primitives import ELEMENTWISE_FAMILIES
 from xpr.primitives.shape import broadcast_in_dim
 
 NDArray = np.ndarray[Any, Any]
-
-# Reference rules of these families work on any shape, whatever the shapes in the jaxpr.
-_ELEMENTWISE_FAMILIES = frozenset(
-    ("elementwise", "power", "elementary", "special", "integer", "compare", "convert")
-)
 
 
 def trace_scalars(
@@ -76,7 +72,7 @@ def is_elementwise(jaxpr: Jaxpr) -> bool:
     return all(
         not any(v.aval.shape for v in (*eqn.invars, *eqn.outvars))
         and (
-            eqn.primitive.family in _ELEMENTWISE_FAMILIES
+            eqn.primitive.family in ELEMENTWISE_FAMILIES
             or (eqn.primitive.name == "jit" and all(map(is_elementwise, sub_jaxprs(eqn.params))))
         )
         for eqn in jaxpr.eqns

@@ -10,7 +10,7 @@ from xpr.core.primitive import DerivedRule, Primitive, Rule, get_primitive
 from xpr.interpreters.batching import batch_flat
 from xpr.interpreters.jvp import jvp_flat
 from xpr.primitives import _ops as ops
-from xpr.primitives._reduce_rules import folding
+from xpr.primitives._reduce_rules import combining
 from xpr.primitives._window_dims import WindowDims, dilated, window_dims
 from xpr.primitives.rules import BatchAxis, Dim, Zero, at_front, shape_of
 
@@ -131,7 +131,7 @@ def reduce_window_by_slices(
     """
     half = len(args) // 2
     operands, inits = args[:half], args[half:]
-    dims, fold = window_dims(**params), folding(jaxpr)
+    dims, combine = window_dims(**params), combining(jaxpr)
     shape = dims.out_shape(shape_of(operands[0]))
     starts = [ops.broadcast_in_dim(i, shape, ()) if shape else i for i in inits]
     if 0 in shape:
@@ -145,11 +145,11 @@ def reduce_window_by_slices(
         for x, i in zip(operands, inits, strict=True)
     ]
     for axis in reversed(range(len(shape))):
-        found = _fold_axis(found, fold, axis, dims)
-    return list(fold(starts, found))
+        found = _reduce_axis(found, combine, axis, dims)
+    return list(combine(starts, found))
 
 
-def _fold_axis(xs: list[Any], fold: Any, axis: int, dims: WindowDims) -> list[Any]:
+def _reduce_axis(xs: list[Any], combine: Any, axis: int, dims: WindowDims) -> list[Any]:
     """The reduction of the windows along one axis."""
     size, apart = dims.dimensions[axis], dims.window_dilation[axis]
     stop = shape_of(xs[0])[axis]
@@ -159,14 +159,14 @@ def _fold_axis(xs: list[Any], fold: Any, axis: int, dims: WindowDims) -> list[An
     while size:
         if size & 1:
             piece = [_part(x, axis, at, at + count, dims.strides[axis]) for x in power]
-            total = piece if total is None else list(fold(total, piece))
+            total = piece if total is None else list(combine(total, piece))
             at += length * apart
         size >>= 1
         if size:
             step = length * apart
             stop -= step
             power = list(
-                fold(
+                combine(
                     [_part(x, axis, 0, stop) for x in power],
                     [_part(x, axis, step, step + stop) for x in power],
                 )

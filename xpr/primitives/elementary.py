@@ -431,7 +431,7 @@ def cosh(x: Any) -> Array:
     >>> from xpr import lax
     >>> import xpr.numpy as jnp
     >>> lax.cosh(jnp.array([0.0, 1.0]))
-    Array([1.       , 1.5430806], dtype=float32)
+    Array([1.       , 1.543081], dtype=float32)
     """
     return cosh_p.bind(x)
 

@@ -235,7 +235,7 @@ def cbrt(x: Any, *, accuracy: Any = None) -> Array:
 
     >>> from xpr import lax
     >>> import xpr.numpy as jnp
-    >>> lax.cbrt(jnp.array([8.0, -27.0]))
+    >>> lax.cbrt(jnp.array([8.0, -27.0])).round(5)
     Array([ 2., -3.], dtype=float32)
     """
     return cbrt_p.bind(x, **accuracy_param(accuracy))

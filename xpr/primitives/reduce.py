@@ -1,6 +1,6 @@
 """Reductions along axes: sums, products, extrema, logical reductions, argmin and argmax.
 
-A general `reduce` folds with any associative function of scalars, kept as a jaxpr.
+A general `reduce` combines elements with any associative function of scalars, kept as a jaxpr.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
 
 def _reduction(
     name: str,
-    fold: Callable[[NDArray, Axes], NDArray],
+    reduce: Callable[[NDArray, Axes], NDArray],
     check: Callable[[ShapedArray], None],
     doc: str,
     jvp: Rule | DerivedRule,
     transpose: Rule | Absent = _NOT_LINEAR,
     keeps_weak: bool = True,
 ) -> Primitive:
-    """A primitive that reduces `axes`; `fold(x, axes)` is its meaning for non-storage types."""
+    """A primitive that reduces `axes`; `reduce(x, axes)` is its meaning for non-storage types."""
 
     def abstract(x: ShapedArray, *, axes: Axes, **_: Any) -> ShapedArray:
         check(x)
@@ -100,8 +100,8 @@ def _reduction(
 
     def reference(x: NDArray, *, axes: Axes, **_: Any) -> NDArray:
         if dtypes.is_float(x.dtype) and x.dtype.itemsize == 2:
-            return np.asarray(fold(x.astype(np.float32), axes)).astype(x.dtype)
-        return fold(x, axes)
+            return np.asarray(reduce(x.astype(np.float32), axes)).astype(x.dtype)
+        return reduce(x, axes)
 
     return define(
         name,
@@ -400,7 +400,7 @@ def _reduce_reference(
     kept = [i for i in range(operands[0].ndim) if i not in dimensions]
     shape = tuple(operands[0].shape[i] for i in kept)
     count = math.prod(operands[0].shape[i] for i in dimensions)
-    # The folded elements along axis 0, the initial value first.
+    # The reduced elements along axis 0, the initial value first.
     rows = [
         np.concatenate(
             [
@@ -410,15 +410,15 @@ def _reduce_reference(
         )
         for x, init in zip(operands, inits, strict=True)
     ]
-    return [r[0] for r in fold_rows(jaxpr, rows)]
+    return [r[0] for r in reduce_rows(jaxpr, rows)]
 
 
-def fold_rows(jaxpr: ClosedJaxpr, rows: Sequence[NDArray]) -> Sequence[NDArray]:
+def reduce_rows(jaxpr: ClosedJaxpr, rows: Sequence[NDArray]) -> Sequence[NDArray]:
     """Reduces axis 0 to size 1 with the function `jaxpr`, neighbours first and in order."""
     while (n := rows[0].shape[0]) > 1:
         even = n - n % 2
-        folded = evaluate(jaxpr, *(r[0:even:2] for r in rows), *(r[1:even:2] for r in rows))
-        rows = [np.concatenate([f, r[even:]]) for f, r in zip(folded, rows, strict=True)]
+        combined = evaluate(jaxpr, *(r[0:even:2] for r in rows), *(r[1:even:2] for r in rows))
+        rows = [np.concatenate([f, r[even:]]) for f, r in zip(combined, rows, strict=True)]
     return rows
 
 

@@ -49,7 +49,7 @@ _NOT_LINEAR = NotLinear("it is not linear")
 # ---- reductions of windows
 
 
-def _fold_windows(
+def _reduce_windows(
     arrays: Sequence[NDArray], combine: Callable[..., Sequence[NDArray]], dims: WindowDims
 ) -> list[NDArray]:
     """Reduces each window of padded arrays, the last axis first, in the order of the elements.
@@ -107,7 +107,7 @@ def _named_window(
             return np.zeros(shape, x.dtype)
         wide = x.astype(np.float32) if dtypes.is_float(x.dtype) and x.dtype.itemsize == 2 else x
         padded = pad_array(wide, identity(x.dtype), dims.padding, dims.base_dilation)
-        return _fold_windows([padded], lambda a, b: [combine(a, b)], dims)[0].astype(x.dtype)
+        return _reduce_windows([padded], lambda a, b: [combine(a, b)], dims)[0].astype(x.dtype)
 
     return define(
         name,
@@ -192,8 +192,8 @@ def _reduce_window_reference(
         pad_array(x, init, dims.padding, dims.base_dilation)
         for x, init in zip(operands, inits, strict=True)
     ]
-    folded = _fold_windows(padded, lambda *values: evaluate(jaxpr, *values), dims)
-    return evaluate(jaxpr, *starts, *folded)
+    reduced = _reduce_windows(padded, lambda *values: evaluate(jaxpr, *values), dims)
+    return evaluate(jaxpr, *starts, *reduced)
 
 
 reduce_window_p = define(

@@ -310,7 +310,8 @@ def multivariate_normal(
         left, values, _ = jnp.linalg.svd(cov)
         factor = left * jnp.sqrt(values[..., None, :])
     numbers = draw((*sizes, n), normal_body, data, shape=(*sizes, n), dtype=found)
-    return mean + jnp.einsum("...ij,...j->...i", factor, numbers)
+    moved = jnp.einsum("...ij,...j->...i", factor, numbers)
+    return jnp.broadcast_to(mean, moved.shape) + moved
 
 
 @takes_out_sharding

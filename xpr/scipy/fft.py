@@ -38,10 +38,10 @@ _OneAxis = Callable[[Array, str | None], Array]
 # ---- one transform along the last axis
 
 
-def _quarter_wave(n: int, dtype: np.dtype[Any]) -> Array:
-    """exp(-pi i k / (2 n)) for each k up to n / 2."""
-    angle = iota(dtype, n // 2 + 1) * (-np.pi / (2 * n))
-    return el.complex(cos(angle), sin(angle))
+def _quarter_wave(n: int, x: Array) -> Array:
+    """exp(-pi i k / (2 n)) for each k up to n / 2, along the last of as many axes as `x` has."""
+    angle = iota(x.dtype, n // 2 + 1) * (-np.pi / (2 * n))
+    return el.complex(cos(angle), sin(angle)).reshape((1,) * (x.ndim - 1) + (n // 2 + 1,))
 
 
 def _ortho_scale(x: Array) -> Any:
@@ -49,7 +49,7 @@ def _ortho_scale(x: Array) -> Any:
     n = x.shape[-1]
     scale = np.full(n, np.sqrt(1 / (2 * n)), x.dtype)
     scale[:1] = np.sqrt(1 / (4 * n))
-    return scale
+    return scale.reshape((1,) * (x.ndim - 1) + (n,))
 
 
 def _forward(x: Array, norm: str | None) -> Array:
@@ -61,7 +61,7 @@ def _forward(x: Array, norm: str | None) -> Array:
     """
     n = x.shape[-1]
     order = concatenate([x[..., ::2], flip(x[..., 1::2], -1)], axis=-1)
-    z = rfft(order) * _quarter_wave(n, x.dtype)
+    z = rfft(order) * _quarter_wave(n, x)
     found = 2 * concatenate([z.real, flip(-z.imag[..., 1 : (n + 1) // 2], -1)], axis=-1)
     return found * _ortho_scale(found) if norm == "ortho" else found
 
@@ -75,7 +75,7 @@ def _inverse(y: Array, norm: str | None) -> Array:
     edge = [(0, 0, 0)] * (y.ndim - 1)
     imaginary = sh.pad(imaginary, y.dtype.type(0), [*edge, (1, 0, 0)])
     z = el.complex(y[..., : n // 2 + 1] / 2, -imaginary / 2)
-    order = irfft(z * _quarter_wave(n, y.dtype).conj(), n)
+    order = irfft(z * _quarter_wave(n, y).conj(), n)
     half = (n + 1) // 2
     even, odd = order[..., :half], flip(order[..., half:], -1)
     odd = sh.pad(odd, y.dtype.type(0), [*edge, (0, n % 2, 0)])

@@ -14,6 +14,7 @@ from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
 from xpr.core.config import state
 from xpr.core.errors import ShardingTypeError
 from xpr.core.primitive import Primitive
+from xpr.primitives import ELEMENTWISE_FAMILIES
 from xpr.sharding.linear import unreduced_result
 from xpr.sharding.named import NamedSharding
 from xpr.sharding.spec import PartitionSpec
@@ -114,7 +115,7 @@ _PASSES = frozenset(
 )
 """Operations whose result is unreduced and reduced as their (first) operand is."""
 
-_FAMILIES = frozenset({"elementwise", "compare", "elementary", "integer", "power", "special"})
+_FAMILIES = ELEMENTWISE_FAMILIES - {"convert"}
 _ELEMENTWISE = frozenset({"random_gamma_grad"})
 _NOT_ELEMENTWISE = frozenset({"clamp", "integer_pow"})
 

@@ -9,6 +9,7 @@ from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.creation import ones, zeros_like
 from xpr.numpy.linalg._lu import Factors, factored, solve_factored, solve_general
 from xpr.numpy.linalg._operands import conjugated, epsilon, real_part, square_matrices
+from xpr.numpy.manipulation import broadcast_to
 from xpr.numpy.products import trace
 from xpr.numpy.ranges import arange
 from xpr.numpy.reductions import max as _max
@@ -75,7 +76,8 @@ def _minor(x: Array, i: int, j: int, row: int) -> Array:
 
 def _parity(found: Factors, x: Array) -> Array:
     """The determinant of the permutation of rows: 1 or -1, in the dtype of `x`."""
-    moved = _sum(found.pivots != arange(found.pivots.shape[-1]), axis=-1)
+    places = broadcast_to(arange(found.pivots.shape[-1]), found.pivots.shape)
+    moved = _sum(found.pivots != places, axis=-1)
     return (1 - 2 * (moved % 2)).astype(x.dtype)
 
 

@@ -201,4 +201,5 @@ def cutoff(a: Array, values: Array, relative: ArrayLike | None, factor: int) -> 
     if relative is None:
         relative = factor * max(a.shape[-2:]) * epsilon(a)
     limit = as_array(as_operand("linalg", relative)).astype(values.dtype)
+    limit = limit.reshape((1,) * (values.ndim - 1 - limit.ndim) + limit.shape)
     return expand_dims(limit, -1) * _max(values, axis=-1, keepdims=True, initial=0)

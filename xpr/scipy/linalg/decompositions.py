@@ -88,12 +88,14 @@ def lu(
     factors, _, permutation = _linalg.lu(x)
     m, n = x.shape[-2:]
     k = min(m, n)
-    low = jnp.tril(factors[..., :k], -1) + jnp.eye(m, k, dtype=x.dtype)
+    low = jnp.tril(factors[..., :k], -1)
+    low = low + jnp.broadcast_to(jnp.eye(m, k, dtype=x.dtype), low.shape)
     up = jnp.triu(factors[..., :k, :])
     if permute_l:
         back = jnp.argsort(permutation, axis=-1)
         return jnp.take_along_axis(low, back[..., None], -2), up
-    places = permutation[..., None, :] == jnp.arange(m)[:, None]
+    rows = jnp.expand_dims(jnp.arange(m), (*range(x.ndim - 2), x.ndim - 1))
+    places = permutation[..., None, :] == rows
     return places.astype(x.dtype), low, up
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 import xpr.numpy as jnp
 from xpr import lax
-from xpr.core import dtypes
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.linalg._operands import adjoint, epsilon, product, real_part
 from xpr.primitives import linalg as _linalg
+from xpr.primitives._complex import complex_dtype
 from xpr.primitives.linalg import triangular_solve
 from xpr.primitives.linalg_general import schur as _schur
 from xpr.primitives.linalg_householder import hessenberg as _hessenberg
@@ -155,7 +155,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
 
 def as_complex(x: Array) -> Array:
     """`x` in the complex dtype of its precision."""
-    return x.astype(dtypes.promote_types(x.dtype, "complex64"))
+    return x.astype(complex_dtype(x.dtype))
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
@@ -195,7 +195,7 @@ def _triangular_at(i: Array, t: Array, z: Array) -> tuple[Array, Array]:
     root = jnp.sqrt(half * half + b * c)
     # (mu, c) is an eigenvector; the sign of the root that does not cancel is taken.
     mu = half + jnp.where((jnp.conj(half) * root).real < 0, -root, root)
-    size = jnp.sqrt(jnp.abs(mu) ** 2 + jnp.abs(c) ** 2)
+    size = jnp.sqrt(jnp.abs(mu) ** 2 + jnp.abs(c) ** 2).astype(t.dtype)
     needed = jnp.abs(c) > epsilon(t) * (jnp.abs(a) + jnp.abs(d))
     mu, low = jnp.where(needed, mu / size, 1), jnp.where(needed, c / size, 0)
     turn = jnp.stack([jnp.stack([jnp.conj(mu), jnp.conj(low)]), jnp.stack([-low, mu])])

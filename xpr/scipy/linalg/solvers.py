@@ -223,13 +223,13 @@ def _by_schur(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
         return solve_shifted(r, s[j, j], right, r.shape[0])
 
     y = by_columns(jnp.zeros_like(f), column)
-    sums = jnp.diagonal(r)[:, None] + jnp.diagonal(s)
+    sums = jnp.diagonal(r)[:, None] + jnp.diagonal(s)[None]
     return sums, product(product(u, y), adjoint(v))
 
 
 def _by_eigenvectors(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
     (w, left), (x, right) = jnp.linalg.eig(a), jnp.linalg.eig(b)
-    sums = w[:, None] + x
+    sums = w[:, None] + x[None]
     inner = jnp.linalg.solve(left, product(as_complex(c), right)) / sums
     # The product with the inverse on the right side, by the transposed equation.
     return sums, jnp.linalg.solve(right.T, product(left, inner).T).T

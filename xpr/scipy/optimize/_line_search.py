@@ -152,7 +152,7 @@ def line_search(
         third = _either(low_enough & ~passed, low, high)
         new_high = _either(low_enough, _either(passed, low, high), trial)
         new_low, new_gradient = _either(low_enough, (trial, trial_gradient), (low, state.gradient))
-        zooms = state.zooms + zooming
+        zooms = state.zooms + zooming.astype(state.zooms.dtype)
         narrow = jnp.abs(new_high.step - new_low.step) <= smallest
         stuck = jnp.where(narrow | (zooms >= _MAX_ZOOMS), _STUCK, _SEARCHING)
         status = jnp.where(low_enough & flat, _FOUND, stuck).astype(jnp.int32)

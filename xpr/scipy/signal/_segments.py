@@ -92,7 +92,7 @@ def with_zeros(x: Array, n: int) -> Array:
 def _places(count: int, size: int, step: int) -> Any:
     """The places of the elements of each segment."""
     kind = np.dtype(np.int32)
-    return iota(kind, count)[:, None] * kind.type(step) + iota(kind, size)
+    return iota(kind, count)[:, None] * kind.type(step) + iota(kind, size)[None]
 
 
 def segments(x: Array, size: int, step: int) -> Array:

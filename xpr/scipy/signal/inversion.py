@@ -67,13 +67,15 @@ def istft(
     frames = (irfft if input_onesided else ifft)(z, length)[..., :size]
     weights = _window(window, size, z.dtype)
     # The transforms had been divided by the sum of the window.
-    signal = overlapped(frames * (weights.sum() * weights), step)
+    scales = (weights.sum() * weights).reshape((1,) * (frames.ndim - 1) + (size,))
+    signal = overlapped(frames * scales.astype(frames.dtype), step)
     squares = broadcast_to(weights * weights, (frames.shape[-2], size))
     norm = overlapped(squares, step)
     if boundary:
         start, stop = size // 2, signal.shape[-1] - size // 2
         signal, norm = signal[..., start:stop], norm[start:stop]
-    signal = signal / where(abs(norm) > _LEAST_WEIGHT, norm, 1)
+    norm = where(abs(norm) > _LEAST_WEIGHT, norm, 1).astype(signal.dtype)
+    signal = signal / norm.reshape((1,) * (signal.ndim - 1) + norm.shape)
     # The place of the time axis when that of frequencies is gone.
     signal = moveaxis(signal, -1, times - (frequencies < times))
     time = arange(signal.shape[0], dtype=real_dtype(z.dtype)) / fs

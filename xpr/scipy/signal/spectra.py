@@ -18,7 +18,7 @@ from xpr.numpy._promote import as_operand, promote_dtypes_inexact
 from xpr.numpy._typing import Array, ArrayLike, DType
 from xpr.numpy.creation import zeros
 from xpr.numpy.fft import fft, fftfreq, rfft, rfftfreq
-from xpr.numpy.manipulation import moveaxis
+from xpr.numpy.manipulation import expand_dims, moveaxis
 from xpr.numpy.quantiles import median
 from xpr.numpy.ranges import arange
 from xpr.numpy.ufuncs_float import conjugate
@@ -109,7 +109,8 @@ def _detrender(detrend: Detrend, last: bool, axis: int) -> Callable[[Array], Arr
 
 def _transformed(x: Array, cut: _Cut, trend: Callable[[Array], Array], one_sided: bool) -> Array:
     """The transforms of the windowed segments of the last axis: [..., count, frequencies]."""
-    parts = trend(segments(x, cut.size, cut.step)) * cut.window
+    parts = trend(segments(x, cut.size, cut.step))
+    parts = parts * expand_dims(cut.window, tuple(range(parts.ndim - 1)))
     return rfft(parts.real, cut.length) if one_sided else fft(parts, cut.length)
 
 
@@ -187,7 +188,7 @@ def stft(
     if padded:
         signal = with_zeros(signal, -(signal.shape[-1] - cut.size) % cut.step % cut.size)
     found = _transformed(signal, cut, trend, one_sided)
-    found = found * sqrt(_scale("spectrum", cut.window, fs))
+    found = found * sqrt(_scale("spectrum", cut.window, fs)).astype(found.dtype)
     half = cut.size / 2
     time = arange(half, signal.shape[-1] - half + 1, cut.step, dtype=real) / fs
     if boundary is not None:
@@ -245,9 +246,9 @@ def csd(
     signals = [with_zeros(s, size - s.shape[-1]) for s in signals]
     found = [_transformed(s, cut, trend, one_sided) for s in signals]
     power = _power(found[0]) if y is None else conjugate(found[0]) * found[1]
-    power = power * _scale(scaling, cut.window, fs)
+    power = power * _scale(scaling, cut.window, fs).astype(power.dtype)
     if one_sided:
-        power = power * _sides(cut.length, real)
+        power = power * _sides(cut.length, power)
     power = _averaged(power.astype(real if y is None else result), average)
     return _frequencies(cut.length, fs, real, one_sided), moveaxis(power, -1, place)
 
@@ -277,13 +278,13 @@ def _power(x: Array) -> Array:
     return re * re + im * im
 
 
-def _sides(length: int, dtype: DType) -> np.ndarray[Any, Any]:
+def _sides(length: int, power: Array) -> np.ndarray[Any, Any]:
     """How many frequencies of the whole spectrum each of the half spectrum stands for."""
-    sides = np.full(length // 2 + 1, 2, dtype)
+    sides = np.full(length // 2 + 1, 2, power.dtype)
     sides[0] = 1
     if length % 2 == 0:
         sides[-1] = 1
-    return sides
+    return sides.reshape((1,) * (power.ndim - 1) + sides.shape)
 
 
 def _averaged(power: Array, average: str) -> Array:

@@ -65,7 +65,7 @@ def _without_line(x: Array) -> Array:
     if n < 2:
         return centred
     kind = x.real.dtype
-    ramp = iota(kind, n) - (n - 1) / 2
+    ramp = (iota(kind, n) - (n - 1) / 2).reshape((1,) * (x.ndim - 1) + (n,))
     # The sum of the squares of the ramp.
     slope = (centred * ramp).sum(-1, keepdims=True) / (n * (n * n - 1) / 12)
     return centred - slope * ramp

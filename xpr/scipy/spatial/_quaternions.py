@@ -45,7 +45,7 @@ def normalized(q: Array) -> Array:
 
 def inverse(q: Array) -> Array:
     """The inverses of unit quaternions."""
-    return q * np.array([-1, -1, -1, 1], q.dtype)
+    return q * np.array([-1, -1, -1, 1], q.dtype).reshape((1,) * (q.ndim - 1) + (4,))
 
 
 def product(p: Array, q: Array) -> Array:
@@ -173,6 +173,7 @@ def from_euler(axes: list[int], intrinsic: bool, angles: Array) -> Array:
     for i, axis in enumerate(axes):
         half = angles[..., i : i + 1] / 2
         unit = np.eye(3, dtype=angles.dtype)[axis]
+        unit = jnp.broadcast_to(unit, (*half.shape[:-1], 3))
         turn = jnp.concatenate([jnp.sin(half) * unit, jnp.cos(half)], axis=-1)
         if found is None:
             found = turn

@@ -152,7 +152,7 @@ class Rotation(NamedTuple):
                 "Expected `weights` to have number of values equal to number of rotations, got "
                 f"{w.shape[0]} values and {quat.shape[0]} rotations."
             )
-        outer = jnp.matmul(w * quat.T, quat, precision=Precision.HIGHEST)
+        outer = jnp.matmul(w[None] * quat.T, quat, precision=Precision.HIGHEST)
         return Rotation(jnp.linalg.eigh(outer).eigenvectors[:, -1])
 
     # ---- what they are in other words

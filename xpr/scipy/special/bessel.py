@@ -101,9 +101,9 @@ def _miller(z: Array, order: int, start: int) -> Array:
         # `lower` has the order k - 1.
         total = total + jnp.where(k % 2 == 1, jnp.where(k == 1, 1.0, 2.0), 0.0) * lower
         orders = jnp.arange(order + 1, dtype=z.dtype).reshape((-1,) + (1,) * z.ndim)
-        kept = jnp.where(orders == k - 1.0, lower, kept)
+        kept = jnp.where(orders == k - 1.0, lower[None], kept)
         shrink = jnp.where(jnp.abs(lower) > big, 1.0 / big, 1.0)
-        return (middle * shrink, lower * shrink, total * shrink, kept * shrink), None
+        return (middle * shrink, lower * shrink, total * shrink, kept * shrink[None]), None
 
     zero = jnp.zeros_like(safe)
     tiny = jnp.full_like(safe, 1e-10 if z.dtype.itemsize <= 4 else 1e-100)
@@ -112,4 +112,4 @@ def _miller(z: Array, order: int, start: int) -> Array:
     (_, _, total, kept), _ = lax.scan(step, (zero, tiny, zero, kept), steps)
     first = np.zeros((order + 1,) + (1,) * z.ndim)
     first[0] = 1.0
-    return jnp.where(at_zero, jnp.asarray(first, z.dtype), kept / total)
+    return jnp.where(at_zero[None], jnp.asarray(first, z.dtype), kept / total[None])

@@ -102,9 +102,9 @@ def _gamma_ratio(tops: Sequence[Array], bottoms: Sequence[Array]) -> Array:
     values = jnp.stack([*tops, *bottoms])
     upper = np.arange(values.shape[0]).reshape((-1,) + (1,) * tops[0].ndim) < len(tops)
     pole = is_pole(values) & ~upper
-    direct = gamma(jnp.where(large | pole, 1.0, values))
+    direct = gamma(jnp.where(large[None] | pole, 1.0, values))
     factors = jnp.where(pole, 0.0, jnp.where(upper, direct, 1.0 / direct))
-    logarithms = lax.lgamma(jnp.where(large & ~pole, values, 1.0))
+    logarithms = lax.lgamma(jnp.where(large[None] & ~pole, values, 1.0))
     logarithm = jnp.sum(jnp.where(upper, logarithms, -logarithms), 0)
     sign = jnp.prod(jnp.where(pole, 0.0, gammasgn(jnp.where(pole, 1.0, values))), 0)
     return jnp.where(large, sign * jnp.exp(logarithm), jnp.prod(factors, 0))

@@ -38,7 +38,7 @@ def _log_kernels(points: Array, centres: Array, covariance: Array) -> Array:
 
 def _log_mixture(points: Array, centres: Array, weights: Array, covariance: Array) -> Array:
     """The log density at each of `points` of a mixture of normal distributions: [m]."""
-    return logsumexp(_log_kernels(points, centres, covariance), axis=1, b=weights)
+    return logsumexp(_log_kernels(points, centres, covariance), axis=1, b=weights[None])
 
 
 def _bandwidth(method: _Bandwidth, kde: gaussian_kde) -> Any:

@@ -32,7 +32,8 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     if mean.ndim == 0:
         return norm.logpdf(x, mean, jnp.sqrt(cov))
     n = mean.shape[-1]
-    difference = x - mean
+    shape = jnp.broadcast_shapes(x.shape, mean.shape)
+    difference = jnp.broadcast_to(x, shape) - jnp.broadcast_to(mean, shape)
     if cov.ndim == 0:
         distance = jnp.sum(jnp.square(difference), axis=-1) / cov
         log_determinant = n * jnp.log(cov)

@@ -10,7 +10,7 @@ import numpy as np
 import xpr.numpy as jnp
 from xpr.core import dtypes
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, one_inexact
+from xpr.numpy._promote import as_operand, one_inexact, to_inexact
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.logic import isnan
 from xpr.primitives._index_dims import canonicalize_axis
@@ -122,7 +122,7 @@ def _ranks_in_order(ordered: Array, axis: int, method: str) -> Array:
         return runs.first + 1
     if method == "max":
         return runs.last + 1
-    return (runs.first + runs.last) * 0.5 + 1
+    return (runs.first + runs.last).astype(to_inexact(runs.first.dtype)) * 0.5 + 1
 
 
 def rankdata(

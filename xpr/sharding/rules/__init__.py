@@ -9,50 +9,8 @@ from __future__ import annotations
 import importlib
 
 from xpr.core.primitive import registry
+from xpr.primitives import FAMILIES
 from xpr.sharding.rule import missing_rules
-
-FAMILIES: tuple[str, ...] = (
-    "elementwise",
-    "power",
-    "elementary",
-    "special",
-    "integer",
-    "compare",
-    "convert",
-    "shape",
-    "joining",
-    "creation",
-    "slicing",
-    "gather",
-    "scatter",
-    "reduce",
-    "cumulative",
-    "window",
-    "dot_general",
-    "conv",
-    "sort",
-    "linalg",
-    "linalg_householder",
-    "linalg_general",
-    "linalg_tridiagonal",
-    "fft",
-    "random",
-    "call",
-    "custom",
-    "checkpoint",
-    "collectives",
-    "cond",
-    "scan",
-    "while_loop",
-    "linear_solve",
-    "callback",
-    "check",
-    "ref",
-    "kernel",
-    "shard_map",
-    "group_collective",
-    "sharding",
-)
 
 
 def load_all() -> None:

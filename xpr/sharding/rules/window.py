@@ -43,7 +43,7 @@ def _halo(dims: WindowDims, axis: int, size: int, count: int) -> Halo | None:
     )
 
 
-def _fold(
+def _windowed(
     name: str, outside: Callable[[np.dtype[Any]], Any] | None, several: bool = False
 ) -> RuleFunction:
     """`outside` is the value of the padding, if no operand is."""
@@ -77,8 +77,8 @@ def _fold(
                 dtype = get_aval(x).dtype
                 blank = args[count + i] if outside is None else _scalar(outside(dtype), dtype)
                 ready.append(with_halos(place, x, needed, blank))
-            fold = get_primitive(name)
-            found = fold.bind(*ready, *args[count:], **{**params, "padding": tuple(padding)})
+            reduction = get_primitive(name)
+            found = reduction.bind(*ready, *args[count:], **{**params, "padding": tuple(padding)})
             return found if several else [found]
 
         inits = [[] for _ in operands[count:]]
@@ -91,10 +91,10 @@ def _scalar(value: Any, dtype: np.dtype[Any]) -> Any:
     return np.asarray(value).astype(dtype)[()]
 
 
-register("reduce_window_sum", _fold("reduce_window_sum", lambda dtype: 0))
-register("reduce_window_max", _fold("reduce_window_max", lambda dtype: limits(dtype)[0]))
-register("reduce_window_min", _fold("reduce_window_min", lambda dtype: limits(dtype)[1]))
-register("reduce_window", _fold("reduce_window", None, several=True))
+register("reduce_window_sum", _windowed("reduce_window_sum", lambda dtype: 0))
+register("reduce_window_max", _windowed("reduce_window_max", lambda dtype: limits(dtype)[0]))
+register("reduce_window_min", _windowed("reduce_window_min", lambda dtype: limits(dtype)[1]))
+register("reduce_window", _windowed("reduce_window", None, several=True))
 
 
 def _apart(build: Builder, dims: WindowDims, shape: Sequence[int]) -> tuple[Any, Any]:
