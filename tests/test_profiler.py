@@ -15,9 +15,11 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import first_device
 from xpr import profiler
 from xpr.core import events
 from xpr.runtimes.base import Executable
+from xpr.runtimes.extension import native
 
 
 def spans(folder: Path, pattern: str = "*.trace.json.gz") -> list[dict[str, Any]]:
@@ -62,6 +64,98 @@ def test_a_trace_tells_what_was_done(tmp_path: Path) -> None:
     assert [inside(e, step) for e, step in zip(mine[4:6], steps, strict=True)] == [True, True]
     assert mine[6]["tid"] != first["tid"]
     assert mine[3]["args"]["device"] == "cpu:0"
+
+
+def counters(folder: Path) -> list[dict[str, Any]]:
+    (file,) = folder.rglob("*.trace.json.gz")
+    data = json.loads(gzip.decompress(file.read_bytes()))
+    return [e for e in data["traceEvents"] if e["ph"] == "C"]
+
+
+@pytest.mark.skipif(native().executor is None, reason="the native part does not run programs here")
+def test_a_trace_has_the_dispatches_of_programs(tmp_path: Path) -> None:
+    def layers(w: Any, x: Any) -> Any:
+        return jnp.tanh(x @ w).sum(0)
+
+    f = xpr.jit(layers)
+    w, x = jnp.ones((64, 32)), jnp.ones((16, 64))
+    f(w, x)
+    with profiler.trace(tmp_path):
+        f(w, x)
+    found = spans(tmp_path)
+    (call,) = (e for e in found if e["cat"] == "execute")
+    dispatches = [e for e in found if e["cat"] == "dispatch"]
+    assert any("matmul_16x32x64_f32" in e["name"] for e in dispatches)
+    assert any("reduction" in e["name"] for e in dispatches)
+    assert all(inside(e, call) for e in dispatches)
+    assert sum(e["dur"] for e in dispatches) <= call["dur"]
+
+
+@pytest.mark.skipif(native().executor is None, reason="the native part does not run programs here")
+def test_dispatches_have_the_lines_that_they_compute(tmp_path: Path) -> None:
+    def layers(w: Any, x: Any) -> Any:
+        hidden = jnp.tanh(x @ w)
+        return xpr.lax.cumsum(hidden, 0) * 2
+
+    f = xpr.jit(layers)
+    w, x = jnp.ones((64, 32)), jnp.ones((16, 64))
+    f(w, x)
+    with profiler.trace(tmp_path, dispatch_lines=True):
+        f(w, x)
+    first = layers.__code__.co_firstlineno
+    lines = {e["name"]: e["args"]["lines"] for e in spans(tmp_path) if e["cat"] == "dispatch"}
+    product = next(found for name, found in lines.items() if "matmul" in name)
+    assert f"{__file__}:{first + 1}" in product.split(", ")
+    every = ", ".join(lines.values())
+    assert f"{__file__}:{first + 2}" in every
+
+
+@pytest.mark.skipif(native().executor is None, reason="the native part does not run programs here")
+def test_a_program_that_runs_later_is_one_event_with_its_name_and_lines(tmp_path: Path) -> None:
+    def large(x: Any) -> Any:
+        return x @ x
+
+    f = xpr.jit(large)
+    x = jnp.ones((1000, 1000))
+    f(x).block_until_ready()
+    with profiler.trace(tmp_path, dispatch_lines=True):
+        f(x).block_until_ready()
+    found = spans(tmp_path)
+    (call,) = (e for e in found if e["cat"] == "execute")
+    assert call["name"] == "large"
+    dispatches = [e for e in found if e["cat"] == "dispatch"]
+    assert all(inside(e, call) for e in dispatches)
+    line = f"{__file__}:{large.__code__.co_firstlineno + 1}"
+    assert line in ", ".join(e["args"]["lines"] for e in dispatches)
+
+
+def test_a_trace_has_collectives_and_memory_over_time(tmp_path: Path) -> None:
+    mesh = xpr.make_mesh((2,), ("i",), devices=xpr.devices("cpu")[:2])
+    spec = xpr.P("i")
+    f = xpr.jit(
+        xpr.shard_map(lambda x: xpr.lax.psum(x, "i"), mesh=mesh, in_specs=spec, out_specs=xpr.P())
+    )
+    x = np.arange(8.0, dtype=np.float32)
+    with profiler.trace(tmp_path):
+        assert np.asarray(f(x)).tolist() == [4.0, 6.0, 8.0, 10.0]
+    met = [e for e in spans(tmp_path) if e["cat"] == "collective"]
+    assert {e["name"] for e in met} == {"all_reduce"}
+    assert all("psum" in e["args"]["source"] for e in met)
+    used = counters(tmp_path)
+    assert {e["name"] for e in used} >= {"memory cpu:0", "memory cpu:1"}
+    assert all(e["args"]["bytes_in_use"] >= 0 for e in used)
+
+
+def test_a_trace_has_transfers_to_and_from_vulkan(tmp_path: Path) -> None:
+    vulkan = first_device("vulkan")
+    x = np.arange(24.0, dtype=np.float32)
+    f = xpr.jit(lambda x: x + 1)
+    with profiler.trace(tmp_path):
+        result = np.asarray(f(xpr.device_put(x, vulkan)))
+    assert result.tolist() == (x + 1).tolist()
+    moved = [e for e in spans(tmp_path) if e["cat"] == "transfer"]
+    assert next(e["args"]["bytes"] for e in moved if e["name"] == f"to {vulkan}") == "96"
+    assert "96" in [e["args"]["bytes"] for e in moved if e["name"] == f"from {vulkan}"]
 
 
 def test_programs_known_before_a_trace_are_in_it(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """Profiles: when programs were traced, lowered, compiled and run, and what memory arrays take.
 
-A trace is a file in the JSON format of Chrome's tracing, which https://ui.perfetto.dev opens. While
-none is taken, nothing is measured: calls of compiled programs are timed by a wrapper that is put
-around them for the length of a trace only.
+A trace is a file in the JSON format of Chrome's tracing, which https://ui.perfetto.dev opens. It
+has what was traced, lowered and compiled; calls of programs and, where the native part runs them,
+each of their dispatches; transfers to and from devices; collectives; and the memory in use over
+time. While none is taken, nothing is measured.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 from xpr.core.errors import shown
-from xpr.core.events import Event, record, recorders, span
+from xpr.core.events import Event, recorders, span
+from xpr.dispatch import watching
 from xpr.dispatch.memory_profile import memory_profile
-from xpr.runtimes.base import Executable
-from xpr.runtimes.extension import native
 from xpr.transforms.signature import name_of
 
 __all__ = [
@@ -48,44 +48,12 @@ _lock = threading.Lock()
 # ---- taking events
 
 
-def _timed(call: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(call)
-    def timed(self: Executable, buffers: Sequence[Any]) -> Any:
-        start = time.perf_counter_ns()
-        try:
-            return call(self, buffers)
-        finally:
-            record("execute", self.name, start, {"device": str(self.device)})
-
-    return timed
-
-
-_untimed: dict[type[Executable], Any] = {}
-
-
-def _kinds_of_executables(base: type[Executable] = Executable) -> Iterator[type[Executable]]:
-    for kind in base.__subclasses__():
-        if "__call__" in vars(kind):
-            yield kind
-        yield from _kinds_of_executables(kind)
-
-
-def _watch_calls(watched: bool) -> None:
-    """Says whether the native part is to call executables for programs that it calls itself."""
-    module = native().module
-    if module is not None:
-        module.watch_calls(watched)
-
-
 def _begin() -> list[Event]:
     """A list that gets the events from now on."""
     events: list[Event] = []
     with _lock:
         if not recorders:
-            for kind in _kinds_of_executables():
-                _untimed[kind] = kind.__call__
-                kind.__call__ = _timed(kind.__call__)
-            _watch_calls(True)
+            watching.watch()
         recorders.append(events)
     return events
 
@@ -95,14 +63,12 @@ def _end(events: list[Event]) -> None:
         # By identity: lists of equal events are equal.
         recorders[:] = [r for r in recorders if r is not events]
         if not recorders:
-            for kind, call in _untimed.items():
-                kind.__call__ = call
-            _untimed.clear()
-            _watch_calls(False)
+            watching.unwatch()
 
 
-def _chrome_json(events: Sequence[Event]) -> bytes:
+def _chrome_json(events: Sequence[Event], dispatch_lines: bool = False) -> bytes:
     """The events in Chrome's format, where times are in microseconds."""
+    hidden = () if dispatch_lines else ("lines",)
     pid = os.getpid()
     names = {t.ident: t.name for t in threading.enumerate()}
     out: list[dict[str, Any]] = [
@@ -114,11 +80,17 @@ def _chrome_json(events: Sequence[Event]) -> bytes:
             {"ph": "M", "pid": pid, "tid": thread, "name": "thread_name", "args": {"name": name}}
         )
     for e in sorted(events, key=lambda e: e.start):
+        if e.kind == "memory":
+            out.append(
+                {"ph": "C", "pid": pid, "ts": e.start / 1000, "name": e.name, "args": e.details}
+            )
+            continue
         out.append(
             {
                 "ph": "X", "pid": pid, "tid": e.thread, "ts": e.start / 1000,
                 "dur": e.duration / 1000, "name": e.name, "cat": e.kind,
-                "args": {"kind": e.kind, **{k: str(v) for k, v in e.details.items()}},
+                "args": {"kind": e.kind}
+                | {k: str(v) for k, v in e.details.items() if k not in hidden},
             }
         )  # fmt: skip
     return json.dumps({"displayTimeUnit": "ms", "traceEvents": out}).encode()
@@ -134,6 +106,7 @@ class _Running:
     folder: Path
     events: list[Event]
     for_perfetto: bool
+    dispatch_lines: bool
 
 
 _running: _Running | None = None
@@ -144,12 +117,16 @@ def start_trace(
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
     profiler_options: Any = None,
+    *,
+    dispatch_lines: bool = False,
 ) -> None:
     """Starts a trace, which `stop_trace` writes to a folder in `log_dir`.
 
-    With `create_perfetto_trace` there is a second file, `perfetto_trace.json.gz`. Raises
-    RuntimeError if a trace is under way, NotImplementedError for `create_perfetto_link` (open the
-    file at https://ui.perfetto.dev) and for `profiler_options`.
+    With `create_perfetto_trace` there is a second file, `perfetto_trace.json.gz`. With
+    `dispatch_lines` each dispatch has the lines of your program that it computes; to find them,
+    `stop_trace` compiles each program that ran once more, up to where it is cut into dispatches.
+    Raises RuntimeError if a trace is under way, NotImplementedError for `create_perfetto_link`
+    (open the file at https://ui.perfetto.dev) and for `profiler_options`.
 
     >>> import pathlib, tempfile
     >>> import xpr
@@ -169,7 +146,7 @@ def start_trace(
         raise RuntimeError(
             "Profile has already been started. Only one profile may be run at a time."
         )
-    _running = _Running(Path(log_dir), _begin(), create_perfetto_trace)
+    _running = _Running(Path(log_dir), _begin(), create_perfetto_trace, dispatch_lines)
 
 
 def stop_trace() -> None:
@@ -192,7 +169,7 @@ def stop_trace() -> None:
     _end(done.events)
     folder = done.folder / "plugins" / "profile" / time.strftime("%Y_%m_%d_%H_%M_%S")
     folder.mkdir(parents=True, exist_ok=True)
-    data = gzip.compress(_chrome_json(done.events))
+    data = gzip.compress(_chrome_json(done.events, done.dispatch_lines))
     (folder / f"{socket.gethostname()}.trace.json.gz").write_bytes(data)
     if done.for_perfetto:
         (folder / "perfetto_trace.json.gz").write_bytes(data)
@@ -204,6 +181,8 @@ def trace(
     create_perfetto_link: bool = False,
     create_perfetto_trace: bool = False,
     profiler_options: Any = None,
+    *,
+    dispatch_lines: bool = False,
 ) -> Iterator[None]:
     """A trace of a `with` block: `start_trace` and `stop_trace` around it.
 
@@ -215,7 +194,13 @@ def trace(
     ...     [p.suffixes[-2:] for p in pathlib.Path(folder).rglob("*.gz")]
     [['.json', '.gz']]
     """
-    start_trace(log_dir, create_perfetto_link, create_perfetto_trace, profiler_options)
+    start_trace(
+        log_dir,
+        create_perfetto_link,
+        create_perfetto_trace,
+        profiler_options,
+        dispatch_lines=dispatch_lines,
+    )
     try:
         yield
     finally:

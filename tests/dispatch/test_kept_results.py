@@ -11,7 +11,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr.runtimes import extension
-from xpr.runtimes.cpu import find_lodgers
+from xpr.runtimes.cpu import find_suballocated
 from xpr.runtimes.host import HostBuffer
 
 COUNT = 100_000
@@ -102,7 +102,7 @@ def test_large_results_stay_where_they_are(monkeypatch: pytest.MonkeyPatch) -> N
     assert places[0] is not None
     assert places[0][1] >= 2.5 * BYTES
     assert places == [places[0]] * 3 + [None]
-    assert find_lodgers(whole, ()) == ()
+    assert find_suballocated(whole, ()) == ()
     assert whole[0].device is device
     alone = results(lambda x: (x + 1,))
     assert alone[0].allocation() is None

@@ -14,7 +14,8 @@ import xpr.numpy as jnp
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
-from xpr.lowering.iree import compiler
+from xpr.lowering.iree import attempts
+from xpr.lowering.iree.c_api import Diagnostic
 
 X = np.linspace(-1, 1, 9, dtype=np.float32)
 
@@ -33,7 +34,7 @@ class Gate:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
     """With `first_call` at "race", and compiles that end when the test says so."""
     monkeypatch.setenv("XPR_CACHE", "0")
-    found, real = Gate(), compiler._run
+    found, real = Gate(), attempts.run_compiler
 
     def run(*args: Any) -> Any:
         found.compiles += 1
@@ -41,7 +42,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
         assert found.event.wait(60)
         return real(*args) if found.error is None else (None, found.error)
 
-    monkeypatch.setattr(compiler, "_run", run)
+    monkeypatch.setattr(attempts, "run_compiler", run)
     with override("first_call", "race"):
         yield found
     found.event.set()
@@ -141,7 +142,7 @@ def test_errors_of_the_compiler_come_with_a_later_call(
     monkeypatch.setattr(compiling.host_fallback, "compile_around", lambda *_: None)
     function = xpr.jit(lambda x: x * 3)
     np.testing.assert_allclose(function(X), X * 3)
-    gate.error = [compiler.Diagnostic("error", "not today")]
+    gate.error = [Diagnostic("error", "not today")]
     gate.event.set()
     with pytest.raises(CompileError, match="not today"):
         ready(function, X)

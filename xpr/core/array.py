@@ -23,6 +23,15 @@ def install_surface(surface: Any) -> None:
     _np = surface
 
 
+def _of_subclass(name: str, doc: str) -> property:
+    """A property that concrete arrays and tracers define each in their own way."""
+
+    def fget(self: Any) -> Any:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    return property(fget, doc=doc)
+
+
 class Array:
     """An immutable n-dimensional array: `isinstance(x, xpr.Array)` holds for tracers too.
 
@@ -98,6 +107,21 @@ class Array:
         def __float__(self) -> float: ...
         def __complex__(self) -> complex: ...
         def __index__(self) -> int: ...
+
+    else:
+        shape = _of_subclass("shape", "The sizes of the axes.")
+        dtype = _of_subclass("dtype", "The type of the elements.")
+        size = _of_subclass("size", "The number of elements.")
+        weak_type = _of_subclass("weak_type", "Whether the dtype gives way to others.")
+        committed = _of_subclass("committed", "Whether the device was chosen by the user.")
+        device = _of_subclass("device", "The device, or the sharding over several.")
+        sharding = _of_subclass("sharding", "How the array lies on its devices.")
+        addressable_shards = _of_subclass("addressable_shards", "The parts that are here.")
+        global_shards = _of_subclass("global_shards", "All parts.")
+        is_fully_addressable = _of_subclass("is_fully_addressable", "Whether all parts are here.")
+        is_fully_replicated = _of_subclass(
+            "is_fully_replicated", "Whether each device has the whole array."
+        )
 
     @property
     def ndim(self) -> int:

@@ -243,7 +243,7 @@ class Config:
     """
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(state, _canonical(name, AttributeError))
+        return self.read(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"use xpr.config.update({name!r}, value) to change a setting")
@@ -253,6 +253,8 @@ class Config:
 
     def read(self, name: str) -> Any:
         """The current value of the setting `name`."""
+        if name in foreign:
+            return foreign[name]
         return getattr(state, _canonical(name, AttributeError))
 
     def update(self, name: str, value: Any) -> None:
@@ -260,6 +262,11 @@ class Config:
 
         Raises AttributeError for an unknown name and ValueError for a value that is not allowed.
         """
+        if name in foreign:
+            for hook in _foreign_hooks:
+                hook(name, value)
+            foreign[name] = value
+            return
         setting = _SETTINGS[_canonical(name, AttributeError)]
         parsed = _parse(setting, value)
         if setting.on_update is not None:
@@ -274,6 +281,18 @@ class Config:
         return "\n".join(
             f"{s.name}={getattr(state, s.name)!r}  {s.help}" for s in _SETTINGS.values()
         )
+
+
+foreign: dict[str, Any] = {}
+"""Settings of JAX's that have no name here, and their values (`xpr/compat/settings.py`)."""
+
+_foreign_hooks: list[Callable[[str, Any], None]] = []
+
+
+def on_foreign(hook: Callable[[str, Any], None]) -> None:
+    """Calls `hook(name, value)` before one of `foreign` changes."""
+    if hook not in _foreign_hooks:
+        _foreign_hooks.append(hook)
 
 
 def _canonical(name: str, error: type[Exception]) -> str:

@@ -5,7 +5,20 @@ Each message says what was found, where the user's code stands, and what to writ
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
+
+EXPLAINED_IN = "docs/howto/errors.md"
+"""The page with a section for each exception: programs that raise it, and ones that do not."""
+
+
+class _Explained(Exception):
+    """An exception that has a section on that page; its traceback says so."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        error = super().__new__(cls, *args, **kwargs)
+        explained = next(c for c in cls.__mro__ if c.__module__ == __name__)
+        error.add_note(f"Explained in {EXPLAINED_IN}#{explained.__name__.lower()}")
+        return error
 
 
 class XprError(Exception):
@@ -35,7 +48,7 @@ class JAXIndexError(IndexError):
     """
 
 
-class TypePromotionError(ValueError):
+class TypePromotionError(_Explained, ValueError):
     """Dtypes that have no implicit promotion; convert one of them explicitly.
 
     >>> import xpr, xpr.numpy as jnp
@@ -56,7 +69,7 @@ class JaxprTypeError(TypeError):
     """
 
 
-class ConcretizationTypeError(JAXTypeError):
+class ConcretizationTypeError(_Explained, JAXTypeError):
     """A concrete value was needed where only a tracer was at hand.
 
     Typical causes: `float(x)` or a shape computed from `x` inside `jit`. Mark the argument static
@@ -85,7 +98,7 @@ class TracerBoolConversionError(ConcretizationTypeError):
     """
 
 
-class TracerIntegerConversionError(JAXTypeError):
+class TracerIntegerConversionError(_Explained, JAXTypeError):
     """A traced integer used as a Python integer: `range(x)`, a list index, a shape.
 
     >>> import xpr
@@ -97,7 +110,7 @@ class TracerIntegerConversionError(JAXTypeError):
     """
 
 
-class TracerArrayConversionError(JAXTypeError):
+class TracerArrayConversionError(_Explained, JAXTypeError):
     """A traced array handed to NumPy; call the function of `xpr.numpy` instead.
 
     >>> import numpy as np
@@ -110,7 +123,7 @@ class TracerArrayConversionError(JAXTypeError):
     """
 
 
-class NonConcreteBooleanIndexError(JAXIndexError):
+class NonConcreteBooleanIndexError(_Explained, JAXIndexError):
     """A traced boolean mask as index: the result's shape would depend on values.
 
     Use `xpr.numpy.where(mask, x, fill)` or `xpr.numpy.nonzero(mask, size=n)`.
@@ -124,7 +137,7 @@ class NonConcreteBooleanIndexError(JAXIndexError):
     """
 
 
-class UnexpectedTracerError(XprError):
+class UnexpectedTracerError(_Explained, XprError):
     """A tracer outlived the transformation that made it (a leak through a side effect).
 
     >>> import xpr
@@ -138,7 +151,7 @@ class UnexpectedTracerError(XprError):
     """
 
 
-class InconclusiveDimensionOperation(XprError):
+class InconclusiveDimensionOperation(_Explained, XprError):
     """A question about symbolic dimensions whose answer depends on their values.
 
     >>> from xpr.export import symbolic_shape
@@ -152,7 +165,7 @@ class InconclusiveDimensionOperation(XprError):
     """
 
 
-class KeyReuseError(XprError):
+class KeyReuseError(_Explained, XprError):
     """A random key was used twice.
 
     >>> import xpr
@@ -161,7 +174,7 @@ class KeyReuseError(XprError):
     """
 
 
-class ShardingTypeError(XprError):
+class ShardingTypeError(_Explained, XprError):
     """Types that carry shardings contradict each other, or do not say how a result is sharded.
 
     Reshard an operand with `xpr.sharding.reshard`, or say it with the `out_sharding` argument.
@@ -172,7 +185,7 @@ class ShardingTypeError(XprError):
     """
 
 
-class JaxRuntimeError(RuntimeError):
+class JaxRuntimeError(_Explained, RuntimeError):
     """An error raised while a compiled program ran.
 
     >>> import xpr
@@ -181,7 +194,7 @@ class JaxRuntimeError(RuntimeError):
     """
 
 
-class CompileError(XprError, RuntimeError):
+class CompileError(_Explained, XprError, RuntimeError):
     """The compiler refused a program under every set of flags.
 
     `stablehlo_path` is the file in which the program was saved (None if it could not be),

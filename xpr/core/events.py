@@ -24,10 +24,13 @@ recorders: list[list[Event]] = []
 """Lists that get each event while they are in here."""
 
 
-def record(kind: str, name: str, start: int, details: dict[str, Any]) -> None:
-    """Hands an event that began at `start` and ends now to the recorders."""
-    end, thread = time.perf_counter_ns(), threading.get_ident()
-    event = Event(kind, name, start, end - start, thread, details)
+def record(
+    kind: str, name: str, start: int, details: dict[str, Any], duration: int | None = None
+) -> None:
+    """Hands an event that began at `start` to the recorders; without a duration it ends now."""
+    if duration is None:
+        duration = time.perf_counter_ns() - start
+    event = Event(kind, name, start, duration, threading.get_ident(), details)
     for events in tuple(recorders):
         events.append(event)
 

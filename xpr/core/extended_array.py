@@ -53,7 +53,7 @@ class ExtendedArray(Array):
 
     @property
     def sharding(self) -> Any:
-        """How the array is spread over devices."""
+        """How the array is sharded over devices."""
         found = self._base.sharding
         spec = getattr(found, "spec", None)
         if spec is None or len(spec) <= self.ndim:

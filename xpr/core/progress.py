@@ -1,4 +1,4 @@
-"""A line that says what takes so long, on a terminal only."""
+"""A line that says what takes so long, on a terminal or in a notebook; nowhere else."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Any, Protocol, TextIO
 
 _PATIENCE = 1.0
 """Seconds after which the line appears."""
@@ -19,6 +19,49 @@ _CLEAR = "\r\033[K"
 _showing = threading.Lock()
 
 
+class _Line(Protocol):
+    def write(self, text: str) -> None:
+        """Puts `text` in the place of what the line says; an empty one takes it away."""
+
+
+class _TerminalLine:
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+
+    def write(self, text: str) -> None:
+        self._out.write(_CLEAR + text)
+        self._out.flush()
+
+
+class _NotebookLine:
+    """An output below the cell, which is made when there is something to say."""
+
+    def __init__(self, display: Callable[..., Any]) -> None:
+        self._display = display
+        self._output: Any = None
+
+    def write(self, text: str) -> None:
+        data = {"text/plain": text}
+        if self._output is None:
+            self._output = self._display(data, raw=True, display_id=True)
+        else:
+            self._output.update(data, raw=True)
+
+
+def _line(stream: TextIO | None) -> _Line | None:
+    """Where a line can be shown and taken away; None where it would stay, as in a file."""
+    # Programs without a console have no standard error.
+    out = sys.stderr if stream is None else stream
+    if out is not None and out.isatty():
+        return _TerminalLine(out)
+    ipython = sys.modules.get("IPython")
+    if stream is None and ipython is not None:
+        shell = ipython.get_ipython()
+        if getattr(shell, "kernel", None) is not None:
+            return _NotebookLine(sys.modules["IPython.display"].display)
+    return None
+
+
 @contextmanager
 def phase(
     name: str | Callable[[], str], stream: TextIO | None = None, patience: float = _PATIENCE
@@ -26,12 +69,11 @@ def phase(
     """Shows `name` and the seconds while the block runs, once it has run for `patience` seconds.
 
     The line is taken away at the end. A function as `name` is called when that appears. Nothing is
-    written where `stream`, standard error by default, is no terminal, nor in a block inside of
-    another one or beside it.
+    written where `stream`, standard error by default, is no terminal and the program no notebook,
+    nor in a block inside of another one or beside it.
     """
-    out = sys.stderr if stream is None else stream
-    # Programs without a console have no standard error.
-    if out is None or not out.isatty() or not _showing.acquire(blocking=False):
+    line = _line(stream)
+    if line is None or not _showing.acquire(blocking=False):
         yield
         return
     done = threading.Event()
@@ -42,12 +84,10 @@ def phase(
             return
         what = name if isinstance(name, str) else name()
         while True:
-            out.write(f"{_CLEAR}{what} ... {time.monotonic() - start:.0f} s")
-            out.flush()
+            line.write(f"{what} ... {time.monotonic() - start:.0f} s")
             if done.wait(_INTERVAL):
                 break
-        out.write(_CLEAR)
-        out.flush()
+        line.write("")
 
     thread = threading.Thread(target=show, name="xpr-progress", daemon=True)
     thread.start()

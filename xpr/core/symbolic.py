@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from fractions import Fraction
+from typing import Any, NamedTuple
 
 from xpr.core.errors import InconclusiveDimensionOperation
 from xpr.core.polynomials import Monomial, evaluate
@@ -18,7 +19,8 @@ class SymbolicDim:
     """A symbolic dimension, such as `b` or `2*b + 1`.
 
     Made by `xpr.export.symbolic_shape`. It can be added to and multiplied by integers and others
-    of its scope; comparisons answer if the answer is the same for all sizes of one and more.
+    of its scope; comparisons answer if the answer is the same for all sizes of one and more that
+    satisfy the scope's constraints.
     """
 
     __slots__ = ("scope", "terms")
@@ -117,7 +119,7 @@ class SymbolicDim:
         difference = self - other
         if isinstance(difference, int):
             return difference, difference
-        return bounds(difference.terms)
+        return bounds(difference.terms, self.scope.known)
 
     def _decide(self, yes: bool, no: bool, relation: str, other: Any) -> bool:
         if yes or no:
@@ -161,14 +163,39 @@ def simplified(terms: Mapping[Monomial, int], scope: Any) -> Any:
     return SymbolicDim(found, scope)
 
 
-def bounds(terms: Mapping[Monomial, int]) -> tuple[float, float]:
-    """Bounds on a polynomial in sizes that are at least one."""
-    low = high = float(terms.get((), 0))
-    for monomial, factor in terms.items():
-        if monomial:
-            low += factor if factor > 0 else -math.inf
-            high += factor if factor < 0 else math.inf
-    return low, high
+class Known(NamedTuple):
+    """What a constraint says: that `terms` are zero, or that they are not negative."""
+
+    terms: dict[Monomial, int]
+    zero: bool
+
+
+def bounds(terms: Mapping[Monomial, int], known: tuple[Known, ...] = ()) -> tuple[float, float]:
+    """Bounds on a polynomial in sizes that are at least one, of which more is `known`.
+
+    They are right, and need not be the narrowest: of what is known, up to three constraints are
+    used together, each so often that a monomial is gone.
+    """
+    exact = {monomial: Fraction(factor) for monomial, factor in terms.items() if factor}
+    low = _lower(exact, known, 3)
+    return low, -_lower({m: -c for m, c in exact.items()}, known, 3)
+
+
+def _lower(terms: dict[Monomial, Fraction], known: tuple[Known, ...], depth: int) -> float:
+    best = sum(float(c) if c > 0 or not m else -math.inf for m, c in terms.items())
+    if depth == 0:
+        return best
+    for i, fact in enumerate(known):
+        for monomial, factor in fact.terms.items():
+            # terms = times * fact + rest, and times * fact is not negative.
+            times = terms.get(monomial, Fraction(0)) / factor if monomial else Fraction(0)
+            if times > 0 or (times and fact.zero):
+                rest = dict(terms)
+                for m, c in fact.terms.items():
+                    rest[m] = rest.get(m, Fraction(0)) - times * c
+                rest = {m: c for m, c in rest.items() if c}
+                best = max(best, _lower(rest, known[:i] + known[i + 1 :], depth - 1))
+    return float(best)
 
 
 def text_of(terms: Mapping[Monomial, int]) -> str:

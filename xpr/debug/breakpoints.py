@@ -203,6 +203,17 @@ def breakpoint(
 
     `num_frames` limits how many of the callers' frames can be looked at, and `filter_frames` hides
     those of the library. Raises ValueError for another `backend` than "cli".
+
+    >>> import xpr
+    >>> @xpr.jit
+    ... def doubled(x):
+    ...     y = 2 * x
+    ...     xpr.debug.breakpoint()
+    ...     return y
+    >>> value = doubled(3)  # doctest: +ELLIPSIS
+    breakpoint: ...
+       x = ...
+       y = ...
     """
     if backend not in (None, "cli"):
         raise ValueError(f"debug.breakpoint has the backend 'cli' only, got {backend!r}")

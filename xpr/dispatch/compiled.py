@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import threading
 import warnings
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from xpr.dispatch.racing import RacingExecutable
 from xpr.interpreters.physical import physical_program
 from xpr.interpreters.reference import interpret
 from xpr.lowering.iree import stopwatch
+from xpr.lowering.iree.compiler import lines_of_dispatches
 from xpr.lowering.module import ENTRY, LoweredModule
 from xpr.primitives.sharding import inspectors
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
@@ -168,12 +170,19 @@ class CompiledProgram:
             if self._beside:
                 loaded = runtime.load_beside(vmfb, self._signature, device, self._beside)
             else:
-                loaded = deferred(runtime.load(vmfb, self._signature, device))
-            loaded.name = self.name
-            self.is_deferred = isinstance(loaded, DeferredExecutable)
-            self.executable = loaded
+                loaded = runtime.load(vmfb, self._signature, device)
+            self._describe(loaded, module)
+            self.executable = loaded if self._beside else deferred(loaded)
+            self.is_deferred = isinstance(self.executable, DeferredExecutable)
             self.pending = None
         stopwatch.passed("load")
+
+    def _describe(self, loaded: Executable, module: LoweredModule | None) -> None:
+        """Tells an executable what profiles say of it."""
+        loaded.name = self.name
+        if module is not None:
+            target = target_of(loaded.device)
+            loaded.lines = functools.partial(lines_of_dispatches, module, target)
 
     def race(self) -> None:
         """Has calls computed by the reference rules as long as the compiler is not done.
@@ -202,7 +211,7 @@ class CompiledProgram:
         if self.executable is not None:
             program = _interpreter(self.closed) if self.vmfb is None else self.vmfb
             other.executable = device.runtime.load_beside(program, self._signature, device, beside)
-            other.executable.name = self.name
+            other._describe(other.executable, self.lowered)
         return other
 
     # ---- running
@@ -321,7 +330,7 @@ def _constant_buffer(x: Any, device: Device) -> Buffer:
         if type(buffer) is not HostBuffer:
             return buffer.alias() if buffer.device is device else buffer.seen_from(device)
         if device.runtime.is_host and device.runtime.target != "reference":
-            buffer.settle()  # unaligned arrays move to aligned memory, once for all programs
+            buffer.prepare()  # unaligned arrays move to aligned memory, once for all programs
         return buffer.seen_from(device)
     return array_from_host(np.array(x), get_aval(x), device)._buffers[0]
 

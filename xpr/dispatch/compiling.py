@@ -15,7 +15,8 @@ from xpr.dispatch.dumps import dump_jaxpr, dump_module
 from xpr.interpreters.physical import physical_program
 from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules
-from xpr.lowering.iree.compiler import KnownFailureError, start_compile
+from xpr.lowering.iree.compiler import start_compile
+from xpr.lowering.iree.failures import KnownFailureError
 from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
@@ -56,6 +57,10 @@ def lower(
         )
 
 
+before_compile: list[Callable[[str], None]] = []
+"""Called with the name of the target before a program is compiled; what they raise forbids it."""
+
+
 def compile_module(module: LoweredModule, target: Target) -> bytes:
     """The `.vmfb` of a lowered module, from the disk cache or the compiler."""
     return _Compile(module, target).result()
@@ -65,6 +70,8 @@ class _Compile:
     """The compile of a lowered module, from its start to its end."""
 
     def __init__(self, module: LoweredModule, target: Target, **how: bool) -> None:
+        for announce in before_compile:
+            announce(target.name)
         self.module = module
         self.target = target
         self._begin = time.perf_counter()

@@ -14,13 +14,18 @@ LARGE_COST = 1e9
 """Operations plus bytes of a CPU program that is worth a queue: some 10 ms of work."""
 
 
-class DeferredExecutable(Executable):
-    """A program that is queued when it is called; its results are waited for when they are read."""
+class HandedOn(Executable):
+    """A program whose calls go on to another executable of it, which is the one that runs."""
 
     def __init__(self, inner: Executable) -> None:
         self.inner = inner
         self.signature = inner.signature
         self.device = inner.device
+        self.name = inner.name
+
+
+class DeferredExecutable(HandedOn):
+    """A program that is queued when it is called; its results are waited for when they are read."""
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         if state.async_dispatch == "never":
@@ -31,18 +36,16 @@ class DeferredExecutable(Executable):
         return queue_of(self.device).submit(inner, buffers, source_info.current())
 
 
-class _WithSettings(Executable):
+class _WithSettings(HandedOn):
     """One call of a program whose functions see the settings of the thread that made the call."""
 
     def __init__(self, inner: Executable, settings: dict[str, Any]) -> None:
-        self.signature = inner.signature
-        self.device = inner.device
-        self._inner = inner
+        super().__init__(inner)
         self._settings = settings
 
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         with with_settings(self._settings):
-            return self._inner(buffers)
+            return self.inner(buffers)
 
 
 def deferred(executable: Executable) -> Executable:

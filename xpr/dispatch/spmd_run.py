@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.config import state
+from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 from xpr.dispatch.spmd_steps import Steps
 from xpr.interpreters.reference import interpret
@@ -308,7 +309,9 @@ class _LoadedStage:
 
     def _meet(self, eqn: JaxprEqn, env: dict[Var, Column], places: RankPlaces | None) -> None:
         operands = [_host_operands(eqn, env, i) for i in range(len(self.devices))]
-        found = perform_for_all(eqn.params["collective"], operands, places)
+        collective = eqn.params["collective"]
+        with span("collective", collective.kind, source=collective.source):
+            found = perform_for_all(collective, operands, places)
         for i, v in enumerate(eqn.outvars):
             env[v] = [_buffer(found[r][i], d) for r, d in enumerate(self.devices)]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.events import span
 from xpr.core.jaxpr import JaxprEqn, Literal, Var
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.collectives.base import Array
@@ -127,11 +128,12 @@ class _Meet:
         operands = [values[t].host_view() if isinstance(t, int) else t for t in self.takes]
         if not self.is_planned:
             self._plan(operands, places)
-        if self.small is not None:
-            assert places.run is not None
-            found = self.small(places.run, operands)
-        else:
-            (found,) = perform_for_all(self.collective, [operands], places)
+        with span("collective", self.collective.kind, source=self.collective.source):
+            if self.small is not None:
+                assert places.run is not None
+                found = self.small(places.run, operands)
+            else:
+                (found,) = perform_for_all(self.collective, [operands], places)
         device = self.device
         for i, x in zip(self.gives, found, strict=True):
             if device.runtime.is_host:

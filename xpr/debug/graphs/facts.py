@@ -12,7 +12,6 @@ from xpr.core.source_info import SourceInfo
 from xpr.runtimes.base import Device
 
 _FILE = "equation of xpr"
-_MARK = re.compile(rf'"{_FILE}":(\d+):1')
 
 
 class _Mark(SourceInfo):
@@ -73,7 +72,7 @@ def facts_of(
     """
     # The compile path is lazy.
     from xpr.dispatch import compiling  # noqa: PLC0415
-    from xpr.lowering.iree.compiler import places_of_dispatches  # noqa: PLC0415
+    from xpr.lowering.iree.compiler import lines_of_dispatches  # noqa: PLC0415
 
     marking = _Marking()
     marked = closed.map_jaxpr(marking.copy)
@@ -81,9 +80,10 @@ def facts_of(
     module = compiling.lower(marked, target, name, donated, device=device)
     found: dict[int, set[str]] = {}
     if dispatches:
-        for dispatch, places in places_of_dispatches(module, target).items():
-            for number in {int(n) for place in places for n in _MARK.findall(place)}:
-                found.setdefault(number, set()).add(dispatch)
+        for dispatch, lines in lines_of_dispatches(module, target).items():
+            for file, number in lines:
+                if file == _FILE:
+                    found.setdefault(number, set()).add(dispatch)
     return {
         eqn: Facts(module.flops_by_place.get(mark), tuple(sorted(found.get(i, ()), key=_order)))
         for i, (eqn, mark) in enumerate(zip(marking.eqns, marking.marks, strict=True))
