@@ -39,6 +39,8 @@ copybutton_prompt_is_regexp = True
 html_theme = "pydata_sphinx_theme"
 html_title = "xpr"
 html_show_sourcelink = False
+html_favicon = "_static/icon.svg"
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_nav_level": 1,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +48,13 @@ def test_examples_of_pages_are_true(page: Path) -> None:
     runner = doctest.DocTestRunner(optionflags=flags)
     runner.run(example, out=report.append)
     assert runner.failures == 0, "".join(report)
+
+
+def test_the_life_of_a_call_is_drawn_by_its_script() -> None:
+    script = runpy.run_path(str(ROOT / "docs" / "inside" / "draw_call.py"))
+    assert script["OUT"].read_text(encoding="utf-8") == script["drawing"]()
+    for _, _, folder in script["STEPS"]:
+        assert any((ROOT / top / folder).exists() for top in ("", "xpr")), folder
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_EXAMPLES, ids=lambda page: page.stem)

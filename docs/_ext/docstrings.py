@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from foreign import DESCRIBED
+
 _CODE = re.compile(r"(`+[^`]*`+)")
 _SPECIAL = re.compile(r"([*<>$\\|\[\]{}])")
 
@@ -58,7 +60,9 @@ class Entry:
 
     @property
     def documented(self) -> bool:
-        """Whether the value has a docstring of its own, and not that of its type."""
+        """Whether there is a text for the value itself, and not only that of its type."""
+        if self.path in DESCRIBED:
+            return True
         docstring = getattr(self.value, "__doc__", None)
         return bool(docstring) and (
             isinstance(self.value, type) or docstring != type(self.value).__doc__
@@ -66,6 +70,8 @@ class Entry:
 
     @property
     def docstring(self) -> str:
+        if self.path in DESCRIBED:
+            return inspect.cleandoc(DESCRIBED[self.path])
         return inspect.cleandoc(self.value.__doc__) if self.documented else ""
 
     @property
