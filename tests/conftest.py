@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from xpr import config
+from xpr.lowering.loops import choice
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.rules import scan, while_loop
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 
@@ -156,5 +156,5 @@ def plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: Any, **__: Any) -> Any:
         raise NotInMemory("a test of plain loops")
 
-    monkeypatch.setattr(scan, "memory_scan", refuse)
-    monkeypatch.setattr(while_loop, "memory_while", refuse)
+    monkeypatch.setattr(choice, "memory_scan", refuse)
+    monkeypatch.setattr(choice, "memory_while", refuse)

@@ -69,6 +69,7 @@ from xpr.dispatch.transfer import effects_barrier as effects_barrier
 from xpr.dispatch.transfer import typeof as typeof
 from xpr.environment import print_environment_info as print_environment_info
 from xpr.ref import Ref as Ref
+from xpr.ref import empty_ref as empty_ref
 from xpr.ref import free_ref as free_ref
 from xpr.ref import freeze as freeze
 from xpr.ref import new_ref as new_ref
@@ -116,6 +117,7 @@ from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from xpr import ad as ad
     from xpr import debug as debug
     from xpr import distributed as distributed
     from xpr import dlpack as dlpack
@@ -135,6 +137,7 @@ remat = checkpoint
 
 # Packages that are loaded when they are first used, since not every program needs them.
 _LAZY = (
+    "ad",
     "debug",
     "distributed",
     "dlpack",

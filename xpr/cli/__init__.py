@@ -103,7 +103,7 @@ def _add_compile(commands: _Commands) -> None:
         default=[],
         metavar="TYPE",
         help="the types of the arguments, such as f32[8,64], i32[] or x=bf16[3] for one by name; "
-        "a size that is a name, as in f32[b,64], is left open",
+        "a size that is a name, as in f32[b,64], is symbolic",
     )
     parser.add_argument(
         "--constraint",

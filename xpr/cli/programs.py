@@ -68,7 +68,7 @@ class ModuleProgram(Program):
             made = ", ".join(module.architectures)
             raise CommandError(f"{path} is for the architecture {made}, and this machine is {here}")
         if any(DYNAMIC in shape for shape, _ in (*found.inputs, *found.outputs)):
-            raise CommandError(f"{path} has sizes left open: run it from a bundle")
+            raise CommandError(f"{path} has symbolic dimensions: run it from a bundle")
         self.runtime = runtime
         self.inputs = found.inputs
         self.input_names = tuple(f"input {i}" for i in range(len(found.inputs)))

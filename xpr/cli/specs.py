@@ -36,7 +36,7 @@ def parse_type(
     """The keyword, if one is given, and the type of an argument.
 
     Dtypes are short (`f32`, `i8`, `u16`, `bf16`, `bool`) or have NumPy's names; sizes that are
-    names are left open, and belong to `scope`. A size may be followed by the axes of `mesh` that it
+    names are symbolic, and belong to `scope`. A size may be followed by the axes of `mesh` that it
     is sharded over: `f32[8@x,64]`, `f32[8@(x,y),64]`. Raises UsageError.
 
     >>> parse_type("f32[8,64]")

@@ -65,6 +65,13 @@ def initialize(
         library do not belong together.
       ImportError: mpi4py or an MPI library is missing.
       TypeError, ValueError: an argument cannot be honoured.
+
+    A program that is started as `mpirun -n 4 python program.py` prints 4 here; started alone, 1:
+
+    >>> import subprocess, sys
+    >>> program = "import xpr; xpr.distributed.initialize(); print(xpr.process_count())"
+    >>> print(subprocess.check_output([sys.executable, "-c", program], text=True).strip())
+    1
     """
     global _joined, _was_joined
     if _joined is not None:
@@ -149,6 +156,9 @@ def shutdown() -> None:
     Every program that was joined does this when it ends. Afterwards nothing can be computed
     together any more. Does nothing in a program that was not joined. Raises TimeoutError when
     `shutdown_timeout_seconds` are over, PeerError when another process failed.
+
+    >>> import xpr
+    >>> xpr.distributed.shutdown()  # in a program that was not joined
     """
     global _joined
     found, _joined = _joined, None

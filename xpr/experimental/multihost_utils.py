@@ -206,6 +206,14 @@ def global_array_to_host_local_array(global_inputs: Any, global_mesh: Mesh, pspe
 
     It undoes `host_local_array_to_global_array`: no value is copied. An array that is spread
     otherwise than its spec says is spread so first, by all processes together.
+
+    >>> import numpy as np, xpr
+    >>> import xpr.numpy as jnp
+    >>> from xpr.experimental import multihost_utils
+    >>> from xpr.sharding import Mesh, PartitionSpec as P
+    >>> mesh = Mesh(np.array(xpr.devices("cpu")[:1]), ("x",))
+    >>> multihost_utils.global_array_to_host_local_array(jnp.arange(3), mesh, P("x"))
+    Array([0, 1, 2], dtype=int32)
     """
     return _mapped(
         "global_array_to_host_local_array", _to_local, global_inputs, global_mesh, pspecs
@@ -279,6 +287,13 @@ def live_devices(devices: Sequence[Any]) -> NoReturn:
     """NotImplementedError: the processes of an MPI job live and end together.
 
     In JAX it goes on without processes that failed.
+
+    >>> import xpr
+    >>> from xpr.experimental import multihost_utils
+    >>> multihost_utils.live_devices(xpr.devices())  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: live_devices: a program cannot go on without some of its ...
     """
     raise NotImplementedError(
         f"live_devices: a program cannot go on without some of its {len(devices)} devices, since "

@@ -11,7 +11,11 @@ from xpr.tree_util import tree_map
 
 
 class XlaMetadataContextManager:
-    """What `set_xla_metadata` gives without a value: a context, and a decorator."""
+    """What `set_xla_metadata` gives without a value: a context, and a decorator.
+
+    >>> with set_xla_metadata(unroll=2):
+    ...     x = jnp.ones(2) + 1
+    """
 
     __slots__ = ("updates",)
 

@@ -30,7 +30,16 @@ from xpr.transforms.tracing import ShapeDtypeStruct
 
 @dataclass(frozen=True)
 class ArrayMetadata:
-    """What a checkpoint tells of an array: `sharding` is a text, how it was spread when saved."""
+    """What a checkpoint tells of an array: `sharding` is the text of its sharding when saved.
+
+    >>> import tempfile
+    >>> import xpr.numpy as jnp
+    >>> from xpr.experimental import checkpoint
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     checkpoint.save(folder, 1, {"w": jnp.ones((2, 3))})
+    ...     checkpoint.metadata(folder)["w"].shape
+    (2, 3)
+    """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
