@@ -13,7 +13,7 @@ import os
 import sys
 import tempfile
 
-from benchmarks import between, checkpoints, compile_times, implementations, processes
+from benchmarks import between, busy, checkpoints, compile_times, implementations, processes
 from benchmarks.cases import Case, ProgramCase, worst_error
 from benchmarks.report import Row, findings, machine, progress, render
 from benchmarks.sessions import CASES, LocalSession, Session, WorkerSession, version_in
@@ -38,6 +38,16 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         default=os.environ.get("XPR_BENCH_JAX_PYTHON"),
         help="an interpreter that has JAX (default: $XPR_BENCH_JAX_PYTHON)",
     )
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="measure each case once more beside a process that keeps one core busy",
+    )
+    parser.add_argument(
+        "--iree",
+        action="store_true",
+        help="measure compiled programs once more where IREE's runtime runs them",
+    )
     parser.add_argument("--list", action="store_true", help="print the names of the cases")
     options = parser.parse_args(arguments)
     if options.rounds is None:
@@ -61,6 +71,9 @@ def _selected(only: str | None) -> tuple[list[Case], list[frozenset[str]]]:
     ]
     return cases, names
 
+
+# Compiled programs of xpr in a process where IREE's runtime runs them.
+_BY_IREE = "xpr iree"
 
 # What starts processes of its own, by the group of its rows.
 _APART = {
@@ -101,7 +114,8 @@ def _timed(
 
 def _measure(
     case: Case, pythons: dict[str, str], options: argparse.Namespace, worker: WorkerSession | None
-) -> Row:
+) -> list[Row]:
+    """The row of a case, and with ``--busy`` the one beside a busy process."""
     sessions: dict[str, Session] = {}
     started: list[Session] = []
     remarks: list[str] = []
@@ -110,18 +124,21 @@ def _measure(
         if isinstance(case, ProgramCase)
         else None
     )
-    for mode in case.modes:
+    modes = [*case.modes, _BY_IREE] if options.iree and "xpr jit" in case.modes else case.modes
+    for mode in modes:
         library = mode.split()[0]
         if library not in pythons:
             continue
         session: Session = LocalSession()
-        if case.devices:
+        if mode == _BY_IREE:
+            session = WorkerSession(pythons[library], case.devices, case.cores, XPR_NATIVE="calls")
+        elif case.devices:
             session = WorkerSession(pythons[library], case.devices, case.cores)
         elif library == "jax" and worker is not None:
             session = worker
         started.append(session)
         try:
-            results = session.prepare(case.name, mode, options.quick)
+            results = session.prepare(case.name, mode.replace(_BY_IREE, "xpr jit"), options.quick)
         except Exception as error:
             remarks.append(f"{mode} failed: {type(error).__name__}: {error}")
             continue
@@ -133,10 +150,15 @@ def _measure(
                 continue
         sessions[mode] = session
     measured = _timed(case, sessions, options) if sessions else {}
+    rows = [Row(case.name, case.group, measured, remarks=tuple(remarks))]
+    if options.busy and sessions:
+        with busy.one_busy_core():
+            measured = _timed(case, sessions, options)
+        rows.append(Row(case.name + busy.BESIDE, case.group, measured))
     for session in started:
         if session is not worker:
             session.close()
-    return Row(case.name, case.group, measured, remarks=tuple(remarks))
+    return rows
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -167,7 +189,7 @@ def main(arguments: list[str] | None = None) -> int:
         try:
             for case in cases:
                 progress(case.name)
-                rows.append(_measure(case, pythons, options, worker))
+                rows += _measure(case, pythons, options, worker)
         finally:
             if worker is not None:
                 worker.close()
@@ -192,7 +214,8 @@ def main(arguments: list[str] | None = None) -> int:
     print("\n" + render(rows, options.markdown))
     if compile_names:
         print(compile_times.breakdown(rows, options.markdown) + "\n")
-    for finding in findings(rows) + between.findings(rows) + checkpoints.findings(rows):
+    found = findings(rows) + busy.findings(rows)
+    for finding in found + between.findings(rows) + checkpoints.findings(rows):
         print(f"- {finding}")
     return 1 if any(row.remarks for row in rows) else 0
 

@@ -43,10 +43,11 @@ _PAIRS = (
     ),
 )
 
-_HEADINGS = {
+HEADINGS = {
     "numpy": "NumPy",
     "xpr eager": "xpr eager",
     "xpr jit": "xpr jit",
+    "xpr iree": "xpr, run by IREE",
     "jax eager": "JAX eager",
     "jax jit": "JAX jit",
     "xpr engine": "xpr's engine",
@@ -55,6 +56,7 @@ _HEADINGS = {
 
 _RATIOS = (
     ("xpr jit", "jax jit"),
+    ("xpr jit", "xpr iree"),
     ("xpr jit", "numpy"),
     ("xpr eager", "jax eager"),
     ("xpr eager", "numpy"),
@@ -120,7 +122,7 @@ def findings(rows: Sequence[Row]) -> list[str]:
             ratio = ratio_of_medians(long.measured.get(mode), short.measured.get(mode))
             if ratio is not None:
                 found.append(
-                    f"{_HEADINGS[mode]} takes {ratio:.1f} times as long to trace and lower 4000 "
+                    f"{HEADINGS[mode]} takes {ratio:.1f} times as long to trace and lower 4000 "
                     "equations as 1000 (4 is linear)"
                 )
     for first, second, what in _PAIRS:
@@ -130,15 +132,15 @@ def findings(rows: Sequence[Row]) -> list[str]:
         for mode in MODES:
             ratio = ratio_of_medians(other.measured.get(mode), one.measured.get(mode))
             if ratio is not None:
-                found.append(f"{_HEADINGS[mode]}: {what} takes {ratio:.2f} times as long")
+                found.append(f"{HEADINGS[mode]}: {what} takes {ratio:.2f} times as long")
     return found
 
 
 def _table(rows: Sequence[Row], markdown: bool) -> str:
-    modes = [mode for mode in _HEADINGS if any(mode in row.measured for row in rows)]
+    modes = [mode for mode in HEADINGS if any(mode in row.measured for row in rows)]
     ratios = [pair for pair in _RATIOS if any(row.ratio(*pair) is not None for row in rows)]
-    header = ["", *(_HEADINGS[mode] for mode in modes)]
-    header += [f"{_HEADINGS[over]} / {_HEADINGS[under]}" for over, under in ratios]
+    header = ["", *(HEADINGS[mode] for mode in modes)]
+    header += [f"{HEADINGS[over]} / {HEADINGS[under]}" for over, under in ratios]
     lines = [header]
     for row in rows:
         cells = [row.name, *(_quantity(row.measured.get(mode), row.unit) for mode in modes)]

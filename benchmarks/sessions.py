@@ -98,8 +98,9 @@ class LocalSession(Session):
 class WorkerSession(Session):
     """Runs in a process of another interpreter, one JSON object a line each way (see `worker`)."""
 
-    def __init__(self, python: str, devices: int = 0, cores: int = 0) -> None:
-        extra = {CORES: str(cores)}
+    def __init__(self, python: str, devices: int = 0, cores: int = 0, **settings: str) -> None:
+        """`settings` are environment variables of the process."""
+        extra = {CORES: str(cores), **settings}
         if devices:
             extra["XPR_NUM_CPU_DEVICES"] = str(devices)
             extra["XLA_FLAGS"] = f"--xla_force_host_platform_device_count={devices}"
