@@ -279,10 +279,11 @@ void Schedule::run(uint8_t** blocks, ThreadPool* pool) const {
         break;
       case Command::What::kFill:
         fill_memory(static_cast<uint8_t*>(addresses[0]), lengths[0], step.pattern,
-                    step.pattern_length);
+                    step.pattern_length, pool);
         break;
       case Command::What::kCopy:
-        std::memmove(addresses[1], addresses[0], lengths[1]);
+        copy_memory(static_cast<uint8_t*>(addresses[1]), static_cast<uint8_t*>(addresses[0]),
+                    lengths[1], pool);
         break;
     }
   }

@@ -1,19 +1,78 @@
 #include "steps.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "thread_pool.h"
 
 namespace xpr {
+namespace {
 
-void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t pattern_length) {
-  if (pattern_length == 1) {
+constexpr size_t kPart = size_t{1} << 17;       // what one thread copies at a time
+constexpr size_t kManyBytes = size_t{1} << 19;  // waking another thread takes as long as less
+
+// One piece of the work for each part of the target, by the pool where that pays.
+int for_parts(ThreadPool::Piece piece, void* context, size_t length, ThreadPool* pool) {
+  uint64_t parts = (length + kPart - 1) / kPart;
+  if (pool && length >= kManyBytes) return pool->run(piece, context, parts);
+  for (uint64_t i = 0; i < parts; ++i) piece(context, i);
+  return 0;
+}
+
+struct Copied {
+  uint8_t* target;
+  const uint8_t* source;
+  size_t length;
+};
+
+int copy_part(void* context, uint64_t i) {
+  auto* copied = static_cast<const Copied*>(context);
+  size_t start = i * kPart;
+  std::memcpy(copied->target + start, copied->source + start,
+              std::min(kPart, copied->length - start));
+  return 0;
+}
+
+struct Filled {
+  uint8_t* target;
+  size_t length;
+  uint8_t pattern[4096];  // as often as there is room: its length is a power of two
+};
+
+int fill_part(void* context, uint64_t i) {
+  auto* filled = static_cast<const Filled*>(context);
+  size_t end = std::min((i + 1) * kPart, filled->length);
+  for (size_t start = i * kPart; start < end; start += sizeof(filled->pattern)) {
+    std::memcpy(filled->target + start, filled->pattern,
+                std::min(sizeof(filled->pattern), end - start));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void copy_memory(uint8_t* target, const uint8_t* source, size_t length, ThreadPool* pool) {
+  if (target + length <= source || source + length <= target) {
+    Copied copied{target, source, length};
+    for_parts(&copy_part, &copied, length, pool);
+  } else {
+    std::memmove(target, source, length);
+  }
+}
+
+void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t pattern_length,
+                 ThreadPool* pool) {
+  if (pattern_length == 1 && length < kManyBytes) {
     std::memset(target, static_cast<int>(pattern & 0xFF), length);
     return;
   }
-  for (size_t i = 0; i < length; i += pattern_length) {
-    std::memcpy(target + i, &pattern, pattern_length);
+  Filled filled;  // not initialised: a short one would take longer for that
+  filled.target = target;
+  filled.length = length;
+  for (size_t i = 0; i < std::min(length, sizeof(filled.pattern)); i += pattern_length) {
+    std::memcpy(filled.pattern + i, &pattern, pattern_length);
   }
+  for_parts(&fill_part, &filled, length, pool);
 }
 
 Ref<BufferObject> Runner::allocate(size_t size) {
@@ -38,12 +97,15 @@ void Runner::dispatch(const Dispatch& dispatch, const uint32_t* constants,
 }
 
 void Runner::fill(const Operand& target, uint64_t pattern, uint8_t pattern_length) {
-  fill_memory(target.buffer->data + target.offset, target.length, pattern, pattern_length);
+  PoolTurn turn(parallel_ && target.length >= kManyBytes);
+  fill_memory(target.buffer->data + target.offset, target.length, pattern, pattern_length,
+              turn.pool());
 }
 
 void Runner::copy(const Operand& source, const Operand& target) {
-  std::memmove(target.buffer->data + target.offset, source.buffer->data + source.offset,
-               target.length);
+  PoolTurn turn(parallel_ && target.length >= kManyBytes);
+  copy_memory(target.buffer->data + target.offset, source.buffer->data + source.offset,
+              target.length, turn.pool());
 }
 
 uint32_t Runner::load(const Operand& source) {

@@ -30,7 +30,11 @@ class Steps {
 
 inline constexpr int kMostBindings = 32;  // as many as IREE takes
 
-void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t pattern_length);
+// These use the pool, if there is one, where they have much to do. A pattern has 1, 2, 4 or 8
+// bytes.
+void copy_memory(uint8_t* target, const uint8_t* source, size_t length, ThreadPool* pool);
+void fill_memory(uint8_t* target, size_t length, uint64_t pattern, uint8_t pattern_length,
+                 ThreadPool* pool);
 
 // Runs everything at once, in the memory that the buffers have.
 class Runner final : public Steps {

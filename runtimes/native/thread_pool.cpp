@@ -1,5 +1,6 @@
 #include "thread_pool.h"
 
+#include <algorithm>
 #include <mutex>
 #include <system_error>
 
@@ -21,6 +22,12 @@ namespace {
 
 constexpr int kSpins = 4000;  // some 20 to 50 us; waking a thread costs 10
 
+// A range is taken in so many parts at most: small ones cost more than they take.
+constexpr int kUnitsEach = 32;
+
+// Up to so many threads are told which processor to keep off.
+constexpr int kFewThreads = 8;
+
 void pause_a_moment() noexcept {
 #if defined(__x86_64__)
   _mm_pause();
@@ -31,9 +38,12 @@ void pause_a_moment() noexcept {
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) {
+ThreadPool::ThreadPool(int threads) : ranges_(new Range[threads]) {
+#if defined(__linux__)
+  if (sched_getaffinity(0, sizeof(processors_), &processors_) != 0) CPU_ZERO(&processors_);
+#endif
   try {
-    for (int i = 1; i < threads; ++i) workers_.emplace_back([this] { work(); });
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
   } catch (const std::system_error&) {
     // There is no memory for another stack, or there may be no more threads: these have to do.
   }
@@ -50,15 +60,21 @@ int ThreadPool::run(Piece piece, void* context, uint64_t count) {
   piece_ = piece;
   context_ = context;
   count_ = count;
-  next_.store(0, std::memory_order_relaxed);
+  sharers_ = threads();
+  units_ = std::min(count, uint64_t{kUnitsEach} * sharers_);
+  for (int i = 0; i < sharers_; ++i) {
+    uint64_t first = units_ * i / sharers_, end = units_ * (i + 1) / sharers_;
+    ranges_[i].units.store(first | end << 32, std::memory_order_relaxed);
+  }
   failure_.store(0, std::memory_order_relaxed);
   inside_.store(0, std::memory_order_release);  // open
   round_.fetch_add(1, std::memory_order_seq_cst);
   if (sleeping_.load(std::memory_order_seq_cst) > 0) {
+    keep_off_this_processor();
     bell_.fetch_add(1, std::memory_order_seq_cst);
     bell_.notify_all();
   }
-  take_pieces(count);
+  take_pieces(0);
   // Close it: who is not inside by now need not come. A worker that is kept from running, by
   // another process say, is waited for only if it holds a piece.
   uint32_t inside = inside_.fetch_or(kClosed, std::memory_order_acq_rel);
@@ -70,21 +86,53 @@ int ThreadPool::run(Piece piece, void* context, uint64_t count) {
   return failure_.load(std::memory_order_relaxed);
 }
 
-void ThreadPool::take_pieces(uint64_t count) {
-  Piece piece = piece_;
-  void* context = context_;
-  for (;;) {
-    uint64_t i = next_.fetch_add(1, std::memory_order_relaxed);
-    if (i >= count) return;
-    if (int failed = piece(context, i)) {
-      failure_.store(failed, std::memory_order_relaxed);
-      next_.store(count, std::memory_order_relaxed);
-      return;
+// Linux wakes a thread on the processor of the one that wakes it where it does not look for an idle
+// one, as on two busy processors. There it would wait for its turn, some 3 ms, while the caller
+// does all of the work. On many processors an idle one is found.
+void ThreadPool::keep_off_this_processor() {
+#if defined(__linux__)
+  if (threads() > kFewThreads) return;
+  int here = sched_getcpu();
+  if (here == avoided_ || here < 0) return;
+  cpu_set_t others = processors_;
+  CPU_CLR(here, &others);
+  if (CPU_COUNT(&others) == 0) return;
+  avoided_ = here;
+  for (std::thread& worker : workers_) {
+    // Where it may not be set any more, workers stay where they are.
+    (void)pthread_setaffinity_np(worker.native_handle(), sizeof(others), &others);
+  }
+#endif
+}
+
+bool ThreadPool::take_unit(int self, uint32_t* unit) {
+  for (int k = 0; k < sharers_; ++k) {
+    std::atomic<uint64_t>& units = ranges_[(self + k) % sharers_].units;
+    uint64_t left = units.load(std::memory_order_relaxed);
+    for (;;) {
+      auto first = static_cast<uint32_t>(left), end = static_cast<uint32_t>(left >> 32);
+      if (first >= end) break;
+      // From the front of its own, from the back of another's.
+      *unit = k == 0 ? first : end - 1;
+      uint64_t rest = k == 0 ? left + 1 : left - (uint64_t{1} << 32);
+      if (units.compare_exchange_weak(left, rest, std::memory_order_relaxed)) return true;
+    }
+  }
+  return false;
+}
+
+void ThreadPool::take_pieces(int self) {
+  uint32_t unit;
+  while (take_unit(self, &unit)) {
+    uint64_t end = count_ / units_ * (unit + 1) + count_ % units_ * (unit + 1) / units_;
+    for (uint64_t i = count_ / units_ * unit + count_ % units_ * unit / units_; i < end; ++i) {
+      if (failure_.load(std::memory_order_relaxed)) return;
+      if (int failed = piece_(context_, i)) failure_.store(failed, std::memory_order_relaxed);
     }
   }
 }
 
-void ThreadPool::work() {
+void ThreadPool::work(int self) {
   FlushToZero flush;
   uint64_t seen = 0;
   for (;;) {
@@ -110,7 +158,7 @@ void ThreadPool::work() {
     uint32_t inside = inside_.load(std::memory_order_acquire);
     while (!(inside & kClosed)) {
       if (inside_.compare_exchange_weak(inside, inside + 1, std::memory_order_acq_rel)) {
-        take_pieces(count_);
+        take_pieces(self);
         inside_.fetch_sub(1, std::memory_order_acq_rel);
         break;
       }

@@ -7,10 +7,18 @@
 #include <thread>
 #include <vector>
 
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
 namespace xpr {
 
 // The calling thread takes part, so a pool of n threads starts n - 1. Those look for work for a
 // moment after each piece and sleep then; work whose other threads sleep begins without them.
+//
+// The pieces are cut into a range for each thread, so that neighbours, which often write to one
+// line of the cache, are computed by one. Who is done with its own range takes from the ends of
+// the others', so that nothing waits for a thread that does not come.
 class ThreadPool {
  public:
   // Has fewer threads where the system gives no more.
@@ -32,21 +40,35 @@ class ThreadPool {
   int threads() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
  private:
-  void work();
-  void take_pieces(uint64_t count);
+  // What is left of the range of one thread, in units of one or several pieces: the first one in
+  // the lower half, the one behind the last in the upper.
+  struct alignas(64) Range {
+    std::atomic<uint64_t> units{0};
+  };
 
+  void work(int self);
+  void take_pieces(int self);
+  bool take_unit(int self, uint32_t* unit);
+  void keep_off_this_processor();
+
+  std::unique_ptr<Range[]> ranges_;
   std::vector<std::thread> workers_;
+#if defined(__linux__)
+  cpu_set_t processors_;  // those that the process may use
+  int avoided_ = -1;      // the one that workers keep off
+#endif
   std::atomic_flag busy_ = ATOMIC_FLAG_INIT;
 
   // The work: valid while the round is open.
   Piece piece_ = nullptr;
   void* context_ = nullptr;
   uint64_t count_ = 0;
+  uint64_t units_ = 0;
+  int sharers_ = 1;
   std::atomic<uint64_t> round_{0};
   // The number of workers inside of the open round in the lower half; the highest bit says that no
   // other may enter.
   std::atomic<uint32_t> inside_{kClosed};
-  std::atomic<uint64_t> next_{0};
   std::atomic<int> failure_{0};
   std::atomic<uint32_t> sleeping_{0};
   std::atomic<uint32_t> bell_{0};

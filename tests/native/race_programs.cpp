@@ -1,6 +1,7 @@
 // Many threads run programs and share the pool, which is to be watched by the thread sanitizer.
 //
 //   race_programs FOLDER ROUNDS
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "corpus.h"
 #include "thread_pool.h"
@@ -42,6 +44,24 @@ bool check_pool(int rounds) {
   }
   for (uint64_t i = 0; i < kPieces; ++i) {
     if (sums.of[i] != i * static_cast<uint64_t>(rounds)) return false;
+  }
+  return true;
+}
+
+int count_call(void* context, uint64_t i) {
+  ++(*static_cast<std::vector<int>*>(context))[i];
+  return 0;
+}
+
+// However many pieces there are for however many threads, each is done once.
+bool check_ranges() {
+  for (int threads : {1, 2, 3, 5}) {
+    ThreadPool pool(threads);
+    for (uint64_t count : {0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 97, 1000, 100'003}) {
+      std::vector<int> calls(count);
+      if (pool.run(&count_call, &calls, count) != 0) return false;
+      if (std::count(calls.begin(), calls.end(), 1) != static_cast<ptrdiff_t>(count)) return false;
+    }
   }
   return true;
 }
@@ -132,7 +152,8 @@ int main(int count, char** words) {
     return 2;
   }
   int rounds = static_cast<int>(std::strtol(words[2], nullptr, 10));
-  bool pool = xpr::check_pool(10 * rounds), replaced = xpr::check_replaced(rounds);
+  bool pool = xpr::check_ranges() && xpr::check_pool(10 * rounds),
+       replaced = xpr::check_replaced(rounds);
   xpr::use_threads(4);
   bool programs = xpr::check_programs(words[1], rounds);
   std::printf("pool %s, replaced %s, programs %s\n", pool ? "right" : "wrong",

@@ -51,6 +51,15 @@ check(lambda np, x: (x @ x.T, np.sin(x) * x.sum(0), x.max(), x > 0, x[:0]), x)
 check(lambda np, *xs: (sum(xs),), *[x + i for i in range(100)])
 large = rng.standard_normal(1_200_000).astype(np.float32)
 check(lambda np, x: (x * 2 + 1, x[:3] + x.max(), x.min()), large)
+# Copies and fills that several threads share: parts of all sizes, patterns of all widths.
+check(lambda np, x: (np.concatenate([x, x + 1, x[:777_777]]), np.roll(x, 300_001)), large)
+check(
+    lambda np, x: tuple(
+        np.concatenate([np.full(700_001, 3, t), x.astype(t), np.full(5, 7, t)])
+        for t in (np.int8, np.int16, np.float32)
+    ),
+    n,
+)
 # A result that is an argument, two equal ones, a constant one.
 check(lambda np, x, n: (x, n, x, n + 1, n + 1, np.arange(4000)), x, n)
 # Donated arguments: the result lies in the argument's memory.
