@@ -4,6 +4,7 @@
 #include <nanobind/stl/string.h>
 
 #include "arrays.h"
+#include "bind_apply.h"
 #include "bind_call.h"
 #include "bind_operators.h"
 #include "block_object.h"
@@ -20,6 +21,7 @@ NB_MODULE(_native, module) {
   xpr::bind_arrays(module);
   xpr::bind_call(module);
   xpr::bind_operators(module);
+  xpr::bind_apply(module);
   xpr::bind_blocks(module);
   xpr::bind_programs(module);
 }

@@ -8,9 +8,8 @@
 
 #include <cstring>
 
-#include "arrays.h"
+#include "eager_state.h"
 #include "numbers.h"
-#include "operator_plans.h"
 
 namespace xpr {
 
@@ -59,17 +58,8 @@ constexpr OperationInfo kInfo[kOperations] = {
     {"__getitem__", nullptr, nullptr, "biuf"},
 };
 
-// What `learn_operators` was told; held for as long as the process lives.
+// The operators of Python and the loops of NumPy, and what was found of them.
 struct Learned {
-  PyObject* base = nullptr;  // the class `Array`
-  PyObject* context = nullptr;
-  PyObject* eager = nullptr;
-  PyObject* settings = nullptr;
-  PyObject* is_plain = nullptr;  // whether the settings leave results alone
-  PyObject* default_device = nullptr;
-  PyObject* trace_name = nullptr;
-  PyObject* trace_key_name = nullptr;
-  PyObject* host_view_name = nullptr;
   PyObject* methods[kOperations] = {};
   PyObject* reflected[kOperations] = {};
   PyUFuncObject* ufuncs[kOperations] = {};
@@ -80,36 +70,11 @@ Learned learned;
 // ---- operands
 
 // One operand of an elementwise operation: an array or a Python number.
-struct Operand {
-  PyObject* object = nullptr;
-  std::uintptr_t type = 0;  // for the key
-  PyArrayObject* host = nullptr;
-  PyObject* device = nullptr;
-  bool committed = false;
+struct Operand : HostOperand {
   alignas(16) char number[16];
 
   bool is_array() const { return host != nullptr; }
 };
-
-bool read_array(PyObject* array, Operand& operand) {
-  PyObject* buffer = host_buffer_of(array);
-  PyObject* aval = aval_of(array);
-  if (buffer == nullptr || aval == nullptr) return false;
-  PyObject* host = slot(buffer, classes.host);
-  if (host == nullptr || !is_numpy_array(host)) {
-    // In another form so far; this makes NumPy's, which the buffer keeps.
-    PyRef made = PyRef::steal(PyObject_CallMethodObjArgs(buffer, learned.host_view_name, nullptr));
-    if (!made) PyErr_Clear();  // deleted: the Python path says so
-    host = slot(buffer, classes.host);
-    if (!made || host == nullptr || !is_numpy_array(host)) return false;
-  }
-  operand.object = array;
-  operand.type = reinterpret_cast<std::uintptr_t>(aval);
-  operand.host = reinterpret_cast<PyArrayObject*>(host);
-  operand.device = device_of(buffer);
-  operand.committed = is_committed(array);
-  return PyArray_ISALIGNED(operand.host) && PyArray_ISNOTSWAPPED(operand.host);
-}
 
 constexpr std::uintptr_t kIntOperand = 1, kFloatOperand = 3, kNoOperand = 5;
 
@@ -141,24 +106,11 @@ bool is_kind(int type, const char* kinds) {
   return std::strchr(kinds, kind) != nullptr;
 }
 
-// ---- the state that operations depend on
-
-// A new reference to the key of the settings outside of all transformations, or null.
-PyRef eager_settings() {
-  if (learned.base == nullptr) return {};
-  PyRef trace = PyRef::steal(PyObject_GetAttr(learned.context, learned.trace_name));
-  if (!trace || trace.get() != learned.eager) {
-    PyErr_Clear();
-    return {};
-  }
-  PyRef key = PyRef::steal(PyObject_GetAttr(learned.settings, learned.trace_key_name));
-  if (!key) PyErr_Clear();
-  return key;
-}
+// ---- operations by Python code
 
 PyObject* in_python(Operation operation, PyObject* first, PyObject* second) {
-  if (learned.base == nullptr) Py_RETURN_NOTIMPLEMENTED;
-  if (PyObject_IsInstance(first, learned.base) == 1) {
+  if (eager_state.base == nullptr) Py_RETURN_NOTIMPLEMENTED;
+  if (PyObject_IsInstance(first, eager_state.base) == 1) {
     PyObject* args[] = {first, second};
     return PyObject_Vectorcall(learned.methods[operation], args, second == nullptr ? 1 : 2,
                                nullptr);
@@ -166,26 +118,6 @@ PyObject* in_python(Operation operation, PyObject* first, PyObject* second) {
   if (learned.reflected[operation] == nullptr) Py_RETURN_NOTIMPLEMENTED;
   PyObject* args[] = {second, first};
   return PyObject_Vectorcall(learned.reflected[operation], args, 2, nullptr);
-}
-
-// Fills in what does not depend on the operation; false with an exception set.
-bool begin_plan(PyObject* result, Plan& plan) {
-  PyRef device = PyRef::steal(PyObject_CallNoArgs(learned.default_device));
-  if (!device) return false;
-  PyRef plain = PyRef::steal(PyObject_CallNoArgs(learned.is_plain));
-  if (!plain) return false;
-  if (plain.get() != Py_True) return true;
-  plan.aval = PyRef::borrow(aval_of(result));
-  plan.device = std::move(device);
-  return true;
-}
-
-// A new array over a NumPy array, whose reference it takes.
-PyObject* finish(const Plan& plan, PyObject* host, PyObject* device, bool committed) {
-  PyRef held = PyRef::steal(host);
-  PyArray_CLEARFLAGS(reinterpret_cast<PyArrayObject*>(host), NPY_ARRAY_WRITEABLE);
-  PyRef buffer = PyRef::steal(make_host_buffer(host, device));
-  return buffer ? make_array(plan.aval.get(), buffer.get(), committed) : nullptr;
 }
 
 // ---- elementwise operations
@@ -286,7 +218,7 @@ PyObject* run_loop(const Plan& plan, Operand* operands, int count) {
   pointers[count] = PyArray_BYTES(host);
   steps[count] = PyArray_ITEMSIZE(host);
   if (length != 0) plan.loop(pointers, &length, steps, plan.loop_data);
-  return finish(plan, made, device, committed);
+  return finish(plan.aval.get(), made, device, committed);
 }
 
 PyObject* elementwise(Operation operation, PyObject* first, PyObject* second) {
@@ -402,7 +334,7 @@ PyObject* copy_part(const Plan& plan, const Operand& x, const Part& part) {
     std::memcpy(PyArray_BYTES(reinterpret_cast<PyArrayObject*>(made)),
                 PyArray_BYTES(x.host) + part.first * row, static_cast<std::size_t>(size));
   }
-  return finish(plan, made, x.device, x.committed);
+  return finish(plan.aval.get(), made, x.device, x.committed);
 }
 
 bool make_part_plan(const Operand& x, PyObject* result, Plan& plan) {
@@ -492,17 +424,19 @@ void learn_operators(nb::object base, nb::object context, nb::object eager, nb::
     found.ufuncs[i] =
         reinterpret_cast<PyUFuncObject*>(nb::object(numpy.attr(info.ufunc)).release().ptr());
   }
-  found.context = context.release().ptr();
-  found.eager = eager.release().ptr();
-  found.settings = settings.release().ptr();
-  found.is_plain = is_plain.release().ptr();
-  found.default_device = default_device.release().ptr();
-  found.trace_name = PyUnicode_InternFromString("trace");
-  found.trace_key_name = PyUnicode_InternFromString("trace_key");
-  found.host_view_name = PyUnicode_InternFromString("host_view");
   found.plans = new PlanTable();
-  found.base = base.release().ptr();
   learned = found;
+  EagerState state;
+  state.context = context.release().ptr();
+  state.eager = eager.release().ptr();
+  state.settings = settings.release().ptr();
+  state.is_plain = is_plain.release().ptr();
+  state.default_device = default_device.release().ptr();
+  state.trace_name = PyUnicode_InternFromString("trace");
+  state.trace_key_name = PyUnicode_InternFromString("trace_key");
+  state.host_view_name = PyUnicode_InternFromString("host_view");
+  state.base = base.release().ptr();
+  eager_state = state;
 }
 
 }  // namespace

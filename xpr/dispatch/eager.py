@@ -6,6 +6,7 @@ compiled. Elsewhere, and for primitives that ask for it, the operation is compil
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -57,12 +58,42 @@ def _result_types(
     return found
 
 
+_native: Any = native().module
+
+
+def _quiet() -> tuple[Any, Any, Any] | None:
+    """How NumPy's warnings are switched off and on again, in less time than `numpy.errstate` takes.
+
+    None where this version of NumPy keeps its settings otherwise.
+    """
+    try:
+        settings: Any = importlib.import_module("numpy._core.umath")._extobj_contextvar
+    except (ImportError, AttributeError):
+        return None
+    with np.errstate(all="ignore"):
+        quiet = settings.get()
+    return settings.set, quiet, settings.reset
+
+
+_apply_again: Any = None
+"""Does operations again that are like earlier ones, where the native part was built."""
+if _native is not None:
+    _way = _quiet()
+    if _way is not None:
+        _native.be_quiet_by(*_way)
+        _apply_again = _native.apply_again
+
+
 class EagerTrace(Trace):
     """Computes each primitive when it is bound."""
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
+        if _apply_again is not None:
+            found = _apply_again(primitive, args, params)
+            if found is not None:
+                return found
         if primitive.eager == "inline":
             found = primitive.reference(*args, **params)
             return (
@@ -119,7 +150,10 @@ class EagerTrace(Trace):
             ]
         if foreign:
             result = own(result, args)
-        return wrap(result, found, device, committed, primitive.name)
+        out = wrap(result, found, device, committed, primitive.name)
+        if _apply_again is not None:
+            _native.learn_apply(primitive, primitive.reference, args, params, out)
+        return out
 
     def process_on_several(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
@@ -193,8 +227,8 @@ def _leaves_results_alone() -> bool:
 
 eager_trace = EagerTrace()
 install_eager_trace(eager_trace)
-if native().module is not None:
-    native().module.learn_operators(
+if _native is not None:
+    _native.learn_operators(
         Array, context, eager_trace, state, _leaves_results_alone, default_device
     )
 install_reshard_program(_reshard_program)

@@ -12,6 +12,7 @@ from typing import Any
 
 from xpr.core import dtypes
 from xpr.core.trace import Tracer, get_aval
+from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._concrete import as_array
 from xpr.numpy._einsum_plan import contraction
 from xpr.numpy._promote import as_operand, promote_dtypes, without_weak_type
@@ -34,12 +35,16 @@ from xpr.primitives.joining import concatenate
 
 
 def _operands(name: str, a: Any, b: Any) -> tuple[Any, Any]:
+    if type(a) is type(b) is ArrayImpl:
+        return a, b
     return as_operand(name, a, 0), as_operand(name, b, 1)
 
 
 def _result_type(name: str, x: Any, y: Any, preferred: DTypeLike) -> tuple[DType, bool]:
     if preferred is not None:
         return requested_dtype(preferred, name), False
+    if get_aval(x) is get_aval(y):
+        return get_aval(x).dtype, get_aval(x).weak_type
     return dtypes.promote_avals(
         (get_aval(x).dtype, get_aval(x).weak_type), (get_aval(y).dtype, get_aval(y).weak_type)
     )

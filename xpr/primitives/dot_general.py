@@ -262,6 +262,12 @@ def accumulation_dtype(
     return wide
 
 
+def _is_matmul(lhs: NDArray, rhs: NDArray, dtype: np.dtype[Any]) -> bool:
+    """Whether NumPy's `matmul` multiplies such matrices and vectors in the right dtype."""
+    shapes = 1 <= lhs.ndim <= 2 and 1 <= rhs.ndim <= 2
+    return shapes and lhs.dtype == rhs.dtype == dtype and dtype in (np.float32, np.float64)
+
+
 def _dot_general_reference(
     lhs: NDArray,
     rhs: NDArray,
@@ -273,6 +279,9 @@ def _dot_general_reference(
 ) -> NDArray:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     dtype = preferred_element_type or dtypes.promote_types(lhs.dtype, rhs.dtype)
+    if _is_matmul(lhs, rhs, dtype) and not lhs_batch:
+        if lhs_contract == (lhs.ndim - 1,) and rhs_contract == (0,):
+            return np.matmul(lhs, rhs)
     wide = accumulation_dtype(lhs.dtype, rhs.dtype, dtype)
     # Both operands as stacks of matrices, batch x m x k and batch x k x n, which BLAS multiplies.
     lhs_free = [i for i in range(lhs.ndim) if i not in lhs_contract and i not in lhs_batch]
