@@ -109,6 +109,8 @@ class LoweringContext(Emitter):
                     return [x, self.constant(y, x.dtype, x.shape)]
                 if x.shape == y.shape:
                     return [x, y]
+                if not y.shape:
+                    return [x, self.broadcast_in_dim(y, x.shape, ())]
         values = [v for v in operands if isinstance(v, Value)]
         shape = max((v.shape for v in values), key=len, default=())
         if any(v.shape and v.shape != shape for v in values):
@@ -267,9 +269,6 @@ class LoweringContext(Emitter):
         """A static slice."""
         steps = tuple(strides) if strides is not None else (1,) * len(x.shape)
         shape = tuple(max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, steps, strict=True))
-        # IREE's code generator for SPIR-V does not get through with strides of single elements.
-        steps = tuple(1 if count == 1 else s for count, s in zip(shape, steps, strict=True))
-        limit = [a + 1 if n == 1 else b for n, a, b in zip(shape, start, limit, strict=True)]
         bounds = {"start": tuple(start), "limit": tuple(limit), "strides": steps}
         return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds)
 

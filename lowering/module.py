@@ -234,16 +234,20 @@ class ModuleBuilder:
             before = self.flops
             rule = ctx.rule_for(eqn.primitive)
             found = rule(ctx, *operands, **eqn.params)
-            results = [found] if isinstance(found, Value) else list(found)
+            results = (found,) if isinstance(found, Value) else found
             for var, value, aval in zip(eqn.outvars, results, out_avals, strict=True):
-                if value.shape != aval.shape or value.dtype != aval.dtype:
+                if value.shape != aval.shape or (
+                    value.dtype is not aval.dtype and value.dtype != aval.dtype
+                ):
                     raise AssertionError(
                         f"the lowering of {eqn.primitive.name} gives {value.type}, "
                         f"its abstract rule {aval.str_short()}"
                     )
                 env[var] = value
-            self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
-            self.flops += sum(a.size for a in out_avals)
+            for atom in eqn.invars:
+                self.bytes_accessed += atom.aval.nbytes
+            for aval in out_avals:
+                self.flops += aval.size
             if source is None:
                 known = self.flops_by_place.get(eqn.source_info, 0.0)
                 self.flops_by_place[eqn.source_info] = known + self.flops - before

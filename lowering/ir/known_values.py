@@ -16,7 +16,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.ir.constants import is_hidden_zero, splat_of
 from xpr.lowering.ir.graph import Op, Value
-from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 
 Roots = frozenset["Value | None"]
 """The values that a value was computed from, element by element; None for too many of them."""
@@ -83,7 +83,7 @@ class KnownValues:
                 continue
             op = v.op
             operands = _elements(op)
-            if op is None or TRAITS[op.name].kind is not Kind.ELEMENTWISE or _is_new(op):
+            if op is None or op.kind is not Kind.ELEMENTWISE or _is_new(op):
                 roots[v] = NO_ROOTS
                 continue
             operands = [u for u in operands if not self.is_known(u)]
@@ -159,7 +159,7 @@ def _elements(op: Op | None) -> Sequence[Value]:
         return ()
     if op.name in _OF_FIRST:
         return op.operands[:1]
-    kind = TRAITS[op.name].kind
+    kind = op.kind
     if kind in ON_ELEMENTS:
         return op.operands
     return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from xpr.lowering.ir.graph import Op, Value
-from xpr.lowering.ir.traits import PURE, TRAITS
+from xpr.lowering.ir.traits import PURE
 
 _SHAPES = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert"})
 
@@ -55,4 +55,4 @@ def _operands(op: Op | None) -> Sequence[Value]:
 
 
 def _is_pure(op: Op) -> bool:
-    return TRAITS[op.name].kind in PURE and not op.regions
+    return op.kind in PURE and not op.regions

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from xpr.lowering.ir.graph import Block, Executable, Function, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import Kind
 
 
 def verify(module: Module) -> None:
@@ -53,7 +53,7 @@ def _block(
             raise AssertionError(f"{v} is not owned by its block")
     for i, op in enumerate(block.ops):
         _op(op, block, known, symbols)
-        if (TRAITS[op.name].kind is Kind.TERMINATOR) != (i == len(block.ops) - 1):
+        if (op.kind is Kind.TERMINATOR) != (i == len(block.ops) - 1):
             _fail(op, "is a terminator in the middle of a block, or none at its end")
         uses.update((v, op) for v in op.operands)
         for region in op.regions:
@@ -64,8 +64,8 @@ def _block(
 
 
 def _op(op: Op, block: Block, known: set[Value], symbols: set[str]) -> None:
-    traits = TRAITS.get(op.name)
-    if traits is None:
+    traits = op.traits
+    if op.kind is Kind.UNKNOWN:
         _fail(op, "is not in the table of traits")
     if op.block is not block:
         _fail(op, "is in another block than it says")

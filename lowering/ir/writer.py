@@ -100,10 +100,11 @@ class Writer(Builder):
             return x
         return self.assign("stablehlo.broadcast_in_dim", (x,), shape, x.dtype, {"dims": ()})
 
-    def slice(self, x: Value, start: Shape, limit: Shape) -> Value:
-        """What lies from `start` up to `limit`."""
-        shape = tuple(b - a for a, b in zip(start, limit, strict=True))
-        bounds = {"start": start, "limit": limit, "strides": (1,) * len(shape)}
+    def slice(self, x: Value, start: Shape, limit: Shape, strides: Shape | None = None) -> Value:
+        """What lies from `start` up to `limit`, in steps of `strides`."""
+        steps = (1,) * len(start) if strides is None else strides
+        shape = tuple(-(-(b - a) // s) for a, b, s in zip(start, limit, steps, strict=True))
+        bounds = {"start": start, "limit": limit, "strides": steps}
         return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds)
 
     def pad(self, x: Value, value: Value, low: Shape, high: Shape) -> Value:

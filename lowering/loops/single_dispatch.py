@@ -30,11 +30,7 @@ def memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
 
 def flat_memory(ctx: LoweringContext, x: Value) -> Value:
     """`x` as a flat array of a type that registers are read from."""
-    if x.dtype == I1:
-        # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
-        x = ctx.barrier(ctx.convert(x, _BYTE))
-    else:
-        x = ctx.bitcast(x, memory_dtype(x.dtype))
+    x = ctx.convert(x, _BYTE) if x.dtype == I1 else ctx.bitcast(x, memory_dtype(x.dtype))
     return ctx.reshape(x, (math.prod(x.shape),))
 
 

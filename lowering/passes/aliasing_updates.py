@@ -15,11 +15,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.updates import UPDATES, behind_moves, calls, holding, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
@@ -61,7 +61,7 @@ class _Arrays:
         known = {function.name for function in module.functions}
 
         def is_host_call(op: Op) -> bool:
-            return TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] not in known
+            return op.kind is Kind.CALL and op.attributes["callee"] not in known
 
         handing = holding(module, is_host_call)
         called: set[int] = set()
@@ -74,7 +74,7 @@ class _Arrays:
                     found = self._numbers([*op.operands, *op.results])
                     called |= found
                     handed.update(found)
-                elif handing and TRAITS[op.name].kind is Kind.TERMINATOR:
+                elif handing and op.kind is Kind.TERMINATOR:
                     handed.update(self._numbers(op.operands))
         self._entering |= {n for n in called if handed[n] > 1}
 

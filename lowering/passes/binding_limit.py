@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -77,7 +77,7 @@ class _Walk:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
                     _Walk(self._summaries, self._held).block(region)
@@ -85,7 +85,9 @@ class _Walk:
                 self._limited(_read_inside(op))
             elif traits.kind is Kind.CALL:
                 self._call(op)
-            elif traits.kind not in _APART and not _reads_whole_operands(op):
+            elif traits.kind not in _APART and not (
+                traits.kind is Kind.CONTRACTION and _reads_whole_operands(op)
+            ):
                 self._fused(op)
 
     def _fused(self, op: Op) -> None:
@@ -128,8 +130,9 @@ class _Walk:
 
     def _of_all(self, operands: Iterable[Value]) -> Sources:
         found = _NONE
+        known = self._sources
         for v in operands:
-            sources = self.of(v)
+            sources = known.get(v) or self.of(v)
             if sources is not found and not sources <= found:
                 found = found | sources if found else sources
         return found
@@ -141,12 +144,12 @@ class _Walk:
 
 
 def _reads_whole_operands(op: Op) -> bool:
-    """Whether no dispatch computes an operand and the result: so it is for products of matrices.
+    """Whether no dispatch computes an operand and the product: so it is for those of matrices.
 
     Of several products that are added up no more than one is computed where it is added.
     """
-    if op.name != "stablehlo.dot_general":
-        return op.name == "stablehlo.convolution"
+    if op.name == "stablehlo.convolution":
+        return True
     return all(
         math.prod(n for i, n in enumerate(v.shape) if i not in (*contracted, *batch)) > 1
         for v, contracted, batch in zip(

@@ -26,14 +26,13 @@ from xpr.lowering.ir.graph import (
     NO_ATTRIBUTES,
     Attributes,
     Block,
-    Function,
     Module,
     Op,
     Shape,
     Value,
 )
 from xpr.lowering.ir.known_values import KnownValues
-from xpr.lowering.ir.traits import MOVES, TRAITS, Kind
+from xpr.lowering.ir.traits import MOVES, Kind
 from xpr.lowering.ir.writer import Operand, Writer, rewrite_block
 from xpr.lowering.numerics import by_bits
 from xpr.lowering.targets.base import Target
@@ -100,16 +99,14 @@ class _Arithmetic(Writer):
         self._known = known
         self._made = made
         self._copies: dict[Value, Value] = {}
-        self._makes_dispatches = isinstance(block.parent, Function) or (
-            isinstance(block.parent, Op) and TRAITS[block.parent.name].forms_dispatches
-        )
+        self._makes_dispatches = block.makes_dispatches
         numbers = (v for v in block.arguments if not v.shape and dtypes.kind(v.dtype) in "iuf")
         self._number = next(numbers, None)
 
     def rewritten(self, op: Op) -> Value | None:
         """What takes the place of an operation; None if that stays."""
         name = op.name.removeprefix("stablehlo.")
-        traits = TRAITS[op.name]
+        traits = op.traits
         if name == "map" or traits.kind is Kind.CALL:
             op.replace_operands([self._copied_if(v, _UNKNOWN) for v in op.operands])
         for region in op.regions:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.ways import Way, arranged, as_is, composed
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -94,7 +94,7 @@ class _Walk:
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
                     self._block(region)
@@ -105,17 +105,19 @@ class _Walk:
 
     def _elementwise(self, op: Op, home: Block) -> None:
         (out,) = op.results
-        if all(v.shape in ((), out.shape) for v in op.operands):
-            self._set(out, self._joined(home, op.operands))
-        else:
-            self._apart(op, home)
+        for v in op.operands:
+            if v.shape and v.shape != out.shape:
+                self._apart(op, home)
+                return
+        self._set(out, self._joined(home, op.operands))
 
     def _layout(self, op: Op, home: Block) -> None:
-        moved = {
-            kind: {arranged(way, op): producers for way, producers in ways.items()}
-            for kind, ways in self._of(op.operands[0]).items()
-        }
-        self._set(op.result, moved)
+        reads = self._of(op.operands[0])
+        if reads:
+            self._reads[op.result] = {
+                kind: {arranged(way, op): producers for way, producers in ways.items()}
+                for kind, ways in reads.items()
+            }
 
     def _movement(self, op: Op, home: Block) -> None:
         """Elements in other places: used there, perhaps, but not by the maps that are known."""
@@ -132,7 +134,7 @@ class _Walk:
             self._reduction(op, home)
 
     def _indexed(self, op: Op, home: Block) -> None:
-        if TRAITS[op.name].may_fuse:
+        if op.traits.may_fuse:
             self._reduction(op, home)
         elif op.name != "stablehlo.dynamic_update_slice" or self._of(op.operands[1]):
             self._apart(op, home)

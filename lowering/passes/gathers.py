@@ -15,8 +15,7 @@ from collections.abc import Mapping
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.attributes import GatherNumbers
-from xpr.lowering.ir.graph import Block, Module, Op, Shape
-from xpr.lowering.ir.traits import dispatch_blocks
+from xpr.lowering.ir.graph import Block, Module, Op, Shape, dispatch_blocks
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints

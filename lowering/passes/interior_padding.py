@@ -7,8 +7,7 @@ barriers.
 from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Module
-from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.ir.graph import Module, dispatched
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.alignment import is_misaligned
-from xpr.lowering.ir.graph import Module, Op, Value
+from xpr.lowering.ir.graph import Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.layouts import is_from_barrier
-from xpr.lowering.ir.traits import dispatch_blocks
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints

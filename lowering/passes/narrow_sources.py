@@ -22,7 +22,7 @@ from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_strided
-from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.types import bits_of
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -148,7 +148,7 @@ def _parts(dtype: np.dtype[Any]) -> int:
 
 def _elements(op: Op | None) -> Sequence[Value]:
     """The operands that the elements of a result are computed from, where it is read."""
-    if op is None or len(op.results) != 1 or TRAITS[op.name].kind not in ON_ELEMENTS:
+    if op is None or len(op.results) != 1 or op.kind not in ON_ELEMENTS:
         return ()
     return op.operands[:1] if op.name == "stablehlo.dynamic_slice" else op.operands
 
@@ -183,13 +183,15 @@ class _Walk:
             for v, origin in zip(arguments, given, strict=True):
                 found.set(v, origin)
             self._block(function.body, found)
-            self._called[key] = [_handed_on(v, found) for v in function.body.ops[-1].operands]
+            # Nobody asks for those of the program itself.
+            results = () if origins is None else function.body.ops[-1].operands
+            self._called[key] = [_handed_on(v, found) for v in results]
         return self._called[key]
 
     def _block(self, block: Block, origins: _Origins) -> None:
         target = self._target
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
                     self._block(region, origins)

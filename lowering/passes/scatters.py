@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.rewrite import replace_uses
-from xpr.lowering.ir.traits import dispatch_blocks
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints

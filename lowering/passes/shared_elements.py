@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Module, Op, Shape, Value
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.graph import Module, Op, Shape, Value, dispatched
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.ways import Way, arranged, as_is
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -25,7 +25,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
         op
         for function in module.functions
         for op in dispatched(function.body)
-        if TRAITS[op.name].kind is Kind.ELEMENTWISE and _is_shared(op.result)
+        if op.kind is Kind.ELEMENTWISE and _is_shared(op.result)
     )
 
 
@@ -40,7 +40,7 @@ def _is_shared(x: Value) -> bool:
 
 
 def _layouts(x: Value) -> list[Op]:
-    return [op for op in x.uses if TRAITS[op.name].kind is Kind.LAYOUT]
+    return [op for op in x.uses if op.kind is Kind.LAYOUT]
 
 
 def _step(op: Op) -> tuple[object, ...]:

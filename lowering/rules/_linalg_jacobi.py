@@ -131,8 +131,7 @@ def _order(keys: Any, *, descending: bool) -> Any:
     """
     *batch, n = shape_of(keys)
     shape = (*batch, n, n)
-    # Without the barrier IREE fuses the keys' own sums with the counting, and counts wrongly.
-    keys = parts.settled(ops.neg(keys) if descending else keys)
+    keys = ops.neg(keys) if descending else keys
     mine = ops.broadcast_in_dim(keys, shape, tuple(range(len(shape) - 1)))
     other = along_columns(keys, shape)
     earlier = ops.lt(parts.places(shape, -1), parts.places(shape, -2))

@@ -191,6 +191,13 @@ def _complex_logaddexp(ctx: LoweringContext, a: Value, b: Value) -> Value:
     return ctx.inline(function, a, b)
 
 
+def _prod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) -> Value:
+    """Products; those of complex numbers in whole arrays where a scan of them does not compile."""
+    whole = dtypes.is_complex(x.dtype) and not ctx.target.whole_complex
+    rule = _or_by_doubling(_rule(_prod), _prod) if whole else _rule(_prod)
+    return rule(ctx, x, axis=axis, reverse=reverse)
+
+
 _sum = _elementwise("add", 128, lambda d: 0)
 _prod = _elementwise("multiply", 128, lambda d: 1)
 _max = _elementwise("maximum", 512, lambda d: limits(d)[0])
@@ -210,7 +217,7 @@ def _of_function(
 
 
 register(p.cumsum_p, _rule(_sum))
-register(p.cumprod_p, _rule(_prod))
+register(p.cumprod_p, _prod_lower)
 register(p.cummax_p, _or_by_doubling(_rule(_max), _of_function(max, 0)))
 register(p.cummin_p, _or_by_doubling(_rule(_min), _of_function(min, 1)))
 register(
