@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import NoReturn
 
 from xpr.lowering.ir.graph import Block, Executable, Function, Module, Op, Value
-from xpr.lowering.ir.traits import Kind
+from xpr.lowering.ir.traits import TRAITS, Kind
 
 
 def verify(module: Module) -> None:
@@ -64,8 +64,8 @@ def _block(
 
 
 def _op(op: Op, block: Block, known: set[Value], symbols: set[str]) -> None:
-    traits = op.traits
-    if op.kind is Kind.UNKNOWN:
+    traits = TRAITS.get(op.name)
+    if traits is None:
         _fail(op, "is not in the table of traits")
     if op.block is not block:
         _fail(op, "is in another block than it says")
