@@ -224,7 +224,7 @@ class ModuleBuilder:
             return env[atom]
 
         dead = last_uses(jaxpr)
-        outer = ctx.source
+        outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):
             ctx.source = eqn.source_info if source is None else source
             operands = [read(a) for a in eqn.invars]
@@ -253,7 +253,7 @@ class ModuleBuilder:
                 self.flops_by_place[eqn.source_info] = known + self.flops - before
             for var in dead.get(index, ()):
                 env.pop(var, None)
-        ctx.source = outer
+        ctx.source, ctx.in_avals, ctx.out_avals = outer
         return [read(v) for v in jaxpr.outvars]
 
     def inline(
@@ -272,10 +272,8 @@ class ModuleBuilder:
 
         closed = trace_to_jaxpr(flat, [v.aval for v in operands])
         consts = [ctx.dense(np.asarray(c)) for c in closed.consts]
-        saved = ctx.in_avals, ctx.out_avals
         # What is traced here is traced under whatever line asked for the program.
         results = self.lower_jaxpr(ctx, closed.jaxpr, consts, list(operands), ctx.source)
-        ctx.in_avals, ctx.out_avals = saved
         return results[0] if single[-1] else results
 
     @property

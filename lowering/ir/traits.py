@@ -82,7 +82,7 @@ def _all(names: str, traits: Traits, dialect: str = "stablehlo") -> dict[str, Tr
 _SIZES = ("window_dimensions", "padding")
 
 TRAITS: dict[str, Traits] = {
-    **_all("constant", Traits(Kind.CONSTANT, "constant", ("value",))),
+    **_all("constant", Traits(Kind.CONSTANT, "number", ("value",))),
     **_all("iota", Traits(Kind.CONSTANT, "iota", ("dim",))),
     **_all(
         "abs cbrt ceil cosine count_leading_zeros exponential exponential_minus_one floor log "
@@ -99,15 +99,15 @@ TRAITS: dict[str, Traits] = {
     ),
     **_all("compare", Traits(Kind.ELEMENTWISE, "compare", ("direction", "kind"))),
     **_all("select", Traits(Kind.ELEMENTWISE, "select")),
-    **_all("convert bitcast_convert", Traits(Kind.ELEMENTWISE, "cast")),
-    **_all("reshape", Traits(Kind.LAYOUT, "cast")),
+    **_all("convert bitcast_convert", Traits(Kind.ELEMENTWISE, "plain")),
+    **_all("reshape", Traits(Kind.LAYOUT, "plain")),
     **_all("broadcast_in_dim transpose", Traits(Kind.LAYOUT, "along", ("dims",))),
     **_all("slice", Traits(Kind.MOVEMENT, "slice", ("start", "limit", "strides"))),
     **_all("concatenate", Traits(Kind.MOVEMENT, "concatenate", ("dim",))),
     **_all("pad", Traits(Kind.MOVEMENT, "pad", ("low", "high", "interior"))),
     **_all("reverse", Traits(Kind.MOVEMENT, "reverse", ("dims",))),
     **_all("dynamic_slice", Traits(Kind.MOVEMENT, "dynamic_slice", ("sizes",))),
-    **_all("dynamic_update_slice", Traits(Kind.INDEXED, "dynamic_update_slice")),
+    **_all("dynamic_update_slice", Traits(Kind.INDEXED, "plain")),
     **_all("reduce", Traits(Kind.REDUCTION, attributes=("dimensions",), regions=1, may_fuse=True)),
     **_all("reduce_window", Traits(Kind.REDUCTION, attributes=_SIZES, regions=1, may_fuse=True)),
     **_all(

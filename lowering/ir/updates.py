@@ -11,9 +11,9 @@ from xpr.lowering.ir.traits import MOVES, Kind
 UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
 
 
-def holding(module: Module, holds: Callable[[Op], bool]) -> set[str]:
+def functions_with(module: Module, matches: Callable[[Op], bool]) -> set[str]:
     """The functions with an operation of that kind, there or in a function that they call."""
-    found = {f.name for f in module.functions if any(map(holds, dispatched(f.body)))}
+    found = {f.name for f in module.functions if any(map(matches, dispatched(f.body)))}
     before = 0
     while len(found) > before:
         before = len(found)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.context import I1, LoweringContext, Shape, Value
+from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.builder import Builder, Results
+from xpr.lowering.ir.stablehlo import I1
 from xpr.lowering.loops.registers.context import register_element
 
 _BYTE = np.dtype(np.int8)

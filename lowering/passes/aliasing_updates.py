@@ -20,7 +20,7 @@ from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.traits import Kind
-from xpr.lowering.ir.updates import UPDATES, behind_moves, calls, holding, updated
+from xpr.lowering.ir.updates import UPDATES, behind_moves, calls, functions_with, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -29,10 +29,10 @@ from xpr.lowering.targets.flags import ProgramHints
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Copies what others have under another name before it is updated."""
     del target, hints
-    updating = holding(module, lambda op: op.name in UPDATES)
+    updating = functions_with(module, lambda op: op.name in UPDATES)
     if not updating:
         return
-    arrays = _Arrays(module, holding(module, _is_read_barrier))
+    arrays = _Arrays(module, functions_with(module, _is_read_barrier))
     updates: dict[Op, tuple[int, ...]] = {}
     copied: dict[Op, list[int]] = {}
     for function in module.functions:
@@ -63,7 +63,7 @@ class _Arrays:
         def is_host_call(op: Op) -> bool:
             return op.kind is Kind.CALL and op.attributes["callee"] not in known
 
-        handing = holding(module, is_host_call)
+        handing = functions_with(module, is_host_call)
         called: set[int] = set()
         handed: Counter[int] = Counter()
         for function in module.functions:

@@ -34,11 +34,11 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts barriers where too many arrays would be read by one dispatch."""
     del target, hints
     summaries: dict[str, _Summary] = {}
-    held: dict[Op, None] = {}
+    barred: dict[Op, None] = {}
     # A function stands before those that call it.
     for function in module.functions:
-        summaries[function.name] = _summary(function, summaries, held)
-    rewrite.hold(held)
+        summaries[function.name] = _summary(function, summaries, barred)
+    rewrite.bar_results(barred)
 
 
 class _Summary:
@@ -49,9 +49,9 @@ class _Summary:
 
 
 def _summary(
-    function: Function, summaries: Mapping[str, _Summary], held: dict[Op, None]
+    function: Function, summaries: Mapping[str, _Summary], barred: dict[Op, None]
 ) -> _Summary:
-    walk = _Walk(summaries, held)
+    walk = _Walk(summaries, barred)
     walk.block(function.body)
     places = {v: i for i, v in enumerate(function.body.arguments)}
     results = []
@@ -65,9 +65,9 @@ def _summary(
 class _Walk:
     """The operations of one block, in order; what was computed around it lies in memory."""
 
-    def __init__(self, summaries: Mapping[str, _Summary], held: dict[Op, None]) -> None:
+    def __init__(self, summaries: Mapping[str, _Summary], barred: dict[Op, None]) -> None:
         self._summaries = summaries
-        self._held = held
+        self._barred = barred
         self._sources: dict[Value, Sources] = {}
 
     def of(self, x: Value) -> Sources:
@@ -80,7 +80,7 @@ class _Walk:
             traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
-                    _Walk(self._summaries, self._held).block(region)
+                    _Walk(self._summaries, self._barred).block(region)
             elif traits.kind is Kind.DISPATCH:
                 self._limited(_read_inside(op))
             elif traits.kind is Kind.CALL:
@@ -96,7 +96,7 @@ class _Walk:
         are_many = len(op.operands) > _MAX_SOURCES
         found = (self._of_all if are_many else self._limited)(op.operands)
         if len(found) > _MAX_SOURCES:
-            self._hold(op)
+            self._bar(op)
         else:
             for v in op.results:
                 self._sources[v] = found
@@ -112,7 +112,7 @@ class _Walk:
             own = frozenset((op, s) for s in inner)
             self._sources[out] = self._of_all([op.operands[i] for i in places]) | own
         if any(len(self.of(v)) > _MAX_SOURCES for v in op.results):
-            self._hold(op)
+            self._bar(op)
 
     def _limited(self, operands: Sequence[Value]) -> Sources:
         """What these are computed from, after barriers behind those that read most."""
@@ -124,7 +124,7 @@ class _Walk:
         while fused and len(found) > _MAX_SOURCES:
             v = fused.pop()
             assert v.op is not None
-            self._hold(v.op)
+            self._bar(v.op)
             found = self._of_all(operands)
         return found
 
@@ -137,8 +137,8 @@ class _Walk:
                 found = found | sources if found else sources
         return found
 
-    def _hold(self, op: Op) -> None:
-        self._held[op] = None
+    def _bar(self, op: Op) -> None:
+        self._barred[op] = None
         for v in op.results:
             self._sources[v] = frozenset((v,))
 

@@ -202,10 +202,9 @@ class _Rewriter:
 
     def _summed(self, op: Op) -> Value:
         def write(x: Value, start: Value) -> Value:
-            out = Value(op.result.shape, x.dtype)
             region = _sum_region(x.dtype)
-            self.writer.append(op.name, (x, start), (out,), op.attributes, [region])
-            return out
+            operands, shape = (x, start), op.result.shape
+            return self.writer.assign(op.name, operands, shape, x.dtype, op.attributes, [region])
 
         return self.by_parts(write, *op.operands)
 
@@ -213,8 +212,8 @@ class _Rewriter:
         x, *rest = op.operands
         if not self._known.is_known(x):
             return None
-        held = self.by_parts(self.writer.barrier, x)
-        return self.writer.assign(op.name, (held, *rest), x.shape, x.dtype, op.attributes)
+        barred = self.by_parts(self.writer.barrier, x)
+        return self.writer.assign(op.name, (barred, *rest), x.shape, x.dtype, op.attributes)
 
 
 _FORMS: dict[str, Callable[[_Rewriter, Op], Value | None]] = {

@@ -42,22 +42,22 @@ _CONVERT = "stablehlo.convert"
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Rewrites the conversions of a program."""
     del hints
-    held: dict[Op, None] = {}
+    barred: dict[Op, None] = {}
     for function in module.functions:
-        _run_block(function.body, target, held)
-    rewrite.hold(held)
+        _run_block(function.body, target, barred)
+    rewrite.bar_results(barred)
 
 
-def _run_block(block: Block, target: Target, held: dict[Op, None]) -> None:
+def _run_block(block: Block, target: Target, barred: dict[Op, None]) -> None:
     if any(op.name == _CONVERT for op in block.ops):
         conversions = _Conversions(block, target)
-        held.update(dict.fromkeys(op for op in block.ops if _is_one_of_widened(op)))
+        barred.update(dict.fromkeys(op for op in block.ops if _is_one_of_widened(op)))
         rewrite_block(block, conversions.writer, conversions.rewritten)
-        held.update(dict.fromkeys(conversions.repeated()))
+        barred.update(dict.fromkeys(conversions.repeated()))
     for op in block.ops:
         if op.regions and op.kind is not Kind.DISPATCH:
             for region in op.regions:
-                _run_block(region, target, held)
+                _run_block(region, target, barred)
 
 
 def _is_one_of_widened(op: Op) -> bool:

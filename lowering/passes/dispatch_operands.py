@@ -22,7 +22,7 @@ _I1 = np.dtype(np.bool_)
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts barriers behind conversions of booleans that such dispatches read."""
     del target, hints
-    rewrite.hold(
+    rewrite.bar_results(
         dict.fromkeys(
             op
             for function in module.functions

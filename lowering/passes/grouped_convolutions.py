@@ -42,8 +42,7 @@ def _apart(w: Writer, op: Op) -> Value:
     how = {**op.attributes, "feature_group_count": 1}
     pairs = zip(_parts(w, x, groups), _parts(w, kernel, groups), strict=True)
     pieces = [w.assign(op.name, pair, shape, x.dtype, how) for pair in pairs]
-    last = {"dim": len(rows)}
-    return w.assign("stablehlo.concatenate", pieces, op.result.shape, x.dtype, last)
+    return w.concatenate(pieces, len(rows))
 
 
 def _parts(w: Writer, x: Value, count: int) -> list[Value]:
@@ -76,6 +75,4 @@ def _products_by_taps(w: Writer, op: Op) -> Value:
     total = terms[0]
     for term in terms[1:]:
         total = w.add(total, term)
-    last = (rows, groups, outputs // groups)
-    ordered = w.assign("stablehlo.transpose", (total,), last, x.dtype, {"dims": (1, 0, 2)})
-    return w.reshape(ordered, op.result.shape)
+    return w.reshape(w.transpose(total, (1, 0, 2)), op.result.shape)

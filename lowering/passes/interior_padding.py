@@ -22,4 +22,4 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
         if op.name == "stablehlo.pad" and any(op.attributes["interior"])
     ]
     rewrite.bar_operands({op: (0,) for op in pads})
-    rewrite.hold(pads)
+    rewrite.bar_results(pads)

@@ -26,7 +26,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts a barrier behind every `LONGEST`-th operation of a chain."""
     del target, hints
     for function in module.functions:
-        rewrite.hold(_ends(function.body))
+        rewrite.bar_results(_ends(function.body))
 
 
 def _ends(block: Block) -> list[Op]:

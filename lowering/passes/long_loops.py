@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, dispatch_blocks
+from xpr.lowering.ir.memo import resolve
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
@@ -232,16 +233,9 @@ class _Reductions:
 
     def are_in(self, x: Value) -> bool:
         found = self._found
-        pending = [x]
-        while pending:
-            v = pending[-1]
-            missing = [u for u in _elements(v) if u not in found]
-            if missing:
-                pending += missing
-                continue
-            pending.pop()
-            found[v] = _is_reduced(v) or any(found[u] for u in _elements(v))
-        return found[x]
+        return resolve(
+            found, x, _elements, lambda v, of: _is_reduced(v) or any(found[u] for u in of)
+        )
 
 
 def _is_reduced(x: Value) -> bool:

@@ -22,6 +22,7 @@ from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_strided
+from xpr.lowering.ir.memo import resolve
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.types import bits_of
 from xpr.lowering.targets.base import Target
@@ -51,7 +52,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     del hints
     walk = _Walk(module, target)
     walk.call(module.functions[-1], None)
-    rewrite.hold(walk.written)
+    rewrite.bar_results(walk.written)
     rewrite.bar_operands(walk.places)
 
 
@@ -75,19 +76,7 @@ class _Origins:
         self._least[x] = min(origin.narrowest, origin.width)
 
     def of(self, x: Value) -> Origin:
-        found = self._found
-        pending = [x]
-        while pending:
-            v = pending[-1]
-            if v in found:
-                pending.pop()
-                continue
-            operands = _elements(v.op)
-            missing = [u for u in operands if u not in found]
-            pending.extend(missing)
-            if not missing:
-                found[v] = self._computed(v, operands) if operands else _of_memory(v)
-        return found[x]
+        return resolve(self._found, x, lambda v: _elements(v.op), self._computed)
 
     def is_plain(self, x: Value) -> bool:
         """Whether nothing that `x` was computed from has narrower elements, for a quick answer."""
@@ -125,6 +114,8 @@ class _Origins:
         return origin.width < bits_of(x.dtype) and (origin.is_mixed or is_strided(x))
 
     def _computed(self, x: Value, operands: Sequence[Value]) -> Origin:
+        if not operands:
+            return _of_memory(x)
         bits = bits_of(x.dtype)
         origins = [self._found[v] for v in operands]
         varying = [o for v, o in zip(operands, origins, strict=True) if not self._known.is_known(v)]

@@ -55,11 +55,9 @@ class _Scatters:
         w = self.writer
         x, places, updates = op.operands
         signed = np.dtype(f"i{x.dtype.itemsize}")
-        out = Value(x.shape, signed)
         operands = (w.bitcast(x, signed), places, w.bitcast(updates, signed))
-        (region,) = op.regions
-        _take_signed(region, signed)
-        w.append(op.name, operands, (out,), op.attributes, [region])
+        _take_signed(op.regions[0], signed)
+        out = w.assign(op.name, operands, x.shape, signed, op.attributes, op.regions)
         return w.bitcast(out, x.dtype)
 
 

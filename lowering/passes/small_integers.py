@@ -47,7 +47,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 
 def _enter(block: Block) -> None:
-    """Wraps the arguments of a program around: NumPy's have no sign in their upper bits."""
+    """Wraps the arguments of a program around: NumPy's are not sign-extended."""
     small = [v for v in block.arguments if v.dtype in _SMALL]
     if small:
         ops, block.ops = block.ops, []

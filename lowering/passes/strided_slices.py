@@ -1,4 +1,4 @@
-"""Slices whose elements lie apart, where single elements of them are read or written.
+"""Strided slices, of which single elements are read or written.
 
 IREE does not compile a gather from such a slice, nor its reversal or a running sum of it, when it
 fuses the two: neither with strides nor where the last axis was cut to one element. Such an operand

@@ -3,7 +3,7 @@
 IREE is quick at two-dimensional convolutions whose axes are batch, height, width, features and
 height, width, input, output features; it takes up to a hundred times as long for others. So all are
 brought into this form: with the axes transposed, the operand padded beforehand,
-further spatial axes summed over tap by tap, and batch groups turned into feature
+further spatial axes summed over tap by tap, and batch groups made feature
 groups. One- and zero-dimensional convolutions, and those with more taps than results (the gradients
 of kernels), become contractions.
 """

@@ -57,11 +57,11 @@ def scan(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) -> 
     limit = list(inner.shape)
     start[axis + 1], limit[axis + 1] = edge, edge + 1
     whole = ctx.reshape(ctx.slice(inner, start, limit), (*before, count, *after))
-    folds = scan(ctx, whole, axis, reverse, of)
-    others = _shift(ctx, folds, axis, -1 if reverse else 1, of.identity)
+    prefixes = scan(ctx, whole, axis, reverse, of)
+    before_each = _shift(ctx, prefixes, axis, -1 if reverse else 1, of.identity)
     kept = tuple(i for i in range(len(inner.shape)) if i != axis + 1)
-    spread = ctx.broadcast_in_dim(others, inner.shape, kept)
-    found = ctx.reshape(of.combine(ctx, spread, inner), padded.shape)
+    offsets = ctx.broadcast_in_dim(before_each, inner.shape, kept)
+    found = ctx.reshape(of.combine(ctx, offsets, inner), padded.shape)
     return ctx.slice(found, [0] * len(x.shape), x.shape) if padded is not x else found
 
 
@@ -72,7 +72,7 @@ def _direct(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) 
     edges = [(0, 0)] * rank
     edges[axis] = (0, n - 1) if reverse else (n - 1, 0)
     region = ctx.region([((), x.dtype)] * 2, lambda inner, a, b: [of.combine(inner, a, b)])
-    return ctx.op1(
+    return ctx.assign(
         "stablehlo.reduce_window",
         [x, ctx.constant(of.identity, x.dtype)],
         x.shape,

@@ -18,7 +18,7 @@ SPIRV = Target(
     integer_arithmetic=False,
     vectors_anywhere=False,
     broadcasts_reductions=False,
-    joins_open_arrays=False,
+    joins_symbolic_arrays=False,
 )
 """To be made a device's target by `dataclasses.replace`; none itself. Sums are not exact, since the
 compilers behind it (Mesa's, Metal's) rearrange floats unless they are told not to."""

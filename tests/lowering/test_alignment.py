@@ -127,7 +127,7 @@ PROGRAMS: dict[str, Function] = {
     "columns": lambda x: x[:, 1:33] @ x[:32, 2:34],
     "middle": lambda x: x.reshape(x.shape[0], 2, -1)[:, 1, 1:29] + 1,
     "merged": lambda x: x.reshape(x.shape[0], -1, 2)[:, 1:17] * 3,
-    "fold": lambda x: x[:, 1:33].sum(1),
+    "reduction": lambda x: x[:, 1:33].sum(1),
     "softmax": lambda x: xpr.nn.softmax(x[:, 3:35]),
     "mapped": xpr.vmap(lambda row: row[1:33] * row[2:34]),
     "padded": lambda x: jnp.pad(x * x, ((0, 0), (2, 2))),

@@ -198,7 +198,7 @@ def test_integers_as_bfloat16_give_no_shader(software: Device) -> None:
 
 
 @pytest.mark.parametrize("operation", ["divide", "remainder"])
-def test_division_without_a_sign_of_eight_elements(device: Device, operation: str) -> None:
+def test_unsigned_division_of_eight_elements(device: Device, operation: str) -> None:
     x, y = np.full(8, 9, np.uint32), np.full(8, 4, np.uint32)
     line = f"%r = stablehlo.{operation} %a0, %a1 : tensor<8xui32>"
     with pytest.raises(CompileError, match="bitwidth emulation is not implemented"):
@@ -234,7 +234,7 @@ def test_division_in_a_reduction_and_of_the_least_integer() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
-def test_quotients_without_a_sign(device: Device, dtype: str) -> None:
+def test_unsigned_quotients(device: Device, dtype: str) -> None:
     info = np.iinfo(dtype)
     ends = [0, 1, 2, 3, 7, info.max, info.max - 1, info.max // 2, info.max // 2 + 1]
     rng = np.random.default_rng(5)
