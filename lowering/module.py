@@ -17,8 +17,8 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
-from xpr.lowering.ir.graph import Block, Function, Module, walk
+from xpr.lowering.ir.facts import count_operations, has_control_flow, with_contractions
+from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
@@ -355,12 +355,13 @@ def lower_jaxpr_to_module(
     run_passes(builder.module, target, hints)
     if state.enable_checks:
         verify(builder.module)
+    operations, barriers = count_operations(builder.module)
     hints = replace(
         hints,
         num_equations=len(closed.eqns),
-        num_operations=sum(1 for f in builder.module.functions for _ in walk(f.body)),
+        num_operations=operations,
         has_control_flow=has_control_flow(builder.module),
-        has_barriers=has_barriers(builder.module),
+        has_barriers=barriers > 0,
     )
     jaxpr = closed.jaxpr
     return LoweredModule(

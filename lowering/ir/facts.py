@@ -19,9 +19,10 @@ def has_control_flow(module: Module) -> bool:
     return any(op.traits.forms_dispatches for f in module.functions for op in f.body.ops)
 
 
-def has_barriers(module: Module) -> bool:
-    """Whether a barrier stands anywhere."""
-    return any(op.kind is Kind.BARRIER for f in module.functions for op in walk(f.body))
+def count_operations(module: Module) -> tuple[int, int]:
+    """How many operations there are, and how many of them are barriers."""
+    kinds = [op.kind for f in module.functions for op in walk(f.body)]
+    return len(kinds), kinds.count(Kind.BARRIER)
 
 
 def with_contractions(hints: ProgramHints, module: Module) -> ProgramHints:

@@ -92,9 +92,10 @@ class _Walk:
 
     def _fused(self, op: Op) -> None:
         """An operation that may be computed in one dispatch with what it reads."""
+        found = self._of_all(op.operands)
         # Of many operands, as those of a concatenation, each is read by a dispatch of its own.
-        are_many = len(op.operands) > _MAX_SOURCES
-        found = (self._of_all if are_many else self._limited)(op.operands)
+        if len(found) > _MAX_SOURCES and len(op.operands) <= _MAX_SOURCES:
+            found = self._limited(op.operands)
         if len(found) > _MAX_SOURCES:
             self._bar(op)
         else:
