@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -340,6 +342,21 @@ def module_text(module: Module, name: str, *, locations: bool = False) -> str:
     return print_module(module, plain, locations=locations)
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Has Python look for garbage later: all operations of a program are in use to its end.
+
+    Thousands of new objects make it look again and again, among all objects of the process.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def lower_jaxpr_to_module(
     closed: ClosedJaxpr,
     target: Target,
@@ -350,11 +367,13 @@ def lower_jaxpr_to_module(
 ) -> LoweredModule:
     """Lowers a closed jaxpr for `target`; `donate` lists inputs that may be overwritten."""
     builder = ModuleBuilder(target)
-    donations = builder.add_main(closed, donate, embed_consts=embed_consts)
-    hints = builder.hints
-    run_passes(builder.module, target, hints)
-    if state.enable_checks:
-        verify(builder.module)
+    with _garbage_kept():
+        donations = builder.add_main(closed, donate, embed_consts=embed_consts)
+        hints = builder.hints
+        run_passes(builder.module, target, hints)
+        if state.enable_checks:
+            verify(builder.module)
+        text = module_text(builder.module, name)
     operations, barriers = count_operations(builder.module)
     hints = replace(
         hints,
@@ -366,7 +385,7 @@ def lower_jaxpr_to_module(
     jaxpr = closed.jaxpr
     return LoweredModule(
         graph=builder.module,
-        text=module_text(builder.module, name),
+        text=text,
         debug_text=functools.partial(module_text, builder.module, name, locations=True),
         name=name,
         consts=() if embed_consts else tuple(closed.consts),
