@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +19,8 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir.facts import has_barriers, has_control_flow, with_contractions
-from xpr.lowering.ir.graph import Block, Function, Module, walk
+from xpr.lowering.ir.facts import count_operations, has_control_flow, with_contractions
+from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
@@ -224,7 +226,7 @@ class ModuleBuilder:
             return env[atom]
 
         dead = last_uses(jaxpr)
-        outer = ctx.source
+        outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):
             ctx.source = eqn.source_info if source is None else source
             operands = [read(a) for a in eqn.invars]
@@ -234,22 +236,26 @@ class ModuleBuilder:
             before = self.flops
             rule = ctx.rule_for(eqn.primitive)
             found = rule(ctx, *operands, **eqn.params)
-            results = [found] if isinstance(found, Value) else list(found)
+            results = (found,) if isinstance(found, Value) else found
             for var, value, aval in zip(eqn.outvars, results, out_avals, strict=True):
-                if value.shape != aval.shape or value.dtype != aval.dtype:
+                if value.shape != aval.shape or (
+                    value.dtype is not aval.dtype and value.dtype != aval.dtype
+                ):
                     raise AssertionError(
                         f"the lowering of {eqn.primitive.name} gives {value.type}, "
                         f"its abstract rule {aval.str_short()}"
                     )
                 env[var] = value
-            self.bytes_accessed += sum(a.aval.nbytes for a in eqn.invars)
-            self.flops += sum(a.size for a in out_avals)
+            for atom in eqn.invars:
+                self.bytes_accessed += atom.aval.nbytes
+            for aval in out_avals:
+                self.flops += aval.size
             if source is None:
                 known = self.flops_by_place.get(eqn.source_info, 0.0)
                 self.flops_by_place[eqn.source_info] = known + self.flops - before
             for var in dead.get(index, ()):
                 env.pop(var, None)
-        ctx.source = outer
+        ctx.source, ctx.in_avals, ctx.out_avals = outer
         return [read(v) for v in jaxpr.outvars]
 
     def inline(
@@ -268,10 +274,8 @@ class ModuleBuilder:
 
         closed = trace_to_jaxpr(flat, [v.aval for v in operands])
         consts = [ctx.dense(np.asarray(c)) for c in closed.consts]
-        saved = ctx.in_avals, ctx.out_avals
         # What is traced here is traced under whatever line asked for the program.
         results = self.lower_jaxpr(ctx, closed.jaxpr, consts, list(operands), ctx.source)
-        ctx.in_avals, ctx.out_avals = saved
         return results[0] if single[-1] else results
 
     @property
@@ -338,6 +342,21 @@ def module_text(module: Module, name: str, *, locations: bool = False) -> str:
     return print_module(module, plain, locations=locations)
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Has Python look for garbage later: all operations of a program are in use to its end.
+
+    Thousands of new objects make it look again and again, among all objects of the process.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def lower_jaxpr_to_module(
     closed: ClosedJaxpr,
     target: Target,
@@ -348,22 +367,25 @@ def lower_jaxpr_to_module(
 ) -> LoweredModule:
     """Lowers a closed jaxpr for `target`; `donate` lists inputs that may be overwritten."""
     builder = ModuleBuilder(target)
-    donations = builder.add_main(closed, donate, embed_consts=embed_consts)
-    hints = builder.hints
-    run_passes(builder.module, target, hints)
-    if state.enable_checks:
-        verify(builder.module)
+    with _garbage_kept():
+        donations = builder.add_main(closed, donate, embed_consts=embed_consts)
+        hints = builder.hints
+        run_passes(builder.module, target, hints)
+        if state.enable_checks:
+            verify(builder.module)
+        text = module_text(builder.module, name)
+    operations, barriers = count_operations(builder.module)
     hints = replace(
         hints,
         num_equations=len(closed.eqns),
-        num_operations=sum(1 for f in builder.module.functions for _ in walk(f.body)),
+        num_operations=operations,
         has_control_flow=has_control_flow(builder.module),
-        has_barriers=has_barriers(builder.module),
+        has_barriers=barriers > 0,
     )
     jaxpr = closed.jaxpr
     return LoweredModule(
         graph=builder.module,
-        text=module_text(builder.module, name),
+        text=text,
         debug_text=functools.partial(module_text, builder.module, name, locations=True),
         name=name,
         consts=() if embed_consts else tuple(closed.consts),

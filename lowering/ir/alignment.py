@@ -41,7 +41,7 @@ def is_misaligned(
     return False
 
 
-def lies_apart(whole: Sequence[int], part: Sequence[int]) -> bool:
+def is_strided_part(whole: Sequence[int], part: Sequence[int]) -> bool:
     """Whether elements that are neighbours in a part of an array are none in the array."""
     stride = 1
     for size, count in zip(reversed(whole), reversed(part), strict=True):

@@ -42,10 +42,11 @@ class Builder:
         shape: Shape,
         dtype: np.dtype[Any],
         attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
     ) -> Value:
         """One operation with one result, and returns that."""
         out = self.value(shape, dtype)
-        self.append(name, operands, (out,), attributes)
+        self.append(name, operands, (out,), attributes, regions)
         return out
 
     def value(self, shape: Shape, dtype: np.dtype[Any]) -> Value:

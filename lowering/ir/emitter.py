@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.lowering.ir.builder import Builder, Results
-from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Shape, Value
+from xpr.lowering.ir.builder import Results
+from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Value
+from xpr.lowering.ir.stablehlo import StablehloBuilder
 from xpr.lowering.registry import find_rule
 
 if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 
-class Emitter(Builder):
+class Emitter(StablehloBuilder):
     """The operations of one function or one region."""
 
     # Whether the operations are those of a function or of control flow, which IREE fuses into
@@ -51,18 +50,6 @@ class Emitter(Builder):
         found = [Value(shape, dtype) for shape, dtype in results]
         self.append(name, operands, found, attributes, regions)
         return found
-
-    def op1(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        shape: Shape,
-        dtype: np.dtype[Any],
-        attributes: Attributes = NO_ATTRIBUTES,
-        regions: Sequence[Block] = (),
-    ) -> Value:
-        """`op` with one result."""
-        return self.op(name, operands, [(shape, dtype)], attributes, regions)[0]
 
     def call(self, symbol: str, operands: Sequence[Value], results: Results) -> list[Value]:
         """A call of another function of the module."""

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xpr.lowering.ir.graph import Module, Op, walk
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched, kind
+from xpr.lowering.ir.graph import Module, Op, dispatched, walk
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.flags import ProgramHints
 
 
@@ -16,12 +16,13 @@ def has_control_flow(module: Module) -> bool:
 
     Those inside of a dispatch do not count; any other lies in one that stands in a function.
     """
-    return any(TRAITS[op.name].forms_dispatches for f in module.functions for op in f.body.ops)
+    return any(op.traits.forms_dispatches for f in module.functions for op in f.body.ops)
 
 
-def has_barriers(module: Module) -> bool:
-    """Whether a barrier stands anywhere."""
-    return any(kind(op) is Kind.BARRIER for f in module.functions for op in walk(f.body))
+def count_operations(module: Module) -> tuple[int, int]:
+    """How many operations there are, and how many of them are barriers."""
+    kinds = [op.kind for f in module.functions for op in walk(f.body)]
+    return len(kinds), kinds.count(Kind.BARRIER)
 
 
 def with_contractions(hints: ProgramHints, module: Module) -> ProgramHints:

@@ -1,8 +1,8 @@
 """Operations, values, blocks and functions: the program that lowering rules build.
 
 The names are MLIR's. An operation has operands, attributes, regions and results, and keeps the line
-of the user's program that it comes from; a region is a single block. Nothing here knows how a
-program is printed (`printer.py`), or what its operations mean (`traits.py`).
+of the user's program that it comes from; a region is a single block. What is known of each kind of
+operation is one table (`traits.py`); how a program is printed (`printer.py`) nothing here knows.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.source_info import UNKNOWN, SourceInfo
+from xpr.lowering.ir.traits import TRAITS, Kind, Traits
 from xpr.lowering.ir.types import tensor_type
 
 Shape = tuple[int, ...]
@@ -79,12 +80,16 @@ class PlainValue(Value):
 
 
 _NO_DTYPE = np.dtype(np.void)
+_UNKNOWN = Traits(Kind.UNKNOWN)
 
 
 class Op:
-    """One operation."""
+    """One operation; its `kind` and `traits` are those of its name in the table."""
 
-    __slots__ = ("attributes", "block", "name", "operands", "regions", "results", "source")
+    __slots__ = (
+        *("attributes", "block", "kind", "name", "operands", "regions", "results", "source"),
+        "traits",
+    )
 
     def __init__(
         self,
@@ -96,6 +101,8 @@ class Op:
         source: SourceInfo = UNKNOWN,
     ) -> None:
         self.name = name
+        self.traits = traits = TRAITS.get(name, _UNKNOWN)
+        self.kind = traits.kind
         self.operands = operands
         self.results = results
         self.attributes = attributes
@@ -138,6 +145,12 @@ class Block:
         self.parent: Op | Function | Executable | None = None
         for v in arguments:
             v.owner = self
+
+    @property
+    def makes_dispatches(self) -> bool:
+        """Whether its operations become dispatches: those of functions, loops and branches."""
+        parent = self.parent
+        return parent.traits.forms_dispatches if isinstance(parent, Op) else parent is not None
 
     def append(self, op: Op) -> None:
         op.block = self
@@ -199,6 +212,24 @@ def walk(block: Block) -> Iterator[Op]:
     for op in block.ops:
         for region in op.regions:
             yield from walk(region)
+        yield op
+
+
+def dispatch_blocks(block: Block) -> Iterator[Block]:
+    """A block and those of the loops and branches in it, inner ones first."""
+    for op in block.ops:
+        if op.regions and op.traits.forms_dispatches:
+            for region in op.regions:
+                yield from dispatch_blocks(region)
+    yield block
+
+
+def dispatched(block: Block) -> Iterator[Op]:
+    """The operations of a block that become dispatches, or hold such: loops and branches last."""
+    for op in block.ops:
+        if op.regions and op.traits.forms_dispatches:
+            for region in op.regions:
+                yield from dispatched(region)
         yield op
 
 

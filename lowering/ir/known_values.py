@@ -16,7 +16,8 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.ir.constants import is_hidden_zero, splat_of
 from xpr.lowering.ir.graph import Op, Value
-from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
+from xpr.lowering.ir.memo import resolve
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 
 Roots = frozenset["Value | None"]
 """The values that a value was computed from, element by element; None for too many of them."""
@@ -74,26 +75,15 @@ class KnownValues:
 
     def roots(self, x: Value) -> Roots:
         """The values that `x` was computed from, element by element."""
-        roots = self._roots
-        pending = [x]
-        while pending:
-            v = pending[-1]
-            if v in roots:
-                pending.pop()
-                continue
-            op = v.op
-            operands = _elements(op)
-            if op is None or TRAITS[op.name].kind is not Kind.ELEMENTWISE or _is_new(op):
-                roots[v] = NO_ROOTS
-                continue
-            operands = [u for u in operands if not self.is_known(u)]
-            missing = [u for u in operands if u not in roots]
-            pending.extend(missing)
-            if not missing:
-                roots[v] = self._roots_of(operands)
-        return roots[x]
+        return resolve(self._roots, x, self._computed_from, self._roots_of)
 
-    def _roots_of(self, operands: Sequence[Value]) -> Roots:
+    def _computed_from(self, x: Value) -> Sequence[Value]:
+        op = x.op
+        if op is None or op.kind is not Kind.ELEMENTWISE or _is_new(op):
+            return ()
+        return [v for v in _elements(op) if not self.is_known(v)]
+
+    def _roots_of(self, x: Value, operands: Sequence[Value]) -> Roots:
         found = NO_ROOTS
         for v in operands:
             roots = self._roots[v] or frozenset((v,))
@@ -159,7 +149,7 @@ def _elements(op: Op | None) -> Sequence[Value]:
         return ()
     if op.name in _OF_FIRST:
         return op.operands[:1]
-    kind = TRAITS[op.name].kind
+    kind = op.kind
     if kind in ON_ELEMENTS:
         return op.operands
     return ()

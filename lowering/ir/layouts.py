@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpr.lowering.ir.alignment import lies_apart
+from xpr.lowering.ir.alignment import is_strided_part
 from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.ir.graph import Op, Value
 from xpr.lowering.ir.rewrite import BARRIER
@@ -11,7 +11,7 @@ from xpr.lowering.ir.types import bits_of
 
 
 def is_strided(x: Value) -> bool:
-    """Whether the elements come straight from a slice whose elements lie apart."""
+    """Whether the elements come straight from a strided slice."""
     while (op := x.op) is not None:
         if op.name in SLICES:
             if _has_steps(op) or is_permuted(op.operands[0]):
@@ -60,7 +60,7 @@ def widening_of(x: Value) -> Op | None:
 
 
 def _has_steps(op: Op) -> bool:
-    apart = lies_apart(op.operands[0].shape, op.result.shape)
+    apart = is_strided_part(op.operands[0].shape, op.result.shape)
     return apart or any(step != 1 for step in op.attributes.get("strides", ()))
 
 

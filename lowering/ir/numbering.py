@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from xpr.lowering.ir.graph import Op, Value
-from xpr.lowering.ir.traits import PURE, TRAITS
+from xpr.lowering.ir.memo import resolve
+from xpr.lowering.ir.traits import PURE
 
 _SHAPES = frozenset({"stablehlo.reshape", "stablehlo.bitcast_convert"})
 
@@ -23,23 +24,10 @@ class Numbering:
 
     def of(self, x: Value) -> int:
         """The number of a value."""
-        pending = [x]
-        while pending:
-            v = pending[-1]
-            if v in self._numbers:
-                pending.pop()
-                continue
-            operands = _operands(v.op)
-            unknown = [o for o in operands if o not in self._numbers]
-            if unknown:
-                pending += unknown
-                continue
-            self._numbers[v] = self._number(v, [self._numbers[o] for o in operands])
-            pending.pop()
-        return self._numbers[x]
+        return resolve(self._numbers, x, _operands, self._number)
 
-    def _number(self, x: Value, operands: list[int]) -> int:
-        op = x.op
+    def _number(self, x: Value, values: Sequence[Value]) -> int:
+        op, operands = x.op, [self._numbers[v] for v in values]
         if op is not None and op.name in _SHAPES:
             return operands[0]
         key: Hashable = x
@@ -49,10 +37,11 @@ class Numbering:
         return self._known.setdefault(key, len(self._known))
 
 
-def _operands(op: Op | None) -> Sequence[Value]:
-    """What the number of an operation's result depends on."""
+def _operands(x: Value) -> Sequence[Value]:
+    """What the number of a value depends on."""
+    op = x.op
     return op.operands if op is not None and _is_pure(op) else ()
 
 
 def _is_pure(op: Op) -> bool:
-    return TRAITS[op.name].kind in PURE and not op.regions
+    return op.kind in PURE and not op.regions

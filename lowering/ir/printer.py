@@ -150,6 +150,11 @@ def _types(values: Sequence[Value]) -> str:
     return ", ".join([v.type for v in values])
 
 
+def _mapped(op: Op) -> str:
+    """The types of operands and of the result."""
+    return f"({_types(op.operands)}) -> {op.results[0].type}"
+
+
 def _numbers(values: Sequence[int]) -> str:
     return ", ".join(map(str, values))
 
@@ -191,10 +196,6 @@ def _generic(p: _Printer, op: Op, indent: str) -> str:
     return f'"{op.name}"({p.list(op.operands)}){props}{body} : ({_types(op.operands)}) -> {outs}'
 
 
-def _constant(p: _Printer, op: Op, indent: str) -> str:
-    return f"stablehlo.constant {op.attributes['value']} : {op.results[0].type}"
-
-
 def _number(p: _Printer, op: Op, indent: str) -> str:
     return f"{op.name} {op.attributes['value']} : {op.results[0].type}"
 
@@ -215,12 +216,8 @@ def _binary(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _compare(p: _Printer, op: Op, indent: str) -> str:
-    a, b = op.operands
     direction, kind = op.attributes["direction"], op.attributes["kind"]
-    return (
-        f"stablehlo.compare {direction}, {p.names[a]}, {p.names[b]}, {kind} : "
-        f"({a.type}, {b.type}) -> {op.results[0].type}"
-    )
+    return f"{op.name} {direction}, {p.list(op.operands)}, {kind} : {_mapped(op)}"
 
 
 def _predicate(p: _Printer, op: Op, indent: str) -> str:
@@ -233,9 +230,8 @@ def _select(p: _Printer, op: Op, indent: str) -> str:
     return f"{op.name} {p.list(op.operands)} : {pred.type}, {a.type}"
 
 
-def _cast(p: _Printer, op: Op, indent: str) -> str:
-    (x,) = op.operands
-    return f"{op.name} {p.names[x]} : ({x.type}) -> {op.results[0].type}"
+def _plain(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name} {p.list(op.operands)} : {_mapped(op)}"
 
 
 def _to(p: _Printer, op: Op, indent: str) -> str:
@@ -262,32 +258,17 @@ def _slice(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _concatenate(p: _Printer, op: Op, indent: str) -> str:
-    return (
-        f"stablehlo.concatenate {p.list(op.operands)}, dim = {op.attributes['dim']} : "
-        f"({_types(op.operands)}) -> {op.results[0].type}"
-    )
+    return f"{op.name} {p.list(op.operands)}, dim = {op.attributes['dim']} : {_mapped(op)}"
 
 
 def _pad(p: _Printer, op: Op, indent: str) -> str:
     edges = ", ".join([f"{k} = [{_numbers(v)}]" for k, v in op.attributes.items()])
-    return (
-        f"stablehlo.pad {p.list(op.operands)}, {edges} : ({_types(op.operands)}) -> "
-        f"{op.results[0].type}"
-    )
+    return f"{op.name} {p.list(op.operands)}, {edges} : {_mapped(op)}"
 
 
 def _dynamic_slice(p: _Printer, op: Op, indent: str) -> str:
-    return (
-        f"stablehlo.dynamic_slice {p.list(op.operands)}, sizes = "
-        f"[{_numbers(op.attributes['sizes'])}] : ({_types(op.operands)}) -> {op.results[0].type}"
-    )
-
-
-def _dynamic_update_slice(p: _Printer, op: Op, indent: str) -> str:
-    return (
-        f"stablehlo.dynamic_update_slice {p.list(op.operands)} : ({_types(op.operands)}) -> "
-        f"{op.results[0].type}"
-    )
+    sizes = _numbers(op.attributes["sizes"])
+    return f"{op.name} {p.list(op.operands)}, sizes = [{sizes}] : {_mapped(op)}"
 
 
 def _dot_general(p: _Printer, op: Op, indent: str) -> str:
@@ -295,11 +276,8 @@ def _dot_general(p: _Printer, op: Op, indent: str) -> str:
     batching = (
         f"batching_dims = [{_numbers(lhs_batch)}] x [{_numbers(rhs_batch)}], " if lhs_batch else ""
     )
-    return (
-        f"stablehlo.dot_general {p.list(op.operands)}, {batching}"
-        f"contracting_dims = [{_numbers(lhs)}] x [{_numbers(rhs)}] : "
-        f"({_types(op.operands)}) -> {op.results[0].type}"
-    )
+    contracting = f"contracting_dims = [{_numbers(lhs)}] x [{_numbers(rhs)}]"
+    return f"{op.name} {p.list(op.operands)}, {batching}{contracting} : {_mapped(op)}"
 
 
 def _convolution(p: _Printer, op: Op, indent: str) -> str:
@@ -313,8 +291,7 @@ def _convolution(p: _Printer, op: Op, indent: str) -> str:
     return (
         f"stablehlo.convolution({p.list(op.operands)}) dim_numbers = {operand}x{weights}->{operand}"
         f", window = {{{window}}} {{batch_group_count = 1 : i64, "
-        f"feature_group_count = {about['feature_group_count']} : i64}} : "
-        f"({_types(op.operands)}) -> {op.results[0].type}"
+        f"feature_group_count = {about['feature_group_count']} : i64}} : {_mapped(op)}"
     )
 
 
@@ -427,9 +404,8 @@ def _binding(p: _Printer, op: Op, indent: str) -> str:
 
 def _view(p: _Printer, op: Op, indent: str) -> str:
     memory, offset = op.operands
-    return (
-        f"{op.name} {p.names[memory]}[{p.names[offset]}][] : {memory.type} to {op.results[0].type}"
-    )
+    out = op.results[0]
+    return f"{op.name} {p.names[memory]}[{p.names[offset]}][] : {memory.type} to {out.type}"
 
 
 def _load(p: _Printer, op: Op, indent: str) -> str:
@@ -452,10 +428,8 @@ def _first(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _shuffle(p: _Printer, op: Op, indent: str) -> str:
-    return (
-        f"{op.name} {p.list(op.operands)} [{_numbers(op.attributes['places'])}] : "
-        f"{_types(op.operands)}"
-    )
+    places = _numbers(op.attributes["places"])
+    return f"{op.name} {p.list(op.operands)} [{places}] : {_types(op.operands)}"
 
 
 def _transfer_read(p: _Printer, op: Op, indent: str) -> str:
@@ -519,7 +493,6 @@ def _insert_slice(p: _Printer, op: Op, indent: str) -> str:
 
 _SYNTAX: dict[str, Form] = {
     "generic": _generic,
-    "constant": _constant,
     "number": _number,
     "iota": _iota,
     "unary": _unary,
@@ -527,7 +500,7 @@ _SYNTAX: dict[str, Form] = {
     "compare": _compare,
     "predicate": _predicate,
     "select": _select,
-    "cast": _cast,
+    "plain": _plain,
     "to": _to,
     "along": _along,
     "reverse": _reverse,
@@ -535,7 +508,6 @@ _SYNTAX: dict[str, Form] = {
     "concatenate": _concatenate,
     "pad": _pad,
     "dynamic_slice": _dynamic_slice,
-    "dynamic_update_slice": _dynamic_update_slice,
     "dot_general": _dot_general,
     "convolution": _convolution,
     "listed": _listed,

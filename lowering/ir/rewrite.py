@@ -11,11 +11,11 @@ BARRIER = "stablehlo.optimization_barrier"
 
 def barrier_behind(op: Op) -> Op:
     """A barrier that takes over the results of `op`, whose block is yet to get it."""
-    held = op.results
-    op.results = inner = [Value(v.shape, v.dtype) for v in held]
+    results = op.results
+    op.results = inner = [Value(v.shape, v.dtype) for v in results]
     for v in inner:
         v.owner = op
-    barrier = Op(BARRIER, inner, held, source=op.source)
+    barrier = Op(BARRIER, inner, results, source=op.source)
     barrier.block = op.block
     return barrier
 
@@ -56,7 +56,7 @@ def cloned(block: Block, values: dict[Value, Value] | None = None) -> Block:
     return copy
 
 
-def hold(ops: Iterable[Op]) -> None:
+def bar_results(ops: Iterable[Op]) -> None:
     """Puts the results of operations behind barriers, so that they are computed on their own."""
     blocks: dict[Block, dict[Op, Op]] = {}
     for op in ops:

@@ -5,11 +5,8 @@ An operation that is not in the table is refused by the verifier, and cannot be 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
-
-from xpr.lowering.ir.graph import Block, Op
 
 
 class Kind(Enum):
@@ -41,6 +38,11 @@ class Kind(Enum):
     """A dispatch whose program stands beside the functions: nothing is computed in it."""
     REGISTER = auto()
     """What is done on registers and memory in such a dispatch."""
+    UNKNOWN = auto()
+    """It is not in the table."""
+
+    # A table by kinds is looked up for each operation of a program: by identity that is cheap.
+    __hash__ = object.__hash__
 
 
 MOVES = frozenset({Kind.LAYOUT, Kind.MOVEMENT})
@@ -80,7 +82,7 @@ def _all(names: str, traits: Traits, dialect: str = "stablehlo") -> dict[str, Tr
 _SIZES = ("window_dimensions", "padding")
 
 TRAITS: dict[str, Traits] = {
-    **_all("constant", Traits(Kind.CONSTANT, "constant", ("value",))),
+    **_all("constant", Traits(Kind.CONSTANT, "number", ("value",))),
     **_all("iota", Traits(Kind.CONSTANT, "iota", ("dim",))),
     **_all(
         "abs cbrt ceil cosine count_leading_zeros exponential exponential_minus_one floor log "
@@ -97,15 +99,15 @@ TRAITS: dict[str, Traits] = {
     ),
     **_all("compare", Traits(Kind.ELEMENTWISE, "compare", ("direction", "kind"))),
     **_all("select", Traits(Kind.ELEMENTWISE, "select")),
-    **_all("convert bitcast_convert", Traits(Kind.ELEMENTWISE, "cast")),
-    **_all("reshape", Traits(Kind.LAYOUT, "cast")),
+    **_all("convert bitcast_convert", Traits(Kind.ELEMENTWISE, "plain")),
+    **_all("reshape", Traits(Kind.LAYOUT, "plain")),
     **_all("broadcast_in_dim transpose", Traits(Kind.LAYOUT, "along", ("dims",))),
     **_all("slice", Traits(Kind.MOVEMENT, "slice", ("start", "limit", "strides"))),
     **_all("concatenate", Traits(Kind.MOVEMENT, "concatenate", ("dim",))),
     **_all("pad", Traits(Kind.MOVEMENT, "pad", ("low", "high", "interior"))),
     **_all("reverse", Traits(Kind.MOVEMENT, "reverse", ("dims",))),
     **_all("dynamic_slice", Traits(Kind.MOVEMENT, "dynamic_slice", ("sizes",))),
-    **_all("dynamic_update_slice", Traits(Kind.INDEXED, "dynamic_update_slice")),
+    **_all("dynamic_update_slice", Traits(Kind.INDEXED, "plain")),
     **_all("reduce", Traits(Kind.REDUCTION, attributes=("dimensions",), regions=1, may_fuse=True)),
     **_all("reduce_window", Traits(Kind.REDUCTION, attributes=_SIZES, regions=1, may_fuse=True)),
     **_all(
@@ -190,26 +192,3 @@ TRAITS: dict[str, Traits] = {
     **_all("insert", Traits(Kind.REGISTER, "insert"), "tensor"),
 }
 """By the operations' names."""
-
-
-def kind(op: Op) -> Kind:
-    """What an operation does with the elements of its operands."""
-    return TRAITS[op.name].kind
-
-
-def dispatch_blocks(block: Block) -> Iterator[Block]:
-    """A block and those of the loops and branches in it, inner ones first."""
-    for op in block.ops:
-        if TRAITS[op.name].forms_dispatches:
-            for region in op.regions:
-                yield from dispatch_blocks(region)
-    yield block
-
-
-def dispatched(block: Block) -> Iterator[Op]:
-    """The operations of a block that become dispatches, or hold such: loops and branches last."""
-    for op in block.ops:
-        if TRAITS[op.name].forms_dispatches:
-            for region in op.regions:
-                yield from dispatched(region)
-        yield op

@@ -73,6 +73,23 @@ def tensor_type(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
 
 def scalar_text(value: Any, dtype: np.dtype[Any]) -> str:
     """One element of a `dense<...>` attribute, exact to the bit."""
+    if isinstance(value, np.generic):
+        key = value.dtype, value.tobytes(), dtype
+        text = _scalar_texts.get(key)
+        if text is None:
+            if len(_scalar_texts) >= _MAX_SCALAR_TEXTS:
+                _scalar_texts.clear()
+            text = _scalar_texts[key] = _scalar_text(value, dtype)
+        return text
+    return _scalar_text(value, dtype)
+
+
+# To find the shortest digits of a float takes longer than all else that is done for a constant.
+_scalar_texts: dict[tuple[np.dtype[Any], bytes, np.dtype[Any]], str] = {}
+_MAX_SCALAR_TEXTS = 4096
+
+
+def _scalar_text(value: Any, dtype: np.dtype[Any]) -> str:
     kind = dtypes.kind(dtype)
     if kind == "b":
         return "true" if value else "false"

@@ -5,27 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection
 
-from xpr.lowering.ir.graph import Module, Op, Value
-from xpr.lowering.ir.traits import MOVES, TRAITS, Kind, dispatched
+from xpr.lowering.ir.graph import Module, Op, Value, dispatched
+from xpr.lowering.ir.traits import MOVES, Kind
 
 UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
 
 
-def holding(module: Module, holds: Callable[[Op], bool]) -> set[str]:
+def functions_with(module: Module, matches: Callable[[Op], bool]) -> set[str]:
     """The functions with an operation of that kind, there or in a function that they call."""
-    found: set[str] = set()
-    while True:
+    found = {f.name for f in module.functions if any(map(matches, dispatched(f.body)))}
+    before = 0
+    while len(found) > before:
         before = len(found)
         for function in module.functions:
-            if any(holds(op) or calls(op, found) for op in dispatched(function.body)):
+            if function.name not in found and any(
+                calls(op, found) for op in dispatched(function.body)
+            ):
                 found.add(function.name)
-        if len(found) == before:
-            return found
+    return found
 
 
 def calls(op: Op, functions: Collection[str]) -> bool:
     """Whether it is a call of one of the functions."""
-    return TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] in functions
+    return op.kind is Kind.CALL and op.attributes["callee"] in functions
 
 
 def updated(op: Op, updating: Collection[str]) -> range:
@@ -37,7 +39,7 @@ def updated(op: Op, updating: Collection[str]) -> range:
 
 def is_move(op: Op) -> bool:
     """Whether the elements of the result may be those of the operand, as they lie in memory."""
-    kind = TRAITS[op.name].kind
+    kind = op.kind
     if op.name in UPDATES or not op.operands or not (op.name == _BITCAST or kind in _KEEPING):
         return False
     return math.prod(op.operands[0].shape) == math.prod(op.results[0].shape)

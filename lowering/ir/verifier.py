@@ -53,7 +53,7 @@ def _block(
             raise AssertionError(f"{v} is not owned by its block")
     for i, op in enumerate(block.ops):
         _op(op, block, known, symbols)
-        if (TRAITS[op.name].kind is Kind.TERMINATOR) != (i == len(block.ops) - 1):
+        if (op.kind is Kind.TERMINATOR) != (i == len(block.ops) - 1):
             _fail(op, "is a terminator in the middle of a block, or none at its end")
         uses.update((v, op) for v in op.operands)
         for region in op.regions:

@@ -1,138 +1,37 @@
-"""Writes operations into a block, in passes: plain ones, as MLIR takes them."""
+"""Writes operations into a block, in passes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
-from xpr.core import dtypes
-from xpr.lowering.ir.builder import Builder
-from xpr.lowering.ir.constants import constant_attributes
-from xpr.lowering.ir.graph import Block, Op, Shape, Value
-from xpr.lowering.ir.rewrite import BARRIER, replace_uses
+from xpr.lowering.ir.graph import Block, Op, Value
+from xpr.lowering.ir.rewrite import replace_uses
+from xpr.lowering.ir.stablehlo import I1, StablehloBuilder
 from xpr.lowering.ir.types import scalar_text
 
-Operand = Value | int | float | bool
 
-_I1 = np.dtype(np.bool_)
-
-
-class Writer(Builder):
-    """Appends operations on elements; numbers become constants of the first operand's type."""
-
-    def __init__(self, block: Block) -> None:
-        super().__init__(block)
-        self._constants: dict[tuple[str, np.dtype[Any], Shape], Value] = {}
-
-    def constant(self, number: float, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
-        """A tensor filled with one number."""
-        key = scalar_text(number, dtype), dtype, shape
-        found = self._constants.get(key)
-        if found is None:
-            attributes = constant_attributes(number, dtype, shape)
-            found = self._constants[key] = self.assign(
-                "stablehlo.constant", (), shape, dtype, attributes
-            )
-        return found
+class Writer(StablehloBuilder):
+    """Appends operations, some of which take the place of others."""
 
     def known_constant(self, number: float, x: Value) -> Value | None:
         """The constant that stands for `x`, one of the block's own; None if that is the first."""
         found = self._constants.setdefault((scalar_text(number, x.dtype), x.dtype, x.shape), x)
         return None if found is x else found
 
-    def unary(self, op: str, x: Value) -> Value:
-        return self.assign(f"stablehlo.{op}", (x,), x.shape, x.dtype)
-
-    def binary(self, op: str, x: Value, y: Operand) -> Value:
-        return self.assign(f"stablehlo.{op}", (x, self.like(x, y)), x.shape, x.dtype)
-
-    def like(self, x: Value, y: Operand) -> Value:
-        """`y`; a number as a constant of the type of `x`."""
-        return y if isinstance(y, Value) else self.constant(y, x.dtype, x.shape)
-
-    def add(self, x: Value, y: Operand) -> Value:
-        return self.binary("add", x, y)
-
-    def sub(self, x: Value, y: Operand) -> Value:
-        return self.binary("subtract", x, y)
-
-    def mul(self, x: Value, y: Operand) -> Value:
-        return self.binary("multiply", x, y)
-
-    def and_(self, x: Value, y: Operand) -> Value:
-        return self.binary("and", x, y)
-
-    def or_(self, x: Value, y: Operand) -> Value:
-        return self.binary("or", x, y)
-
-    def xor(self, x: Value, y: Operand) -> Value:
-        return self.binary("xor", x, y)
-
-    def compare(self, direction: str, x: Value, y: Operand) -> Value:
-        """A comparison: EQ, NE, LT, LE, GT or GE."""
-        kind = {"f": "FLOAT", "c": "FLOAT", "i": "SIGNED"}.get(dtypes.kind(x.dtype), "UNSIGNED")
-        how = {"direction": direction, "kind": kind}
-        return self.assign("stablehlo.compare", (x, self.like(x, y)), x.shape, _I1, how)
-
-    def select(self, pred: Value, on_true: Value, on_false: Operand) -> Value:
-        operands = (pred, on_true, self.like(on_true, on_false))
-        return self.assign("stablehlo.select", operands, on_true.shape, on_true.dtype)
-
-    def convert(self, x: Value, dtype: np.dtype[Any]) -> Value:
-        return self.assign("stablehlo.convert", (x,), x.shape, dtype)
-
-    def bitcast(self, x: Value, dtype: np.dtype[Any]) -> Value:
-        """The same bits as another type of the same width."""
-        return (
-            x
-            if x.dtype == dtype
-            else self.assign("stablehlo.bitcast_convert", (x,), x.shape, dtype)
-        )
-
-    def reshape(self, x: Value, shape: Shape) -> Value:
-        return self.assign("stablehlo.reshape", (x,), shape, x.dtype)
-
-    def broadcast(self, x: Value, shape: Shape) -> Value:
-        """One number in a shape."""
-        if x.shape == shape:
-            return x
-        return self.assign("stablehlo.broadcast_in_dim", (x,), shape, x.dtype, {"dims": ()})
-
-    def slice(self, x: Value, start: Shape, limit: Shape) -> Value:
-        """What lies from `start` up to `limit`."""
-        shape = tuple(b - a for a, b in zip(start, limit, strict=True))
-        bounds = {"start": start, "limit": limit, "strides": (1,) * len(shape)}
-        return self.assign("stablehlo.slice", (x,), shape, x.dtype, bounds)
-
-    def pad(self, x: Value, value: Value, low: Shape, high: Shape) -> Value:
-        """`x` between edges that are filled with the rank-0 `value`."""
-        shape = tuple(a + n + b for n, a, b in zip(x.shape, low, high, strict=True))
-        edges = {"low": low, "high": high, "interior": (0,) * len(shape)}
-        return self.assign("stablehlo.pad", (x, value), shape, x.dtype, edges)
-
-    def barrier(self, x: Value) -> Value:
-        """`x`, which the compiler computes on its own and moves nothing across."""
-        return self.assign(BARRIER, (x,), x.shape, x.dtype)
-
-    def parts(self, x: Value) -> Sequence[Value]:
+    def parts(self, x: Value) -> tuple[Value, Value]:
         """The real and the imaginary parts of complex numbers."""
         if x.op is not None and x.op.name == "stablehlo.complex":
-            return x.op.operands
-        part = np.dtype(f"f{x.dtype.itemsize // 2}")
-        return [self.assign(f"stablehlo.{side}", (x,), x.shape, part) for side in ("real", "imag")]
-
-    def complex(self, re: Value, im: Value) -> Value:
-        """Complex numbers of these parts."""
-        dtype = np.dtype(f"c{2 * re.dtype.itemsize}")
-        return self.assign("stablehlo.complex", (re, im), re.shape, dtype)
+            re, im = x.op.operands
+            return re, im
+        return super().parts(x)
 
     def copied(self, x: Value) -> Value:
         """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero."""
         if x.dtype.kind == "c":
             return self.complex(*map(self.copied, self.parts(x)))
-        if x.dtype == _I1:
+        if x.dtype == I1:
             return self.compare("NE", self.copied(self.convert(x, np.dtype(np.uint8))), 0)
         bits = self.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
         zero = self.and_(self.mul(bits, self.add(bits, 1)), 1)
@@ -141,18 +40,29 @@ class Writer(Builder):
 
 def copy_operands(places: Mapping[Op, Collection[int]]) -> None:
     """Has operations take copies of the operands at these places."""
-    blocks: dict[Block, None] = {op.block: None for op in places if op.block is not None}
-    for block in blocks:
-        old, block.ops = block.ops, []
-        writer = Writer(block)
-        for op in old:
-            if op in places:
-                writer.source = op.source
-                operands = list(op.operands)
-                for i in places[op]:
-                    operands[i] = writer.copied(operands[i])
-                op.replace_operands(operands)
-            block.ops.append(op)
+
+    def copy(writer: Writer, op: Op) -> None:
+        operands = list(op.operands)
+        for i in places[op]:
+            operands[i] = writer.copied(operands[i])
+        op.replace_operands(operands)
+
+    for block in dict.fromkeys(op.block for op in places):
+        if block is not None:
+            change_operands(block, places, copy)
+
+
+def change_operands(
+    block: Block, ops: Collection[Op], change: Callable[[Writer, Op], None]
+) -> None:
+    """Has `change` write what some operations of a block are to take, in front of each."""
+    old, block.ops = block.ops, []
+    writer = Writer(block)
+    for op in old:
+        if op in ops:
+            writer.source = op.source
+            change(writer, op)
+        block.ops.append(op)
 
 
 def rewrite_block(block: Block, writer: Writer, of: Callable[[Op], Value | None]) -> None:

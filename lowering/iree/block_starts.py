@@ -17,11 +17,8 @@ _NOTHING = "vm.discard.refs"
 
 def begin_with_nothing(mlir: Mlir, module: int) -> None:
     """Changes the functions of `module`, whose operations are those of IREE's virtual machine."""
-    for inner in mlir.operations(module):
-        if mlir.name(inner) == "vm.module":
-            for function in mlir.operations(inner):
-                if mlir.name(function) in ("vm.func", "vm.initializer"):
-                    _change(mlir, function)
+    for function in mlir.vm_functions(module):
+        _change(mlir, function)
 
 
 def _change(mlir: Mlir, function: int) -> None:

@@ -177,39 +177,31 @@ def compile_module(
     Raises ``RuntimeError`` if a flag is unknown.
     """
     library = load()
+    once = functools.partial(
+        _compile_once, library, text, flags, name, verify, parallel, changes, watch
+    )
     described = frozenset(flag for flag in flags if "-target-" in flag)
     if described not in _prepared:
         # The first compile for a target registers LLVM's code generators. A second one that runs
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(
-                    library, text, flags, name, verify, parallel, changes, watch, dispatches
-                )
+                result = _compile(once, dispatches)
                 _prepared.add(described)
                 return result
-    return _compile(library, text, flags, name, verify, parallel, changes, watch, dispatches)
+    return _compile(once, dispatches)
 
 
-def _compile(
-    library: _Library,
-    text: str,
-    flags: Sequence[str],
-    name: str,
-    verify: bool,
-    parallel: bool,
-    changes: Sequence[Change],
-    watch: Stopwatch | None,
-    store: Store | None,
-) -> tuple[bytes | None, list[Diagnostic]]:
+_Compiled = tuple[bytes | None, list[Diagnostic]]
+
+
+def _compile(once: Callable[[Store | None], _Compiled], store: Store | None) -> _Compiled:
     if store is not None:
         try:
-            return _compile_once(
-                library, text, flags, name, verify, parallel, changes, watch, store
-            )
+            return once(store)
         except StoppedError as error:
             _log.info("dispatches are not kept: %s", error)
-    return _compile_once(library, text, flags, name, verify, parallel, changes, watch, None)
+    return once(None)
 
 
 def _compile_once(
@@ -222,7 +214,7 @@ def _compile_once(
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
-) -> tuple[bytes | None, list[Diagnostic]]:
+) -> _Compiled:
     diagnostics: list[Diagnostic] = []
     objects_alone = objects.is_possible(flags)
     given = (*flags, *objects.FLAGS) if objects_alone else flags

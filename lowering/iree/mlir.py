@@ -175,6 +175,14 @@ class Mlir(Functions):
                 yield inner
                 inner = following
 
+    def vm_functions(self, module: int) -> Iterator[int]:
+        """The functions and initializers of a module that is code of IREE's virtual machine."""
+        for inner in self.operations(module):
+            if self.name(inner) == "vm.module":
+                for function in self.operations(inner):
+                    if self.name(function) in ("vm.func", "vm.initializer"):
+                        yield function
+
     def parsed(self, near: int, text: str) -> int:
         """A new operation without operands, in the context of another one."""
         context = self.OperationGetContext(near)

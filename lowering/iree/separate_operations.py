@@ -43,7 +43,7 @@ def _separate(mlir: Mlir, operation: int) -> None:
         for i in range(updated):
             _copy(mlir, inner, i)
         if name.startswith(("stablehlo.", "chlo.")) and name not in _KEPT:
-            _hold(mlir, inner)
+            _bar_results(mlir, inner)
 
 
 def _copy(mlir: Mlir, operation: int, place: int) -> None:
@@ -67,7 +67,7 @@ def _copy(mlir: Mlir, operation: int, place: int) -> None:
     mlir.OperationSetOperand(operation, place, mlir.OperationGetResult(made, 0))
 
 
-def _hold(mlir: Mlir, operation: int) -> None:
+def _bar_results(mlir: Mlir, operation: int) -> None:
     results = [
         mlir.OperationGetResult(operation, i) for i in range(mlir.OperationGetNumResults(operation))
     ]

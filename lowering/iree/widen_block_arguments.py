@@ -19,11 +19,8 @@ _WIDEN, _NARROW = "vm.ext.i32.i64.s", "vm.trunc.i64.i32"
 
 def widen_arguments(mlir: Mlir, module: int) -> None:
     """Changes the functions of `module`, whose operations are those of IREE's virtual machine."""
-    for inner in mlir.operations(module):
-        if mlir.name(inner) == "vm.module":
-            for function in mlir.operations(inner):
-                if mlir.name(function) in ("vm.func", "vm.initializer"):
-                    _widen(mlir, function)
+    for function in mlir.vm_functions(module):
+        _widen(mlir, function)
 
 
 def _widen(mlir: Mlir, function: int) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.context import I1, LoweringContext, Shape, Value
+from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.builder import Builder, Results
+from xpr.lowering.ir.stablehlo import I1
 from xpr.lowering.loops.registers.context import register_element
 
 _BYTE = np.dtype(np.int8)
@@ -30,11 +31,7 @@ def memory_type(shape: Shape, dtype: np.dtype[Any]) -> str:
 
 def flat_memory(ctx: LoweringContext, x: Value) -> Value:
     """`x` as a flat array of a type that registers are read from."""
-    if x.dtype == I1:
-        # Behind a barrier: IREE may draw the conversion into the dispatch, which it then refuses.
-        x = ctx.barrier(ctx.convert(x, _BYTE))
-    else:
-        x = ctx.bitcast(x, memory_dtype(x.dtype))
+    x = ctx.convert(x, _BYTE) if x.dtype == I1 else ctx.bitcast(x, memory_dtype(x.dtype))
     return ctx.reshape(x, (math.prod(x.shape),))
 
 

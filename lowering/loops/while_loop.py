@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from xpr.lowering.context import I1, LoweringContext, Value
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.stablehlo import I1
 from xpr.lowering.numerics.expr import Expr
 from xpr.lowering.numerics.kernel import map_scalars
 

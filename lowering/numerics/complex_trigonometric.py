@@ -187,7 +187,7 @@ def asinh(z: Parts) -> Parts:
 
 
 def acosh(z: Parts) -> Parts:
-    """The inverse hyperbolic cosine, acos(z) turned into the right half plane."""
+    """The inverse hyperbolic cosine, acos(z) rotated into the right half plane."""
     re, im = acos(z)
     return abs(im), re.copysign(z[1])
 

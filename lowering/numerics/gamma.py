@@ -23,9 +23,9 @@ _PI = float(np.pi)
 def sin_pi_cos_pi(x: Expr) -> tuple[Expr, Expr]:
     """sin(pi x) and cos(pi x) up to a common sign, for x >= 0, exactly reduced; sin >= 0."""
     fraction = x - x.floor()
-    folded = fraction.min(1.0 - fraction)
-    steep = folded > 0.25
-    r = _PI * where(steep, 0.5 - folded, folded)
+    reflected = fraction.min(1.0 - fraction)
+    steep = reflected > 0.25
+    r = _PI * where(steep, 0.5 - reflected, reflected)
     s, c = reduced_sine(r), reduced_cosine(r)
     sine, cosine = where(steep, c, s), where(steep, s, c)
     return sine, where(fraction > 0.5, -cosine, cosine)

@@ -103,7 +103,7 @@ def _asin_core(z: Expr) -> Expr:
     return z * polynomial(z, by_dtype(z, _ASIN_SINGLE, _ASIN_DOUBLE))
 
 
-def _folded(size: Expr) -> tuple[Expr, Expr, Expr]:
+def _halved_angle(size: Expr) -> tuple[Expr, Expr, Expr]:
     """Whether |x| > 1/2, the square to expand in and its root: of x, or of sqrt((1 - |x|) / 2)."""
     large = size > 0.5
     z = where(large, 0.5 - 0.5 * size, size * size)
@@ -112,7 +112,7 @@ def _folded(size: Expr) -> tuple[Expr, Expr, Expr]:
 
 def asin(x: Expr) -> Expr:
     """The arc sine; NaN for |x| > 1."""
-    large, z, root = _folded(abs(x))
+    large, z, root = _halved_angle(abs(x))
     series = root * _asin_core(z)
     high, low = _half_pi(x)
     angle = where(large, high - ((2.0 * series - low) + 2.0 * root), root + series)
@@ -121,7 +121,7 @@ def asin(x: Expr) -> Expr:
 
 def acos(x: Expr) -> Expr:
     """The arc cosine; NaN for |x| > 1."""
-    large, z, root = _folded(abs(x))
+    large, z, root = _halved_angle(abs(x))
     series = root * _asin_core(z)
     negative = x.sign_bit()
     high, low = _half_pi(x)

@@ -36,7 +36,7 @@ def map_scalars(
 
     region = ctx.region([((), v.dtype) for v in values], body)
     axes = {"dimensions": tuple(range(len(shape)))}
-    return ctx.op1("stablehlo.map", values, shape, result, axes, [region])
+    return ctx.assign("stablehlo.map", values, shape, result, axes, [region])
 
 
 def kernel(

@@ -16,9 +16,11 @@ from xpr.lowering.passes import (
     branches_without_results,
     complex_parts,
     conversions,
+    dispatch_operands,
     exact_numbers,
     fused_producers,
     gathers,
+    grouped_convolutions,
     interior_padding,
     known_values,
     long_chains,
@@ -33,6 +35,7 @@ from xpr.lowering.passes import (
     spirv_arithmetic,
     strided_slices,
     transposed_products,
+    unit_strides,
 )
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -40,10 +43,13 @@ from xpr.lowering.targets.flags import ProgramHints
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "grouped_convolutions": grouped_convolutions.run,
+    "unit_strides": unit_strides.run,
     "long_loops": long_loops.run,
     "branches_without_results": branches_without_results.run,
     "scatters": scatters.run,
     "gathers": gathers.run,
+    "dispatch_operands": dispatch_operands.run,
     "small_integers": small_integers.run,
     "complex_parts": complex_parts.run,
     "misaligned_slices": misaligned_slices.run,

@@ -15,12 +15,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
-from xpr.lowering.ir.updates import UPDATES, behind_moves, calls, holding, updated
+from xpr.lowering.ir.traits import Kind
+from xpr.lowering.ir.updates import UPDATES, behind_moves, calls, functions_with, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -29,10 +29,10 @@ from xpr.lowering.targets.flags import ProgramHints
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Copies what others have under another name before it is updated."""
     del target, hints
-    updating = holding(module, lambda op: op.name in UPDATES)
+    updating = functions_with(module, lambda op: op.name in UPDATES)
     if not updating:
         return
-    arrays = _Arrays(module, holding(module, _is_read_barrier))
+    arrays = _Arrays(module, functions_with(module, _is_read_barrier))
     updates: dict[Op, tuple[int, ...]] = {}
     copied: dict[Op, list[int]] = {}
     for function in module.functions:
@@ -61,9 +61,9 @@ class _Arrays:
         known = {function.name for function in module.functions}
 
         def is_host_call(op: Op) -> bool:
-            return TRAITS[op.name].kind is Kind.CALL and op.attributes["callee"] not in known
+            return op.kind is Kind.CALL and op.attributes["callee"] not in known
 
-        handing = holding(module, is_host_call)
+        handing = functions_with(module, is_host_call)
         called: set[int] = set()
         handed: Counter[int] = Counter()
         for function in module.functions:
@@ -74,7 +74,7 @@ class _Arrays:
                     found = self._numbers([*op.operands, *op.results])
                     called |= found
                     handed.update(found)
-                elif handing and TRAITS[op.name].kind is Kind.TERMINATOR:
+                elif handing and op.kind is Kind.TERMINATOR:
                     handed.update(self._numbers(op.operands))
         self._entering |= {n for n in called if handed[n] > 1}
 

@@ -28,7 +28,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
                 continue
             kept = v
             if dtypes.kind(v.dtype) == "u":
-                # The barrier is refused for types with a sign; this bit cast costs nothing.
+                # The barrier is refused for unsigned types; this bit cast costs nothing.
                 kept = Value(v.shape, np.dtype(f"i{v.dtype.itemsize}"))
                 body.append(Op("stablehlo.bitcast_convert", (v,), (kept,)))
             out = Value(kept.shape, kept.dtype)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -34,11 +34,11 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts barriers where too many arrays would be read by one dispatch."""
     del target, hints
     summaries: dict[str, _Summary] = {}
-    held: dict[Op, None] = {}
+    barred: dict[Op, None] = {}
     # A function stands before those that call it.
     for function in module.functions:
-        summaries[function.name] = _summary(function, summaries, held)
-    rewrite.hold(held)
+        summaries[function.name] = _summary(function, summaries, barred)
+    rewrite.bar_results(barred)
 
 
 class _Summary:
@@ -49,9 +49,9 @@ class _Summary:
 
 
 def _summary(
-    function: Function, summaries: Mapping[str, _Summary], held: dict[Op, None]
+    function: Function, summaries: Mapping[str, _Summary], barred: dict[Op, None]
 ) -> _Summary:
-    walk = _Walk(summaries, held)
+    walk = _Walk(summaries, barred)
     walk.block(function.body)
     places = {v: i for i, v in enumerate(function.body.arguments)}
     results = []
@@ -65,9 +65,9 @@ def _summary(
 class _Walk:
     """The operations of one block, in order; what was computed around it lies in memory."""
 
-    def __init__(self, summaries: Mapping[str, _Summary], held: dict[Op, None]) -> None:
+    def __init__(self, summaries: Mapping[str, _Summary], barred: dict[Op, None]) -> None:
         self._summaries = summaries
-        self._held = held
+        self._barred = barred
         self._sources: dict[Value, Sources] = {}
 
     def of(self, x: Value) -> Sources:
@@ -77,24 +77,27 @@ class _Walk:
 
     def block(self, block: Block) -> None:
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
-                    _Walk(self._summaries, self._held).block(region)
+                    _Walk(self._summaries, self._barred).block(region)
             elif traits.kind is Kind.DISPATCH:
                 self._limited(_read_inside(op))
             elif traits.kind is Kind.CALL:
                 self._call(op)
-            elif traits.kind not in _APART and not _reads_whole_operands(op):
+            elif traits.kind not in _APART and not (
+                traits.kind is Kind.CONTRACTION and _reads_whole_operands(op)
+            ):
                 self._fused(op)
 
     def _fused(self, op: Op) -> None:
         """An operation that may be computed in one dispatch with what it reads."""
+        found = self._of_all(op.operands)
         # Of many operands, as those of a concatenation, each is read by a dispatch of its own.
-        are_many = len(op.operands) > _MAX_SOURCES
-        found = (self._of_all if are_many else self._limited)(op.operands)
+        if len(found) > _MAX_SOURCES and len(op.operands) <= _MAX_SOURCES:
+            found = self._limited(op.operands)
         if len(found) > _MAX_SOURCES:
-            self._hold(op)
+            self._bar(op)
         else:
             for v in op.results:
                 self._sources[v] = found
@@ -110,7 +113,7 @@ class _Walk:
             own = frozenset((op, s) for s in inner)
             self._sources[out] = self._of_all([op.operands[i] for i in places]) | own
         if any(len(self.of(v)) > _MAX_SOURCES for v in op.results):
-            self._hold(op)
+            self._bar(op)
 
     def _limited(self, operands: Sequence[Value]) -> Sources:
         """What these are computed from, after barriers behind those that read most."""
@@ -122,31 +125,32 @@ class _Walk:
         while fused and len(found) > _MAX_SOURCES:
             v = fused.pop()
             assert v.op is not None
-            self._hold(v.op)
+            self._bar(v.op)
             found = self._of_all(operands)
         return found
 
     def _of_all(self, operands: Iterable[Value]) -> Sources:
         found = _NONE
+        known = self._sources
         for v in operands:
-            sources = self.of(v)
+            sources = known.get(v) or self.of(v)
             if sources is not found and not sources <= found:
                 found = found | sources if found else sources
         return found
 
-    def _hold(self, op: Op) -> None:
-        self._held[op] = None
+    def _bar(self, op: Op) -> None:
+        self._barred[op] = None
         for v in op.results:
             self._sources[v] = frozenset((v,))
 
 
 def _reads_whole_operands(op: Op) -> bool:
-    """Whether no dispatch computes an operand and the result: so it is for products of matrices.
+    """Whether no dispatch computes an operand and the product: so it is for those of matrices.
 
     Of several products that are added up no more than one is computed where it is added.
     """
-    if op.name != "stablehlo.dot_general":
-        return op.name == "stablehlo.convolution"
+    if op.name == "stablehlo.convolution":
+        return True
     return all(
         math.prod(n for i, n in enumerate(v.shape) if i not in (*contracted, *batch)) > 1
         for v, contracted, batch in zip(

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from xpr.lowering.ir.graph import Block, Module, Op, Value
-from xpr.lowering.ir.traits import dispatch_blocks
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints

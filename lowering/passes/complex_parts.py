@@ -24,11 +24,11 @@ import numpy as np
 
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.constants import number_of
-from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_running_sum
 from xpr.lowering.ir.rewrite import remove_unused
-from xpr.lowering.ir.traits import MOVES, PURE, TRAITS, Kind
+from xpr.lowering.ir.traits import MOVES, PURE, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -50,18 +50,26 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 
 def _run_block(block: Block, target: Target, known: KnownValues) -> None:
-    if any(_is_complex(op) for op in block.ops):
+    has_complex = any(_is_complex(op) for op in block.ops)
+    if has_complex:
         rewriter = _Rewriter(block, target, known)
         rewrite_block(block, rewriter.writer, rewriter.rewritten)
     for op in block.ops:
-        if TRAITS[op.name].kind is not Kind.DISPATCH:
+        if op.regions and op.kind is not Kind.DISPATCH:
             for region in op.regions:
                 _run_block(region, target, known)
-    remove_unused(block, lambda op: _is_complex(op) and TRAITS[op.name].kind in PURE)
+    if has_complex:
+        remove_unused(block, lambda op: _is_complex(op) and op.kind in PURE)
 
 
 def _is_complex(op: Op) -> bool:
-    return any(v.dtype.kind == "c" for v in (*op.results, *op.operands))
+    for v in op.results:
+        if v.dtype.kind == "c":
+            return True
+    for v in op.operands:
+        if v.dtype.kind == "c":
+            return True
+    return False
 
 
 class _Rewriter:
@@ -72,9 +80,7 @@ class _Rewriter:
         self._target = target
         self._known = known
         # Other regions lie inside of a dispatch, where IREE takes sums and products apart itself.
-        self._makes_dispatches = isinstance(block.parent, Function) or (
-            isinstance(block.parent, Op) and TRAITS[block.parent.name].forms_dispatches
-        )
+        self._makes_dispatches = block.makes_dispatches
         self._parts: dict[Value, Parts] = {}
 
     def rewritten(self, op: Op) -> Value | None:
@@ -85,7 +91,7 @@ class _Rewriter:
         form = _FORMS.get(name)
         if form is not None:
             return form(self, op)
-        return self._moved(op) if TRAITS[op.name].kind in MOVES else None
+        return self._moved(op) if op.kind in MOVES else None
 
     def parts(self, x: Value) -> Parts:
         """The parts of a complex value."""
@@ -196,10 +202,9 @@ class _Rewriter:
 
     def _summed(self, op: Op) -> Value:
         def write(x: Value, start: Value) -> Value:
-            out = Value(op.result.shape, x.dtype)
             region = _sum_region(x.dtype)
-            self.writer.append(op.name, (x, start), (out,), op.attributes, [region])
-            return out
+            operands, shape = (x, start), op.result.shape
+            return self.writer.assign(op.name, operands, shape, x.dtype, op.attributes, [region])
 
         return self.by_parts(write, *op.operands)
 
@@ -207,8 +212,8 @@ class _Rewriter:
         x, *rest = op.operands
         if not self._known.is_known(x):
             return None
-        held = self.by_parts(self.writer.barrier, x)
-        return self.writer.assign(op.name, (held, *rest), x.shape, x.dtype, op.attributes)
+        barred = self.by_parts(self.writer.barrier, x)
+        return self.writer.assign(op.name, (barred, *rest), x.shape, x.dtype, op.attributes)
 
 
 _FORMS: dict[str, Callable[[_Rewriter, Op], Value | None]] = {

@@ -27,7 +27,7 @@ from xpr.core import dtypes
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.layouts import widening_of
-from xpr.lowering.ir.traits import SLICES, TRAITS, Kind
+from xpr.lowering.ir.traits import SLICES, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.numerics.bfloat16 import BFLOAT16, round_to_bfloat16
 from xpr.lowering.targets.base import Target
@@ -42,25 +42,22 @@ _CONVERT = "stablehlo.convert"
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Rewrites the conversions of a program."""
     del hints
-    held: dict[Op, None] = {}
+    barred: dict[Op, None] = {}
     for function in module.functions:
-        _run_block(function.body, target, held)
-    rewrite.hold(held)
+        _run_block(function.body, target, barred)
+    rewrite.bar_results(barred)
 
 
-def _run_block(block: Block, target: Target, held: dict[Op, None]) -> None:
-    makes_dispatches = isinstance(block.parent, Function) or (
-        block.parent is not None and TRAITS[block.parent.name].forms_dispatches
-    )
+def _run_block(block: Block, target: Target, barred: dict[Op, None]) -> None:
     if any(op.name == _CONVERT for op in block.ops):
-        conversions = _Conversions(block, target, makes_dispatches=makes_dispatches)
-        held.update(dict.fromkeys(op for op in block.ops if _is_one_of_widened(op)))
+        conversions = _Conversions(block, target)
+        barred.update(dict.fromkeys(op for op in block.ops if _is_one_of_widened(op)))
         rewrite_block(block, conversions.writer, conversions.rewritten)
-        held.update(dict.fromkeys(conversions.repeated()))
+        barred.update(dict.fromkeys(conversions.repeated()))
     for op in block.ops:
-        if op.regions and TRAITS[op.name].kind is not Kind.DISPATCH:
+        if op.regions and op.kind is not Kind.DISPATCH:
             for region in op.regions:
-                _run_block(region, target, held)
+                _run_block(region, target, barred)
 
 
 def _is_one_of_widened(op: Op) -> bool:
@@ -73,10 +70,10 @@ def _is_one_of_widened(op: Op) -> bool:
 class _Conversions:
     """The conversions of one block."""
 
-    def __init__(self, block: Block, target: Target, *, makes_dispatches: bool) -> None:
+    def __init__(self, block: Block, target: Target) -> None:
         self.writer = Writer(block)
         self._target = target
-        self._makes_dispatches = makes_dispatches
+        self._makes_dispatches = block.makes_dispatches
         self._is_private = isinstance(block.parent, Function) and (
             block.parent.visibility == "private"
         )

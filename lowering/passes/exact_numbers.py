@@ -26,15 +26,15 @@ from xpr.lowering.ir.graph import (
     NO_ATTRIBUTES,
     Attributes,
     Block,
-    Function,
     Module,
     Op,
     Shape,
     Value,
 )
 from xpr.lowering.ir.known_values import KnownValues
-from xpr.lowering.ir.traits import MOVES, TRAITS, Kind
-from xpr.lowering.ir.writer import Operand, Writer, rewrite_block
+from xpr.lowering.ir.stablehlo import Operand
+from xpr.lowering.ir.traits import MOVES, Kind
+from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.numerics import by_bits
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -100,16 +100,14 @@ class _Arithmetic(Writer):
         self._known = known
         self._made = made
         self._copies: dict[Value, Value] = {}
-        self._makes_dispatches = isinstance(block.parent, Function) or (
-            isinstance(block.parent, Op) and TRAITS[block.parent.name].forms_dispatches
-        )
+        self._makes_dispatches = block.makes_dispatches
         numbers = (v for v in block.arguments if not v.shape and dtypes.kind(v.dtype) in "iuf")
         self._number = next(numbers, None)
 
     def rewritten(self, op: Op) -> Value | None:
         """What takes the place of an operation; None if that stays."""
         name = op.name.removeprefix("stablehlo.")
-        traits = TRAITS[op.name]
+        traits = op.traits
         if name == "map" or traits.kind is Kind.CALL:
             op.replace_operands([self._copied_if(v, _UNKNOWN) for v in op.operands])
         for region in op.regions:
@@ -127,7 +125,9 @@ class _Arithmetic(Writer):
 
     def _writer_of(self, name: str, syntax: str) -> Callable[[Op], Value] | None:
         if name == "compare":
-            return lambda op: self.compare(op.attributes["direction"], *op.operands)
+            return lambda op: self.compare(
+                op.attributes["direction"], op.operands[0], op.operands[1]
+            )
         if name == "select":
             return lambda op: self.select(*op.operands)
         if name == "convert":
@@ -147,8 +147,9 @@ class _Arithmetic(Writer):
         shape: Shape,
         dtype: np.dtype[Any],
         attributes: Attributes = NO_ATTRIBUTES,
+        regions: Sequence[Block] = (),
     ) -> Value:
-        out = super().assign(name, operands, shape, dtype, attributes)
+        out = super().assign(name, operands, shape, dtype, attributes, regions)
         made = _MADE.get(name, 0)
         if name in _PASS_ON:
             made |= self._made_of(operands)
@@ -209,31 +210,31 @@ class _Arithmetic(Writer):
             return None
         return self.constant(number, out.dtype, out.shape)
 
-    def constant(self, number: float, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
+    def constant(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
         """A tensor filled with one number, hidden from the compiler where it must be."""
-        if _is_plain(number, dtype):
-            found = super().constant(number, dtype, shape)
+        if _is_plain(value, dtype):
+            found = super().constant(value, dtype, shape)
             if dtypes.kind(dtype) == "f":
                 self._made[found] = _CONSTANT
             return found
         if self._makes_dispatches or self._number is None:
-            found = self.barrier(super().constant(number, dtype))
+            found = self.barrier(super().constant(value, dtype))
         else:
             unsigned = np.dtype(f"u{dtype.itemsize}")
             never = self.convert(self._never(self._number), unsigned)
-            bits = self.or_(never, int(np.asarray(number, dtype).view(unsigned)))
+            bits = self.or_(never, int(np.asarray(value, dtype).view(unsigned)))
             found = self.bitcast(bits, dtype)
-        return self.broadcast(found, shape)
+        return self.broadcast_in_dim(found, shape, ())
 
     # ---- elementwise
 
-    def compare(self, direction: str, x: Value, y: Operand) -> Value:
-        a, b = x, self.like(x, y)
+    def compare(self, direction: str, x: Operand, y: Operand, kind: str | None = None) -> Value:
+        a, b = self.match(x, y)
         if _is_narrow(a.dtype):
             # Of shifted numbers, since the compiler takes back what only makes them wider.
             a, b = (self._shifted(v, dtypes.kind(v.dtype) == "i") for v in (a, b))
         if dtypes.kind(a.dtype) != "f":
-            return super().compare(direction, a, b)
+            return super().compare(direction, a, b, kind)
         if direction in ("GT", "GE"):
             # The opposite of > is taken for <=, and >= for the opposite of <, also of NaN.
             return self.compare({"GT": "LT", "GE": "LE"}[direction], b, a)
@@ -248,17 +249,17 @@ class _Arithmetic(Writer):
             return super().compare("LE", size, infinity)
         return super().compare(direction, a, self._copy(b))
 
-    def select(self, pred: Value, on_true: Value, on_false: Operand) -> Value:
+    def select(self, pred: Value, on_true: Operand, on_false: Operand) -> Value:
         """`on_true` where `pred`, else `on_false`.
 
         Of two choices by one condition, one of the other's result, a wrong one is made.
         """
-        a, b = on_true, self.like(on_true, on_false)
+        a, b = self.match(on_true, on_false)
         a, b = (self._copied_if(v, _CHOICE) for v in (a, b))
         return super().select(pred, a, b)
 
-    def binary(self, op: str, x: Value, y: Operand) -> Value:
-        a, b = x, self.like(x, y)
+    def binary(self, op: str, x: Operand, y: Operand) -> Value:
+        a, b = self.match(x, y)
         kind = dtypes.kind(a.dtype)
         if kind == "f" and op in ("add", "subtract"):
             # (a + b) - b is taken for a.

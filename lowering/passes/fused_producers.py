@@ -1,8 +1,8 @@
 """Fused producers that are read by two access maps.
 
 IREE puts a reduction or a product into the dispatch of the elementwise operations that use it.
-Where those read it in two ways, as `s[:, None] - s[None, :]` does, the dispatch computes the
-elements that one of the ways reads, and takes them for the other, too: the numbers are wrong,
+Where those read it by two access maps, as `s[:, None] - s[None, :]` does, the dispatch computes the
+elements that one of the maps reads, and takes them for the other, too: the numbers are wrong,
 without a word (the hazard "producers read by two access maps" in docs/hazards.md). Here such
 producers get a barrier, and so do those that a target cannot broadcast along a leading axis in
 their dispatch.
@@ -18,29 +18,29 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from xpr.lowering.ir import rewrite
+from xpr.lowering.ir.access_maps import AccessMap, arranged, composed, identity_map
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
-from xpr.lowering.ir.ways import Way, arranged, as_is, composed
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
-Reads = Mapping[str, Mapping[Way, frozenset["_Producer"]]]
-"""By the producers' type, the ways in which a value reads them, element by element."""
+Reads = Mapping[str, Mapping[AccessMap, frozenset["_Producer"]]]
+"""By the producers' type, the access maps with which a value reads them."""
 
 _NO_READS: Reads = {}
 
 
 @dataclass(eq=False, slots=True)
 class _Producer:
-    """What gives a value that is perhaps computed where it is used: operations to be held.
+    """What gives a value that is perhaps computed where it is used: operations to be barred.
 
-    Without them it is an argument of a function that may be inlined: its caller holds what it
+    Without them it is an argument of a function that may be inlined: its caller bars what it
     stands for. `home` is the block whose operations may be fused with it.
     """
 
     home: Block
     ops: tuple[Op, ...] = ()
-    is_held: bool = False
+    is_barred: bool = False
 
 
 @dataclass
@@ -52,26 +52,26 @@ class _Summary:
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
-    """Puts the producers that are read in two ways behind barriers."""
+    """Puts the producers that are read by two access maps behind barriers."""
     del hints
     summaries: dict[str, _Summary] = {}
-    held: dict[Op, None] = {}
+    barred: dict[Op, None] = {}
     # A function stands before those that call it.
     for function in module.functions:
-        walk = _Walk(target, summaries, held)
+        walk = _Walk(target, summaries, barred)
         summaries[function.name] = walk.function(function)
-    rewrite.hold(held)
+    rewrite.bar_results(barred)
 
 
 class _Walk:
     """The operations of one function, in order, and what their results read."""
 
     def __init__(
-        self, target: Target, summaries: Mapping[str, _Summary], held: dict[Op, None]
+        self, target: Target, summaries: Mapping[str, _Summary], barred: dict[Op, None]
     ) -> None:
         self._broadcasts_reductions = target.broadcasts_reductions
         self._summaries = summaries
-        self._held = held
+        self._barred = barred
         self._reads: dict[Value, Reads] = {}
 
     def function(self, function: Function) -> _Summary:
@@ -80,7 +80,7 @@ class _Walk:
             for v in function.body.arguments:
                 producer = _Producer(function.body)
                 summary.parameters.append(producer)
-                self._set(v, _read_as_is(producer, v))
+                self._set(v, _read_in_place(producer, v))
         self._block(function.body)
         summary.results = [self._of(v) for v in function.body.ops[-1].operands]
         return summary
@@ -94,7 +94,7 @@ class _Walk:
 
     def _block(self, block: Block) -> None:
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
                     self._block(region)
@@ -105,17 +105,19 @@ class _Walk:
 
     def _elementwise(self, op: Op, home: Block) -> None:
         (out,) = op.results
-        if all(v.shape in ((), out.shape) for v in op.operands):
-            self._set(out, self._joined(home, op.operands))
-        else:
-            self._apart(op, home)
+        for v in op.operands:
+            if v.shape and v.shape != out.shape:
+                self._apart(op, home)
+                return
+        self._set(out, self._joined(home, op.operands))
 
     def _layout(self, op: Op, home: Block) -> None:
-        moved = {
-            kind: {arranged(way, op): producers for way, producers in ways.items()}
-            for kind, ways in self._of(op.operands[0]).items()
-        }
-        self._set(op.result, moved)
+        reads = self._of(op.operands[0])
+        if reads:
+            self._reads[op.result] = {
+                kind: {arranged(access, op): producers for access, producers in maps.items()}
+                for kind, maps in reads.items()
+            }
 
     def _movement(self, op: Op, home: Block) -> None:
         """Elements in other places: used there, perhaps, but not by the maps that are known."""
@@ -132,7 +134,7 @@ class _Walk:
             self._reduction(op, home)
 
     def _indexed(self, op: Op, home: Block) -> None:
-        if TRAITS[op.name].may_fuse:
+        if op.traits.may_fuse:
             self._reduction(op, home)
         elif op.name != "stablehlo.dynamic_update_slice" or self._of(op.operands[1]):
             self._apart(op, home)
@@ -143,10 +145,12 @@ class _Walk:
         left, right = self._of(lhs), self._of(rhs)
         if op.name == "stablehlo.dot_general" and not left.keys().isdisjoint(right):
             summed = math.prod(lhs.shape[i] for i in op.attributes["contracting"][0])
-            broadcast = any(-1 in way for r in (left, right) for ways in r.values() for way in ways)
+            broadcast = any(
+                -1 in access for r in (left, right) for maps in r.values() for access in maps
+            )
             if summed <= 1 or broadcast:
-                self._hold_all(home, left)
-                self._hold_all(home, right)
+                self._bar_all(home, left)
+                self._bar_all(home, right)
         self._note(op, home)
 
     def _call(self, op: Op, home: Block) -> None:
@@ -156,8 +160,8 @@ class _Walk:
         uses = Counter(kind for v in op.operands for kind in self._of(v))
         for v, parameter in zip(op.operands, summary.parameters, strict=True):
             reads = self._of(v)
-            if parameter.is_held or any(uses[kind] > 1 for kind in reads):
-                self._hold_all(home, reads)
+            if parameter.is_barred or any(uses[kind] > 1 for kind in reads):
+                self._bar_all(home, reads)
         operands = dict(zip(summary.parameters, map(self._of, op.operands), strict=True))
         for out, reads in zip(op.results, summary.results, strict=True):
             self._set(out, _of_call(home, operands, reads))
@@ -167,22 +171,22 @@ class _Walk:
     def _note(self, op: Op, home: Block) -> None:
         producer = _Producer(home, (op,))
         for v in op.results:
-            self._set(v, _read_as_is(producer, v))
+            self._set(v, _read_in_place(producer, v))
 
-    def _hold(self, home: Block, producers: Iterable[_Producer]) -> None:
-        """Holds those that may be fused; what lies around a region was computed before it."""
+    def _bar(self, home: Block, producers: Iterable[_Producer]) -> None:
+        """Bars those that may be fused; what lies around a region was computed before it."""
         for producer in producers:
             if producer.home is home:
-                producer.is_held = True
-                self._held.update(dict.fromkeys(producer.ops))
+                producer.is_barred = True
+                self._barred.update(dict.fromkeys(producer.ops))
 
-    def _hold_all(self, home: Block, reads: Reads) -> None:
-        for ways in reads.values():
-            for producers in ways.values():
-                self._hold(home, producers)
+    def _bar_all(self, home: Block, reads: Reads) -> None:
+        for maps in reads.values():
+            for producers in maps.values():
+                self._bar(home, producers)
 
     def _joined(self, home: Block, operands: Iterable[Value]) -> Reads:
-        """What an elementwise operation reads; holds what it would read in two ways."""
+        """What an elementwise operation reads; bars what it would read by two maps."""
         found = _NO_READS
         for v in operands:
             reads = self._of(v)
@@ -192,36 +196,36 @@ class _Walk:
                 found = reads
                 continue
             merged = dict(found)
-            for kind, ways in reads.items():
+            for kind, maps in reads.items():
                 before = merged.get(kind)
-                merged[kind] = ways if before is None else _united(before, ways)
+                merged[kind] = maps if before is None else _united(before, maps)
             found = merged
-        if any(len(ways) > 1 for ways in found.values()):
-            found = self._one_way_each(home, found)
+        if any(len(maps) > 1 for maps in found.values()):
+            found = self._one_map_each(home, found)
         if found and not self._broadcasts_reductions:
-            self._hold_broadcast(home, found)
+            self._bar_broadcast(home, found)
         return found
 
-    def _one_way_each(self, home: Block, reads: Reads) -> Reads:
+    def _one_map_each(self, home: Block, reads: Reads) -> Reads:
         out = {}
-        for kind, ways in reads.items():
-            if sum(any(p.home is home for p in producers) for producers in ways.values()) > 1:
-                for producers in ways.values():
-                    self._hold(home, producers)
+        for kind, maps in reads.items():
+            if sum(any(p.home is home for p in producers) for producers in maps.values()) > 1:
+                for producers in maps.values():
+                    self._bar(home, producers)
             else:
-                out[kind] = ways
+                out[kind] = maps
         return out
 
-    def _hold_broadcast(self, home: Block, reads: Reads) -> None:
-        """Holds what is broadcast along a leading axis, as `s[None, :]` is.
+    def _bar_broadcast(self, home: Block, reads: Reads) -> None:
+        """Bars what is broadcast along a leading axis, as `s[None, :]` is.
 
         IREE's code generator for SPIR-V does not get through with a reduction of rows and such an
         operation in one dispatch; for integers of 8 bits it ends the process.
         """
-        for ways in reads.values():
-            for way, producers in ways.items():
-                if way and way[0] == -1:
-                    self._hold(home, producers)
+        for maps in reads.values():
+            for access, producers in maps.items():
+                if access and access[0] == -1:
+                    self._bar(home, producers)
 
 
 _RULES: dict[Kind, Callable[[_Walk, Op, Block], None]] = {
@@ -236,21 +240,21 @@ _RULES: dict[Kind, Callable[[_Walk, Op, Block], None]] = {
 }
 
 
-def _read_as_is(producer: _Producer, x: Value) -> Reads:
-    way = as_is(x.shape)
-    if all(i == -1 for i in way):
+def _read_in_place(producer: _Producer, x: Value) -> Reads:
+    access = identity_map(x.shape)
+    if all(i == -1 for i in access):
         return _NO_READS
-    return {x.type: {way: frozenset((producer,))}}
+    return {x.type: {access: frozenset((producer,))}}
 
 
 def _united(
-    a: Mapping[Way, frozenset[_Producer]], b: Mapping[Way, frozenset[_Producer]]
-) -> Mapping[Way, frozenset[_Producer]]:
+    a: Mapping[AccessMap, frozenset[_Producer]], b: Mapping[AccessMap, frozenset[_Producer]]
+) -> Mapping[AccessMap, frozenset[_Producer]]:
     if a is b:
         return a
     out = dict(a)
-    for way, producers in b.items():
-        out[way] = out.get(way, frozenset()) | producers
+    for access, producers in b.items():
+        out[access] = out.get(access, frozenset()) | producers
     return out
 
 
@@ -262,19 +266,19 @@ def _of_call(home: Block, operands: Mapping[_Producer, Reads], result: Reads) ->
 
     `operands` tells what stands for its parameters, `result` tells it in the function's own terms.
     """
-    out: dict[str, dict[Way, frozenset[_Producer]]] = {}
+    out: dict[str, dict[AccessMap, frozenset[_Producer]]] = {}
 
-    def add(kind: str, way: Way, producers: frozenset[_Producer]) -> None:
-        ways = out.setdefault(kind, {})
-        ways[way] = ways.get(way, frozenset()) | producers
+    def add(kind: str, access: AccessMap, producers: frozenset[_Producer]) -> None:
+        maps = out.setdefault(kind, {})
+        maps[access] = maps.get(access, frozenset()) | producers
 
-    for kind, ways in result.items():
-        for way, producers in ways.items():
+    for kind, maps in result.items():
+        for access, producers in maps.items():
             for producer in producers:
                 if producer not in operands:
-                    add(kind, way, frozenset((_Producer(home, producer.ops),)))
+                    add(kind, access, frozenset((_Producer(home, producer.ops),)))
                     continue
-                for own_kind, own_ways in operands[producer].items():
-                    for own_way, own in own_ways.items():
-                        add(own_kind, composed(own_way, way), own)
+                for own_kind, own_maps in operands[producer].items():
+                    for own_map, own in own_maps.items():
+                        add(own_kind, composed(own_map, access), own)
     return out

@@ -11,13 +11,11 @@ of the result ends the process now and then: the part is cut before.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.attributes import GatherNumbers
-from xpr.lowering.ir.graph import Block, Module, Op, Shape
-from xpr.lowering.ir.traits import dispatch_blocks
-from xpr.lowering.ir.writer import Writer
+from xpr.lowering.ir.graph import Module, Op, Shape, dispatch_blocks
+from xpr.lowering.ir.writer import Writer, change_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -30,22 +28,16 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
         for block in dispatch_blocks(function.body):
             gathers = [op for op in block.ops if op.name == "stablehlo.gather"]
             single += [op for op in gathers if math.prod(op.result.shape) == 1]
-            parts = {op: part for op in gathers if (part := _part(op)) != op.operands[0].shape}
+            parts = {op for op in gathers if _part(op) != op.operands[0].shape}
             if parts:
-                _cut(block, parts)
-    rewrite.hold(single)
+                change_operands(block, parts, _cut)
+    rewrite.bar_results(single)
 
 
-def _cut(block: Block, parts: Mapping[Op, Shape]) -> None:
-    """Has operations of a block take parts of their first operands."""
-    old, block.ops = block.ops, []
-    writer = Writer(block)
-    for op in old:
-        if op in parts:
-            writer.source = op.source
-            x, *others = op.operands
-            op.replace_operands((writer.slice(x, (0,) * len(x.shape), parts[op]), *others))
-        block.ops.append(op)
+def _cut(writer: Writer, op: Op) -> None:
+    """Has a gather take the part of its operand that it may read."""
+    x, *others = op.operands
+    op.replace_operands((writer.slice(x, (0,) * len(x.shape), _part(op)), *others))
 
 
 def _part(op: Op) -> Shape:

@@ -7,8 +7,7 @@ barriers.
 from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Module
-from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.ir.graph import Module, dispatched
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -23,4 +22,4 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
         if op.name == "stablehlo.pad" and any(op.attributes["interior"])
     ]
     rewrite.bar_operands({op: (0,) for op in pads})
-    rewrite.hold(pads)
+    rewrite.bar_results(pads)

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Module, Op, Value, captured
+from xpr.lowering.ir.graph import Module, Op, Value, captured, dispatched
 from xpr.lowering.ir.known_values import KnownValues
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
+
+_GUARDED = frozenset({Kind.REDUCTION, Kind.CALL, Kind.INDEXED, Kind.DISPATCH})
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
@@ -27,10 +29,12 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     dispatches: dict[Op, list[Value]] = {}
     for function in module.functions:
         for op in dispatched(function.body):
+            if op.kind not in _GUARDED:
+                continue
             found = [i for i in _guarded(op) if known.is_known(op.operands[i])]
             if found:
                 places[op] = found
-            elif TRAITS[op.name].kind is Kind.DISPATCH:
+            elif op.kind is Kind.DISPATCH:
                 dispatches[op] = [v for v in captured(op) if known.is_known(v)]
     rewrite.bar_operands(places)
     rewrite.bar_captured(dispatches)
@@ -38,7 +42,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 def _guarded(op: Op) -> Collection[int]:
     """The places of the operands that are guarded."""
-    kind = TRAITS[op.name].kind
+    kind = op.kind
     if kind is Kind.REDUCTION:
         return range(len(op.operands) // 2)
     if kind is Kind.CALL:

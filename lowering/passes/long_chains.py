@@ -8,8 +8,8 @@ a dispatch of its own, which costs a microsecond or two for what takes thousands
 from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Block, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -26,7 +26,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts a barrier behind every `LONGEST`-th operation of a chain."""
     del target, hints
     for function in module.functions:
-        rewrite.hold(_ends(function.body))
+        rewrite.bar_results(_ends(function.body))
 
 
 def _ends(block: Block) -> list[Op]:
@@ -34,14 +34,21 @@ def _ends(block: Block) -> list[Op]:
     lengths: dict[Value, int] = {}
     ends: list[Op] = []
     for op in dispatched(block):
-        own = _LINKS.get(TRAITS[op.name].kind)
+        own = _LINKS.get(op.kind)
         if own is None:
             continue
-        own += sum(len(region.ops) for region in op.regions) // _BODY
-        length = own + max((lengths.get(v, 0) for v in op.operands), default=0)
+        length = 0
+        for v in op.operands:
+            before = lengths.get(v, 0)
+            if before > length:
+                length = before
+        length += own
+        if op.regions:
+            length += sum(len(region.ops) for region in op.regions) // _BODY
         # IREE makes barriers for complex numbers of their parts, which are fused as before.
         if length >= LONGEST and all(v.dtype.kind != "c" for v in op.results):
             ends.append(op)
             length = 0
-        lengths.update(dict.fromkeys(op.results, length))
+        for v in op.results:
+            lengths[v] = length
     return ends

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
-from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind, dispatch_blocks
+from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, dispatch_blocks
+from xpr.lowering.ir.memo import resolve
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -232,28 +233,21 @@ class _Reductions:
 
     def are_in(self, x: Value) -> bool:
         found = self._found
-        pending = [x]
-        while pending:
-            v = pending[-1]
-            missing = [u for u in _elements(v) if u not in found]
-            if missing:
-                pending += missing
-                continue
-            pending.pop()
-            found[v] = _is_reduced(v) or any(found[u] for u in _elements(v))
-        return found[x]
+        return resolve(
+            found, x, _elements, lambda v, of: _is_reduced(v) or any(found[u] for u in of)
+        )
 
 
 def _is_reduced(x: Value) -> bool:
     """Whether a reduction gives it, or a function that may be inlined gives or takes it."""
     if x.op is not None:
-        return TRAITS[x.op.name].kind in _LOOPS
+        return x.op.kind in _LOOPS
     parent = x.owner.parent if isinstance(x.owner, Block) else None
     return isinstance(parent, Function) and parent.visibility == "private"
 
 
 def _elements(x: Value) -> Sequence[Value]:
     op = x.op
-    if op is None or TRAITS[op.name].kind not in _COMPUTED or splat_of(x) is not None:
+    if op is None or op.kind not in _COMPUTED or splat_of(x) is not None:
         return ()
     return op.operands

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
-from xpr.lowering.ir.graph import Block, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -43,7 +43,7 @@ def _is_of_array(x: Value) -> bool:
     pending, seen = [x], {x}
     while pending:
         op = pending.pop().op
-        if op is None or TRAITS[op.name].kind is Kind.CONTROL:
+        if op is None or op.kind is Kind.CONTROL:
             continue
         if any(v.shape for v in op.operands):
             return True

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.alignment import is_misaligned
-from xpr.lowering.ir.graph import Module, Op, Value
+from xpr.lowering.ir.graph import Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.layouts import is_from_barrier
-from xpr.lowering.ir.traits import dispatch_blocks
-from xpr.lowering.ir.writer import Writer
+from xpr.lowering.ir.writer import Writer, change_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -27,20 +26,16 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     for function in module.functions:
         for block in dispatch_blocks(function.body):
             found = {op for op in block.ops if _is_misaligned(op)}
-            if not found:
-                continue
-            old, block.ops = block.ops, []
-            writer = Writer(block)
-            for op in old:
-                if op in found:
-                    x, *others = op.operands
-                    writer.source = op.source
-                    if not is_from_barrier(x):
-                        op.replace_operands([writer.barrier(writer.copied(x)), *others])
-                    if op.name != "stablehlo.pad":
-                        parts.append(op)
-                block.ops.append(op)
-    rewrite.hold(parts)
+            if found:
+                change_operands(block, found, _copy)
+                parts += [op for op in block.ops if op in found and op.name != "stablehlo.pad"]
+    rewrite.bar_results(parts)
+
+
+def _copy(writer: Writer, op: Op) -> None:
+    x, *others = op.operands
+    if not is_from_barrier(x):
+        op.replace_operands([writer.barrier(writer.copied(x)), *others])
 
 
 def _is_misaligned(op: Op) -> bool:

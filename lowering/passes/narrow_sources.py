@@ -22,7 +22,8 @@ from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.layouts import is_strided
-from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
+from xpr.lowering.ir.memo import resolve
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.types import bits_of
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -51,7 +52,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     del hints
     walk = _Walk(module, target)
     walk.call(module.functions[-1], None)
-    rewrite.hold(walk.written)
+    rewrite.bar_results(walk.written)
     rewrite.bar_operands(walk.places)
 
 
@@ -75,19 +76,7 @@ class _Origins:
         self._least[x] = min(origin.narrowest, origin.width)
 
     def of(self, x: Value) -> Origin:
-        found = self._found
-        pending = [x]
-        while pending:
-            v = pending[-1]
-            if v in found:
-                pending.pop()
-                continue
-            operands = _elements(v.op)
-            missing = [u for u in operands if u not in found]
-            pending.extend(missing)
-            if not missing:
-                found[v] = self._computed(v, operands) if operands else _of_memory(v)
-        return found[x]
+        return resolve(self._found, x, lambda v: _elements(v.op), self._computed)
 
     def is_plain(self, x: Value) -> bool:
         """Whether nothing that `x` was computed from has narrower elements, for a quick answer."""
@@ -125,6 +114,8 @@ class _Origins:
         return origin.width < bits_of(x.dtype) and (origin.is_mixed or is_strided(x))
 
     def _computed(self, x: Value, operands: Sequence[Value]) -> Origin:
+        if not operands:
+            return _of_memory(x)
         bits = bits_of(x.dtype)
         origins = [self._found[v] for v in operands]
         varying = [o for v, o in zip(operands, origins, strict=True) if not self._known.is_known(v)]
@@ -148,7 +139,7 @@ def _parts(dtype: np.dtype[Any]) -> int:
 
 def _elements(op: Op | None) -> Sequence[Value]:
     """The operands that the elements of a result are computed from, where it is read."""
-    if op is None or len(op.results) != 1 or TRAITS[op.name].kind not in ON_ELEMENTS:
+    if op is None or len(op.results) != 1 or op.kind not in ON_ELEMENTS:
         return ()
     return op.operands[:1] if op.name == "stablehlo.dynamic_slice" else op.operands
 
@@ -183,13 +174,15 @@ class _Walk:
             for v, origin in zip(arguments, given, strict=True):
                 found.set(v, origin)
             self._block(function.body, found)
-            self._called[key] = [_handed_on(v, found) for v in function.body.ops[-1].operands]
+            # Nobody asks for those of the program itself.
+            results = () if origins is None else function.body.ops[-1].operands
+            self._called[key] = [_handed_on(v, found) for v in results]
         return self._called[key]
 
     def _block(self, block: Block, origins: _Origins) -> None:
         target = self._target
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
                     self._block(region, origins)

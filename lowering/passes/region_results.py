@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, walk
+from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, dispatched, walk
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
-from xpr.lowering.ir.updates import UPDATES, behind_moves, holding, is_move, updated
+from xpr.lowering.ir.traits import Kind
+from xpr.lowering.ir.updates import UPDATES, behind_moves, functions_with, is_move, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -24,8 +24,8 @@ from xpr.lowering.targets.flags import ProgramHints
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Copies what loops and branches give before it is updated."""
     del target, hints
-    updating = holding(module, lambda op: op.name in UPDATES)
-    if not updating or not holding(module, lambda op: op.name in _CONTROL):
+    updating = functions_with(module, lambda op: op.name in UPDATES)
+    if not updating or not functions_with(module, lambda op: op.name in _CONTROL):
         return
     arrays = _Arrays(module)
     copied: dict[Op, list[int]] = {}
@@ -79,7 +79,7 @@ class _Arrays:
             v = pending.pop()
             if v.op is None:
                 found = list(self._given(v, through))
-            elif v.op.name in _CONTROL or TRAITS[v.op.name].kind is Kind.CALL:
+            elif v.op.name in _CONTROL or v.op.kind is Kind.CALL:
                 through.add(v.op)
                 i = list(v.op.results).index(v)
                 ends = self._ends(v.op)

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.rewrite import replace_uses
-from xpr.lowering.ir.traits import dispatch_blocks
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -56,11 +55,9 @@ class _Scatters:
         w = self.writer
         x, places, updates = op.operands
         signed = np.dtype(f"i{x.dtype.itemsize}")
-        out = Value(x.shape, signed)
         operands = (w.bitcast(x, signed), places, w.bitcast(updates, signed))
-        (region,) = op.regions
-        _take_signed(region, signed)
-        w.append(op.name, operands, (out,), op.attributes, [region])
+        _take_signed(op.regions[0], signed)
+        out = w.assign(op.name, operands, x.shape, signed, op.attributes, op.regions)
         return w.bitcast(out, x.dtype)
 
 

@@ -11,21 +11,21 @@ from __future__ import annotations
 import math
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Module, Op, Shape, Value
-from xpr.lowering.ir.traits import TRAITS, Kind, dispatched
-from xpr.lowering.ir.ways import Way, arranged, as_is
+from xpr.lowering.ir.access_maps import AccessMap, arranged, identity_map
+from xpr.lowering.ir.graph import Module, Op, Shape, Value, dispatched
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
-    """Puts what is read in two ways, and elsewhere, behind barriers."""
+    """Puts what is read by two access maps, and elsewhere, behind barriers."""
     del target, hints
-    rewrite.hold(
+    rewrite.bar_results(
         op
         for function in module.functions
         for op in dispatched(function.body)
-        if TRAITS[op.name].kind is Kind.ELEMENTWISE and _is_shared(op.result)
+        if op.kind is Kind.ELEMENTWISE and _is_shared(op.result)
     )
 
 
@@ -36,11 +36,11 @@ def _is_shared(x: Value) -> bool:
     if len(layouts) < len(x.uses) and len(set(map(_step, layouts))) > 1:
         return True
     reads = _Reads(x)
-    return reads.has_others and any(len(ways) > 1 for ways in reads.repeated.values())
+    return reads.has_others and any(len(maps) > 1 for maps in reads.repeated.values())
 
 
 def _layouts(x: Value) -> list[Op]:
-    return [op for op in x.uses if TRAITS[op.name].kind is Kind.LAYOUT]
+    return [op for op in x.uses if op.kind is Kind.LAYOUT]
 
 
 def _step(op: Op) -> tuple[object, ...]:
@@ -50,21 +50,21 @@ def _step(op: Op) -> tuple[object, ...]:
 class _Reads:
     """What reads a value, through layouts.
 
-    `repeated` has the ways in which larger values repeat it, by their shapes; `has_others` is
+    `repeated` has the access maps of larger values that repeat it, by their shapes; `has_others` is
     whether something else reads it.
     """
 
     def __init__(self, x: Value) -> None:
-        self.repeated: dict[Shape, set[Way]] = {}
+        self.repeated: dict[Shape, set[AccessMap]] = {}
         self.has_others = False
-        pending: list[tuple[Value, Way]] = [(x, as_is(x.shape))]
+        pending: list[tuple[Value, AccessMap]] = [(x, identity_map(x.shape))]
         while pending:
-            value, way = pending.pop()
+            value, access = pending.pop()
             layouts = _layouts(value)
-            pending += [(op.result, arranged(way, op)) for op in layouts]
+            pending += [(op.result, arranged(access, op)) for op in layouts]
             if len(layouts) == len(value.uses):
                 continue
             if math.prod(value.shape) > math.prod(x.shape):
-                self.repeated.setdefault(value.shape, set()).add(way)
+                self.repeated.setdefault(value.shape, set()).add(access)
             else:
                 self.has_others = True

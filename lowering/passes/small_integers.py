@@ -13,12 +13,14 @@ from collections.abc import Collection
 from xpr.core import dtypes
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 _SMALL = frozenset(dtypes.SMALL_INT_TYPES)
+_SMALL_KIND = "V"
+"""What NumPy says of their kind; of few others."""
 _MAKE_NUMBERS = frozenset({Kind.ELEMENTWISE, Kind.CONTRACTION, Kind.REDUCTION})
 # Of integers within their range these make others within it.
 _IN_RANGE = frozenset(
@@ -45,7 +47,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 
 def _enter(block: Block) -> None:
-    """Wraps the arguments of a program around: NumPy's have no sign in their upper bits."""
+    """Wraps the arguments of a program around: NumPy's are not sign-extended."""
     small = [v for v in block.arguments if v.dtype in _SMALL]
     if small:
         ops, block.ops = block.ops, []
@@ -81,7 +83,7 @@ def _run_block(block: Block, own: Collection[str]) -> None:
                     if v.dtype in _SMALL:
                         _wrap(writer, v)
     for op in block.ops:
-        if TRAITS[op.name].kind is not Kind.DISPATCH:
+        if op.kind is not Kind.DISPATCH:
             for region in op.regions:
                 if not _is_of_lower_bits(region):
                     _run_block(region, own)
@@ -89,9 +91,12 @@ def _run_block(block: Block, own: Collection[str]) -> None:
 
 def _leaves_range(op: Op, own: Collection[str]) -> bool:
     """Whether an operation gives small integers that may be outside of their range."""
-    if not any(v.dtype in _SMALL for v in op.results):
+    for v in op.results:
+        if v.dtype.kind == _SMALL_KIND and v.dtype in _SMALL:
+            break
+    else:
         return False
-    kind = TRAITS[op.name].kind
+    kind = op.kind
     if kind is Kind.CALL:
         return op.attributes["callee"] not in own  # the host's are NumPy's
     if kind is Kind.REDUCTION or op.name == "stablehlo.scatter":

@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.ir.graph import Block, Module, Op, Value
-from xpr.lowering.ir.traits import TRAITS, Kind
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -34,7 +34,7 @@ def _run_block(block: Block) -> None:
     writer = Writer(block)
 
     def rewritten(op: Op) -> Value | None:
-        if TRAITS[op.name].kind is not Kind.DISPATCH:
+        if op.kind is not Kind.DISPATCH:
             for region in op.regions:
                 _run_block(region)
         if op.name == "stablehlo.divide" and dtypes.kind(op.result.dtype) == "u":

@@ -1,4 +1,4 @@
-"""Slices whose elements lie apart, where single elements of them are read or written.
+"""Strided slices, of which single elements are read or written.
 
 IREE does not compile a gather from such a slice, nor its reversal or a running sum of it, when it
 fuses the two: neither with strides nor where the last axis was cut to one element. Such an operand
@@ -9,9 +9,8 @@ strided ones, and complex numbers, end the process there: these are copied befor
 from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Module, Op, Value
+from xpr.lowering.ir.graph import Module, Op, Value, dispatched
 from xpr.lowering.ir.layouts import is_running_sum, is_strided
-from xpr.lowering.ir.traits import dispatched
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints

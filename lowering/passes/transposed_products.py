@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
-from xpr.lowering.ir.traits import ON_ELEMENTS, TRAITS, Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -43,7 +43,7 @@ class _Walk:
 
     def _block(self, block: Block, found: set[Value]) -> None:
         for op in block.ops:
-            traits = TRAITS[op.name]
+            traits = op.traits
             if traits.forms_dispatches:
                 for region in op.regions:
                     self._block(region, found)

@@ -13,5 +13,3 @@ def load_all() -> None:
     """Imports the rules of each family, which registers them."""
     for family in FAMILIES:
         importlib.import_module(f"{__name__}.{family}")
-    # Some targets have rules of their own.
-    importlib.import_module("xpr.lowering.targets._spirv_rules")

@@ -115,8 +115,8 @@ def _roots(index: Any, order: int, sign: int, dtype: np.dtype[Any]) -> Parts:
     odd = ops.eq(ops.bind("and", quarter, constant(1, kind)), constant(1, kind))
     re, im = ops.select(odd, sine, cosine), ops.select(odd, cosine, sine)
     # The cosine is negative in the second and third quarter, the sine in the third and fourth.
-    turned = ops.bind("and", ops.add(quarter, constant(1, kind)), constant(2, kind))
-    re = ops.select(ops.eq(turned, constant(2, kind)), ops.neg(re), re)
+    half_turn = ops.bind("and", ops.add(quarter, constant(1, kind)), constant(2, kind))
+    re = ops.select(ops.eq(half_turn, constant(2, kind)), ops.neg(re), re)
     low = ops.eq(ops.bind("and", quarter, constant(2, kind)), constant(2, kind))
     if sign < 0:
         low = ops.bind("not", low)

@@ -78,7 +78,7 @@ def _vectors(panel: Any, offset: Any) -> Any:
     diagonal = ops.add(parts.places(shape, -1), broadcast_to(offset, shape))
     row = parts.places(shape, -2)
     below = parts.where(ops.gt(row, diagonal), panel)
-    return parts.settled(ops.select(ops.eq(row, diagonal), full_like(below, 1), below))
+    return parts.materialized(ops.select(ops.eq(row, diagonal), full_like(below, 1), below))
 
 
 def _kernel(vectors: Any, taus: Any) -> Any:
@@ -86,8 +86,8 @@ def _kernel(vectors: Any, taus: Any) -> Any:
     width = shape_of(vectors)[-1]
     taus = swapped(taus)
     upper = triangle(parts.product(adjoint(vectors), vectors), lower=False, strict=True)
-    upper = parts.settled(parts.times(upper, taus))
-    start = parts.settled(parts.times(parts.identity(vectors, width), taus))
+    upper = parts.materialized(parts.times(upper, taus))
+    start = parts.materialized(parts.times(parts.identity(vectors, width), taus))
 
     def body(i: Any, upper: Any, t: Any) -> list[Any]:
         j = ops.sub(np.int32(width - 1), i)
@@ -159,7 +159,7 @@ def qr(x: Any, *, full_matrices: bool) -> list[Any]:
     k = min(m, n)
     width = m if full_matrices else k
     factors, taus = geqrf(x)
-    factors = parts.settled(factors)
+    factors = parts.materialized(factors)
     vectors = parts.padded(parts.columns(factors, 0, k), m, width)
     r = triangle(parts.rows(factors, 0, width), lower=False)
-    return [householder_product(vectors, parts.settled(taus)), r]
+    return [householder_product(vectors, parts.materialized(taus)), r]

@@ -46,20 +46,20 @@ def _rotated(top: Any, bottom: Any, length: int, least: Any) -> tuple[Any, Any, 
     xx, yy = parts.total(parts.squared(x), (-1,)), parts.total(parts.squared(y), (-1,))
     size = parts.sqrt(parts.squared(product))
     norms = parts.sqrt(ops.mul(xx, yy))
-    cosine = ops.div(size, ops.bind("max", norms, parts.spread(least, norms)))
-    turned = ops.gt(cosine, full_like(cosine, _tolerance(top)))
+    cosine = ops.div(size, ops.bind("max", norms, parts.broadcast_like(least, norms)))
+    rotates = ops.gt(cosine, full_like(cosine, _tolerance(top)))
     one = full_like(size, 1)
     if is_complex(get_aval(top).dtype):
-        size = ops.select(turned, size, one)
+        size = ops.select(rotates, size, one)
         phase = parts.over(conjugate(product), size)
-        bottom = parts.times(bottom, ops.select(turned, phase, full_like(phase, 1)))
+        bottom = parts.times(bottom, ops.select(rotates, phase, full_like(phase, 1)))
     else:
-        size = ops.select(turned, product, one)
+        size = ops.select(rotates, product, one)
     zeta = ops.div(ops.sub(yy, xx), ops.add(size, size))
     root = parts.sqrt(ops.add(one, ops.mul(zeta, zeta)))
     tangent = ops.div(one, ops.add(ops.bind("abs", zeta), root))
     tangent = ops.select(ops.lt(zeta, full_like(zeta, 0)), ops.neg(tangent), tangent)
-    tangent = parts.where(turned, tangent)
+    tangent = parts.where(rotates, tangent)
     c = ops.div(one, parts.sqrt(ops.add(one, ops.mul(tangent, tangent))))
     s = ops.mul(c, tangent)
     # c x - s y as x - s (y + x s / (1 + c)): small rotations make small errors. H. Rutishauser,
@@ -121,7 +121,7 @@ def orthogonalized(x: Any, length: int) -> Any:
 
     worst = np.asarray(np.inf, get_aval(least).dtype)[()]
     _, top, bottom = parts.repeated(_SWEEPS * rounds, body, [least], [worst, top, bottom], done)
-    return parts.settled(parts.rows(parts.joined([top, bottom], -2), 0, n))
+    return parts.materialized(parts.rows(parts.joined([top, bottom], -2), 0, n))
 
 
 def _order(keys: Any, *, descending: bool) -> Any:
@@ -131,22 +131,21 @@ def _order(keys: Any, *, descending: bool) -> Any:
     """
     *batch, n = shape_of(keys)
     shape = (*batch, n, n)
-    # Without the barrier IREE fuses the keys' own sums with the counting, and counts wrongly.
-    keys = parts.settled(ops.neg(keys) if descending else keys)
+    keys = ops.neg(keys) if descending else keys
     mine = ops.broadcast_in_dim(keys, shape, tuple(range(len(shape) - 1)))
     other = along_columns(keys, shape)
     earlier = ops.lt(parts.places(shape, -1), parts.places(shape, -2))
     tie = ops.bind("and", ops.eq(other, mine), earlier)
     before = ops.convert(ops.bind("or", ops.lt(other, mine), tie), parts.INT32)
     place = broadcast_to(parts.total(before, (-1,)), shape)
-    return parts.settled(ops.eq(place, parts.places(shape, -1)))
+    return parts.materialized(ops.eq(place, parts.places(shape, -1)))
 
 
 def _sorted(keys: Any, order: Any) -> Any:
     """`keys` [..., n] in the order that `_order` found."""
     shape = shape_of(order)
-    spread = ops.broadcast_in_dim(keys, shape, tuple(range(len(shape) - 1)))
-    return ops.reduce_sum(parts.where(order, spread), (len(shape) - 2,))
+    repeated_keys = ops.broadcast_in_dim(keys, shape, tuple(range(len(shape) - 1)))
+    return ops.reduce_sum(parts.where(order, repeated_keys), (len(shape) - 2,))
 
 
 def _vector(x: Any) -> Any:
@@ -177,7 +176,7 @@ def eigh(x: Any, *, lower: bool) -> list[Any]:
     fine = parts.finite_matrices(x)
     x = parts.where(broadcast_to(fine, shape_of(x)), x)
     strict = triangle(x, lower=lower, strict=True)
-    real_diagonal = parts.spread(parts.real(on_diagonal(x)), x)
+    real_diagonal = parts.broadcast_like(parts.real(on_diagonal(x)), x)
     x = ops.add(ops.add(strict, adjoint(strict)), real_diagonal)
     if n == 1:
         w = parts.nan_unless(fine, _vector(parts.real(x)))
@@ -185,8 +184,8 @@ def eigh(x: Any, *, lower: bool) -> list[Any]:
     x, scale = _scaled(x)
     shift = _greatest_eigenvalue(x)
     factor = cholesky(ops.add(x, parts.times(parts.identity(x, n), shift)))
-    turned = orthogonalized(swapped(factor), n)
-    v = swapped(parts.over(turned, parts.sqrt(parts.total(parts.squared(turned), (-1,)))))
+    rotated = orthogonalized(swapped(factor), n)
+    v = swapped(parts.over(rotated, parts.sqrt(parts.total(parts.squared(rotated), (-1,)))))
     v, w = _refined(x, v)
     v = _orthonormal(v)
     order = _order(w, descending=False)
@@ -206,7 +205,7 @@ def _greatest_eigenvalue(x: Any) -> Any:
         x = parts.product(x, x) if i else x
         norm = parts.sqrt(parts.total(parts.squared(x), (-2, -1)))
         norm = ops.select(ops.eq(norm, full_like(norm, 0)), full_like(norm, 1), norm)
-        x = parts.settled(parts.over(x, norm))
+        x = parts.materialized(parts.over(x, norm))
         for _ in range(i):
             norm = parts.sqrt(norm)
         bound = norm if bound is None else ops.mul(bound, norm)
@@ -220,11 +219,13 @@ def _refined(x: Any, v: Any) -> tuple[Any, Any]:
     removes what many rotations and the shift have added to the errors.
     """
     shape = shape_of(x)
-    residual = parts.settled(ops.sub(parts.identity(x, shape[-1]), parts.product(adjoint(v), v)))
+    residual = parts.materialized(
+        ops.sub(parts.identity(x, shape[-1]), parts.product(adjoint(v), v))
+    )
     image = parts.product(adjoint(v), parts.product(x, v))
     lengths = parts.real(diagonal_of(residual))
     w = ops.div(parts.real(diagonal_of(image)), ops.sub(full_like(lengths, 1), lengths))
-    w = parts.settled(w)
+    w = parts.materialized(w)
     mine, other = along_columns(w, shape), along_rows(w, shape)
     gap = ops.sub(mine, other)
     rest = ops.sub(image, on_diagonal(image))
@@ -234,10 +235,10 @@ def _refined(x: Any, v: Any) -> tuple[Any, Any]:
     slack = ops.mul(slack, ops.reshape(most, shape_of(slack)))
     close = ops.add(error, slack)
     apart = ops.gt(ops.bind("abs", gap), broadcast_to(ops.add(close, close), shape))
-    top = ops.add(image, ops.mul(residual, parts.spread(mine, residual)))
+    top = ops.add(image, ops.mul(residual, parts.broadcast_like(mine, residual)))
     change = parts.over(top, ops.select(apart, gap, full_like(gap, 1)))
     change = ops.select(apart, change, ops.mul(residual, full_like(residual, 0.5)))
-    return ops.add(v, parts.product(v, parts.settled(change))), w
+    return ops.add(v, parts.product(v, parts.materialized(change))), w
 
 
 def svd(x: Any, *, full_matrices: bool, compute_uv: bool) -> list[Any]:
@@ -256,11 +257,11 @@ def svd(x: Any, *, full_matrices: bool, compute_uv: bool) -> list[Any]:
     x, scale = _scaled(x)
     q, r = qr(x, full_matrices=full_matrices)
     r = parts.rows(r, 0, n)
-    turned = conjugate(r)
+    rotated = conjugate(r)
     if compute_uv:
-        turned = parts.joined([turned, parts.identity(r, n)], -1)
-    turned = orthogonalized(turned, n)
-    found = parts.columns(turned, 0, n)
+        rotated = parts.joined([rotated, parts.identity(r, n)], -1)
+    rotated = orthogonalized(rotated, n)
+    found = parts.columns(rotated, 0, n)
     s = _vector(parts.sqrt(parts.total(parts.squared(found), (-1,))))
     order = _order(s, descending=True)
     s = ops.mul(_sorted(s, order), broadcast_to(_vector(scale), shape_of(s)))
@@ -268,8 +269,8 @@ def svd(x: Any, *, full_matrices: bool, compute_uv: bool) -> list[Any]:
     if not compute_uv:
         return [s]
     permutation = ops.convert(order, get_aval(x).dtype)
-    w = parts.product(swapped(parts.columns(turned, n, 2 * n)), permutation)
-    w = parts.settled(_orthonormal(parts.settled(w)))
+    w = parts.product(swapped(parts.columns(rotated, n, 2 * n)), permutation)
+    w = parts.materialized(_orthonormal(parts.materialized(w)))
     v, signs = qr(parts.product(swapped(found), permutation), full_matrices=False)
     v = parts.times(v, _phases(signs))
     if full_matrices:

@@ -42,7 +42,7 @@ def _panel(x: Any, offset: Any) -> Any:
         pivot = ops.select(zero, full_like(pivot, np.nan), pivot)
         column = parts.over(parts.from_row(old, i, strict=True), pivot)
         here = ops.eq(parts.places(shape_of(old), -2), broadcast_to(i, shape_of(old)))
-        column = ops.select(here, parts.spread(pivot, column), column)
+        column = ops.select(here, parts.broadcast_like(pivot, column), column)
         wide = broadcast_to(column, shape)
         across = adjoint(parts.row_window(column, offset, width))
         number = parts.places(shape, -1)
@@ -74,7 +74,7 @@ def cholesky(x: Any) -> Any:
             return [parts.with_column_block(x, panel, i)]
 
         (factor,) = parts.repeated(count, body, [], [factor])
-    factor = parts.settled(parts.columns(parts.rows(factor, 0, n), 0, n))
+    factor = parts.materialized(parts.columns(parts.rows(factor, 0, n), 0, n))
     # One NaN on the diagonal says that there is no factor.
     diagonal = parts.real(diagonal_of(factor))
     total = ops.reduce_sum(diagonal, (len(shape_of(diagonal)) - 1,))
@@ -135,8 +135,8 @@ def _in_blocks(m: Any, b: Any) -> Any:
     block = parts.block_size(n)
     count = -(-n // block)
     m, b = parts.with_identity(m, count * block), parts.padded(b, count * block, width)
-    diagonal = parts.settled(_diagonal_blocks(m, block))
-    inverses = parts.settled(_substituted(diagonal, parts.identity(diagonal, block)))
+    diagonal = parts.materialized(_diagonal_blocks(m, block))
+    inverses = parts.materialized(_substituted(diagonal, parts.identity(diagonal, block)))
 
     def body(i: Any, m: Any, diagonal: Any, inverses: Any, b: Any, x: Any) -> list[Any]:
         own, inverse = (
@@ -144,7 +144,7 @@ def _in_blocks(m: Any, b: Any) -> Any:
             for y in (diagonal, inverses)
         )
         right = ops.sub(parts.row_block(b, i, block), matmul(parts.row_block(m, i, block), x))
-        right = parts.settled(right)
+        right = parts.materialized(right)
         found = parts.product(inverse, right)
         found = ops.add(found, parts.product(inverse, ops.sub(right, parts.product(own, found))))
         return [parts.with_row_block(x, found, i)]

@@ -105,7 +105,7 @@ def _eliminated(x: Any, panel: Any, place: Any, offset: Any) -> Any:
     pick = ops.convert(here, get_aval(x).dtype)
     rows = parts.product(swapped(pick), parts.joined([panel, x], -1))
     factor, old = parts.columns(rows, 0, width), parts.columns(rows, width, shape_of(rows)[-1])
-    new = _substituted(parts.settled(factor), parts.settled(old))
+    new = _substituted(parts.materialized(factor), parts.materialized(old))
     rest = ops.bind("ge", place, _spread(end, place))
     done = ops.lt(place, _spread(offset, place))
     scales = ops.select(broadcast_to(rest, shape), ops.neg(panel), pick)
@@ -140,8 +140,8 @@ def lu(x: Any) -> list[Any]:
 
         pivots = broadcast_to(np.int32(0), (*batch, 1, count * block))
         x, place, pivots = parts.repeated(count, body, [], [x, place, pivots])
-    order = _inverse(parts.settled(place))
-    x = _rows_at(parts.settled(x), parts.settled(order))
+    order = _inverse(parts.materialized(place))
+    x = _rows_at(parts.materialized(x), parts.materialized(order))
     x = parts.columns(parts.rows(x, 0, m), 0, n)
     pivots = ops.reshape(parts.columns(pivots, 0, k), (*batch, k))
     return [x, pivots, slice_in_dim(order, 0, m, axis=-1)]

@@ -190,15 +190,15 @@ def _reduced(name: str, x: Any, axes: Sequence[int], **params: Any) -> Any:
 
 def times(x: Any, y: Any) -> Any:
     """The product, with `y` broadcast to the shape of `x` and converted to its type."""
-    return ops.mul(x, spread(y, x))
+    return ops.mul(x, broadcast_like(y, x))
 
 
 def over(x: Any, y: Any) -> Any:
     """The quotient, with `y` broadcast to the shape of `x` and converted to its type."""
-    return ops.div(x, spread(y, x))
+    return ops.div(x, broadcast_like(y, x))
 
 
-def spread(y: Any, like: Any) -> Any:
+def broadcast_like(y: Any, like: Any) -> Any:
     dtype = get_aval(like).dtype
     y = y if get_aval(y).dtype == dtype else ops.convert(y, dtype)
     return broadcast_to(y, shape_of(like))
@@ -209,14 +209,14 @@ def inner(x: Any, y: Any, axis: int) -> Any:
     return total(ops.mul(conjugate(x), y), (axis,))
 
 
-def settled(x: Any) -> Any:
+def materialized(x: Any) -> Any:
     """`x` behind a barrier: computed on its own, nothing fused across."""
     return ops.bind("optimization_barrier", x)[0]
 
 
 def product(x: Any, y: Any) -> Any:
     """Products of matrices, each on its own: products of the same sizes are compiled once."""
-    return settled(matmul(settled(x), settled(y)))
+    return materialized(matmul(materialized(x), materialized(y)))
 
 
 # ---- values that are not finite

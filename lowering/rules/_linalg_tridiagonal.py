@@ -50,11 +50,11 @@ def _eliminated(rows: Any) -> Any:
 def _shifted(row: Any) -> Any:
     """The row without its first element, which is eliminated, and with a zero as the third."""
     width = shape_of(row)[-1]
-    turned = parts.joined(
+    shifted = parts.joined(
         [parts.columns(row, 1, 3), parts.columns(row, 0, 1), parts.columns(row, 3, width)], -1
     )
     place = parts.places(shape_of(row), -1)
-    return parts.where(ops.bind("ne", place, broadcast_to(np.int32(2), shape_of(row))), turned)
+    return parts.where(ops.bind("ne", place, broadcast_to(np.int32(2), shape_of(row))), shifted)
 
 
 def _away_from_zero(pivots: Any, upper: Any) -> Any:
@@ -67,7 +67,7 @@ def _away_from_zero(pivots: Any, upper: Any) -> Any:
     lead = parts.real(pivots)
     moved = ops.select(ops.lt(lead, full_like(lead, 0)), ops.neg(least), least)
     near = ops.lt(_size(pivots), least)
-    return ops.select(near, parts.spread(moved, pivots), pivots)
+    return ops.select(near, parts.broadcast_like(moved, pivots), pivots)
 
 
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool) -> Any:
@@ -76,11 +76,11 @@ def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: boo
     diagonals = [ops.reshape(x, (*batch, n, 1)) for x in (dl, d, du)]
     last = ops.eq(parts.places((*batch, n, 1), -2), broadcast_to(np.int32(n - 1), (*batch, n, 1)))
     diagonals[2] = ops.select(last, full_like(diagonals[2], 0), diagonals[2])
-    upper = parts.settled(_eliminated(parts.joined([*diagonals, b], -1)))
+    upper = parts.materialized(_eliminated(parts.joined([*diagonals, b], -1)))
     pivots = parts.columns(upper, 0, 1)
     zeros = ops.eq(pivots, full_like(pivots, 0))
     if perturb_singular:
-        pivots = parts.settled(_away_from_zero(pivots, upper))
+        pivots = parts.materialized(_away_from_zero(pivots, upper))
 
     def body(i: Any, upper: Any, pivots: Any, one: Any, two: Any, x: Any) -> list[Any]:
         j = ops.sub(np.int32(n - 1), i)

@@ -81,7 +81,7 @@ def _network(ctx: LoweringContext, keys: Sequence[Value]) -> list[Value]:
 def _rows_at(ctx: LoweringContext, x: Value, rows: Value) -> Value:
     numbers = GatherNumbers(tuple(range(1, len(x.shape))), (0,), (0,), 1)
     sizes = (1, *x.shape[1:])
-    return ctx.op1(
+    return ctx.assign(
         "stablehlo.gather",
         [x, rows],
         x.shape,

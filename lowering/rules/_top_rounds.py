@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir.attributes import GatherNumbers
-from xpr.lowering.rules.reduce import fold_in_blocks
+from xpr.lowering.rules.reduce import reduce_in_blocks
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)
@@ -38,19 +38,20 @@ def top_positions(ctx: LoweringContext, x: Value, k: int, coded: Callable[[Value
     count = n // block
     whole = ctx.slice(x, (0, 0), (rows, count * block)) if n % block else x
     blocks = ctx.reshape(whole, (rows, count, block))
-    greatest = fold_in_blocks(ctx, coded(blocks), "maximum", np.iinfo(_I32).min, (2,))
+    greatest = reduce_in_blocks(ctx, coded(blocks), "maximum", np.iinfo(_I32).min, (2,))
     # Of blocks with equal maxima the first ones count: each has an element that comes before all
     # those of a later block.
     chosen = _take_rounds(ctx, ctx.barrier(greatest), ctx.iota(_I32, (rows, count), 1), k)
-    held = ctx.reshape(_blocks_at(ctx, blocks, chosen), (rows, k * block))
+    candidates = ctx.reshape(_blocks_at(ctx, blocks, chosen), (rows, k * block))
     start = ctx.broadcast_in_dim(ctx.mul(chosen, block), (rows, k, block), (0, 1))
     places = ctx.add(start, ctx.iota(_I32, (rows, k, block), 2))
     places = ctx.reshape(places, (rows, k * block))
     if n % block:
         tail = ctx.slice(x, (0, count * block), (rows, n))
         last = ctx.add(ctx.iota(_I32, tail.shape, 1), count * block)
-        held, places = ctx.concatenate([held, tail], 1), ctx.concatenate([places, last], 1)
-    return _take_rounds(ctx, coded(ctx.barrier(held)), places, k)
+        candidates = ctx.concatenate([candidates, tail], 1)
+        places = ctx.concatenate([places, last], 1)
+    return _take_rounds(ctx, coded(ctx.barrier(candidates)), places, k)
 
 
 def _block_size(n: int, k: int) -> int:
@@ -72,7 +73,7 @@ def _take_rounds(ctx: LoweringContext, code: Value, position: Value, k: int) -> 
         if found:
             bound = ctx.broadcast_in_dim(found[-1], (rows, n), (0,))
             left = ctx.select(ctx.compare("LT", keys, bound), keys, none)
-        found.append(fold_in_blocks(ctx, left, "maximum", none, (1,)))
+        found.append(reduce_in_blocks(ctx, left, "maximum", none, (1,)))
     keys = ctx.concatenate([ctx.reshape(f, (rows, 1)) for f in found], 1)
     return ctx.sub(_LAST, ctx.convert(ctx.and_(keys, _LAST), _I32))
 
@@ -83,7 +84,7 @@ def _blocks_at(ctx: LoweringContext, blocks: Value, chosen: Value) -> Value:
     k = chosen.shape[1]
     row = ctx.mul(ctx.iota(_I32, (rows, k), 0), count)
     index = ctx.reshape(ctx.add(row, chosen), (rows * k, 1))
-    return ctx.op1(
+    return ctx.assign(
         "stablehlo.gather",
         [ctx.reshape(blocks, (rows * count, block)), index],
         (rows * k, block),

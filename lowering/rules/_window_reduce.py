@@ -13,13 +13,13 @@ Combine = Callable[..., Sequence[Value]]
 
 
 def padded(ctx: LoweringContext, x: Value, value: Value, dims: WindowDims) -> Value:
-    """`x` with its elements spread and padded as `dims` says, filled with the rank-0 `value`."""
+    """`x` with its elements dilated and padded as `dims` says, filled with the rank-0 `value`."""
     low = [edges[0] for edges in dims.padding]
     high = [edges[1] for edges in dims.padding]
     interior = [d - 1 for d in dims.base_dilation]
     if not any((*low, *high, *interior)):
         return x
-    spread = ctx.pad(
+    wide = ctx.pad(
         x,
         value,
         [n if n > 0 else 0 for n in low],
@@ -28,17 +28,17 @@ def padded(ctx: LoweringContext, x: Value, value: Value, dims: WindowDims) -> Va
     )
     # Negative padding, which removes elements, is a slice.
     start = [-n if n < 0 else 0 for n in low]
-    limit = [n + e if e < 0 else n for n, e in zip(spread.shape, high, strict=True)]
-    if not any(start) and tuple(limit) == spread.shape:
-        return spread
+    limit = [n + e if e < 0 else n for n, e in zip(wide.shape, high, strict=True)]
+    if not any(start) and tuple(limit) == wide.shape:
+        return wide
     limit = [a if b < a else b for a, b in zip(start, limit, strict=True)]
-    return ctx.slice(spread, start, limit)
+    return ctx.slice(wide, start, limit)
 
 
 # ---- reductions
 
 
-def fold_directly(
+def reduce_directly(
     ctx: LoweringContext,
     xs: Sequence[Value],
     inits: Sequence[Value],
@@ -69,7 +69,7 @@ def fold_directly(
     )
 
 
-def fold_by_axes(
+def reduce_by_axes(
     ctx: LoweringContext,
     xs: Sequence[Value],
     inits: Sequence[Value],
@@ -79,7 +79,7 @@ def fold_by_axes(
 ) -> list[Value]:
     """Reductions of padded operands along one axis after another, the last one first.
 
-    `combine` folds whole arrays, `region_body` scalars in a region.
+    `combine` combines whole arrays, `region_body` scalars in a region.
     """
     found = list(xs)
     for axis in reversed(range(len(xs[0].shape))):

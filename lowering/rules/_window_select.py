@@ -16,7 +16,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.rules._window_reduce import fold_by_axes, interleave
+from xpr.lowering.rules._window_reduce import interleave, reduce_by_axes
 from xpr.primitives._index_dims import GatherScatterMode, ScatterDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated
 from xpr.primitives.scatter import scatter_add
@@ -167,7 +167,7 @@ def _axis_by_axis(
         return [*merged, *(inner.or_(a, b) for a, b in zip(best[2:], new[2:], strict=True))]
 
     starts = [ctx.constant(v, x.dtype) for v, x in zip(inits, parts, strict=True)]
-    found = fold_by_axes(ctx, parts, starts, lambda *values: combine(ctx, *values), combine, dims)
+    found = reduce_by_axes(ctx, parts, starts, lambda *values: combine(ctx, *values), combine, dims)
     return found[1], None if inside is None else ctx.compare("NE", found[-1], 0)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
-from xpr.lowering.context import I1, LoweringContext, Value
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.ir.stablehlo import I1
 from xpr.lowering.numerics.small_floats import widened
 from xpr.lowering.registry import LoweringRule, register
 from xpr.primitives import compare as p

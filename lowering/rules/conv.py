@@ -3,7 +3,7 @@
 IREE is quick at two-dimensional convolutions whose axes are batch, height, width, features and
 height, width, input, output features; it takes up to a hundred times as long for others. So all are
 brought into this form: with the axes transposed, the operand padded beforehand,
-further spatial axes summed over tap by tap, and batch groups turned into feature
+further spatial axes summed over tap by tap, and batch groups made feature
 groups. One- and zero-dimensional convolutions, and those with more taps than results (the gradients
 of kernels), become contractions.
 """
@@ -311,8 +311,6 @@ def _with_unit_axis(ctx: LoweringContext, x: Value, kernel: Value, windows: _Win
 
 def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) -> Value:
     """`stablehlo.convolution` of operands in this file's order of axes."""
-    if windows.groups > 1 and not ctx.target.grouped_convolutions:
-        return _group_by_group(ctx, x, kernel, windows)
     results = windows.count(x, kernel)
     shape = (x.shape[0], *results, kernel.shape[-1])
     # IREE drops axes of one result, and then wants no elements beyond the window.
@@ -328,56 +326,6 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         "feature_group_count": windows.groups,
     }
     return ctx.assign("stablehlo.convolution", (x, kernel), shape, x.dtype, how)
-
-
-# ---- groups of features
-
-
-def _group_by_group(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) -> Value:
-    """A convolution for each group, or, where there are many, a product for each tap."""
-    if windows.groups > math.prod(kernel.shape[:-2]):
-        return _products_by_taps(ctx, x, kernel, windows)
-    alone = _Windows(windows.strides, windows.dilation, 1)
-    pieces = [
-        _convolve(ctx, part, weights, alone)
-        for part, weights in zip(
-            _parts(ctx, x, windows.groups), _parts(ctx, kernel, windows.groups), strict=True
-        )
-    ]
-    return ctx.concatenate(pieces, len(x.shape) - 1)
-
-
-def _parts(ctx: LoweringContext, x: Value, count: int) -> list[Value]:
-    """`x` cut into equal parts along its last axis."""
-    size = x.shape[-1] // count
-    start, limit = [0] * (len(x.shape) - 1), x.shape[:-1]
-    return [ctx.slice(x, (*start, i * size), (*limit, (i + 1) * size)) for i in range(count)]
-
-
-def _products_by_taps(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) -> Value:
-    """The sum, over all taps, of products of features in groups."""
-    results = windows.count(x, kernel)
-    rows = x.shape[0] * math.prod(results)
-    total: Value | None = None
-    for tap in itertools.product(*map(range, kernel.shape[:-2])):
-        start = [t * d for t, d in zip(tap, windows.dilation, strict=True)]
-        limit = [
-            a + (n - 1) * s + 1 for a, n, s in zip(start, results, windows.strides, strict=True)
-        ]
-        part = ctx.slice(
-            x, (0, *start, 0), (x.shape[0], *limit, x.shape[-1]), (1, *windows.strides, 1)
-        )
-        weights = ctx.slice(kernel, (*tap, 0, 0), (*(t + 1 for t in tap), *kernel.shape[-2:]))
-        term = _product(
-            ctx,
-            ctx.reshape(part, (rows, x.shape[-1])),
-            ctx.reshape(weights, kernel.shape[-2:]),
-            windows.groups,
-        )
-        total = term if total is None else ctx.add(total, term)
-    if total is None:
-        raise AssertionError("a kernel has at least one tap")
-    return ctx.reshape(total, (x.shape[0], *results, kernel.shape[-1]))
 
 
 register(conv_general_dilated_p, _conv_general_dilated_lower)

@@ -79,7 +79,7 @@ def _bitcast_convert_type_lower(
 ) -> Value:
     if x.dtype == new_dtype:
         return x
-    return ctx.op1("stablehlo.bitcast_convert", [x], ctx.out_avals[0].shape, new_dtype)
+    return ctx.assign("stablehlo.bitcast_convert", [x], ctx.out_avals[0].shape, new_dtype)
 
 
 def _reduce_precision_lower(

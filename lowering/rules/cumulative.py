@@ -57,11 +57,11 @@ def scan(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) -> 
     limit = list(inner.shape)
     start[axis + 1], limit[axis + 1] = edge, edge + 1
     whole = ctx.reshape(ctx.slice(inner, start, limit), (*before, count, *after))
-    folds = scan(ctx, whole, axis, reverse, of)
-    others = _shift(ctx, folds, axis, -1 if reverse else 1, of.identity)
+    prefixes = scan(ctx, whole, axis, reverse, of)
+    before_each = _shift(ctx, prefixes, axis, -1 if reverse else 1, of.identity)
     kept = tuple(i for i in range(len(inner.shape)) if i != axis + 1)
-    spread = ctx.broadcast_in_dim(others, inner.shape, kept)
-    found = ctx.reshape(of.combine(ctx, spread, inner), padded.shape)
+    offsets = ctx.broadcast_in_dim(before_each, inner.shape, kept)
+    found = ctx.reshape(of.combine(ctx, offsets, inner), padded.shape)
     return ctx.slice(found, [0] * len(x.shape), x.shape) if padded is not x else found
 
 
@@ -72,7 +72,7 @@ def _direct(ctx: LoweringContext, x: Value, axis: int, reverse: bool, of: Scan) 
     edges = [(0, 0)] * rank
     edges[axis] = (0, n - 1) if reverse else (n - 1, 0)
     region = ctx.region([((), x.dtype)] * 2, lambda inner, a, b: [of.combine(inner, a, b)])
-    return ctx.op1(
+    return ctx.assign(
         "stablehlo.reduce_window",
         [x, ctx.constant(of.identity, x.dtype)],
         x.shape,
@@ -191,6 +191,13 @@ def _complex_logaddexp(ctx: LoweringContext, a: Value, b: Value) -> Value:
     return ctx.inline(function, a, b)
 
 
+def _prod_lower(ctx: LoweringContext, x: Value, *, axis: int, reverse: bool) -> Value:
+    """Products; those of complex numbers in whole arrays where a scan of them does not compile."""
+    whole = dtypes.is_complex(x.dtype) and not ctx.target.whole_complex
+    rule = _or_by_doubling(_rule(_prod), _prod) if whole else _rule(_prod)
+    return rule(ctx, x, axis=axis, reverse=reverse)
+
+
 _sum = _elementwise("add", 128, lambda d: 0)
 _prod = _elementwise("multiply", 128, lambda d: 1)
 _max = _elementwise("maximum", 512, lambda d: limits(d)[0])
@@ -210,7 +217,7 @@ def _of_function(
 
 
 register(p.cumsum_p, _rule(_sum))
-register(p.cumprod_p, _rule(_prod))
+register(p.cumprod_p, _prod_lower)
 register(p.cummax_p, _or_by_doubling(_rule(_max), _of_function(max, 0)))
 register(p.cummin_p, _or_by_doubling(_rule(_min), _of_function(min, 1)))
 register(

@@ -11,7 +11,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
-from xpr.lowering.rules.reduce import fold_in_blocks
+from xpr.lowering.rules.reduce import reduce_in_blocks
 from xpr.primitives.convert import convert_element_type
 from xpr.primitives.dot_general import DotDims, accumulation_dtype, dot_general_p
 
@@ -24,7 +24,7 @@ _F32 = np.dtype(np.float32)
 _BY_HOST = ("float64", "complex128")
 _HOST_WORK = 1 << 24
 # From so many multiplications on, a product with a vector may become a reduction.
-_FOLD_WORK = 1 << 14
+_REDUCTION_WORK = 1 << 14
 
 
 def emit_dot(
@@ -80,12 +80,12 @@ def contract(
         # is one, however it is rounded.
         return ctx.compare("NE", contract(ctx, lhs, rhs, dims, _F32), 0)
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
-    if min(m, n) == 1 and k >= 16 and batch * m * n * k >= _FOLD_WORK:
+    if min(m, n) == 1 and k >= 16 and batch * m * n * k >= _REDUCTION_WORK:
         first = _Side(lhs, dims.lhs_contract, dims.lhs_batch)
         second = _Side(rhs, dims.rhs_contract, dims.rhs_batch)
         large, small = (first, second) if n == 1 else (second, first)
         if m == n or large.rank - 1 not in large.contract:
-            found = _fold_products(ctx, large, small, wide)
+            found = _reduced_products(ctx, large, small, wide)
             return ctx.reshape(found, dims.out_shape(lhs.shape, rhs.shape))
     lhs, rhs = ctx.convert(lhs, wide), ctx.convert(rhs, wide)
     return emit_dot(ctx, lhs, rhs, dims, wide)
@@ -104,7 +104,9 @@ class _Side:
         return len(self.value.shape)
 
 
-def _fold_products(ctx: LoweringContext, large: _Side, small: _Side, wide: np.dtype[Any]) -> Value:
+def _reduced_products(
+    ctx: LoweringContext, large: _Side, small: _Side, wide: np.dtype[Any]
+) -> Value:
     """The contraction of an operand with one of a single free element, as a sum of products.
 
     IREE's vector-matrix product reads the matrix column by column; the sum over leading axes goes
@@ -117,9 +119,9 @@ def _fold_products(ctx: LoweringContext, large: _Side, small: _Side, wide: np.dt
     paired = sorted(places)
     value = ctx.reshape(small.value, tuple(small.value.shape[i] for i in paired))
     places_of_small = [places[i] for i in paired]
-    spread = ctx.broadcast_in_dim(ctx.convert(value, wide), shape, places_of_small)
-    products = ctx.mul(ctx.convert(large.value, wide), spread)
-    sums = fold_in_blocks(ctx, products, "add", 0, large.contract)
+    broadcast = ctx.broadcast_in_dim(ctx.convert(value, wide), shape, places_of_small)
+    products = ctx.mul(ctx.convert(large.value, wide), broadcast)
+    sums = reduce_in_blocks(ctx, products, "add", 0, large.contract)
     left = [i for i in range(large.rank) if i not in large.contract]
     free = [i for i in left if i not in large.batch]
     return ctx.transpose(sums, [left.index(i) for i in (*large.batch, *free)])

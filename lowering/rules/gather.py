@@ -38,7 +38,7 @@ def _gather_lower(
         dims.operand_batching_dims,
         dims.start_indices_batching_dims,
     )
-    found = ctx.op1(
+    found = ctx.assign(
         "stablehlo.gather",
         [x, starts],
         out.shape,

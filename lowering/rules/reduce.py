@@ -11,6 +11,7 @@ from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import LoweringRule, register
+from xpr.lowering.rules._programs import inline_program
 from xpr.primitives import reduce as p
 from xpr.primitives.convert import convert_element_type
 
@@ -19,7 +20,9 @@ _I8 = np.dtype(np.int8)
 _I32 = np.dtype(np.int32)
 
 
-def _fold(ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence[int]) -> Value:
+def _reduce_once(
+    ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence[int]
+) -> Value:
     """One `stablehlo.reduce` with the operation `op`."""
     init = ctx.constant(identity, x.dtype)
     return ctx.reduce([x], [init], axes, lambda inner, a, b: [inner.binary(op, a, b)])[0]
@@ -38,7 +41,7 @@ _BLOCK = 16
 _SPLIT = 256
 
 
-def fold_in_blocks(
+def reduce_in_blocks(
     ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence[int]
 ) -> Value:
     """A reduction in stages, each over a run of elements that one core reduces quickly and exactly.
@@ -48,7 +51,7 @@ def fold_in_blocks(
     `stablehlo.reduce`, one of the columns of a 4096 x 4096 matrix a third.
     """
     if x.aval.size <= _SMALL:
-        return _fold(ctx, x, op, identity, axes)
+        return _reduce_once(ctx, x, op, identity, axes)
     rest = list(axes)
     while rest:
         last = len(x.shape) - 1
@@ -57,14 +60,14 @@ def fold_in_blocks(
             x = ctx.reshape(x, (*x.shape[: last - 1], x.shape[last - 1] * x.shape[last]))
             rest.remove(last)
         elif last in rest:
-            x = _fold_rows(ctx, x, op, identity)
+            x = _reduce_rows(ctx, x, op, identity)
             rest.remove(last)
         else:
-            return _fold_leading(ctx, x, op, identity, rest)
+            return _reduce_leading(ctx, x, op, identity, rest)
     return x
 
 
-def _fold_rows(ctx: LoweringContext, x: Value, op: str, identity: Any) -> Value:
+def _reduce_rows(ctx: LoweringContext, x: Value, op: str, identity: Any) -> Value:
     """A reduction of the last axis."""
     axis = len(x.shape) - 1
     extent = x.shape[axis]
@@ -75,31 +78,33 @@ def _fold_rows(ctx: LoweringContext, x: Value, op: str, identity: Any) -> Value:
         whole = extent - extent % block
         if whole == extent:
             rows = ctx.reshape(x, (*x.shape[:axis], extent // block, block))
-            return _fold_rows(ctx, _fold_rows(ctx, rows, op, identity), op, identity)
+            return _reduce_rows(ctx, _reduce_rows(ctx, rows, op, identity), op, identity)
     elif extent < 4 * _VECTOR:
         whole = extent
     if whole == extent:
-        return _fold(ctx, x, op, identity, (axis,))
+        return _reduce_once(ctx, x, op, identity, (axis,))
     main, tail = _cut(ctx, x, axis, whole)
-    return ctx.binary(op, _fold_rows(ctx, main, op, identity), _fold_rows(ctx, tail, op, identity))
+    return ctx.binary(
+        op, _reduce_rows(ctx, main, op, identity), _reduce_rows(ctx, tail, op, identity)
+    )
 
 
-def _fold_leading(
+def _reduce_leading(
     ctx: LoweringContext, x: Value, op: str, identity: Any, axes: Sequence[int]
 ) -> Value:
     """A reduction over other axes than the last one, in blocks along the longest of them."""
     axis = max(axes, key=lambda a: x.shape[a])
     extent = x.shape[axis]
     if extent < _SPLIT:
-        return _fold(ctx, x, op, identity, axes)
+        return _reduce_once(ctx, x, op, identity, axes)
     if extent % _BLOCK:
         # Padding would copy everything.
         main, tail = _cut(ctx, x, axis, extent - extent % _BLOCK)
-        found = _fold_leading(ctx, main, op, identity, axes)
-        return ctx.binary(op, found, _fold(ctx, tail, op, identity, axes))
+        found = _reduce_leading(ctx, main, op, identity, axes)
+        return ctx.binary(op, found, _reduce_once(ctx, tail, op, identity, axes))
     shape = (*x.shape[:axis], extent // _BLOCK, _BLOCK, *x.shape[axis + 1 :])
-    partial = _fold(ctx, ctx.reshape(x, shape), op, identity, (axis + 1,))
-    return _fold_leading(ctx, partial, op, identity, axes)
+    partial = _reduce_once(ctx, ctx.reshape(x, shape), op, identity, (axis + 1,))
+    return _reduce_leading(ctx, partial, op, identity, axes)
 
 
 def _cut(ctx: LoweringContext, x: Value, axis: int, at: int) -> tuple[Value, Value]:
@@ -126,12 +131,12 @@ def _reduction(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRul
         if kind == "b":
             # Single bits are reduced one by one, bytes in vectors.
             name = {"maximum": "or", "minimum": "and"}.get(op, op)
-            found = fold_in_blocks(ctx, ctx.convert(x, _I8), name, int(start), axes)
+            found = reduce_in_blocks(ctx, ctx.convert(x, _I8), name, int(start), axes)
             return ctx.compare("NE", found, 0)
         if kind == "f" and x.dtype.itemsize == 2:
-            wide = fold_in_blocks(ctx, ctx.convert(x, _F32), op, start, axes)
+            wide = reduce_in_blocks(ctx, ctx.convert(x, _F32), op, start, axes)
             return ctx.inline(convert_element_type, wide, new_dtype=x.dtype)
-        return fold_in_blocks(ctx, x, op, start, axes)
+        return reduce_in_blocks(ctx, x, op, start, axes)
 
     return lower
 
@@ -188,7 +193,7 @@ def _arg_reduction(op: str, index: int) -> LoweringRule:
         is_float = dtypes.is_float(x.dtype)
         if is_float and x.dtype.itemsize == 2:
             x = ctx.convert(x, _F32)
-        extremum = fold_in_blocks(ctx, x, op, p.limits(x.dtype)[index], axes)
+        extremum = reduce_in_blocks(ctx, x, op, p.limits(x.dtype)[index], axes)
         kept = tuple(i for i in range(len(x.shape)) if i != axis)
         found = ctx.compare("EQ", x, ctx.broadcast_in_dim(extremum, x.shape, kept))
         if is_float:
@@ -196,7 +201,7 @@ def _arg_reduction(op: str, index: int) -> LoweringRule:
             found = ctx.or_(found, ctx.compare("NE", x, x))
         beyond = np.iinfo(wide).max
         places = ctx.select(found, ctx.iota(wide, x.shape, axis), beyond)
-        return ctx.convert(fold_in_blocks(ctx, places, "minimum", beyond, axes), index_dtype)
+        return ctx.convert(reduce_in_blocks(ctx, places, "minimum", beyond, axes), index_dtype)
 
     return lower
 
@@ -229,15 +234,7 @@ def _reduce_lower(
 
 def jaxpr_body(jaxpr: ClosedJaxpr) -> Callable[..., list[Value]]:
     """`jaxpr`, a function of scalars, as the body of a region."""
-
-    def body(inner: LoweringContext, *values: Value) -> list[Value]:
-        consts = [inner.dense(np.asarray(c)) for c in jaxpr.consts]
-        saved = inner.in_avals, inner.out_avals
-        results = inner.module.lower_jaxpr(inner, jaxpr.jaxpr, consts, list(values))
-        inner.in_avals, inner.out_avals = saved
-        return results
-
-    return body
+    return lambda inner, *values: inline_program(inner, jaxpr, values)
 
 
 register(p.reduce_p, _reduce_lower)

@@ -23,7 +23,7 @@ def _slice_at(ctx: LoweringContext, x: Value, index: Value) -> Value:
     """`x[index]`, for an index that is known to lie inside."""
     starts = [index, *(ctx.constant(0, _COUNTER) for _ in x.shape[1:])]
     sizes = (1, *x.shape[1:])
-    part = ctx.op1("stablehlo.dynamic_slice", [x, *starts], sizes, x.dtype, {"sizes": sizes})
+    part = ctx.assign("stablehlo.dynamic_slice", [x, *starts], sizes, x.dtype, {"sizes": sizes})
     return ctx.reshape(part, x.shape[1:])
 
 
@@ -31,7 +31,7 @@ def _with_slice(ctx: LoweringContext, ys: Value, y: Value, index: Value) -> Valu
     """`ys` with `y` at `index`, which is known to lie inside."""
     starts = [index, *(ctx.constant(0, _COUNTER) for _ in y.shape)]
     part = ctx.reshape(y, (1, *y.shape))
-    return ctx.op1("stablehlo.dynamic_update_slice", [ys, part, *starts], ys.shape, ys.dtype)
+    return ctx.assign("stablehlo.dynamic_update_slice", [ys, part, *starts], ys.shape, ys.dtype)
 
 
 # Operations that gain much from being done for many steps at once.

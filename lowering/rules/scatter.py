@@ -216,7 +216,7 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
     ]
     split = partial[-1] + 1 if partial else 0
     rows, width = math.prod(x.shape[:split]), math.prod(x.shape[split:])
-    spread = (problem.n, *window[:split])
+    places_shape = (problem.n, *window[:split])
     number: Value | None = None
     index = _INT32 if rows <= _MAX_INT32 else _INT64
     for axis in range(split):
@@ -224,21 +224,21 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
         parts = []
         start = problem.starts[axis]
         if start is not None:
-            parts.append(ctx.broadcast_in_dim(ctx.convert(start, index), spread, (0,)))
+            parts.append(ctx.broadcast_in_dim(ctx.convert(start, index), places_shape, (0,)))
         if window[axis] > 1:
-            parts.append(ctx.iota(index, spread, axis + 1))
+            parts.append(ctx.iota(index, places_shape, axis + 1))
         for part in parts:
             term = part if stride == 1 else ctx.mul(part, stride)
             number = term if number is None else ctx.add(number, term)
     if number is None:
-        number = ctx.constant(0, index, spread)
-    count = math.prod(spread)
+        number = ctx.constant(0, index, places_shape)
+    count = math.prod(places_shape)
     row = () if width == 1 else (width,)
     updates = ctx.reshape(problem.updates, (count, *row))
     operand = ctx.reshape(x, (rows, *row))
     places = ctx.reshape(number, (count, 1))
     # The order of updates counts, so IREE is never told that the indices are unique.
-    found = ctx.op1(
+    found = ctx.assign(
         "stablehlo.scatter",
         [operand, places, updates],
         operand.shape,
@@ -290,9 +290,9 @@ def _redirected(ctx: LoweringContext, problem: _Problem) -> _Problem:
     zeros = [ctx.constant(0, _INT32)] * len(window)
     update = ctx.reshape(dynamic_slice(ctx, problem.updates, [at, *zeros], (1, *window)), window)
     update = ctx.select(some, update, dynamic_slice(ctx, problem.x, chosen, window))
-    spread = ctx.broadcast_in_dim(update, (n, *window), range(1, len(window) + 1))
+    repeated = ctx.broadcast_in_dim(update, (n, *window), range(1, len(window) + 1))
     ok = ctx.broadcast_in_dim(problem.ok, (n, *window), (0,))
-    return _Problem(problem.x, ctx.select(ok, problem.updates, spread), tuple(starts), None)
+    return _Problem(problem.x, ctx.select(ok, problem.updates, repeated), tuple(starts), None)
 
 
 # ---- the rule

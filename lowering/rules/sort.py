@@ -240,7 +240,7 @@ def _take_rows(ctx: LoweringContext, x: Value, order: Value) -> Value:
 
 def _take_elements(ctx: LoweringContext, x: Value, index: Value) -> Value:
     """The elements of `x` at row-major positions."""
-    found = ctx.op1(
+    found = ctx.assign(
         "stablehlo.gather",
         [ctx.reshape(x, (x.aval.size,)), ctx.reshape(index, (index.aval.size, 1))],
         (index.aval.size,),

@@ -17,7 +17,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import LoweringRule, register
-from xpr.lowering.rules._window_reduce import fold_by_axes, fold_directly, padded
+from xpr.lowering.rules._window_reduce import padded, reduce_by_axes, reduce_directly
 from xpr.lowering.rules._window_select import add_at_selected, selected_payload
 from xpr.lowering.rules.reduce import jaxpr_body
 from xpr.primitives import window as p
@@ -50,12 +50,12 @@ def _reduced(
         return [combine(inner, a, b)]
 
     if small and math.prod(dims.dimensions) <= _SMALL_WINDOW:
-        return fold_directly(ctx, [ready], [init], body, dims)[0]
+        return reduce_directly(ctx, [ready], [init], body, dims)[0]
 
     def whole(a: Value, b: Value) -> list[Value]:
         return [combine(ctx, a, b)]
 
-    return fold_by_axes(ctx, [ready], [init], whole, body, dims)[0]
+    return reduce_by_axes(ctx, [ready], [init], whole, body, dims)[0]
 
 
 def _named(op: str, identity: Callable[[np.dtype[Any]], Any]) -> LoweringRule:
@@ -123,14 +123,14 @@ def _reduce_window_lower(
     body = jaxpr_body(jaxpr)
     simple = is_elementwise(jaxpr.jaxpr)
     if not simple or math.prod(dims.dimensions) <= _SMALL_WINDOW:
-        return fold_directly(ctx, ready, inits, body, dims)
+        return reduce_directly(ctx, ready, inits, body, dims)
 
     def combine(*values: Value) -> Sequence[Value]:
         return ctx.inline(
             lambda *arrays: tuple(apply_elementwise(jaxpr.jaxpr, jaxpr.consts, *arrays)), *values
         )
 
-    return combine(*starts, *fold_by_axes(ctx, ready, inits, combine, body, dims))
+    return combine(*starts, *reduce_by_axes(ctx, ready, inits, combine, body, dims))
 
 
 register(p.reduce_window_p, _reduce_window_lower)

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import COMMON_FLAGS
-
-OVERRIDES: dict[str, Callable[..., Any]] = {}
-"""Filled by `_spirv_rules.py`, which is loaded with all other rules."""
 
 SPIRV = Target(
     name="spirv",
@@ -24,8 +18,7 @@ SPIRV = Target(
     integer_arithmetic=False,
     vectors_anywhere=False,
     broadcasts_reductions=False,
-    joins_open_arrays=False,
-    overrides=OVERRIDES,
+    joins_symbolic_arrays=False,
 )
 """To be made a device's target by `dataclasses.replace`; none itself. Sums are not exact, since the
 compilers behind it (Mesa's, Metal's) rearrange floats unless they are told not to."""

@@ -67,7 +67,7 @@ class Target:
     grouped_convolutions: bool = True
     """Whether convolutions of groups of features come out right."""
 
-    joins_open_arrays: bool = True
+    joins_symbolic_arrays: bool = True
     """Whether arrays of symbolic dimensions are joined right along other axes than the first; else
     by choices between padded ones."""
 

@@ -379,7 +379,7 @@ def test_joined_arrays_of_symbolic_size_come_out_wrong_on_vulkan(monkeypatch) ->
     plain = functools.partial(general_graph, joins=True)
     monkeypatch.setattr(modules, "general_graph", lambda graphs, fitter, **_: plain(graphs, fitter))
     cases = [c for c in CASES if c.name == "stack"]
-    with pytest.raises(AssertionError):  # else this is mended: `joins_open_arrays` can go
+    with pytest.raises(AssertionError):  # else this is mended: `joins_symbolic_arrays` can go
         check(cases, (7,), targets="vulkan:device")
 
 

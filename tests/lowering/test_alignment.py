@@ -73,7 +73,7 @@ def test_without_the_pass_a_part_is_misplaced(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_strides_of_single_elements_do_not_compile() -> None:
-    """Where the array lies behind another one in memory; when this fails, `slice` may keep them."""
+    """Where the array lies behind another one in memory."""
     x = np.ones((8, 8), F32)
     half = "tensor<8x{0}xf32>) -> tensor<8x{1}xf32>"
     lines = []
@@ -86,6 +86,24 @@ def test_strides_of_single_elements_do_not_compile() -> None:
         ]
     with does_not_compile():
         run_on(vulkan_device(), "\n".join([*lines, "%h1"]), [x], np.zeros((8, 1), F32))
+
+
+def test_without_the_pass_strides_of_single_elements_do_not_compile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    vulkan_device()
+    x = np.ones((8, 8), F32)
+
+    def halved(x: Any) -> Any:
+        for _ in range(3):
+            x = x[:, ::2] + x[:, 1::2]
+        return x
+
+    ((found,),) = run_compiled([(halved, (x,))], "vulkan")
+    np.testing.assert_array_equal(found, np.full((8, 1), 8))
+    monkeypatch.delitem(passes.PASSES, "unit_strides")
+    with does_not_compile():
+        run_compiled([(halved, (x,))], "vulkan")
 
 
 def _updated(x: Any) -> Any:
@@ -109,7 +127,7 @@ PROGRAMS: dict[str, Function] = {
     "columns": lambda x: x[:, 1:33] @ x[:32, 2:34],
     "middle": lambda x: x.reshape(x.shape[0], 2, -1)[:, 1, 1:29] + 1,
     "merged": lambda x: x.reshape(x.shape[0], -1, 2)[:, 1:17] * 3,
-    "fold": lambda x: x[:, 1:33].sum(1),
+    "reduction": lambda x: x[:, 1:33].sum(1),
     "softmax": lambda x: xpr.nn.softmax(x[:, 3:35]),
     "mapped": xpr.vmap(lambda row: row[1:33] * row[2:34]),
     "padded": lambda x: jnp.pad(x * x, ((0, 0), (2, 2))),

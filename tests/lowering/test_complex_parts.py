@@ -24,7 +24,7 @@ from xpr.core.config import override
 from xpr.lowering import passes
 from xpr.lowering.ir.graph import walk
 from xpr.lowering.ir.printer import print_module
-from xpr.lowering.ir.traits import Kind, kind
+from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 from xpr.runtimes import registry
@@ -138,7 +138,7 @@ def test_what_is_left_of_complex_numbers() -> None:
         names = [
             op.name
             for op in walk(module.functions[-1].body)
-            if any(v.dtype.kind == "c" for v in op.results) and kind(op) is not Kind.BARRIER
+            if any(v.dtype.kind == "c" for v in op.results) and op.kind is not Kind.BARRIER
         ]
         assert names == ["stablehlo.complex"]
 

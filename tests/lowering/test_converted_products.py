@@ -22,7 +22,7 @@ F32 = np.dtype(np.float32)
 Array = np.ndarray[Any, Any]
 
 
-def test_a_product_of_what_had_no_sign_is_one_with_a_sign() -> None:
+def test_a_product_of_unsigned_integers_is_a_signed_one() -> None:
     """When this fails, the pass over conversions need not look at unsigned types."""
     arguments, product = "%a: tensor<3x4xi8>, %w: tensor<4x2xf32>", "tensor<3x2xf32>"
     body = f"""
@@ -107,7 +107,7 @@ PRODUCTS: list[tuple[str, Function, Function, tuple[int, ...], tuple[int, ...]]]
     ("matrices", lambda a, b: a @ b, lambda a, b: a @ b, (16, 4), (4, 5)),
     ("second", lambda a, b: a @ b, lambda a, b: a @ b, (8, 4), (4, 17)),
     ("large", lambda a, b: a @ b, lambda a, b: a @ b, (33, 40), (40, 17)),
-    ("turned", lambda a, b: a.T @ b, lambda a, b: a.T @ b, (5, 3), (5, 16)),
+    ("transposed", lambda a, b: a.T @ b, lambda a, b: a.T @ b, (5, 3), (5, 16)),
     ("vector", lambda a, b: a @ b, lambda a, b: a @ b, (7, 5), (5,)),
     ("batched", lambda a, b: a @ b, lambda a, b: a @ b, (3, 5, 4), (3, 4, 16)),
     ("convolution", _conv, _convolved, (2, 6, 5, 3), (3, 3, 3, 4)),
@@ -116,7 +116,7 @@ PRODUCTS: list[tuple[str, Function, Function, tuple[int, ...], tuple[int, ...]]]
 
 
 # Those whose second operand is converted; of the others it is the first.
-_RIGHT = frozenset({"matrices", "turned", "batched"})
+_RIGHT = frozenset({"matrices", "transposed", "batched"})
 
 
 @pytest.mark.parametrize("runtime", ["cpu", "vulkan", "vmvx"])

@@ -64,7 +64,7 @@ def _both_calls(a: Any, b: Any) -> Any:
     return lower(a), lower(a @ b)
 
 
-def _turned_by_function(a: Any, b: Any) -> Any:
+def _transposed_by_function(a: Any, b: Any) -> Any:
     return jnp.tril(xpr.jit(lambda x, y: (x @ y).T)(a, b))
 
 
@@ -84,13 +84,13 @@ def _gradients(a: Any, b: Any) -> Any:
 
 
 PROGRAMS = {
-    "turned": lambda a, b: jnp.tril((a @ b).T),
+    "transposed": lambda a, b: jnp.tril((a @ b).T),
     "indexed": lambda a, b: (jnp.tril(a @ b) + 1).T,
     "rearranged": lambda a, b: jnp.einsum("ij,jk->ki", a, b) + jnp.eye(40),
     "behind elementwise": lambda a, b: jnp.triu((jnp.exp(a @ b / 40) + b).T),
     "in a branch": lambda a, b: lax.cond(a[0, 0] > 0, lambda x: jnp.tril(x.T), lambda x: x, a @ b),
     "both calls": _both_calls,
-    "turned by a function": _turned_by_function,
+    "transposed by a function": _transposed_by_function,
     "in a loop": _in_loop,
     "gradients": _gradients,
 }
@@ -138,16 +138,21 @@ def test_only_tiled_programs_keep_transposed_products_apart() -> None:
 
 def test_without_the_pass_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.zeros((40, 40), np.float32)
-    guarded = xpr.jit(PROGRAMS["turned"]).lower(x, x).as_text()
+    guarded = xpr.jit(PROGRAMS["transposed"]).lower(x, x).as_text()
     assert status_of_compile(guarded, TILED, **FILLED) == 0
     monkeypatch.delitem(passes.PASSES, "transposed_products")
-    plain = xpr.jit(lambda a, b: PROGRAMS["turned"](a, b)).lower(x, x).as_text()
+    plain = xpr.jit(lambda a, b: PROGRAMS["transposed"](a, b)).lower(x, x).as_text()
     assert any(status_of_compile(plain, TILED, **FILLED) < 0 for _ in range(5)), MENDED
 
 
 @pytest.mark.parametrize(
     ("name", "count"),
-    [("turned", 1), ("behind elementwise", 1), ("both calls", 1), ("turned by a function", 1)],
+    [
+        ("transposed", 1),
+        ("behind elementwise", 1),
+        ("both calls", 1),
+        ("transposed by a function", 1),
+    ],
 )
 def test_what_is_kept_apart(name: str, count: int) -> None:
     rules.load_all()
@@ -157,8 +162,8 @@ def test_what_is_kept_apart(name: str, count: int) -> None:
     transposed_products.run(builder.module, builder.target, builder.hints)
     verify(builder.module)
     ops = [op for f in builder.module.functions for op in walk(f.body)]
-    turned = [op for op in ops if op.name == "stablehlo.transpose"]
-    assert [op.operands[0].op is not None for op in turned] == [True] * count
+    transposes = [op for op in ops if op.name == "stablehlo.transpose"]
+    assert [op.operands[0].op is not None for op in transposes] == [True] * count
     assert sum(op.name == "stablehlo.optimization_barrier" for op in ops) == count
 
 

@@ -1,7 +1,7 @@
-"""Folds and products that elementwise operations read in two ways, on each device.
+"""Reductions and products that elementwise operations read by two access maps, on each device.
 
 IREE computes such a producer in the dispatch of what uses it, and then only the elements that one
-of the ways reads. Each case is a program of its own: in a larger one, one barrier would serve all.
+of the maps reads. Each case is a program of its own: in a larger one, one barrier would serve all.
 """
 
 from __future__ import annotations

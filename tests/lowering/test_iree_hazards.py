@@ -658,8 +658,8 @@ program(
     %totals = stablehlo.reshape %last : (tensor<250x1xf32>) -> {_C10}
     {_running_sum("%totals", [250], 0, "sums")}
     %before = stablehlo.subtract %sums, %totals : {_C10}
-    %spread = stablehlo.broadcast_in_dim %before, dims = [0] : ({_C10}) -> {_R10}
-    %all = stablehlo.add %rows, %spread : {_R10}
+    %broadcast = stablehlo.broadcast_in_dim %before, dims = [0] : ({_C10}) -> {_R10}
+    %all = stablehlo.add %rows, %broadcast : {_R10}
     %r = stablehlo.reshape %all : ({_R10}) -> {_T10}
     %r
     """,

@@ -65,12 +65,12 @@ def test_triangular_equations_equal_those_of_blas(dtype: str) -> None:
     a = _operand(dtype, 2, 5, 5) + (3 * np.eye(5)).astype(dtype)
     columns, rows = _operand(dtype, 2, 5, 3), _operand(dtype, 2, 3, 5)
 
-    def solved(left: bool, lower: bool, turned: bool, unit: bool) -> Case:
+    def solved(left: bool, lower: bool, transposed: bool, unit: bool) -> Case:
         how: Any = {
             "left_side": left,
             "lower": lower,
-            "transpose_a": turned,
-            "conjugate_a": turned != unit,
+            "transpose_a": transposed,
+            "conjugate_a": transposed != unit,
             "unit_diagonal": unit,
         }
         return lambda x, b: p.triangular_solve(x, b, **how), [a, columns if left else rows]

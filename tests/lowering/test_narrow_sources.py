@@ -85,7 +85,7 @@ PROGRAMS: dict[str, Function] = {
     "sum": lambda m, x, s, b: (_wide(x) * b).sum(1),
     "pairs": lambda m, x, s, b: (_wide(x)[:, :, None] * _wide(x)[:, None]).sum(2),
     "pairs of rows": lambda m, x, s, b: m.abs(_wide(x)[:, None] - _wide(x)[None]).mean(2),
-    "spread": lambda m, x, s, b: (_wide(x)[:, :, None] * m.arange(5)).sum(1),
+    "broadcast": lambda m, x, s, b: (_wide(x)[:, :, None] * m.arange(5)).sum(1),
     "crossed": lambda m, x, s, b: (_wide(x)[:, :, None] * _wide(x > 2)[:, None]).sum(2),
     "whole numbers": lambda m, x, s, b: (x.astype("int32")[:, :, None] - 2).max(1),
     "trace": lambda m, x, s, b: m.trace(_wide(x[:, : len(s)])),

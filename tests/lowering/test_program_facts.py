@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +14,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.test_ir import graph_of
 from xpr import lax
-from xpr.lowering.ir.facts import has_barriers, with_contractions
+from xpr.lowering.ir.facts import count_operations, with_contractions
 from xpr.lowering.targets.flags import ProgramHints
 
 A, B, V = np.ones((4, 6), "f4"), np.ones((6, 3), "f4"), np.ones(6, "f4")
@@ -67,5 +69,28 @@ def test_barriers_are_found_in_branches() -> None:
 
 
 def test_an_argument_that_is_kept_has_a_barrier() -> None:
-    assert not has_barriers(graph_of(xpr.make_jaxpr(lambda: jnp.arange(3))(), "vulkan"))
-    assert has_barriers(graph_of(xpr.make_jaxpr(lambda x: x)(V), "vulkan"))
+    assert count_operations(graph_of(xpr.make_jaxpr(lambda: jnp.arange(3))(), "vulkan"))[1] == 0
+    assert count_operations(graph_of(xpr.make_jaxpr(lambda x: x)(V), "vulkan"))[1] == 1
+
+
+def test_garbage_is_looked_for_when_a_program_is_lowered() -> None:
+    """Not meanwhile: all that is made is in use, and the more there is the longer it takes."""
+    traced = xpr.jit(lambda x: functools.reduce(lambda v, i: v * 0.5 + i, range(500), x)).trace(V)
+    begun: list[int] = []
+
+    def note(phase: str, about: dict[str, int]) -> None:
+        if phase == "start":
+            begun.append(about["generation"])
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        traced.lower()
+        assert gc.isenabled()
+        assert len(begun) <= 1
+        gc.disable()
+        traced.lower()
+        assert not gc.isenabled()
+    finally:
+        gc.callbacks.remove(note)
+        gc.enable()

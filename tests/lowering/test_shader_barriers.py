@@ -17,7 +17,7 @@ from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError, with_barriers
 from xpr.lowering.iree.shader_code import Instruction
 
-# An operand that is converted and then read in two ways stays in shared memory.
+# An operand that is converted and then read by two access maps stays in shared memory.
 _CONVERTED = """
     %w = stablehlo.convert %a0 : (tensor<4x3xi8>) -> tensor<4x3xi32>
     %m = stablehlo.broadcast_in_dim %w, dims = [0, 1] : (tensor<4x3xi32>) -> tensor<4x3x4xi32>

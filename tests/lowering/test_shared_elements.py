@@ -1,4 +1,4 @@
-"""Elementwise results that are read in two ways, and elsewhere: all read the same numbers."""
+"""Elementwise results read by two access maps, and elsewhere: all read the same numbers."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tests.lowering.iree_util import MENDED, compile_with, status_of_compile
 from tests.lowering.test_ir import graph_of
 from xpr import lax
 from xpr.lowering import passes
-from xpr.lowering.ir.alignment import lies_apart
+from xpr.lowering.ir.alignment import is_strided_part
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
@@ -85,7 +85,7 @@ def test_a_scatter_into_a_slice_ends_the_compiler_for_vulkan() -> None:
     ],
 )
 def test_what_lies_apart(whole: tuple[int, ...], part: tuple[int, ...], expected: bool) -> None:
-    assert lies_apart(whole, part) is expected
+    assert is_strided_part(whole, part) is expected
 
 
 Function = Callable[[Any, Any], Any]
@@ -96,12 +96,12 @@ PROGRAMS: dict[str, Function] = {
     "reversed rows": lambda m, x: x[:, :, 1][::-1],
     "reversed columns": lambda m, x: x[:, :, 1:2][:, ::-1],
     "reversed vector": lambda m, x: x[:, 1, 1][::-1],
-    "turned": lambda m, x: x.T[1][::-1],
-    "turned twice": lambda m, x: x.transpose(2, 0, 1)[1][::-1, PLACES],
+    "transposed": lambda m, x: x.T[1][::-1],
+    "transposed twice": lambda m, x: x.transpose(2, 0, 1)[1][::-1, PLACES],
     "rows": lambda m, x: x[:, :, 1][PLACES],
     "columns": lambda m, x: x[:, :, 1][:, PLACES],
     "elements": lambda m, x: x[..., 1][PLACES[:, None], PLACES[None]],
-    "spread": lambda m, x: m.broadcast_to(x[:, :, 1][:, None], (8, 3, 6))[::-1, PLACES % 3],
+    "broadcast": lambda m, x: m.broadcast_to(x[:, :, 1][:, None], (8, 3, 6))[::-1, PLACES % 3],
     "along": lambda m, x: m.take_along_axis(x[..., 1], m.argsort(x[..., 2], 1), 1),
     "steps": lambda m, x: x[:, ::2, 1][::-1],
     "complex": lambda m, x: (x + 1j * x)[:, :, 1][::-1].imag,

@@ -1,7 +1,7 @@
 """What comes out wrong on Vulkan, and the forms that come out right.
 
-A test of a hazard fails when IREE, or the software device's driver, has mended it: then the rule
-in `lowering/targets/_spirv_rules.py` that avoids it can go.
+A test of a hazard fails when IREE, or the software device's driver, has mended it: then the pass,
+or the rule, that avoids it can go.
 """
 
 from __future__ import annotations
@@ -59,16 +59,27 @@ def test_the_remainder_of_the_least_integer(software: Device) -> None:
     assert found.tolist() != [-2, 1, -1], MENDED
 
 
-def test_a_convolution_of_groups_loses_results(device: Device) -> None:
-    x, kernel = np.ones((2, 9, 8, 4), np.float32), np.ones((3, 2, 2, 8), np.float32)
-    results = np.full((2, 7, 7, 8), 12, np.float32)
-    body = """
-    %r = stablehlo.convolution(%a0, %a1) dim_numbers = [b, 0, 1, f]x[0, 1, i, o]->[b, 0, 1, f],
-      window = {stride = [1, 1]} {batch_group_count = 1 : i64, feature_group_count = 2 : i64} :
-      (tensor<2x9x8x4xf32>, tensor<3x2x2x8xf32>) -> tensor<2x7x7x8xf32>
-    %r
-    """
-    assert not np.array_equal(run_on(device, body, [x, kernel], results), results), MENDED
+def test_a_convolution_of_groups_loses_results(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def convolved(x: Any, kernel: Any) -> Any:
+        return lax.conv_general_dilated(
+            x,
+            kernel,
+            (1, 1),
+            "VALID",
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=x.shape[-1] // kernel.shape[-2],
+        )
+
+    x = np.ones((2, 9, 8, 8), np.float32)
+    kernels = [np.ones((3, 2, inputs, 16), np.float32) for inputs in (4, 1)]
+    cases: list[Case] = [(convolved, (x, kernel)) for kernel in kernels]
+    for (found,), expected in zip(run_compiled(cases, "vulkan"), (24, 6), strict=True):
+        np.testing.assert_array_equal(found, np.full((2, 7, 7, 16), expected))
+    monkeypatch.delitem(passes.PASSES, "grouped_convolutions")
+    ((found,),) = run_compiled(cases[:1], "vulkan")
+    assert not np.array_equal(found, np.full((2, 7, 7, 16), 24)), MENDED
 
 
 def test_a_choice_of_complex_numbers_does_not_compile(device: Device) -> None:
@@ -187,7 +198,7 @@ def test_integers_as_bfloat16_give_no_shader(software: Device) -> None:
 
 
 @pytest.mark.parametrize("operation", ["divide", "remainder"])
-def test_division_without_a_sign_of_eight_elements(device: Device, operation: str) -> None:
+def test_unsigned_division_of_eight_elements(device: Device, operation: str) -> None:
     x, y = np.full(8, 9, np.uint32), np.full(8, 4, np.uint32)
     line = f"%r = stablehlo.{operation} %a0, %a1 : tensor<8xui32>"
     with pytest.raises(CompileError, match="bitwidth emulation is not implemented"):
@@ -223,7 +234,7 @@ def test_division_in_a_reduction_and_of_the_least_integer() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
-def test_quotients_without_a_sign(device: Device, dtype: str) -> None:
+def test_unsigned_quotients(device: Device, dtype: str) -> None:
     info = np.iinfo(dtype)
     ends = [0, 1, 2, 3, 7, info.max, info.max - 1, info.max // 2, info.max // 2 + 1]
     rng = np.random.default_rng(5)

@@ -1,8 +1,8 @@
 """Random programs of arrays that are worth distributing, the same for the same number.
 
-Elementwise operations, folds, rearrangements, products, gathers and scatters of up to three axes,
-with several results each, so that IREE forms dispatches of many shapes. As in `random_programs`
-nothing is asked that has no right answer to the last bit.
+Elementwise operations, reductions, rearrangements, products, gathers and scatters of up to three
+axes, with several results each, so that IREE forms dispatches of many shapes. As in
+`random_programs` nothing is asked that has no right answer to the last bit.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _compared(rng: Rng, x: Any, y: Any) -> Any:
     return one(rng, [lambda: x < y, lambda: x == y, lambda: x >= y])()
 
 
-def _folded(rng: Rng, x: Any, _: Any) -> Any:
+def _reduced(rng: Rng, x: Any, _: Any) -> Any:
     axes: list[Any] = [None, *range(x.ndim), *([(0, 1)] if x.ndim > 1 else [])]
     axis, keep = one(rng, axes), bool(rng.integers(2))
     if x.dtype == bool:
@@ -187,7 +187,7 @@ def _picked(rng: Rng, x: Any, _: Any) -> Any:
 
 _KINDS: list[Callable[[Rng, Any, Any], Any]] = [
     *(_combined, _combined, _combined, _combined, _changed, _converted, _compared),
-    *(_folded, _folded, _cut, _cut, _arranged, _arranged, _arranged),
+    *(_reduced, _reduced, _cut, _cut, _arranged, _arranged, _arranged),
     *(_multiplied, _along, _indexed, _picked, _picked, _paired),
 ]
 _ANY_RANK = 7

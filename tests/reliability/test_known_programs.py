@@ -155,11 +155,112 @@ for a, b in zip(xpr.jit(looped)(start), expected):
     same(a, b, rtol=1e-4)
 """
 
+# A loop of branches, of which one value takes another's old one, and a branch of its results.
+_SEARCH = """
+f32 = np.float32
+
+def search(np, when, loop, x, d):
+    def f(t):
+        y = x + t * d
+        return (f32(100) * (y[1:] - y[:-1] ** 2) ** 2).sum() + ((f32(1) - y[:-1]) ** 2).sum()
+
+    def expand(s):
+        t = s["high"] * f32(2)
+        value = f(t)
+        grown = {**s, "low": s["high"], "high": t, "least": np.minimum(value, s["least"])}
+        return {**grown, "zooms": value > s["least"]}
+
+    def zoom(s):
+        t = (s["low"] + s["high"]) * f32(0.5)
+        value = f(t)
+        return when(
+            value < s["least"],
+            lambda: {**s, "high": t, "best": t, "least": value},
+            lambda: {**s, "low": t},
+        )
+
+    def step(s):
+        new = when(s["zooms"], lambda: zoom(s), lambda: expand(s))
+        done = (new["high"] - new["low"]) < f32(1e-3)
+        return {**new, "old": s["best"], "done": done, "round": s["round"] + np.int32(1)}
+
+    zero = np.zeros((), f32)
+    start = {
+        **{"low": zero, "high": zero + f32(1e-3), "best": zero, "old": zero, "least": f(zero)},
+        **{"zooms": np.asarray(False), "done": np.asarray(False), "round": np.int32(0)},
+    }
+    s = loop(lambda s: (s["round"] < 30) & ~s["done"], step, start)
+    found = when(s["least"] < f(zero), lambda: (s["best"], s["old"]), lambda: (zero, zero))
+    return found, s["round"]
+
+def in_numpy(test, step, s):
+    while test(s):
+        s = step(s)
+    return s
+
+x = np.array([-1.2, 1.0, 0.3], f32)
+d = np.array([1.0, -0.5, 0.25], f32)
+for sign in (1, -1):
+    found = xpr.jit(lambda x, d: search(jnp, lax.cond, lax.while_loop, x, d))(x, d * f32(sign))
+    wanted = search(np, lambda test, f, g: f() if test else g(), in_numpy, x, d * f32(sign))
+    for a, b in zip(xpr.tree_util.tree_leaves(found), xpr.tree_util.tree_leaves(wanted)):
+        same(a, b)
+"""
+
+# A least-squares solver whose steps are solved for by a loop.
+_GAUSS_NEWTON = """
+def conjugate_gradients(np, loop, a, b):
+    def step(s):
+        i, x, r, p = s
+        q = a @ p
+        alpha = (r @ r) / (p @ q)
+        new = r - alpha * q
+        return i + 1, x + alpha * p, new, new + (new @ new) / (r @ r) * p
+
+    start = (np.int32(0), np.zeros_like(b), b, b)
+    return loop(lambda s: (s[0] < 2) & (s[2] @ s[2] > 1e-12), step, start)[1]
+
+def residual(x):
+    return jnp.stack([10 * (x[1] - x[0] ** 2), 1 - x[0]])
+
+def solve(np, loop, residual, jacobian, x):
+    def step(s):
+        i, x, _, _ = s
+        r, j = residual(x), jacobian(x)
+        change = conjugate_gradients(np, loop, j.T @ j, -(j.T @ r))
+        return i + 1, x + change, np.sqrt(change @ change), x
+
+    start = (np.int32(0), x, np.float32(1), x)
+    return loop(lambda s: (s[0] < 8) & (s[2] > 1e-5), step, start)
+
+def in_numpy(test, step, s):
+    while test(s):
+        s = step(s)
+    return s
+
+x = np.array([-1.2, 1.0], np.float32)
+count, found, *_ = xpr.jit(
+    lambda x: solve(jnp, lax.while_loop, residual, xpr.jacfwd(residual), x)
+)(x)
+wanted = solve(
+    np,
+    in_numpy,
+    lambda x: np.array([10 * (x[1] - x[0] ** 2), 1 - x[0]]),
+    lambda x: np.array([[-20 * x[0], 10], [-1, 0]]),
+    x.astype(np.float64),
+)
+same(found, wanted[1], rtol=1e-3)
+same(found, [1, 1], rtol=1e-3)
+assert abs(int(count) - wanted[0]) <= 1
+"""
+
 _SCRIPTS = {
     "order statistics in loops": _ORDER,
     "many carried values": _CARRIED,
     "values handed on": _HANDED_ON,
     "many branches": _BRANCHES,
+    "a line search that zooms": _SEARCH,
+    "a least-squares solver": _GAUSS_NEWTON,
 }
 
 

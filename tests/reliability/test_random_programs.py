@@ -1,8 +1,8 @@
 """Random programs give what they give on the reference runtime.
 
-Programs of loops and branches over mixed types, and folds in dispatches with what uses them, are
-where IREE has been wrong without a word. The long form (XPR_LONG_TESTS=1) runs some hundreds of
-each kind; `python -m tests.reliability.test_random_programs arrays vulkan 1000 200` runs any.
+Programs of loops and branches over mixed types, and reductions in dispatches with what uses them,
+are where IREE has been wrong without a word. The long form (XPR_LONG_TESTS=1) runs some hundreds
+of each kind; `python -m tests.reliability.test_random_programs arrays vulkan 1000 200` runs any.
 """
 
 from __future__ import annotations

@@ -50,9 +50,10 @@ def has_extended(jaxpr: Jaxpr) -> bool:
     if any(is_extended_aval(v.aval) for v in atoms):
         return True
     for eqn in jaxpr.eqns:
-        if any(is_extended_aval(v.aval) for v in eqn.outvars):
-            return True
-        if any(has_extended(sub) for sub in sub_jaxprs(eqn.params)):
+        for v in eqn.outvars:
+            if isinstance(v.aval.dtype, ExtendedDType):
+                return True
+        if eqn.params and any(has_extended(sub) for sub in sub_jaxprs(eqn.params)):
             return True
     return False
 

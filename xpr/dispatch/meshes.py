@@ -47,9 +47,10 @@ def _is_spmd(jaxpr: Jaxpr) -> bool:
 
 def _named(jaxpr: Jaxpr) -> Iterator[Mesh]:
     for eqn in jaxpr.eqns:
-        yield from meshes_of_params(eqn.params)
-        for sub in sub_jaxprs(eqn.params):
-            yield from _named(sub)
+        if eqn.params:
+            yield from meshes_of_params(eqn.params)
+            for sub in sub_jaxprs(eqn.params):
+                yield from _named(sub)
 
 
 def meshes_of_params(params: dict[str, Any]) -> Iterator[Mesh]:

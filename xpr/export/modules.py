@@ -102,7 +102,7 @@ def _symbolic_module(
     target = symbolic_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
     fitter = Fitter(program.symbolic_scope.free_names(), points)
-    graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_open_arrays)
+    graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_symbolic_arrays)
     if state.enable_checks:
         verify(graph)
     largest = max(modules, key=lambda m: m.flops)

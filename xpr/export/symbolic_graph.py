@@ -29,7 +29,7 @@ from xpr.export.symbolic_values import (
 )
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.graph import Attributes, Block, Function, Module, Op, PlainValue, Value
-from xpr.lowering.ir.traits import Kind, kind
+from xpr.lowering.ir.traits import Kind
 
 Ops = tuple[Op, ...]
 Values = tuple[Value, ...]
@@ -134,7 +134,7 @@ class _FunctionBody:
         """What a block ends with, and the barriers of which nothing is used."""
         self._ops[blocks] = {}
         kept = [
-            [op for op in b.ops[:-1] if kind(op) is Kind.BARRIER and not _is_used(op)]
+            [op for op in b.ops[:-1] if op.kind is Kind.BARRIER and not _is_used(op)]
             for b in blocks
         ]
         ends = tuple(b.ops[-1] for b in blocks)

@@ -85,13 +85,13 @@ def _unitary(x: Any, real: np.dtype[Any], eps: float, limit: int) -> tuple[Any, 
     bound = ops.select(ops.gt(bound, real.type(0)), bound, real.type(1))
     u = _scaled(ops.div(real.type(1), bound), x)
     steps, done = np.int32(0), np.False_
-    for (a, b, c), settled in _weights(eps, limit):
+    for (a, b, c), converged in _weights(eps, limit):
         moved = (_step_by_qr if c > _GREAT_WEIGHT else _step_by_cholesky)(u, a, b, c)
         change, size = _frobenius(ops.sub(moved, u)), _frobenius(moved)
         # Steps after the last one that was needed change nothing.
         u = ops.select(ops.broadcast_in_dim(done, shape_of(u), ()), u, moved)
         steps = ops.add(steps, ops.select(done, np.int32(0), np.int32(1)))
-        if settled:
+        if converged:
             done = ops.bind("or", done, ops.lt(change, ops.mul(tolerance, size)))
     return u, steps, done
 
@@ -112,9 +112,9 @@ def _weights(low: float, limit: int) -> Iterator[tuple[tuple[float, float, float
         c = a + b - 1
         # Rounding may take the bound past 1, where the weights are not defined.
         low = min(1.0, low * (a + b * square) / (1 + c * square))
-        settled = low > 1 - _ROUNDING
-        yield (a, b, c), settled
-        more -= settled
+        converged = low > 1 - _ROUNDING
+        yield (a, b, c), converged
+        more -= converged
         if not more:
             return
 

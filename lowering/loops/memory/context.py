@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.context import I1, Shape, Value
+from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
+from xpr.lowering.ir.stablehlo import I1
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.registers.context import Register, VectorContext, register_element
 from xpr.lowering.loops.single_dispatch import memory_dtype

@@ -12,7 +12,7 @@ from xpr.lowering.loops.memory.affine import ZERO
 from xpr.lowering.loops.memory.arrays import Array, Map, Moved, Scalar, actual, moved
 from xpr.lowering.loops.memory.nest import applied, number
 from xpr.lowering.loops.memory.program import Program
-from xpr.lowering.loops.memory.scalars import folded
+from xpr.lowering.loops.memory.scalars import constant_folded
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.table import register_rule
 
@@ -27,7 +27,7 @@ def elementwise(
 ) -> Array:
     (aval,) = avals
     xs = tuple(_one_number(x) for x in xs)
-    found = folded(primitive.name, xs, aval)
+    found = constant_folded(primitive.name, xs, aval)
     if found is not None:
         return found
     rule = functools.partial(register_rule(primitive, p.ctx.target), **params)

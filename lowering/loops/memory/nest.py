@@ -348,7 +348,7 @@ def best_lane(reads: Reads, targets: Sequence[Place], axes: Iterable[int]) -> in
     return best
 
 
-def fold_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
+def reduce_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
     """All lanes of a vector in one number, by halving."""
     if not x.shape:
         return x
@@ -423,7 +423,7 @@ def store(nest: Nest, target: View, index: Index, x: Value) -> None:
     ctx.store(x, target.buffer.memory, place.without(lane), place.factor(lane))
 
 
-def fold_all(
+def reduce_all(
     ctx: LoopContext, op: str, start: Any, x: Array, axes: Sequence[int], target: View | None
 ) -> Value | None:
     """`x` reduced over axes by an operation, from `start` on: stored, or one number in a register.
@@ -483,7 +483,7 @@ def fold_all(
                 ctx_ = nest.ctx
                 begin = ctx_.constant(start, dtype, (width,) if width > 1 else ())
                 (found,) = rounds(nest, start_at, count, width, [begin], body)
-                total = ctx_.binary(op, total, fold_lanes(ctx_, op, found))
+                total = ctx_.binary(op, total, reduce_lanes(ctx_, op, found))
         return total
 
     rank = len(x.shape)

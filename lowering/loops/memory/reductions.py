@@ -14,7 +14,7 @@ from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.memory.arrays import Array, Index, Map, Scalar, View, moved
 from xpr.lowering.loops.memory.elementwise import full
-from xpr.lowering.loops.memory.nest import fold_all
+from xpr.lowering.loops.memory.nest import reduce_all
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
 
@@ -62,10 +62,10 @@ def reduce(
     **__: Any,
 ) -> Array:
     op, start = STARTS[primitive.name]
-    return folded_along(p, op, start(x.dtype), x, axes, avals[0])
+    return reduced_along(p, op, start(x.dtype), x, axes, avals[0])
 
 
-def folded_along(
+def reduced_along(
     p: Program, op: str, start: Any, x: Array, axes: Sequence[int], aval: ShapedArray
 ) -> Array:
     """`x` reduced along axes by an operation."""
@@ -77,10 +77,10 @@ def folded_along(
     p.cut_along_axes(x)
     if aval.size == 1:
         return Scalar(
-            aval.shape, aval.dtype, fold_all(p.ctx, op, start, x, range(len(x.shape)), None)
+            aval.shape, aval.dtype, reduce_all(p.ctx, op, start, x, range(len(x.shape)), None)
         )
     target = p.allocate(aval.shape, aval.dtype)
-    fold_all(p.ctx, op, start, x, axes, target)
+    reduce_all(p.ctx, op, start, x, axes, target)
     return target
 
 
@@ -139,4 +139,4 @@ def dot_general(
     axes = range(nb + nx + ny, len(sizes))
     if not axes:
         return products
-    return folded_along(p, "add", 0, products, tuple(axes), aval)
+    return reduced_along(p, "add", 0, products, tuple(axes), aval)

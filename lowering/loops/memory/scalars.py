@@ -13,7 +13,7 @@ from xpr.lowering.loops.memory.affine import Place
 from xpr.lowering.loops.memory.arrays import Array, Scalar
 
 
-def folded(name: str, xs: Sequence[Array], aval: ShapedArray) -> Scalar | None:
+def constant_folded(name: str, xs: Sequence[Array], aval: ShapedArray) -> Scalar | None:
     """The result of an operation on numbers, if it is known as a place or a truth value."""
     rule = _RULES.get(name)
     if rule is None or not all(isinstance(x, Scalar) for x in xs):

@@ -19,8 +19,9 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
-from xpr.lowering.context import I1, LoweringContext, Operand, Shape, Value
+from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
+from xpr.lowering.ir.stablehlo import I1, Operand
 from xpr.lowering.ir.types import scalar_text
 from xpr.lowering.loops.registers.table import LongProgram, NotInRegisters, register_rule
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from tests.lowering.dispatches.aliases import overwritten
 from tests.lowering.dispatches.reads import (
+    access_maps,
     inputs,
     ir,
     is_computed,
@@ -19,7 +20,6 @@ from tests.lowering.dispatches.reads import (
     maker,
     maps,
     named,
-    ways,
 )
 
 MOST_BINDINGS = 32
@@ -46,10 +46,10 @@ def _bindings(dispatch: Any) -> Iterator[str]:
 
 
 def _producers(dispatch: Any) -> Iterator[str]:
-    """One value that is computed in the dispatch and read in two ways by another one there."""
+    """Values that a dispatch computes, and reads by two access maps for another one."""
     known: dict[Any, Any] = {}
     for operation in filter(is_elements, _ordered(dispatch)):
-        for producer, found in ways(operation, known).items():
+        for producer, found in access_maps(operation, known).items():
             if len(found) > 1:
                 yield f"{producer.type} of this dispatch is read as {sorted(map(str, found))}"
 
@@ -102,7 +102,7 @@ def _scatters(dispatch: Any) -> Iterator[str]:
 
 
 def _signed_booleans(dispatch: Any) -> Iterator[str]:
-    """A product or sum of booleans that are taken for integers with a sign."""
+    """A product or sum of booleans that are taken for signed integers."""
     for operation in filter(_reduces, _ordered(dispatch)):
         for inner in named(operation, "arith.extsi") + named(operation, "arith.sitofp"):
             if str(inner.operands[0].type) == "i1":

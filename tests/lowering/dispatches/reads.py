@@ -10,7 +10,7 @@ from typing import Any
 # Its stubs leave most of it out.
 ir: Any = importlib.import_module("iree.compiler.ir")
 
-Way = tuple[object, ...]
+AccessMap = tuple[object, ...]
 """For each axis of a value the axis that it runs along of the operation's result: -1 for none, -2
 for one that was reduced. What is another arrangement is a tuple of what was done instead."""
 
@@ -112,11 +112,11 @@ def inputs(operation: Any) -> list[Any]:
     return operands[: sizes[0]] if sizes else operands
 
 
-Reads = dict[Any, set[Way]]
+Reads = dict[Any, set[AccessMap]]
 """For each value that is computed in the dispatch, how it is read."""
 
 
-def ways(operation: Any, known: dict[Any, Reads]) -> Reads:
+def access_maps(operation: Any, known: dict[Any, Reads]) -> Reads:
     """How an operation on elements reads what is computed in its dispatch, element by element.
 
     `known` tells of the values before it, and is told of the operation's results.
@@ -127,12 +127,12 @@ def ways(operation: Any, known: dict[Any, Reads]) -> Reads:
     result = along[-1] if along else ()
     for i, value in enumerate(values):
         for producer, read in _of(value, known).items():
-            for way in read:
-                moved = _moved(way, along[i], result, kinds) if along else ("read by", i, way)
+            for access in read:
+                moved = _moved(access, along[i], result, kinds) if along else ("read by", i, access)
                 found.setdefault(producer, set()).add(moved)
     found = {producer: _distinct(read) for producer, read in found.items()}
     for v in operation.results:
-        # What is read in two ways is told once.
+        # What is read by two access maps is told once.
         known[v] = {p: read for p, read in found.items() if len(read) == 1}
     return found
 
@@ -144,27 +144,29 @@ def _of(value: Any, known: dict[Any, Reads]) -> Reads:
     if made.name == _PART:
         what = (_PART, str(made.attributes["static_offsets"]), str(value.type))
         inner = _of(made.operands[0], known)
-        return {p: {(*what, way) for way in read} for p, read in inner.items()}
+        return {p: {(*what, access) for access in read} for p, read in inner.items()}
     if made.name in _SHAPES:
         inner = _of(made.operands[0], known)
-        return {p: {(str(value.type), way) for way in read} for p, read in inner.items()}
+        return {p: {(str(value.type), access) for access in read} for p, read in inner.items()}
     found = dict(known.get(value, {}))
     if is_computed(made):
         found[value] = {tuple(range(len(ir.ShapedType(value.type).shape)))}
     return found
 
 
-def _moved(way: Way, along: tuple[str, ...], result: tuple[str, ...], kinds: list[str]) -> Way:
-    """A way to read an operand as one of reading for the result."""
+def _moved(
+    access: AccessMap, along: tuple[str, ...], result: tuple[str, ...], kinds: list[str]
+) -> AccessMap:
+    """An access map of an operand as one of the result."""
     axes: list[int] = []
     for expression in along:
         if expression in result:
             axes.append(result.index(expression))
         else:
             axes.append(_REDUCED if _is_reduced(expression, kinds) else _NONE)
-    if not all(isinstance(k, int) for k in way):
-        return ("of", way, *axes)
-    return tuple(axes[k] if isinstance(k, int) and k >= 0 else k for k in way)
+    if not all(isinstance(k, int) for k in access):
+        return ("of", access, *axes)
+    return tuple(axes[k] if isinstance(k, int) and k >= 0 else k for k in access)
 
 
 def _is_reduced(expression: str, kinds: list[str]) -> bool:
@@ -174,14 +176,14 @@ def _is_reduced(expression: str, kinds: list[str]) -> bool:
     return not kinds or "reduction" in kinds[int(expression[1:])]
 
 
-def _distinct(read: set[Way]) -> set[Way]:
+def _distinct(read: set[AccessMap]) -> set[AccessMap]:
     """Ways that differ: an axis that was reduced goes with any."""
-    kept: set[Way] = set()
-    for way in sorted(read, key=lambda w: (_REDUCED in w, str(w))):
-        if not any(_agree(way, other) for other in kept):
-            kept.add(way)
+    kept: set[AccessMap] = set()
+    for access in sorted(read, key=lambda w: (_REDUCED in w, str(w))):
+        if not any(_agree(access, other) for other in kept):
+            kept.add(access)
     return kept
 
 
-def _agree(a: Way, b: Way) -> bool:
+def _agree(a: AccessMap, b: AccessMap) -> bool:
     return len(a) == len(b) and all(x == y or _REDUCED in (x, y) for x, y in zip(a, b, strict=True))

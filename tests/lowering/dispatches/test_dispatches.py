@@ -105,8 +105,8 @@ def _counted(x: Any, y: Any) -> Any:
 
 
 HAZARDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...], str]] = {
-    "two ways": (_pairs, (X,), ("fused_producers",), "is read as"),
-    "two ways of one that is shared": (_paired, (X,), ("shared_elements",), "is read as"),
+    "two access maps": (_pairs, (X,), ("fused_producers",), "is read as"),
+    "two access maps of one that is shared": (_paired, (X,), ("shared_elements",), "is read as"),
     "narrow": (_softmax, (BYTES,), ("narrow_sources",), "widened"),
     "one number": (_ones, (X,), ("known_values",), "of constants"),
     "before": (_kept, (X,), ("aliasing_updates",), "reads later"),

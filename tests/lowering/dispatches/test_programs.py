@@ -1,12 +1,14 @@
 """IREE's dispatches of many programs, looked through for what it would do wrong.
 
 What the passes did not foresee shows here before it gives wrong numbers: in the operation table, in
-random programs and in the examples. Nothing is compiled beyond the phase that forms dispatches. The
-long form (XPR_LONG_TESTS=1) looks through all of the table; the short one through a part of it.
+random programs, in the benchmarks' kernels and in the examples. Nothing is compiled beyond the
+phase that forms dispatches. The long form (XPR_LONG_TESTS=1) looks through all of the table, and
+kernels of the size at which they are timed; the short one through a part of it.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import zlib
@@ -17,6 +19,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xpr.numpy as jnp
+from benchmarks.cases import SEED, ProgramCase
+from benchmarks.kernels import KERNELS
 from tests.conftest import skip_unless_usable
 from tests.harness import Case, trace_cases
 from tests.lowering.dispatches.faults import faults
@@ -25,6 +30,7 @@ from tests.op_runs import Pair, cases_of, that_run
 from tests.op_table import all_rows
 from tests.reliability import random_arrays, random_programs
 from tests.reliability.scripts import LONG, cases
+from xpr import lax
 from xpr.core.config import override
 from xpr.dispatch import compiling
 
@@ -97,6 +103,21 @@ def _random(kind: str, number: int) -> Case:
     large, steps = random_arrays.operands(rng), random_arrays.steps(rng)
     count = int(rng.integers(1, 6))
     return lambda *xs: random_arrays.results(steps, xs, count), large
+
+
+# ---- kernels
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_kernels(runtime: str) -> None:
+    skip_unless_usable(runtime)
+    named = []
+    for kernel in KERNELS:
+        assert isinstance(kernel, ProgramCase)
+        arrays = kernel.inputs(np.random.default_rng(SEED), not LONG)
+        named.append((kernel.name, (functools.partial(kernel.program, jnp, lax), arrays)))
+    found = wrong(named, runtime)
+    assert not found, "\n".join(found)
 
 
 # ---- the examples

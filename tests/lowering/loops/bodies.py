@@ -241,7 +241,7 @@ def _padded(low: int, high: int, gap: int) -> Step:
     return step
 
 
-def _turned() -> Step:
+def _transposed() -> Step:
     def step(lib: Library, i: Any, s: State) -> State:
         u, v, w, x = s
         return u[::-1, :], v[:, ::-1] * 0.5, w[::-1], x
@@ -320,7 +320,7 @@ STEPS: tuple[tuple[Callable[..., Step], tuple[tuple[Any, ...], ...]], ...] = (
     (_sums, ((None, 0, 1),)),
     (_joined, ((1, 5, 36),)),
     (_padded, ((0, 3), (0, 4), (0, 1, 2))),
-    (_turned, ()),
+    (_transposed, ()),
     (_branch, ((False, True),)),
     (_nested, ((-1, 0, 1),)),
     (_masked, ()),

@@ -40,8 +40,8 @@ def _in_double_precision() -> Any:
 def _step(np_: Any, i: Any, z: Any, c: Any, total: Any) -> tuple[Any, Any]:
     inside = np_.abs(z) <= 2.0
     z = np_.where(inside, z * z + c, np_.conj(z) * 0.5)
-    turned = np_.exp(1j * z.real) / (1.0 + c) + np_.roll(z, 1, 0) ** 3
-    return 0.1 * turned + z[::-1], total + turned.sum() * 1j - i
+    rotated = np_.exp(1j * z.real) / (1.0 + c) + np_.roll(z, 1, 0) ** 3
+    return 0.1 * rotated + z[::-1], total + rotated.sum() * 1j - i
 
 
 @pytest.mark.parametrize("shape", _SHAPES)

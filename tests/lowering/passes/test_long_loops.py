@@ -15,8 +15,7 @@ from tests.lowering.test_ir import graph_of
 from tests.lowering.vulkan_util import vulkan_device
 from xpr import lax
 from xpr.lowering import passes
-from xpr.lowering.ir.graph import Op
-from xpr.lowering.ir.traits import dispatched
+from xpr.lowering.ir.graph import Op, dispatched
 from xpr.lowering.targets import get_target
 
 MENDED = "this is mended: the guard can go"
