@@ -33,6 +33,10 @@ _VECTOR_BYTES = 64
 # Folds keep as many vectors at once, since each addition waits for the one before.
 _PARTIAL_FOLDS = 4
 
+# So few elements are folded without a loop, and read one by one: a vector would wait for all of its
+# elements to reach memory where one has just been stored.
+_UNROLLED = 32
+
 # Operations on elements that one step may do to one array: beyond that threads gain more than
 # dispatches cost.
 _MAX_WORK = 1 << 26
@@ -367,6 +371,17 @@ def fold_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
     return ctx.reshape(x, ())
 
 
+def _fold_few(ctx: LoopContext, op: str, start: Any, x: Array) -> Value:
+    """All elements in one number, folded in pairs."""
+    nest = Nest([ctx])
+    values = [nest.value(x, tuple(map(Place, at))) for at in np.ndindex(x.shape)]
+    values[0] = ctx.binary(op, ctx.constant(start, x.dtype), values[0])
+    while len(values) > 1:
+        pairs = itertools.zip_longest(values[::2], values[1::2])
+        values = [a if b is None else ctx.binary(op, a, b) for a, b in pairs]
+    return values[0]
+
+
 def _limit_work(shape: Shape, values: Sequence[Array]) -> None:
     most = _MAX_WORK // max(1, math.prod(shape))
     bound = sum(1 + v.cost for v in values)
@@ -431,6 +446,8 @@ def fold_all(
     The index of `target` is that of the axes that stay.
     """
     _limit_work(x.shape, [x])
+    if target is None and x.size <= _UNROLLED and x.cost <= _UNROLLED:
+        return _fold_few(ctx, op, start, x)
     reads = Reads(x.shape)
     reads.add(x)
     cuts = reads.cuts()

@@ -34,6 +34,7 @@ from xpr.lowering.loops.memory.arrays import (
     actual,
     computed_from,
     cost_of,
+    found_at,
     reshaped,
     whole,
 )
@@ -155,8 +156,10 @@ class Program:
         x = actual(x)
         if x.size != 1 or isinstance(x, Scalar):
             return x
-        index = (Place(),) * len(x.shape)
-        return Scalar(x.shape, x.dtype, Nest([self.ctx]).value(x, index))
+        found, index = found_at(x, (Place(),) * len(x.shape))
+        if isinstance(found, Scalar):
+            return found.shaped(x.shape)
+        return Scalar(x.shape, x.dtype, Nest([self.ctx]).value(found, index))
 
     def number(self, x: Array) -> Value:
         """A number in a register."""
