@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.ir.attributes import Table
-from xpr.lowering.ir.constants import constant_attributes
+from xpr.lowering.ir.constants import constant_attributes, splat_of
 from xpr.lowering.ir.emitter import Emitter
 from xpr.lowering.ir.graph import Block, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
@@ -39,6 +39,14 @@ class LoweringContext(Emitter):
 
     # Whether elementwise formulas are written out operation by operation, not as `stablehlo.map`.
     formulas_inline = False
+
+    def known_number(self, x: Value) -> float | None:
+        """The number that all elements of an array are, if the program says so."""
+        return splat_of(x)
+
+    def product_error(self, x: Value, y: Value, product: Value) -> Value | None:
+        """The rounding error of a product, by one operation; None where there is none for it."""
+        return None
 
     # ---- what holds other operations
 
