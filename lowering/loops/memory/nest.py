@@ -41,6 +41,10 @@ _UNROLLED = 32
 # dispatches cost.
 _MAX_WORK = 1 << 26
 
+# Beyond so many operations for each access to memory elements are computed in lanes even if they lie
+# apart, and are read and written one by one.
+_SCATTERED_COST = 3
+
 State = list[Value]
 
 
@@ -352,6 +356,18 @@ def best_lane(reads: Reads, targets: Sequence[Place], axes: Iterable[int]) -> in
     return best
 
 
+def _has_rows(cuts: Sequence[int]) -> bool:
+    """Whether some piece between cuts is longer than one element."""
+    return len(cuts) <= cuts[-1]
+
+
+def _longest_axis(cuts: Sequence[Sequence[int]], least: int) -> int | None:
+    """The axis with the longest piece between cuts, if some has so many elements."""
+    longest = [max(high - low for low, high in segments(c)) for c in cuts]
+    most = max(longest, default=0)
+    return longest.index(most) if most >= least else None
+
+
 def fold_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
     """All lanes of a vector in one number, by halving."""
     if not x.shape:
@@ -406,10 +422,19 @@ def store_all(
     places = [t.place(reads.index) for t in targets]
     rank = len(shape)
     allowed = range(rank - 1, rank) if in_order else range(rank)
-    lane = best_lane(reads, places, [a for a in allowed if a >= 0])
+    lanes = lanes_for([t.dtype for t in targets])
+    lane = best_lane(reads, places, [a for a in allowed if a >= 0 and _has_rows(cuts[a])])
+    if lane is None and not in_order:
+        accesses = len(targets) + len(reads.places)
+        if cost_of(values) > _SCATTERED_COST * accesses:
+            lane = _longest_axis(cuts, lanes)
     order = [a for a in range(rank) if a != lane] + ([lane] if lane is not None else [])
+    if not in_order:
+        # Inside of the loop in lanes are the axes that have no loop: what is computed for several
+        # of their elements is computed once.
+        order.sort(key=lambda a: a != lane and not _has_rows(cuts[a]))
     axes = Axes(shape, cuts, order, lane)
-    axes.lanes = lanes_for([t.dtype for t in targets])
+    axes.lanes = lanes
 
     def leaf(nest: Nest, index: Index, state: State) -> State:
         found = [nest.value(v, index if v.shape else ()) for v in values]

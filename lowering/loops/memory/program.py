@@ -48,6 +48,8 @@ from xpr.lowering.loops.registers.table import NotInRegisters
 _SHARED_COST = 3
 # and before anything else.
 _MAX_COST = 300
+# What costs more is stored, in vectors, before it is read element by element.
+_STREAMED_COST = 16
 # Parts of an update that are at most this fraction of it are stored before the rest is in place.
 _SMALL_PART = 8
 
@@ -231,6 +233,16 @@ class Program:
         x.forward = target
         return target
 
+    def streamed(self, x: Array, besides: Array) -> Array:
+        """`x` to be read once, element by element, while the buffers of `besides` are written."""
+        x = actual(x)
+        reads = Reads(x.shape)
+        reads.add(x)
+        is_cheap = x.cost <= _STREAMED_COST and not reads.bounds
+        if is_cheap and not all_buffers(x) & all_buffers(besides):
+            return x
+        return self.stored(x)
+
     def compute(self, x: Array, others: Sequence[Array] = ()) -> View:
         """`x` in memory, in the place of an array that is read no more if there is one."""
         x = actual(x)
@@ -342,6 +354,8 @@ class Program:
             seen.add((x, index))
             if isinstance(x, Scalar) or not reads_what_is_written(x, index, reads, targets):
                 return True
+            if isinstance(x, View) and self._stored_once(x, targets[0].size // _SMALL_PART):
+                return True
             if x.size * _SMALL_PART <= targets[0].size:
                 self.stored(x, again=True)
                 return True
@@ -351,6 +365,20 @@ class Program:
 
         move(value, reads.index if value.shape else ())
         return verdict(targets, [value]) is not Verdict.NO
+
+    def _stored_once(self, x: View, most: int) -> bool:
+        """Copies what `x` repeats along some axes, if it is at most so many elements."""
+        axes = [i for i, s in enumerate(x.strides) if s]
+        shape = tuple(x.shape[i] for i in axes)
+        if len(axes) == len(x.shape) or math.prod(shape) > most:
+            return False
+        part = View(x.buffer, x.offset, [x.strides[i] for i in axes], shape, x.dtype)
+        copy = self.stored(part, again=True)
+        strides = [0] * len(x.shape)
+        for i, s in zip(axes, copy.strides, strict=True):
+            strides[i] = s
+        x.forward = View(copy.buffer, copy.offset, strides, x.shape, x.dtype)
+        return True
 
     def cut_along_axes(self, value: Array) -> None:
         """Stores what would cut the loops otherwise than along an axis."""
