@@ -35,14 +35,14 @@ _PARTIAL_FOLDS = 4
 
 # So few elements are folded without a loop, and read one by one: a vector would wait for all of its
 # elements to reach memory where one has just been stored.
-_UNROLLED = 32
+_UNROLLED = 16
 
 # Operations on elements that one step may do to one array: beyond that threads gain more than
 # dispatches cost.
 _MAX_WORK = 1 << 26
 
-# Beyond so many operations for each access to memory elements are computed in lanes even if they lie
-# apart, and are read and written one by one.
+# Beyond so many operations for each access to memory elements are computed in lanes even if they
+# lie apart, and are read and written one by one.
 _SCATTERED_COST = 3
 
 State = list[Value]
@@ -471,7 +471,7 @@ def fold_all(
     The index of `target` is that of the axes that stay.
     """
     _limit_work(x.shape, [x])
-    if target is None and x.size <= _UNROLLED and x.cost <= _UNROLLED:
+    if target is None and x.size * (1 + x.cost) <= _UNROLLED:
         return _fold_few(ctx, op, start, x)
     reads = Reads(x.shape)
     reads.add(x)
