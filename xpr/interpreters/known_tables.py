@@ -1,8 +1,8 @@
 """What a program computes from nothing but numbers is computed once, before it is compiled.
 
 The factors of a Fourier transform and the weights of a quadrature are functions of indices: as part
-of the program their formulas are compiled and then computed in each call. Of what costs little, such
-as a range of indices or a matrix of zeros, nothing is gained.
+of the program their formulas are compiled and then computed in each call. Of what costs little,
+such as a range of indices or a matrix of zeros, nothing is gained.
 """
 
 from __future__ import annotations
