@@ -46,6 +46,8 @@ from xpr.lowering.loops.registers.table import NotInRegisters
 
 # From so many operations on an element on, arrays are stored before they are read at more places,
 _SHARED_COST = 3
+# or if so many operations read them, which may be stored in loops of their own,
+_MANY_USES, _MANY_COST = 5, 8
 # and before anything else.
 _MAX_COST = 300
 # What costs more is stored, in vectors, before it is read element by element.
@@ -537,5 +539,7 @@ class _Uses:
         if isinstance(x, (Scalar, View)):
             return False
         if x.cost > _MAX_COST and cost_of([x]) > _MAX_COST:
+            return True
+        if self.count[var] >= _MANY_USES and x.cost >= _MANY_COST:
             return True
         return self.count[var] > 1 and var in self._moved and x.cost >= _SHARED_COST
