@@ -3,70 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-from typing import Any
-
-import numpy
 
 from benchmarks.programs.all_programs import PROGRAMS
+from benchmarks.programs.libraries import Child, prepared
 from benchmarks.programs.program import Program
 
 _LEAST_SECONDS = 0.02
 
 
-class _Child:
-    """A library in a process of its own."""
-
-    def __init__(self, python: str, library: str, cache: str) -> None:
-        environment = os.environ | {"XPR_CACHE_DIR": cache}
-        self._process = subprocess.Popen(
-            [python, "-m", "benchmarks.programs.child", library],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-
-    def ask(self, **request: Any) -> Any:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["value"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-
-def _prepared(child: _Child, program: Program, size: int) -> float:
-    """Seconds of the first call; ValueError if the results are not NumPy's."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "results.npz")
-        first = child.ask(do="prepare", program=program.name, size=size, path=path)
-        with numpy.load(path) as saved:
-            found = [saved[k] for k in saved.files]
-    wanted = program.plain(*program.inputs(size))
-    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    for x, y in zip(found, wanted, strict=True):
-        numpy.testing.assert_allclose(x, y, rtol=1e-8, atol=1e-8, err_msg=program.name)
-    return first
-
-
 def _measure(
-    children: dict[str, _Child], program: Program, size: int, rounds: int
+    children: dict[str, Child], program: Program, size: int, rounds: int
 ) -> dict[str, tuple[float, float]]:
     """The seconds of the first call and the median of later ones, by library."""
-    first = {name: _prepared(child, program, size) for name, child in children.items()}
+    first = {name: prepared(child, program, size) for name, child in children.items()}
     calls = {}
     for name, child in children.items():
         once = min(child.ask(do="seconds", calls=1) for _ in range(2))
@@ -92,9 +45,9 @@ def main() -> None:
     print("| program | size | first call, xpr | JAX | xpr | JAX | xpr / JAX |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
     with tempfile.TemporaryDirectory() as cache:
-        children = {"xpr": _Child(sys.executable, "xpr", cache)}
+        children = {"xpr": Child(sys.executable, "xpr", cache)}
         if options.jax_python:
-            children["jax"] = _Child(options.jax_python, "jax", cache)
+            children["jax"] = Child(options.jax_python, "jax", cache)
         for program in PROGRAMS:
             if not any(w in program.name for w in words):
                 continue

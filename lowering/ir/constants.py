@@ -11,7 +11,7 @@ from xpr.lowering.ir.graph import Shape, Value
 from xpr.lowering.ir.types import scalar_text
 
 _NUMBERS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
-_LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape"})
+_LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "vector.broadcast"})
 
 
 def constant_attributes(value: Any, dtype: np.dtype[Any], shape: Shape) -> dict[str, Any]:

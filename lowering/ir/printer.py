@@ -215,6 +215,10 @@ def _binary(p: _Printer, op: Op, indent: str) -> str:
     return f"{op.name} {p.names[a]}, {p.names[b]} : {a.type}"
 
 
+def _ternary(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name} {p.list(op.operands)} : {op.results[0].type}"
+
+
 def _compare(p: _Printer, op: Op, indent: str) -> str:
     direction, kind = op.attributes["direction"], op.attributes["kind"]
     return f"{op.name} {direction}, {p.list(op.operands)}, {kind} : {_mapped(op)}"
@@ -497,6 +501,7 @@ _SYNTAX: dict[str, Form] = {
     "iota": _iota,
     "unary": _unary,
     "binary": _binary,
+    "ternary": _ternary,
     "compare": _compare,
     "predicate": _predicate,
     "select": _select,

@@ -11,7 +11,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.builder import Builder
-from xpr.lowering.ir.constants import constant_attributes
+from xpr.lowering.ir.constants import constant_attributes, splat_of
 from xpr.lowering.ir.graph import Block, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.types import scalar_text
@@ -31,6 +31,16 @@ class StablehloBuilder(Builder):
     def __init__(self, block: Block) -> None:
         super().__init__(block)
         self._constants: dict[tuple[str, np.dtype[Any], Shape], Value] = {}
+
+    # ---- what formulas ask for
+
+    def known_number(self, x: Value) -> float | None:
+        """The number that all elements of an array are, if the program says so."""
+        return splat_of(x)
+
+    def product_error(self, x: Value, y: Value, product: Value) -> Value | None:
+        """The rounding error of a product, by one operation; None where there is none for it."""
+        return None
 
     # ---- constants
 

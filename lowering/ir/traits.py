@@ -174,6 +174,7 @@ TRAITS: dict[str, Traits] = {
         Traits(Kind.REGISTER, "unary"),
         "math",
     ),
+    **_all("fma", Traits(Kind.REGISTER, "ternary"), "math"),
     **_all("cmpf cmpi", Traits(Kind.REGISTER, "predicate", ("predicate",)), "arith"),
     **_all("select", Traits(Kind.REGISTER, "select"), "arith"),
     **_all(

@@ -17,7 +17,7 @@ from xpr.lowering.loops.complex_parts import (
 )
 from xpr.lowering.loops.memory.dispatch import memory_scan, memory_while
 from xpr.lowering.loops.refusal import NotInMemory, explain
-from xpr.lowering.loops.registers.context import MAX_WORK, SHORT_WORK
+from xpr.lowering.loops.registers.context import LONG, SHORT, Limit
 from xpr.lowering.loops.registers.dispatch import vector_scan, vector_while
 from xpr.lowering.loops.registers.table import LongProgram, NotInRegisters
 
@@ -25,16 +25,16 @@ Form = Callable[..., list[Value]]
 
 
 def _one_dispatch(
-    ctx: LoweringContext, what: str, registers: Callable[[int], list[Value]], memory: Form
+    ctx: LoweringContext, what: str, registers: Callable[[Limit], list[Value]], memory: Form
 ) -> list[Value] | None:
     """The loop as one dispatch; None, and a word of explanation, if no form takes it.
 
-    `registers` gets the work that a step may be. A step that would fill many registers is done
+    `registers` gets the most that a step may be. A step that would fill many registers is done
     in memory where that does: it compiles faster, and is hardly slower or faster.
     """
     is_long = False
     try:
-        return registers(SHORT_WORK)
+        return registers(SHORT)
     except LongProgram:
         is_long = True
     except NotInRegisters:
@@ -45,7 +45,7 @@ def _one_dispatch(
         reason = refused
     if is_long:
         try:
-            return registers(MAX_WORK)
+            return registers(LONG)
         except NotInRegisters:
             pass
     explain(ctx, what, reason)
@@ -92,7 +92,7 @@ def _scan(
     return _one_dispatch(
         ctx,
         "scan",
-        lambda work: vector_scan(ctx, jaxpr, consts, carry, xs, length, reverse, work),
+        lambda limit: vector_scan(ctx, jaxpr, consts, carry, xs, length, reverse, limit),
         lambda: memory_scan(ctx, jaxpr, consts, carry, xs, length=length, reverse=reverse),
     )
 
@@ -140,6 +140,6 @@ def _while(
     return _one_dispatch(
         ctx,
         "while_loop",
-        lambda work: vector_while(ctx, cond, body, *parts, work),
+        lambda limit: vector_while(ctx, cond, body, *parts, limit),
         lambda: memory_while(ctx, cond, body, *parts),
     )

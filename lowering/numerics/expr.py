@@ -243,6 +243,9 @@ def halves(x: Expr) -> tuple[Expr, Expr]:
 def exact_product(x: Expr, y: Expr) -> tuple[Expr, Expr]:
     """x * y as a sum of two numbers, up to a rounding of the second (Dekker 1971)."""
     product = x * y
+    error = x.ctx.product_error(x.value, y.value, product.value)
+    if error is not None:
+        return product, Expr(x.ctx, error)
     xh, xl = halves(x)
     yh, yl = halves(y)
     return product, ((xh * yh - product) + xh * yl + xl * yh) + xl * yl

@@ -56,6 +56,9 @@ def _pow_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
     if dtypes.is_complex(x.dtype):
         return map_complex(ctx, complex_arithmetic.power, [x, convert_value(ctx, y, x.dtype)])
     if dtypes.is_float(y.dtype):
+        known = ctx.known_number(y)
+        if known is not None and power.is_root(known, x.dtype):
+            return map_scalars(ctx, lambda base: power.pow_by_root(base, known), [x])
         return map_scalars(ctx, power.pow, [x, y])
 
     def with_integer(base: Expr, exponent: Expr) -> Expr:

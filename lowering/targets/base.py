@@ -64,6 +64,9 @@ class Target:
     rounds_to_bfloat16: bool = True
     """Whether the compiler converts all types to bfloat16; else that is integer arithmetic."""
 
+    fuses_products: bool = False
+    """Whether the processor computes `x * y + z` with one rounding, by an instruction."""
+
     grouped_convolutions: bool = True
     """Whether convolutions of groups of features come out right."""
 

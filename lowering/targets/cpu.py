@@ -65,6 +65,12 @@ def _has_bfloat16() -> bool:
     return "avx512_bf16" in _host_cpu().split()
 
 
+@functools.cache
+def _has_fused_products() -> bool:
+    """Whether the processor has fused products; without, they are calls of the C library's."""
+    return platform.machine() in ("aarch64", "arm64") or "fma" in _host_cpu().split()
+
+
 def _sysctl(name: str) -> str:
     """A text that the kernel of macOS tells about itself."""
     value, size = ctypes.create_string_buffer(256), ctypes.c_size_t(256)
@@ -92,6 +98,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         # A module for other machines is to be the same whatever was compiled before.
         keeps_dispatches=target_cpu == "host" and target_triple is None,
         rounds_to_bfloat16=target_cpu == "host" and _has_bfloat16(),
+        fuses_products=target_cpu == "host" and _has_fused_products(),
         machine=_host_cpu if target_cpu == "host" else None,
     )
 

@@ -25,6 +25,7 @@ from xpr.dispatch.compiling import PendingModule, lower, target_of
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
 from xpr.dispatch.racing import RacingExecutable
+from xpr.interpreters.known_tables import with_known_tables
 from xpr.interpreters.physical import physical_program
 from xpr.interpreters.reference import interpret
 from xpr.lowering.iree import stopwatch
@@ -59,7 +60,7 @@ class CompiledProgram:
         Without `wait` it is compiled in the background, and is ready after `finish`. A program on
         extended dtypes is compiled as that on the numbers they stand for.
         """
-        closed = physical_program(closed)
+        closed = with_known_tables(physical_program(closed))
         self.name = name
         self._beside = beside
         self.device = device

@@ -299,6 +299,25 @@ class Within(Array):
         yield self.around, index if self.around.shape else ()
 
 
+def found_at(x: Array, index: Index) -> tuple[Array, Index]:
+    """What the element of `x` at an index is an element of, and at which index of it."""
+    while True:
+        x = actual(x)
+        if isinstance(x, Moved):
+            x, index = x.operand, x.mapping(index)
+            continue
+        if not isinstance(x, Within):
+            return x, () if isinstance(x, Scalar) else index
+        inside = x.moved(index)
+        ends = [(i.bounds, n) for i, n in zip(inside, x.part.shape, strict=True)]
+        if all(low >= 0 and high < n for (low, high), n in ends):
+            x, index = x.part, inside
+        elif any(high < 0 or low >= n for (low, high), n in ends):
+            x, index = x.around, index if x.around.shape else ()
+        else:
+            return x, index
+
+
 # ---- arrays made of others
 
 

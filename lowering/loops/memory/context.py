@@ -74,6 +74,12 @@ class LoopContext(VectorContext):
             index = self.plain("arith.minsi", (index, self.index(high)), "index")
         return index
 
+    # ---- arithmetic
+
+    def multiply_add(self, x: Value, y: Value, total: Value) -> Value:
+        """`x * y + total`."""
+        return self.add(total, self.mul(x, y))
+
     # ---- memory
 
     def load(

@@ -18,7 +18,7 @@ from xpr.lowering.loops.memory.conflicts import Verdict, verdict
 from xpr.lowering.loops.memory.context import LoopContext
 from xpr.lowering.loops.memory.data_movement import in_shape, part_from, shifted
 from xpr.lowering.loops.memory.nest import Nest, number
-from xpr.lowering.loops.memory.program import Program, again
+from xpr.lowering.loops.memory.program import Program, again, all_buffers
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.primitives._index_dims import (
     GatherDimensionNumbers,
@@ -236,9 +236,9 @@ def scatter(
         target = p.writable(x, [updates])
         problem.one(p, target, _components(p, indices), (Place(),) * len(batch), updates)
         return target
-    indices, updates = p.stored(indices), p.stored(updates)
+    indices, updates = p.streamed(indices, x), p.streamed(updates, x)
     target = p.writable(x, [indices, updates])
-    if target.buffer in (indices.buffer, updates.buffer):
+    if target.buffer in all_buffers(indices) | all_buffers(updates):
         target = p.copied(target)
 
     def rounds(ctx: LoopContext, left: Sequence[int], at: tuple[Place, ...]) -> None:

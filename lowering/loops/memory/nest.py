@@ -33,9 +33,17 @@ _VECTOR_BYTES = 64
 # Folds keep as many vectors at once, since each addition waits for the one before.
 _PARTIAL_FOLDS = 4
 
+# So few elements are folded without a loop, and read one by one: a vector would wait for all of its
+# elements to reach memory where one has just been stored.
+_UNROLLED = 16
+
 # Operations on elements that one step may do to one array: beyond that threads gain more than
 # dispatches cost.
 _MAX_WORK = 1 << 26
+
+# Beyond so many operations for each access to memory elements are computed in lanes even if they
+# lie apart, and are read and written one by one.
+_SCATTERED_COST = 3
 
 State = list[Value]
 
@@ -348,6 +356,18 @@ def best_lane(reads: Reads, targets: Sequence[Place], axes: Iterable[int]) -> in
     return best
 
 
+def _has_rows(cuts: Sequence[int]) -> bool:
+    """Whether some piece between cuts is longer than one element."""
+    return len(cuts) <= cuts[-1]
+
+
+def _longest_axis(cuts: Sequence[Sequence[int]], least: int) -> int | None:
+    """The axis with the longest piece between cuts, if some has so many elements."""
+    longest = [max(high - low for low, high in segments(c)) for c in cuts]
+    most = max(longest, default=0)
+    return longest.index(most) if most >= least else None
+
+
 def reduce_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
     """All lanes of a vector in one number, by halving."""
     if not x.shape:
@@ -365,6 +385,17 @@ def reduce_lanes(ctx: LoopContext, op: str, x: Value) -> Value:
             x = y
         lanes = half + lanes % 2
     return ctx.reshape(x, ())
+
+
+def _fold_few(ctx: LoopContext, op: str, start: Any, x: Array) -> Value:
+    """All elements in one number, folded in pairs."""
+    nest = Nest([ctx])
+    values = [nest.value(x, tuple(map(Place, at))) for at in np.ndindex(x.shape)]
+    values[0] = ctx.binary(op, ctx.constant(start, x.dtype), values[0])
+    while len(values) > 1:
+        pairs = itertools.zip_longest(values[::2], values[1::2])
+        values = [a if b is None else ctx.binary(op, a, b) for a, b in pairs]
+    return values[0]
 
 
 def _limit_work(shape: Shape, values: Sequence[Array]) -> None:
@@ -391,10 +422,19 @@ def store_all(
     places = [t.place(reads.index) for t in targets]
     rank = len(shape)
     allowed = range(rank - 1, rank) if in_order else range(rank)
-    lane = best_lane(reads, places, [a for a in allowed if a >= 0])
+    lanes = lanes_for([t.dtype for t in targets])
+    lane = best_lane(reads, places, [a for a in allowed if a >= 0 and _has_rows(cuts[a])])
+    if lane is None and not in_order:
+        accesses = len(targets) + len(reads.places)
+        if cost_of(values) > _SCATTERED_COST * accesses:
+            lane = _longest_axis(cuts, lanes)
     order = [a for a in range(rank) if a != lane] + ([lane] if lane is not None else [])
+    if not in_order:
+        # Inside of the loop in lanes are the axes that have no loop: what is computed for several
+        # of their elements is computed once.
+        order.sort(key=lambda a: a != lane and not _has_rows(cuts[a]))
     axes = Axes(shape, cuts, order, lane)
-    axes.lanes = lanes_for([t.dtype for t in targets])
+    axes.lanes = lanes
 
     def leaf(nest: Nest, index: Index, state: State) -> State:
         found = [nest.value(v, index if v.shape else ()) for v in values]
@@ -431,6 +471,8 @@ def reduce_all(
     The index of `target` is that of the axes that stay.
     """
     _limit_work(x.shape, [x])
+    if target is None and x.size * (1 + x.cost) <= _UNROLLED:
+        return _fold_few(ctx, op, start, x)
     reads = Reads(x.shape)
     reads.add(x)
     cuts = reads.cuts()

@@ -34,6 +34,7 @@ from xpr.lowering.loops.memory.arrays import (
     actual,
     computed_from,
     cost_of,
+    found_at,
     reshaped,
     whole,
 )
@@ -45,8 +46,12 @@ from xpr.lowering.loops.registers.table import NotInRegisters
 
 # From so many operations on an element on, arrays are stored before they are read at more places,
 _SHARED_COST = 3
+# or if so many operations read them, which may be stored in loops of their own,
+_MANY_USES, _MANY_COST = 5, 8
 # and before anything else.
 _MAX_COST = 300
+# What costs more is stored, in vectors, before it is read element by element.
+_STREAMED_COST = 16
 # Parts of an update that are at most this fraction of it are stored before the rest is in place.
 _SMALL_PART = 8
 
@@ -155,8 +160,10 @@ class Program:
         x = actual(x)
         if x.size != 1 or isinstance(x, Scalar):
             return x
-        index = (Place(),) * len(x.shape)
-        return Scalar(x.shape, x.dtype, Nest([self.ctx]).value(x, index))
+        found, index = found_at(x, (Place(),) * len(x.shape))
+        if isinstance(found, Scalar):
+            return found.shaped(x.shape)
+        return Scalar(x.shape, x.dtype, Nest([self.ctx]).value(found, index))
 
     def number(self, x: Array) -> Value:
         """A number in a register."""
@@ -227,6 +234,16 @@ class Program:
         self.store_all([(target, x)])
         x.forward = target
         return target
+
+    def streamed(self, x: Array, besides: Array) -> Array:
+        """`x` to be read once, element by element, while the buffers of `besides` are written."""
+        x = actual(x)
+        reads = Reads(x.shape)
+        reads.add(x)
+        is_cheap = x.cost <= _STREAMED_COST and not reads.bounds
+        if is_cheap and not all_buffers(x) & all_buffers(besides):
+            return x
+        return self.stored(x)
 
     def compute(self, x: Array, others: Sequence[Array] = ()) -> View:
         """`x` in memory, in the place of an array that is read no more if there is one."""
@@ -339,6 +356,8 @@ class Program:
             seen.add((x, index))
             if isinstance(x, Scalar) or not reads_what_is_written(x, index, reads, targets):
                 return True
+            if isinstance(x, View) and self._stored_once(x, targets[0].size // _SMALL_PART):
+                return True
             if x.size * _SMALL_PART <= targets[0].size:
                 self.stored(x, again=True)
                 return True
@@ -348,6 +367,20 @@ class Program:
 
         move(value, reads.index if value.shape else ())
         return verdict(targets, [value]) is not Verdict.NO
+
+    def _stored_once(self, x: View, most: int) -> bool:
+        """Copies what `x` repeats along some axes, if it is at most so many elements."""
+        axes = [i for i, s in enumerate(x.strides) if s]
+        shape = tuple(x.shape[i] for i in axes)
+        if len(axes) == len(x.shape) or math.prod(shape) > most:
+            return False
+        part = View(x.buffer, x.offset, [x.strides[i] for i in axes], shape, x.dtype)
+        copy = self.stored(part, again=True)
+        strides = [0] * len(x.shape)
+        for i, s in zip(axes, copy.strides, strict=True):
+            strides[i] = s
+        x.forward = View(copy.buffer, copy.offset, strides, x.shape, x.dtype)
+        return True
 
     def cut_along_axes(self, value: Array) -> None:
         """Stores what would cut the loops otherwise than along an axis."""
@@ -506,5 +539,7 @@ class _Uses:
         if isinstance(x, (Scalar, View)):
             return False
         if x.cost > _MAX_COST and cost_of([x]) > _MAX_COST:
+            return True
+        if self.count[var] >= _MANY_USES and x.cost >= _MANY_COST:
             return True
         return self.count[var] > 1 and var in self._moved and x.cost >= _SHARED_COST

@@ -15,6 +15,7 @@ from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.memory.arrays import Array, Index, Map, Scalar, View, moved
 from xpr.lowering.loops.memory.elementwise import full
 from xpr.lowering.loops.memory.nest import reduce_all
+from xpr.lowering.loops.memory.products import Axis, Product, in_tiles
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
 
@@ -22,7 +23,7 @@ Avals = Sequence[ShapedArray]
 
 # Products of matrices of more multiplications than this are done faster by other dispatches. Those
 # with a vector wait for memory, and what a dispatch for each step costs besides is copies.
-_MAX_PRODUCTS = 1 << 16
+_MAX_PRODUCTS = 1 << 21
 _MAX_VECTOR_PRODUCTS = 1 << 21
 
 
@@ -114,12 +115,35 @@ def dot_general(
     if math.prod(sizes) > (_MAX_VECTOR_PRODUCTS if with_vector else _MAX_PRODUCTS):
         raise NotInMemory("a large product")
     nb, nx, ny = len(left_batch), len(free_x), len(free_y)
+    x, y = (v if isinstance(v, Scalar) or not v.size else p.stored(v) for v in (x, y))
+    if isinstance(x, View) and isinstance(y, View) and left and aval.size > 1:
+        out = p.allocate(aval.shape, aval.dtype)
+        product = Product(
+            x,
+            y,
+            out,
+            tuple(
+                Axis(x.shape[i], x.strides[i], y.strides[j], out.strides[a])
+                for a, (i, j) in enumerate(zip(left_batch, right_batch, strict=True))
+            ),
+            tuple(
+                Axis(x.shape[i], x.strides[i], 0, out.strides[nb + a]) for a, i in enumerate(free_x)
+            ),
+            tuple(
+                Axis(y.shape[i], 0, y.strides[i], out.strides[nb + nx + a])
+                for a, i in enumerate(free_y)
+            ),
+            tuple(
+                Axis(x.shape[i], x.strides[i], y.strides[j])
+                for i, j in zip(left, right, strict=True)
+            ),
+        )
+        if in_tiles(p.ctx, product):
+            return out
 
     def broadcast(
         v: Array, batch: Sequence[int], free: Sequence[int], at: int, summed: Sequence[int]
     ) -> Array:
-        if not isinstance(v, (View, Scalar)) and v.size:
-            v = p.stored(v)
         axes = {a: i for i, a in enumerate(batch)}
         axes |= {a: at + i for i, a in enumerate(free)}
         axes |= {a: nb + nx + ny + i for i, a in enumerate(summed)}

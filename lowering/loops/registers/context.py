@@ -20,6 +20,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
 from xpr.lowering.ir.stablehlo import I1, Operand
 from xpr.lowering.ir.types import scalar_text
@@ -29,10 +30,22 @@ if TYPE_CHECKING:
     from xpr.lowering.module import ModuleBuilder
 
 MAX_ELEMENTS = 1024
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a step in registers may be: registers that it fills, and bytes of an array."""
+
+    work: int
+    array_bytes: int
+
+
 # LLVM compiles about 12000 operations on machine registers in a second, and few steps of more than
-# the lower number are faster here than in memory. Where a step does more than the higher one, what
-# it costs to start dispatches matters less.
-SHORT_WORK, MAX_WORK = 4_000, 30_000
+# the lower number are faster here than in memory; so are few with arrays that fill half of the
+# registers. Where a step does more than the higher one, what it costs to start dispatches matters
+# less.
+SHORT = Limit(4_000, 1 << 10)
+LONG = Limit(30_000, 1 << 13)
 _REGISTER_BYTES = 32
 # Booleans are bytes in memory.
 _MEMORY_BYTE = np.dtype(np.int8)
@@ -140,9 +153,9 @@ _FLOAT_COMPARE = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt
 class VectorContext(LoweringContext):
     """Emits the operations of a loop's body on registers."""
 
-    def __init__(self, module: ModuleBuilder, block: Block, most_work: int = MAX_WORK) -> None:
+    def __init__(self, module: ModuleBuilder, block: Block, limit: Limit = LONG) -> None:
         super().__init__(module, block, in_region=True)
-        self._most_work = most_work
+        self._limit = limit
         # What lies in memory, too, by its register.
         self.memory: dict[Value, Memory] = {}
         # The machine registers that all operations of the loop fill, in one shared place.
@@ -180,8 +193,9 @@ class VectorContext(LoweringContext):
 
     def value(self, shape: Shape, dtype: np.dtype[Any]) -> Value:
         dtype = np.dtype(dtype)
-        self.work[0] += 1 + math.prod(shape) * dtype.itemsize // _REGISTER_BYTES
-        if self.work[0] > self._most_work:
+        size = math.prod(shape) * dtype.itemsize
+        self.work[0] += 1 + size // _REGISTER_BYTES
+        if self.work[0] > self._limit.work or size > self._limit.array_bytes:
             raise LongProgram("a long program")
         return Register(tuple(shape), dtype)
 
@@ -231,7 +245,7 @@ class VectorContext(LoweringContext):
 
     def nested(self, block: Block) -> VectorContext:
         """The context of a block inside this one."""
-        inner = VectorContext(self.module, block, self._most_work)
+        inner = VectorContext(self.module, block, self._limit)
         inner.memory, inner.work = self.memory, self.work
         inner.source = self.source
         return inner
@@ -247,9 +261,8 @@ class VectorContext(LoweringContext):
         known = self._constants.get(key)
         if known is None:
             text = scalar_text(_signless(np.asarray(value, dtype))[()], _signless_dtype(dtype))
-            attributes: dict[str, Any] = {"value": f"dense<{text}>"}
-            if not shape and dtype.kind in "iu":
-                attributes["number"] = int(value)
+            number = float(value) if dtype.kind == "f" else int(value)
+            attributes: dict[str, Any] = {"value": f"dense<{text}>", "number": number}
             known = self.assign("arith.constant", (), shape, dtype, attributes)
             self._constants[key] = known
         return known
@@ -326,6 +339,15 @@ class VectorContext(LoweringContext):
         if kind == "i":
             safe = self.select(self.compare("EQ", b, -1), self.neg(a), safe)
         return self.select(by_zero, self.constant(~a.dtype.type(0), a.dtype, a.shape), safe)
+
+    def known_number(self, x: Value) -> float | None:
+        return splat_of(x.root if isinstance(x, Register) else x)
+
+    def product_error(self, x: Value, y: Value, product: Value) -> Value | None:
+        if not self.target.fuses_products:
+            return None
+        operands = (x, y, self.neg(product))
+        return self.assign("math.fma", operands, product.shape, product.dtype)
 
     def abs(self, x: Value) -> Value:
         return x if dtypes.kind(x.dtype) == "u" else self.unary("abs", x)

@@ -17,6 +17,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
 from xpr.lowering.loops.registers.context import (
+    Limit,
     Memory,
     NotInRegisters,
     Register,
@@ -58,9 +59,9 @@ class _Dispatch:
     Nothing is written to the program around it before it is finished.
     """
 
-    def __init__(self, ctx: LoweringContext, most_work: int) -> None:
+    def __init__(self, ctx: LoweringContext, limit: Limit) -> None:
         self.outer = ctx
-        self.region = VectorContext(ctx.module, Block(), most_work)
+        self.region = VectorContext(ctx.module, Block(), limit)
         self.region.source = ctx.source
         # What the operands are called inside.
         self._operands: list[tuple[Value, PlainValue]] = []
@@ -123,14 +124,14 @@ def vector_scan(
     xs: Sequence[Value],
     length: int,
     reverse: bool,
-    most_work: int,
+    limit: Limit,
 ) -> list[Value]:
     """A scan as one dispatch; NotInRegisters if its program does not do."""
     ys_avals = jaxpr.out_avals[len(carry) :]
     worth = [*(v.aval for v in carry), *(a for a in jaxpr.in_avals[len(consts) + len(carry) :])]
     if length == 0 or not worthwhile([*worth, *ys_avals], [jaxpr]) or not (carry or ys_avals):
         raise NotInRegisters("a large loop")
-    dispatch = _Dispatch(ctx, most_work)
+    dispatch = _Dispatch(ctx, limit)
     region = dispatch.region
     invariants = [dispatch.loop_invariant(c) for c in consts]
     starts = [region.read(dispatch.operand(c), region.index(0), c.shape) for c in carry]
@@ -185,12 +186,12 @@ def vector_while(
     cond_consts: Sequence[Value],
     body_consts: Sequence[Value],
     carry: Sequence[Value],
-    most_work: int,
+    limit: Limit,
 ) -> list[Value]:
     """A while loop as one dispatch; NotInRegisters if its programs do not do."""
     if not carry or not worthwhile([v.aval for v in carry], [condition, body]):
         raise NotInRegisters("a large loop")
-    dispatch = _Dispatch(ctx, most_work)
+    dispatch = _Dispatch(ctx, limit)
     region = dispatch.region
     cond_invariants = [dispatch.loop_invariant(c) for c in cond_consts]
     body_invariants = [dispatch.loop_invariant(c) for c in body_consts]

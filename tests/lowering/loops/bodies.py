@@ -38,6 +38,9 @@ class Library:
     def add(self, x: Any, place: Any, value: Any) -> Any:
         return x.at[place].add(value)
 
+    def add_rows(self, x: Any, rows: Any, values: Any) -> Any:
+        return x.at[rows].add(values)
+
     def part(self, x: Any, starts: Any, sizes: Any) -> Any:
         return lax.dynamic_slice(x, starts, sizes)
 
@@ -102,6 +105,13 @@ class Plain(Library):
     def update(self, x: Any, part: Any, starts: Any) -> Any:
         x = x.copy()
         x[self._starts(x, part.shape, starts)] = np.copy(part)
+        return x
+
+    def add_rows(self, x: Any, rows: Any, values: Any) -> Any:
+        x = x.copy()
+        for k, row in enumerate(np.asarray(rows)):
+            if -len(x) <= row < len(x):
+                x[row] += values[k]
         return x
 
     def pad(self, x: Any, value: float, config: Any) -> Any:
@@ -298,6 +308,44 @@ def _product() -> Step:
     return step
 
 
+def _least_through() -> Step:
+    def step(lib: Library, i: Any, s: State) -> State:
+        u, v, w, x = s
+        through = lib.column(u, i)[:, None] + lib.row(u, i)[None, :]
+        return lib.np.minimum(u, through), v, w, x
+
+    return step
+
+
+def _matrices(left: bool) -> Step:
+    def step(lib: Library, i: Any, s: State) -> State:
+        u, v, w, x = s
+        square = lib.np.tanh(u @ v.T if left else v @ (u * x).T)
+        return 0.9 * u + 0.001 * (square @ u), 0.9 * v + 0.001 * (square.T @ v), w, x
+
+    return step
+
+
+def _spread(di: int, own: bool) -> Step:
+    def step(lib: Library, i: Any, s: State) -> State:
+        u, v, w, x = s
+        rows = lib.np.arange(ROWS) // 2 * 3 + i + di
+        return lib.add_rows(u, rows, 0.1 * (u[::-1] if own else v)), v, w, x
+
+    return step
+
+
+def _stacked(axis: int) -> Step:
+    def step(lib: Library, i: Any, s: State) -> State:
+        u, v, w, x = s
+        a, b = (lib.np.tanh(u[:, k] * x) for k in range(2))
+        pair = lib.np.stack([a * b, a + lib.np.exp(-(b**2))], axis=axis)
+        place = (slice(None), slice(4, 6)) if axis else (slice(4, 6), slice(0, ROWS))
+        return u, lib.put(v, place, pair), w, x
+
+    return step
+
+
 def _transposed() -> Step:
     def step(lib: Library, i: Any, s: State) -> State:
         u, v, w, x = s
@@ -326,6 +374,10 @@ STEPS: tuple[tuple[Callable[..., Step], tuple[tuple[Any, ...], ...]], ...] = (
     (_masked, ()),
     (_product, ()),
     (_transposed, ()),
+    (_least_through, ()),
+    (_matrices, ((False, True),)),
+    (_spread, ((-9, -2, 0), (False, True))),
+    (_stacked, ((0, -1),)),
 )
 """Makers of steps, and what each of their arguments may be."""
 
