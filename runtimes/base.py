@@ -270,6 +270,9 @@ class Runtime(ABC):
     is_host: ClassVar[bool] = False
     """Whether NumPy rules may compute on views of this runtime's buffers."""
 
+    runtime_type: ClassVar[str] = "xpr"
+    """Whose runtime it is, which JAX's clients ask."""
+
     priority: int = 0
     """The runtime with the highest priority is the default; a negative one must be asked for."""
 

@@ -2,7 +2,8 @@
 
 The golden data were made by JAX 0.10.2 and the pinned versions of the libraries
 (`run_example.py`). optax and equinox run always, where they are installed; the others with
-XPR_CLIENTS=1. `pip install --no-deps -r tests/clients/requirements.txt` installs them without JAX.
+XPR_CLIENTS=1. `pip install --no-deps -r` of requirements.txt and of requirements_more.txt, both
+beside this file, installs them without JAX.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ALWAYS = ("optax", "equinox")
+# Examples that are not named after the module they need.
+MODULES = {"flax_nnx": "flax", "mjx": "mujoco", "tfp": "tensorflow_probability"}
 CLIENTS = sorted(p.stem.removesuffix("_example") for p in (HERE / "examples").glob("*.py"))
 
 
@@ -26,8 +29,8 @@ CLIENTS = sorted(p.stem.removesuffix("_example") for p in (HERE / "examples").gl
 def test_an_example_gives_what_it_gives_with_jax(client: str, tmp_path: Path) -> None:
     if client not in ALWAYS and os.environ.get("XPR_CLIENTS") != "1":
         pytest.skip("most client libraries run with XPR_CLIENTS=1 only")
-    if importlib.util.find_spec(client) is None:
-        pytest.skip(f"{client} is not installed (tests/clients/requirements.txt)")
+    if importlib.util.find_spec(MODULES.get(client, client)) is None:
+        pytest.skip(f"{client} is not installed (tests/clients/requirements*.txt)")
     output = tmp_path / "found.json"
     example = HERE / "examples" / f"{client}_example.py"
     done = subprocess.run(

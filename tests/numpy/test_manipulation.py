@@ -536,3 +536,9 @@ def test_traced_sizes_explain_themselves(
 ) -> None:
     with pytest.raises(error, match=text):
         xpr.jit(lambda n: call(n))(2)
+
+
+def test_axes_of_expand_dims_may_be_any_sequence() -> None:
+    x = array("float32", 2, 3)
+    assert jnp.expand_dims(x, range(2)).shape == (1, 1, 2, 3)
+    assert jnp.expand_dims(x, [0, -1]).shape == (1, 2, 3, 1)

@@ -32,6 +32,24 @@ def _of_subclass(name: str, doc: str) -> property:
     return property(fget, doc=doc)
 
 
+class _MethodOfSubclass:
+    """A method that concrete arrays and tracers define each in their own way, seen on `Array`."""
+
+    def __init__(self, name: str) -> None:
+        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return getattr(self, name)(*args, **kwargs)
+
+        method.__name__, method.__qualname__ = name, f"Array.{name}"
+        method.__doc__ = f"`{name}` of concrete arrays."
+        self._name = name
+        self._method = method
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self._method
+        raise AttributeError(f"{type(instance).__name__!r} object has no attribute {self._name!r}")
+
+
 class Array:
     """An immutable n-dimensional array: `isinstance(x, xpr.Array)` holds for tracers too.
 
@@ -122,6 +140,20 @@ class Array:
         is_fully_replicated = _of_subclass(
             "is_fully_replicated", "Whether each device has the whole array."
         )
+        devices = _MethodOfSubclass("devices")
+        platform = _MethodOfSubclass("platform")
+        addressable_data = _MethodOfSubclass("addressable_data")
+        block_until_ready = _MethodOfSubclass("block_until_ready")
+        copy_to_host_async = _MethodOfSubclass("copy_to_host_async")
+        is_ready = _MethodOfSubclass("is_ready")
+        delete = _MethodOfSubclass("delete")
+        is_deleted = _MethodOfSubclass("is_deleted")
+        on_device_size_in_bytes = _MethodOfSubclass("on_device_size_in_bytes")
+        unsafe_buffer_pointer = _MethodOfSubclass("unsafe_buffer_pointer")
+        to_device = _MethodOfSubclass("to_device")
+        item = _MethodOfSubclass("item")
+        tolist = _MethodOfSubclass("tolist")
+        tobytes = _MethodOfSubclass("tobytes")
 
     @property
     def ndim(self) -> int:

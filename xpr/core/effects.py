@@ -12,11 +12,18 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Effect:
-    """A kind of effect. One that is not `exact` may be repeated by transformations."""
+    """A kind of effect. One that is not `exact` may be repeated by transformations.
 
-    name: str
-    exact: bool
-    ordered: bool
+    A subclass that a program defines is a kind of its own, named after the class.
+    """
+
+    name: str = ""
+    exact: bool = True
+    ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", type(self).__name__)
 
     def __repr__(self) -> str:
         return self.name

@@ -142,21 +142,22 @@ def is_eager() -> bool:
 
 # ---- avals of concrete values
 
-_aval_of: dict[type, Callable[[Any], ShapedArray]] = {}
+aval_rules: dict[type, Callable[[Any], ShapedArray]] = {}
+"""How values are abstracted, by class."""
 
 
 def register_aval(type_: type, rule: Callable[[Any], ShapedArray]) -> None:
     """Says how values of `type_` are abstracted."""
-    _aval_of[type_] = rule
+    aval_rules[type_] = rule
 
 
 def get_aval(x: Any) -> ShapedArray:
     """The aval of an array, a tracer, a NumPy value or a Python scalar; TypeError for others."""
-    rule = _aval_of.get(type(x))
+    rule = aval_rules.get(type(x))
     if rule is not None:
         return rule(x)
     for base in type(x).__mro__[1:]:
-        rule = _aval_of.get(base)
+        rule = aval_rules.get(base)
         if rule is not None:
             return rule(x)
     raise TypeError(
@@ -167,7 +168,7 @@ def get_aval(x: Any) -> ShapedArray:
 
 def is_valid_value(x: Any) -> bool:
     """Whether `get_aval(x)` has an answer."""
-    return any(base in _aval_of for base in type(x).__mro__)
+    return any(base in aval_rules for base in type(x).__mro__)
 
 
 def _aval_of_ndarray(x: np.ndarray[Any, Any]) -> ShapedArray:

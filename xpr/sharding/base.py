@@ -78,6 +78,11 @@ class Sharding:
         return tuple(d for d in self._device_assignment if d.process_index == mine)
 
     @property
+    def _addressable_device_assignment(self) -> tuple[Device, ...]:
+        """As `local_assignment`, by the name under which orbax asks JAX for it."""
+        return self.local_assignment
+
+    @property
     def is_fully_addressable(self) -> bool:
         """Whether this process can reach all the devices."""
         return len(self.local_assignment) == self.num_devices

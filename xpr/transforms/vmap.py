@@ -69,6 +69,8 @@ def vmap(
                 f"{len(in_axes)}, len(args)={len(args)}"
             )
         leaves, tree = tree_util.tree_flatten((args, kwargs))
+        if _refused:
+            _refuse((args, kwargs))
         dims = _input_axes(in_axes, args, kwargs, tree)
         if _containers:
             tree = _elements_tree(tree, leaves, dims)
@@ -104,6 +106,20 @@ def register_container(cls: type) -> None:
     """
     global _containers
     _containers = (*_containers, cls)
+
+
+_refused: dict[type, str] = {}
+
+
+def refuse_type(cls: type, reason: str) -> None:
+    """Says that values of a class cannot be mapped, and why."""
+    _refused[cls] = reason
+
+
+def _refuse(values: Any) -> None:
+    for x in tree_util.tree_leaves(values, is_leaf=lambda x: type(x) in _refused):
+        if type(x) in _refused:
+            raise NotImplementedError(f"vmap of a {type(x).__name__}: {_refused[type(x)]}")
 
 
 def _changed(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None], change: Any) -> Any:

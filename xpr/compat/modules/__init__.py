@@ -7,6 +7,7 @@ from typing import Any
 
 import xpr
 from xpr.compat import finder, settings
+from xpr.compat.high_types import typeof as typeof
 from xpr.compat.version import JAX_VERSION, JAX_VERSION_INFO
 
 __version__ = JAX_VERSION

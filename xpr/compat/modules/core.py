@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xpr.compat.value_types import pytype_aval_mappings as pytype_aval_mappings
 from xpr.contexts import ensure_compile_time_eval
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
@@ -63,5 +64,6 @@ __all__ = [
     "get_aval",
     "get_opaque_trace_state",
     "is_concrete",
+    "pytype_aval_mappings",
     "trace_state_clean",
 ]

@@ -9,6 +9,7 @@ from xpr.compat.primitives import axis_primitive_batchers as axis_primitive_batc
 from xpr.compat.primitives import primitive_batchers as primitive_batchers
 from xpr.core.primitive import Primitive
 from xpr.interpreters.batching import broadcast_batch, move_axis
+from xpr.transforms.vmap import refuse_type
 
 __all__ = [
     "axis_primitive_batchers",
@@ -20,6 +21,7 @@ __all__ = [
     "moveaxis",
     "not_mapped",
     "primitive_batchers",
+    "register_vmappable",
 ]
 
 fancy_primitive_batchers = axis_primitive_batchers
@@ -68,3 +70,19 @@ def _broadcasting(primitive: Primitive, args: Any, dims: Any, **params: Any) -> 
         moved.append(front.reshape(front.shape[0], *(1,) * missing, *front.shape[1:]))
     result = primitive.bind(*moved, **params)
     return result, ([0] * len(result) if primitive.multiple_results else 0)
+
+
+def register_vmappable(
+    data_type: type,
+    spec_type: type,
+    axis_size_type: type,
+    to_elt: Any,
+    from_elt: Any,
+    make_iota: Any,
+) -> None:
+    """Takes a class whose values `vmap` would map by rules of their own.
+
+    xpr's `vmap` has no such rules: it raises NotImplementedError for values of the class.
+    """
+    del spec_type, axis_size_type, to_elt, from_elt, make_iota
+    refuse_type(data_type, "it has rules of its own (register_vmappable), which xpr does not use")
