@@ -165,12 +165,14 @@ def compile_module(
     changes: Sequence[Change] = (),
     watch: Stopwatch | None = None,
     dispatches: Store | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    ``changes`` are made on the way, in their order; ``watch`` is told of each phase.
+    ``changes`` are made on the way, in their order; ``watch`` is told of each phase, and ``tell``
+    of those at whose end the compile stops anyway.
     ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). Safe to call from
     several threads.
 
@@ -184,11 +186,11 @@ def compile_module(
         with _prepare_lock:
             if described not in _prepared:
                 result = _compile(
-                    library, text, flags, name, verify, parallel, changes, watch, dispatches
+                    library, text, flags, name, verify, parallel, changes, watch, dispatches, tell
                 )
                 _prepared.add(described)
                 return result
-    return _compile(library, text, flags, name, verify, parallel, changes, watch, dispatches)
+    return _compile(library, text, flags, name, verify, parallel, changes, watch, dispatches, tell)
 
 
 def _compile(
@@ -201,15 +203,16 @@ def _compile(
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
+    tell: Callable[[str], None] | None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     if store is not None:
         try:
             return _compile_once(
-                library, text, flags, name, verify, parallel, changes, watch, store
+                library, text, flags, name, verify, parallel, changes, watch, store, tell
             )
         except StoppedError as error:
             _log.info("dispatches are not kept: %s", error)
-    return _compile_once(library, text, flags, name, verify, parallel, changes, watch, None)
+    return _compile_once(library, text, flags, name, verify, parallel, changes, watch, None, tell)
 
 
 def _compile_once(
@@ -222,6 +225,7 @@ def _compile_once(
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
+    tell: Callable[[str], None] | None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
     objects_alone = objects.is_possible(flags)
@@ -231,8 +235,10 @@ def _compile_once(
             return None, diagnostics
         if watch is not None:
             watch.passed("parse")
+        if tell is not None:
+            tell("parse")
         identity = "\0".join((library.revision, *flags))
-        compiling = _Compile(library, invocation, watch, objects_alone)
+        compiling = _Compile(library, invocation, watch, objects_alone, tell)
         if not _run(compiling, changes, watch, store, identity):
             return None, diagnostics
         module = _written(library, library.InvocationOutputVMBytecode, invocation)
@@ -403,15 +409,23 @@ class _Compile:
     """A compile that has come to some phase."""
 
     def __init__(
-        self, library: _Library, invocation: int, watch: Stopwatch | None, objects_alone: bool
+        self,
+        library: _Library,
+        invocation: int,
+        watch: Stopwatch | None,
+        objects_alone: bool,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self.mlir = library.mlir
         self.objects_alone = objects_alone
         self._library = library
         self._invocation = invocation
         self._watch = watch
+        self._tell = tell
 
     def _passed(self, stage: str) -> None:
+        if self._tell is not None:
+            self._tell(stage)
         if self._watch is not None:
             self._watch.passed(stage)
 
