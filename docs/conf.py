@@ -15,7 +15,7 @@ author = "the authors of xpr"
 copyright = author
 version = release = __version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design", "reference"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design", "gallery", "reference"]
 exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
 source_suffix = {".md": "myst-nb"}
 
