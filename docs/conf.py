@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]
+# The programs of the pages run on this copy, whichever is installed.
+paths = (str(DOCS.parent), os.environ.get("PYTHONPATH"))
+os.environ["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
 
 from xpr.version import __version__  # noqa: E402  needs the path above
 
