@@ -42,7 +42,8 @@ class _Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        if self._open[-1:] != ["style"]:
+            self.text += data
 
 
 def _program(w: Any, x: Any) -> Any:
