@@ -60,5 +60,5 @@ release:  ## build sdist and wheels in dist/, and try them with every Python fou
 	$(PYTHON) build_backend/release.py
 
 clean:  ## remove what builds and tests left behind
-	rm -rf build dist docs/_build docs/reference docs/sources xpr.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/_build docs/gallery docs/reference docs/sources xpr.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -2,7 +2,8 @@
 
 `make release` builds a source distribution, and from it, with each Python from 3.11 to 3.14 that
 there is, a wheel with the native part and one without. Each wheel is installed where nothing else
-is, and a program runs on it far from these sources. The files are left in `dist/`; a table says
+is, and a program runs on it far from these sources. For the Pythons that are not here pip says
+whether there are wheels of everything that ours need. The files are left in `dist/`; a table says
 what went well.
 """
 
@@ -61,6 +62,9 @@ def main() -> int:
             for kind, extra in (("native", {}), ("pure", NO_COMPILER)):
                 place = Path(folder) / f"{version}-{kind}"
                 rows.append((version, kind, tried(python, kind, extra, sdist, place, chosen.out)))
+        if chosen.pythons is None:
+            absent = [f"3.{m}" for m in MINORS if f"3.{m}" not in pythons]
+            rows += [(v, "", resolved(v, Path(folder), chosen.out)) for v in absent]
     for row in rows:
         print("{:8} {:8} {}".format(*row))
     return 0 if all(said.startswith("good") for *_, said in rows) else 1
@@ -83,6 +87,10 @@ def interpreters(names: Sequence[str]) -> Iterator[tuple[str, str]]:
 def environment(python: str, place: Path) -> Path:
     """A fresh environment; returns its interpreter."""
     run(python, "-m", "venv", place)
+    return interpreter_in(place)
+
+
+def interpreter_in(place: Path) -> Path:
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
@@ -118,6 +126,22 @@ def tried(
     kept.parent.mkdir(exist_ok=True)
     shutil.copy2(wheel, kept)
     return f"good: {kind}/{wheel.name}"
+
+
+def resolved(version: str, folder: Path, out: Path) -> str:
+    """For a Python that is not here: whether pip finds wheels of all that xpr needs with it."""
+    python = interpreter_in(folder / "builder")
+    pip = (python, "-m", "pip", "install", "--dry-run", "--quiet")
+    options = ("--only-binary", ":all:", "--python-version", version, "--ignore-installed")
+    for kind in ("native", "pure"):
+        # A native wheel for a later version does not fit an earlier one.
+        for wheel in sorted((out / kind).glob("*.whl")):
+            try:
+                run(*pip, *options, "--target", folder / "none", wheel)
+            except subprocess.CalledProcessError:
+                continue
+            return f"good: not here, and not run; all wheels are there for {kind}/{wheel.name}"
+    return "failed: not here, and pip finds no wheels for it"
 
 
 def run(*command: str | Path, cwd: Path = ROOT, settings: dict[str, str] | None = None) -> str:

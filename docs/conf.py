@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]
+# The programs of the pages run on this copy, whichever is installed.
+paths = (str(DOCS.parent), os.environ.get("PYTHONPATH"))
+os.environ["PYTHONPATH"] = os.pathsep.join(p for p in paths if p)
 
 from xpr.version import __version__  # noqa: E402  needs the path above
 
@@ -15,7 +19,7 @@ author = "the authors of xpr"
 copyright = author
 version = release = __version__
 
-extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design", "reference"]
+extensions = ["myst_nb", "sphinx_copybutton", "sphinx_design", "gallery", "reference"]
 exclude_patterns = ["_build", "_ext", "**.ipynb_checkpoints"]
 source_suffix = {".md": "myst-nb"}
 

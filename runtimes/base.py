@@ -235,7 +235,9 @@ class Buffer(ABC):
 
 def deleted_error(kind: ArrayType) -> RuntimeError:
     """The error for using a deleted buffer of this type."""
-    return RuntimeError(f"Array has been deleted with shape={type_str(kind)}.")
+    error = RuntimeError(f"Array has been deleted with shape={type_str(kind)}.")
+    error.add_note("Explained in docs/howto/errors/ArrayDeleted.md")
+    return error
 
 
 class Executable(ABC):

@@ -1,11 +1,14 @@
 """The example of deployment runs as a user runs it, and all ways to run the bundle agree."""
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "deploy" / "export_digits.py"
@@ -41,3 +44,15 @@ def test_the_digits_classifier_is_deployed(tmp_path: Path) -> None:
     subprocess.run(command, check=True, cwd=folder, timeout=120)
     np.testing.assert_array_equal(np.load(folder / "again.npy").shape, (64,))
     np.testing.assert_allclose(np.load(folder / "likely.npy").sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.skipif(
+    "IREE_INCLUDE_DIR" not in os.environ or shutil.which("cc") is None,
+    reason="IREE_INCLUDE_DIR names no folder with IREE's headers, or there is no C compiler",
+)
+def test_the_program_in_c_compiles_against_the_headers_of_iree(tmp_path: Path) -> None:
+    program = Path(__file__).parents[1] / "examples" / "deploy" / "classify.c"
+    flags = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-I", os.environ["IREE_INCLUDE_DIR"])
+    command = ["cc", *flags, "-c", str(program), "-o", str(tmp_path / "classify.o")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

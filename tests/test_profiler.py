@@ -37,7 +37,9 @@ def inside(inner: dict[str, Any], outer: dict[str, Any]) -> bool:
     )
 
 
-def test_a_trace_tells_what_was_done(tmp_path: Path) -> None:
+def test_a_trace_tells_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPR_CACHE", "0")  # that there is something to compile
+
     def cubed_sines(x: Any) -> Any:
         return jnp.sin(x) ** 3
 
@@ -61,6 +63,10 @@ def test_a_trace_tells_what_was_done(tmp_path: Path) -> None:
     assert (first["name"], first["args"]["part"]) == ("first", "3")
     assert [(e["name"], e["args"]["step_num"]) for e in steps] == [("step", "0"), ("step", "1")]
     assert all(inside(e, first) for e in mine[:4])
+    phases = [e for e in found if e["cat"] == "compile phase"]
+    assert {e["args"]["program"] for e in phases} == {"cubed_sines"}
+    assert [phases[0]["name"], phases[-1]["name"]] == ["parse", "end"]
+    assert sum(e["dur"] for e in phases) <= mine[2]["ts"] + mine[2]["dur"] - phases[0]["ts"]
     assert [inside(e, step) for e, step in zip(mine[4:6], steps, strict=True)] == [True, True]
     assert mine[6]["tid"] != first["tid"]
     assert mine[3]["args"]["device"] == "cpu:0"

@@ -68,7 +68,7 @@ def test_readme_examples_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     source = "\n".join(_blocks("python"))
     example = doctest.DocTestParser().get_doctest(source, {}, "README.md", "README.md", 0)
-    assert len(example.examples) >= 10
+    assert len(example.examples) >= 9
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     runner.run(example, out=report.append)

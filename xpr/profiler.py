@@ -1,9 +1,9 @@
 """Profiles: when programs were traced, lowered, compiled and run, and what memory arrays take.
 
 A trace is a file in the JSON format of Chrome's tracing, which https://ui.perfetto.dev opens. It
-has what was traced, lowered and compiled; calls of programs and, where the native part runs them,
-each of their dispatches; transfers to and from devices; collectives; and the memory in use over
-time. While none is taken, nothing is measured.
+has what was traced, lowered and compiled, with the compiler's phases; calls of programs and, where
+the native part runs them, each of their dispatches; transfers to and from devices; collectives; and
+the memory in use over time. While none is taken, nothing is measured.
 """
 
 from __future__ import annotations
@@ -74,8 +74,11 @@ def _chrome_json(events: Sequence[Event], dispatch_lines: bool = False) -> bytes
     out: list[dict[str, Any]] = [
         {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": "xpr"}}
     ]
+    # What the compiler does is recorded by threads that end with it.
+    compiling = {e.thread for e in events if e.kind == "compile phase"}
     for thread in sorted({e.thread for e in events}):
-        name = names.get(thread, f"thread {thread}")
+        other = "compiler" if thread in compiling else f"thread {thread}"
+        name = names.get(thread, other)
         out.append(
             {"ph": "M", "pid": pid, "tid": thread, "name": "thread_name", "args": {"name": name}}
         )

@@ -18,7 +18,7 @@ from sphinx.application import Sphinx
 TITLES = {"xpr": "Transformations, arrays and devices"}
 
 
-def _write(path: Path, text: str) -> None:
+def write_if_changed(path: Path, text: str) -> None:
     """Writes where something changed: Sphinx reads again what is newer than its last build."""
     path.parent.mkdir(parents=True, exist_ok=True)
     if not path.exists() or path.read_text(encoding="utf-8") != text:
@@ -68,13 +68,13 @@ def write_reference(app: Sphinx) -> None:
     written = set()
     for module in MODULES:
         for name, text in _module_pages(module, found[module], sources).items():
-            _write(folder / f"{name}.md", text)
+            write_if_changed(folder / f"{name}.md", text)
             written.add(folder / f"{name}.md")
     index = (source / "_ext" / "reference_index.md").read_text(encoding="utf-8")
-    _write(folder / "index.md", index.replace("MODULES", "\n".join(MODULES)))
+    write_if_changed(folder / "index.md", index.replace("MODULES", "\n".join(MODULES)))
     written.add(folder / "index.md")
     for path, text in sources.pages().items():
-        _write(path, text)
+        write_if_changed(path, text)
         written.add(path)
     for old in [*folder.rglob("*.md"), *(source / "sources").rglob("*.md")]:
         if old not in written:

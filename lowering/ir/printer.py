@@ -383,6 +383,11 @@ def _extern(p: _Printer, op: Op, indent: str) -> str:
         *["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * len(op.operands),
         *["#hal.pipeline.binding<storage_buffer>"] * len(op.results),
     ]
+    form = op.attributes["target"]
+    dense = f'dense<"0x{data.hex().upper()}"> : vector<{len(data)}xi8>'
+    code = f"#hal.executable.object<{{data = {dense}}}>"
+    if "threads" in op.attributes:
+        return _extern_with_threads(p, op, indent, bindings, code)
     return (
         f'hal.dispatch.extern "{op.attributes["entry"]}"({p.list(op.operands)}) : '
         f"({_types(op.operands)}) -> ({_types(op.results)})\n"
@@ -393,8 +398,32 @@ def _extern(p: _Printer, op: Op, indent: str) -> str:
         f"{indent}    hal.return %x, %y, %z : index, index, index\n"
         f"{indent}  }}\n"
         f"{indent}  layout(#hal.pipeline.layout<bindings = [{', '.join(bindings)}]>)\n"
-        f"{indent}  objects({{{op.attributes['target']} ordinal(0) = [#hal.executable.object<"
-        f'{{data = dense<"0x{data.hex().upper()}"> : vector<{len(data)}xi8>}}>]}})'
+        f"{indent}  objects({{{form} ordinal(0) = [{code}]}})"
+    )
+
+
+def _extern_with_threads(p: _Printer, op: Op, indent: str, bindings: list[str], code: str) -> str:
+    """The form that MLIR has for all operations: the short one has no place for the threads."""
+    counts = "".join(
+        f"{indent}    %{axis} = arith.constant {n} : index\n"
+        for axis, n in zip("xyz", op.attributes["workgroups"], strict=True)
+    )
+    threads = ", ".join(f"{n} : index" for n in op.attributes["threads"])
+    return (
+        f'"hal.dispatch.extern"({p.list(op.operands)}) <{{'
+        f'export_name = "{op.attributes["entry"]}", '
+        f"layout = #hal.pipeline.layout<bindings = [{', '.join(bindings)}]>, "
+        f"operandSegmentSizes = array<i32: 0, {len(op.operands)}, 0, 0>, "
+        f"target_objects = [[{code}]], target_ordinals = [0 : index], "
+        f"targets = [{op.attributes['target']}], "
+        f"tied_operands = [{', '.join(['-1 : index'] * len(op.results))}], "
+        f"workgroup_local_memory = {op.attributes['shared_bytes']} : index, "
+        f"workgroup_size = [{threads}]}}> ({{\n"
+        f"{indent}  ^bb0(%device: !hal.device):\n"
+        f"{counts}"
+        f"{indent}    hal.return %x, %y, %z : index, index, index\n"
+        f"{indent}  }}, {{\n{indent}  }}) : "
+        f"({_types(op.operands)}) -> ({_types(op.results)})"
     )
 
 

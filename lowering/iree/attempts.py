@@ -93,6 +93,9 @@ def compile_merged(jobs: Sequence[Job]) -> list[bytes] | None:
 
 def _attempt(job: Job, text: str, flags: FlagSet, verify: bool) -> Outcome:
     job.interruption.check()
+    if job.watch is not None:
+        job.watch.flags, job.watch.separate = flags, job.separate
+        job.watch.attempts += 1
     try:
         module, diagnostics = run_compiler(job, text, flags, verify)
     except TimeoutError as error:
@@ -113,7 +116,9 @@ def run_compiler(
         "parallel": job.parallel,
         "changes": job.changes(),
         "dispatches": cache.dispatches if keeps and cache is not None else None,
+        "tell": job.advance.passed,
     }
+    job.advance.begin()
     if job.watch is not None:
         options |= {"watch": job.watch, "dispatches": dispatches.Nowhere() if keeps else None}
     if job.where == "process" or (job.where == "auto" and sys.platform == "linux"):

@@ -165,12 +165,14 @@ def compile_module(
     changes: Sequence[Change] = (),
     watch: Stopwatch | None = None,
     dispatches: Store | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
     ``name`` is the file name that diagnostics give for positions in ``text``. ``verify`` has the
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
-    ``changes`` are made on the way, in their order; ``watch`` is told of each phase.
+    ``changes`` are made on the way, in their order; ``watch`` is told of each phase, and ``tell``
+    of those at whose end the compile stops anyway.
     ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). Safe to call from
     several threads.
 
@@ -178,7 +180,7 @@ def compile_module(
     """
     library = load()
     once = functools.partial(
-        _compile_once, library, text, flags, name, verify, parallel, changes, watch
+        _compile_once, library, text, flags, name, verify, parallel, changes, watch, tell=tell
     )
     described = frozenset(flag for flag in flags if "-target-" in flag)
     if described not in _prepared:
@@ -214,6 +216,7 @@ def _compile_once(
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
+    tell: Callable[[str], None] | None,
 ) -> _Compiled:
     diagnostics: list[Diagnostic] = []
     objects_alone = objects.is_possible(flags)
@@ -223,8 +226,10 @@ def _compile_once(
             return None, diagnostics
         if watch is not None:
             watch.passed("parse")
+        if tell is not None:
+            tell("parse")
         identity = "\0".join((library.revision, *flags))
-        compiling = _Compile(library, invocation, watch, objects_alone)
+        compiling = _Compile(library, invocation, watch, objects_alone, tell)
         if not _run(compiling, changes, watch, store, identity):
             return None, diagnostics
         module = _written(library, library.InvocationOutputVMBytecode, invocation)
@@ -395,15 +400,23 @@ class _Compile:
     """A compile that has come to some phase."""
 
     def __init__(
-        self, library: _Library, invocation: int, watch: Stopwatch | None, objects_alone: bool
+        self,
+        library: _Library,
+        invocation: int,
+        watch: Stopwatch | None,
+        objects_alone: bool,
+        tell: Callable[[str], None] | None = None,
     ) -> None:
         self.mlir = library.mlir
         self.objects_alone = objects_alone
         self._library = library
         self._invocation = invocation
         self._watch = watch
+        self._tell = tell
 
     def _passed(self, stage: str) -> None:
+        if self._tell is not None:
+            self._tell(stage)
         if self._watch is not None:
             self._watch.passed(stage)
 

@@ -52,7 +52,8 @@ class Compile:
         if shutdown.is_near:
             shutdown.stop_other_threads()
         if self._request is not None:
-            with phase(self._what, patience=_QUIET_SECONDS):
+            job: Job = self._request.job[1]  # somebody else's, if they were the first to ask
+            with phase(self._what, patience=_QUIET_SECONDS, fraction=lambda: job.advance.fraction):
                 outcome: Outcome = _requests.wait(self._request)
             if isinstance(outcome, Failure):
                 raise compile_error(outcome, self._job.target)
@@ -148,6 +149,10 @@ def start_compile(
 
 def _watched(job: Job, watch: Stopwatch) -> bytes:
     """Compiles in this thread, past the cache, and has the stages timed."""
+    cache, key = default_cache(), job.cache_key()
+    if cache is not None:
+        kept = next((k for k in (key, merged_key(key)) if cache.get(k) is not None), None)
+        watch.entry = None if kept is None else os.fspath(cache.path(kept))
     outcome = attempts.compile_job(replace(job, where="inline", watch=watch))
     if isinstance(outcome, Failure):
         raise compile_error(outcome, job.target)

@@ -9,6 +9,8 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.lowering.iree import c_api, dispatches, merging
+from xpr.lowering.iree.advance import Advance
+from xpr.lowering.iree.failures import program_name
 from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.post_passes import (
     SEPARATE_OPERATIONS,
@@ -48,6 +50,7 @@ class Job:
     watch: Stopwatch | None = None
     """What is told of the phases of a compile in this process."""
     interruption: Interruption = field(default_factory=Interruption)
+    advance: Advance = field(default_factory=lambda: Advance("a program"))
 
     def changes(self) -> tuple[Change, ...]:
         """What is changed in the program while IREE compiles it."""
@@ -113,6 +116,7 @@ def new_job(
         state.compiler,
         state.compiler_timeout,
         separate,
+        advance=Advance(program_name(text)),
     )
 
 

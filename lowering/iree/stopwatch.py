@@ -33,6 +33,14 @@ class Stopwatch:
         self.stages: dict[str, float] = {}
         self.dispatches: int | None = None
         self.kept: int | None = None
+        self.flags: tuple[str, ...] = ()
+        """Those that the program was compiled with."""
+        self.attempts = 0
+        """How many sets of flags were tried, and other forms of the program."""
+        self.separate = False
+        """Whether it took barriers behind all operations."""
+        self.entry: str | None = None
+        """The file in the disk cache that holds the program already."""
         self._last = _seconds()
 
     def passed(self, stage: str) -> None:

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 import xpr
@@ -114,3 +115,10 @@ def test_errors_of_the_users_own_code_keep_their_lines() -> None:
         xpr.jit(xpr.grad(divides))(1.0)
     assert [f.name for f in traceback.extract_tb(caught.value.__traceback__)][-1] == "divides"
     assert set(files_of(caught.value)) == {HERE}
+
+
+def test_a_nan_in_a_program_has_one_traceback() -> None:
+    with xpr.debug_nans(True), pytest.raises(FloatingPointError, match=r"\(nan\).* log") as caught:
+        xpr.jit(lambda x: jnp.log(x) * 2)(np.float32(-1))
+    assert caught.value.__context__ is None
+    assert caught.value.__cause__ is None

@@ -42,7 +42,8 @@ class _Page(HTMLParser):
         assert self._open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        self.text += data
+        if self._open[-1:] != ["style"]:
+            self.text += data
 
 
 def _program(w: Any, x: Any) -> Any:
@@ -60,15 +61,24 @@ def drawing() -> debug.Drawing:
 
 
 def _texts(svg: str) -> list[str]:
-    return [e.text or "" for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
+    found = (e for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text"))
+    return [(e.text or "").strip() for e in found]
+
+
+def _edges(svg: str) -> list[list[str]]:
+    """The texts at each arrow."""
+    groups = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g")
+    edges = (g for g in groups if g.get("class") == "edge")
+    return [[(t.text or "").strip() for t in g.iter() if t.tag.endswith("}text")] for g in edges]
 
 
 def test_equations_arguments_and_sizes_are_in_the_picture(drawing: debug.Drawing) -> None:
     texts = _texts(drawing.svg)
     for wanted in ("w", "x", "f32[30,40]", "4.8 kB", "dot_general", "tanh", "sin", "result 0"):
         assert wanted in texts
-    # 20 * 40 elements of 30 products and 30 sums each.
-    assert f"{20 * 40 * 60 / 1000:.3g} kflop" in texts
+    # 20 * 40 elements of 30 products and 30 sums each: on the arrow of what they make.
+    (product,) = (e for e in _edges(drawing.svg) if f"{20 * 40 * 60 / 1000:.3g} kflop" in e)
+    assert product[:2] == ["f32[20,40]", "3.2 kB"]
 
 
 def test_equations_have_the_colors_of_their_dispatches(drawing: debug.Drawing) -> None:
@@ -114,6 +124,27 @@ def test_pages_fold_inner_programs_and_long_lists(drawing: debug.Drawing) -> Non
     assert "svg" not in page.tags
     assert "equations 440 to 449 of 450" in page.text
     assert page.tags.count("tr") == 450 + page.tags.count("table")
+
+
+def test_large_programs_have_pictures_in_which_inner_programs_are_boxes() -> None:
+    def body(c: Any, _: Any) -> Any:
+        for _ in range(200):
+            c = c * 2.0
+        return c, c
+
+    def large(x: Any) -> Any:
+        x, _ = xpr.lax.scan(body, x + 1, length=3)
+        return xpr.lax.cond(x > 0, lambda x: body(x, None)[0], jnp.sin, x)
+
+    drawing = debug.draw(large, dispatches=False)(1.0)
+    page = _Page(drawing.html)
+    # The program, the body of its loop, and the branches: one of 200 equations and one of one.
+    assert page.tags.count("svg") == 4
+    assert "200 equations inside" in page.text
+    assert "large, 406 equations" in page.text
+    boxes = dot_text(drawing.jaxpr.jaxpr, ("x",), {}, {}, folded=True)
+    assert boxes.count("mul") == 0
+    assert drawing.dot.count('label="mul 2') == 400
 
 
 def test_names_of_the_user_are_escaped() -> None:

@@ -1,8 +1,9 @@
-"""The user's own kernels: in C, in MLIR, and as shaders."""
+"""The user's own kernels: in C, in MLIR, as shaders, and in PTX."""
 
 from __future__ import annotations
 
 import ctypes
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -239,3 +240,56 @@ def test_shaders_run_between_other_operations() -> None:
 def test_the_shader_of_the_tutorial_is_this_one() -> None:
     tutorials = Path(__file__).parents[2] / "docs" / "tutorials"
     assert (tutorials / "multiply.spv").read_bytes() == multiply()
+
+
+# ---- PTX
+
+TUTORIALS = Path(__file__).parents[2] / "docs" / "tutorials"
+
+
+def _multiply_ptx(**options: Any) -> kernel.Kernel:
+    given: dict[str, Any] = {
+        "entry": "multiply",
+        "workgroups": _blocks,
+        "threads": (64, 1, 1),
+        "result": lambda x, *_: x,
+    }
+    return kernel.ptx((TUTORIALS / "multiply.ptx").read_text(), **{**given, **options})
+
+
+def test_kernels_in_ptx_become_part_of_programs_for_cuda(tmp_path: Path) -> None:
+    product = _multiply_ptx(threads=(64, 2, 1), shared_bytes=12345)
+    program = xpr.jit(lambda x: product(x * 2, x + 1, jnp.int32(x.size)) - 1)
+    path = tmp_path / "program.vmfb"
+    program.lower(xpr.ShapeDtypeStruct((101,), np.float32), platform="cuda").compile().save(path)
+    module = path.read_bytes()
+    # The text as it is, for the driver compiles it; beside it the sizes of its blocks and of their
+    # memory, as IREE's format of modules for CUDA has them: x, y, z, bytes.
+    assert (TUTORIALS / "multiply.ptx").read_bytes() in module
+    assert struct.pack("<4I", 64, 2, 1, 12345) in module
+
+
+def test_ptx_runs_on_cuda_alone() -> None:
+    product = _multiply_ptx()
+    x = np.ones(3, np.float32)
+    for name in ("cpu", "vulkan", "reference"):
+        with xpr.default_device(xpr.devices(name)[0]):
+            with pytest.raises(NotImplementedError, match=r"the PTX kernel multiply \(1035 bytes"):
+                xpr.jit(product)(x, x, np.int32(3))
+    with pytest.raises(NotImplementedError, match="for target cpu cannot run it: PTX runs on NV"):
+        product(x, x, np.int32(3))
+
+
+def test_what_is_no_ptx_and_calls_that_do_not_fit() -> None:
+    x = np.ones(3, np.float32)
+    with pytest.raises(TypeError, match="multiply takes 4 parameters, and is called with 2 op"):
+        _multiply_ptx()(x, x)
+    with pytest.raises(ValueError, match="no kernel divide in the PTX: it has multiply"):
+        _multiply_ptx(entry="divide")
+    with pytest.raises(ValueError, match=r"at most 1024 threads, got \(64, 32, 1\)"):
+        _multiply_ptx(threads=(64, 32, 1))(x, x, np.int32(3))
+    with pytest.raises(ValueError, match="threads are three positive numbers, got"):
+        _multiply_ptx(threads=(64, 1))(x, x, np.int32(3))
+    for text in ("// .version 7.0\nnothing", b"\x7fELF", ""):
+        with pytest.raises(ValueError, match="ptx takes the text of a PTX module, got"):
+            kernel.ptx(text, entry="f", workgroups=(1, 1, 1), threads=(1, 1, 1), result=lambda x: x)

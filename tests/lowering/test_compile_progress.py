@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import xpr
+from xpr.core.config import override
+from xpr.core.progress import phase
 from xpr.lowering.iree import attempts, compiler
+from xpr.lowering.iree.advance import Advance
 
 X = np.ones(3, np.float32)
 
@@ -60,3 +63,33 @@ def test_a_long_compile_is_told_of_on_a_terminal_only(
         assert error.getvalue().endswith("\r\033[K")  # and nothing is left of it
     else:
         assert error.getvalue() == ""
+
+
+@pytest.mark.parametrize("where", ["inline", "process"])
+def test_a_compile_says_how_far_it_has_come(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if where == "process" and sys.platform != "linux":
+        pytest.skip("the helper process is Linux's")
+    passed: list[tuple[str, float | None]] = []
+    real = Advance.passed
+
+    def noted(self: Advance, stage: str) -> None:
+        real(self, stage)
+        passed.append((stage, self.fraction))
+
+    monkeypatch.setenv("XPR_CACHE", "0")
+    monkeypatch.setattr(Advance, "passed", noted)
+    with override("compiler", where):
+        xpr.jit(lambda x: x * 3 + 0.375)(X).block_until_ready()
+    stages, fractions = zip(*passed, strict=True)
+    assert stages[0] == "parse"
+    assert stages[-1] == "end"
+    assert fractions[-1] == 1.0
+    assert list(fractions) == sorted(fractions)
+    assert len(set(fractions)) >= 4
+
+
+def test_a_bar_is_filled_as_the_compile_comes_along() -> None:
+    terminal = Terminal(True)
+    with phase("compiling f", terminal, patience=0, fraction=lambda: 0.5):
+        assert terminal.written.wait(60)
+    assert f"compiling f ... 0 s [{'#' * 12}{'-' * 12}]" in terminal.getvalue()

@@ -20,7 +20,7 @@ import pytest
 SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = (
     "index", "start/first_program", "start/from_jax", "tutorials/derivatives",
-    "tutorials/simulating_waves", "howto/errors", "howto/speed", "reference/xpr.numpy",
+    "tutorials/simulating_waves", "howto/errors/index", "howto/speed", "reference/xpr.numpy",
     "benchmarks", "hazards", "layout", "support_table",
 )  # fmt: skip
 WIDTHS = (1280, 390)

@@ -5,20 +5,27 @@ Each message says what was found, where the user's code stands, and what to writ
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-EXPLAINED_IN = "docs/howto/errors.md"
-"""The page with a section for each exception: programs that raise it, and ones that do not."""
+EXPLAINED_IN = "docs/howto/errors"
+"""The folder with a page for each exception: programs that raise it, and ones that do not."""
+
+_Error = TypeVar("_Error", bound=BaseException)
+
+
+def explained(error: _Error, page: str) -> _Error:
+    """The error with a note that names its page."""
+    error.add_note(f"Explained in {EXPLAINED_IN}/{page}.md")
+    return error
 
 
 class _Explained(Exception):
-    """An exception that has a section on that page; its traceback says so."""
+    """An exception that has a page there; its traceback says so."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         error = super().__new__(cls, *args, **kwargs)
-        explained = next(c for c in cls.__mro__ if c.__module__ == __name__)
-        error.add_note(f"Explained in {EXPLAINED_IN}#{explained.__name__.lower()}")
-        return error
+        known = next(c for c in cls.__mro__ if c.__module__ == __name__)
+        return explained(error, known.__name__)
 
 
 class XprError(Exception):
@@ -60,7 +67,7 @@ class TypePromotionError(_Explained, ValueError):
     """
 
 
-class JaxprTypeError(TypeError):
+class JaxprTypeError(_Explained, TypeError):
     """A jaxpr that breaks the typing rules (found by `check_jaxpr`).
 
     >>> import xpr

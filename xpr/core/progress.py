@@ -1,4 +1,4 @@
-"""A line that says what takes so long, on a terminal or in a notebook; nowhere else."""
+"""A line with a bar that says what takes so long, on a terminal or in a notebook only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from html import escape
 from typing import Any, Protocol, TextIO
 
 _PATIENCE = 1.0
@@ -14,22 +15,27 @@ _PATIENCE = 1.0
 
 _INTERVAL = 0.25
 _CLEAR = "\r\033[K"
-
+_WIDTH = 24
+"""The characters of a bar."""
 
 _showing = threading.Lock()
 
 
 class _Line(Protocol):
-    def write(self, text: str) -> None:
-        """Puts `text` in the place of what the line says; an empty one takes it away."""
+    def write(self, text: str, fraction: float | None = None) -> None:
+        """Puts `text` in the place of what the line says; an empty one takes it away.
+
+        With a `fraction` there is a bar, of which so much is filled.
+        """
 
 
 class _TerminalLine:
     def __init__(self, out: TextIO) -> None:
         self._out = out
 
-    def write(self, text: str) -> None:
-        self._out.write(_CLEAR + text)
+    def write(self, text: str, fraction: float | None = None) -> None:
+        bar = "" if fraction is None else f" {_bar(fraction)}"
+        self._out.write(f"{_CLEAR}{text}{bar}")
         self._out.flush()
 
 
@@ -40,12 +46,22 @@ class _NotebookLine:
         self._display = display
         self._output: Any = None
 
-    def write(self, text: str) -> None:
+    def write(self, text: str, fraction: float | None = None) -> None:
         data = {"text/plain": text}
+        if fraction is not None:
+            data["text/plain"] += f" {_bar(fraction)}"
+            data["text/html"] = (
+                f'{escape(text)} <progress value="{fraction:.2f}" max="1"></progress>'
+            )
         if self._output is None:
             self._output = self._display(data, raw=True, display_id=True)
         else:
             self._output.update(data, raw=True)
+
+
+def _bar(fraction: float) -> str:
+    filled = round(min(max(fraction, 0.0), 1.0) * _WIDTH)
+    return f"[{'#' * filled}{'-' * (_WIDTH - filled)}]"
 
 
 def _line(stream: TextIO | None) -> _Line | None:
@@ -64,11 +80,15 @@ def _line(stream: TextIO | None) -> _Line | None:
 
 @contextmanager
 def phase(
-    name: str | Callable[[], str], stream: TextIO | None = None, patience: float = _PATIENCE
+    name: str | Callable[[], str],
+    stream: TextIO | None = None,
+    patience: float = _PATIENCE,
+    fraction: Callable[[], float | None] | None = None,
 ) -> Iterator[None]:
     """Shows `name` and the seconds while the block runs, once it has run for `patience` seconds.
 
-    The line is taken away at the end. A function as `name` is called when that appears. Nothing is
+    `fraction` says which part is done, from 0 to 1, for a bar; None while that is not known. The
+    line is taken away at the end. A function as `name` is called when that appears. Nothing is
     written where `stream`, standard error by default, is no terminal and the program no notebook,
     nor in a block inside of another one or beside it.
     """
@@ -84,7 +104,8 @@ def phase(
             return
         what = name if isinstance(name, str) else name()
         while True:
-            line.write(f"{what} ... {time.monotonic() - start:.0f} s")
+            done_part = None if fraction is None else fraction()
+            line.write(f"{what} ... {time.monotonic() - start:.0f} s", done_part)
             if done.wait(_INTERVAL):
                 break
         line.write("")

@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.errors import explained
 from xpr.core.trace import Tracer, check_python_int, get_aval, leaked
 from xpr.dispatch.array import ArrayImpl, freeze
 from xpr.runtimes.base import Device
@@ -40,14 +41,19 @@ def wrap(
     return ArrayImpl(aval, (HostBuffer(result, device),), committed)
 
 
+def _not_finite(what: str, computed_by: str) -> FloatingPointError:
+    error = FloatingPointError(f"invalid value ({what}) encountered in {computed_by}")
+    return explained(error, "FloatingPointError")
+
+
 def check_finite(result: np.ndarray[Any, Any], computed_by: str) -> None:
     """Raises FloatingPointError for what `debug_nans` and `debug_infs` look for."""
     if result.dtype.kind in "biu":
         return
     if state.debug_nans and np.isnan(result).any():
-        raise FloatingPointError(f"invalid value (nan) encountered in {computed_by}")
+        raise _not_finite("nan", computed_by)
     if state.debug_infs and np.isinf(result).any():
-        raise FloatingPointError(f"invalid value (inf) encountered in {computed_by}")
+        raise _not_finite("inf", computed_by)
 
 
 def host_value(x: Any) -> tuple[ShapedArray, np.ndarray[Any, Any]]:

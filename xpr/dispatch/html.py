@@ -15,13 +15,18 @@ _FOLDED = 3
 
 _GAP = "…"
 
+_STYLE = (
+    "<style>.xpr-array table{margin:.2em 0;border-collapse:collapse}"
+    ".xpr-array td{padding:.1em .6em;text-align:right}</style>"
+)
+
 
 def array_html(about: str, value: np.ndarray[Any, Any] | None) -> str:
     """A line about an array, and its values; None where this process has none."""
     head = f"<div><small>{escape(about)}</small></div>"
     if value is None or value.size == 0:
         return head
-    return head + "".join(_values(value, ()))
+    return f'<div class="xpr-array">{_STYLE}{head}{"".join(_values(value, ()))}</div>'
 
 
 def _values(value: np.ndarray[Any, Any], place: tuple[int, ...]) -> Iterator[str]:

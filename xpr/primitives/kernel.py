@@ -1,4 +1,4 @@
-"""The user's own kernels: functions in C, programs in MLIR, shaders.
+"""The user's own kernels: functions in C, programs in MLIR, shaders, PTX.
 
 What they compute nobody here knows, so they have neither derivatives nor a meaning for batches:
 `custom_vjp` and `custom_vmap` around their calls give them both.
@@ -84,6 +84,23 @@ class Shader:
         return f"the shader {self.name} ({len(self.data)} bytes, workgroups {self.workgroups})"
 
 
+@dataclass(frozen=True)
+class Ptx:
+    """A kernel in PTX for CUDA: its parameters are the addresses of operands, then of results."""
+
+    name: str
+    data: bytes = field(repr=False)
+    workgroups: tuple[int, int, int]
+    threads: tuple[int, int, int]
+    shared_bytes: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"the PTX kernel {self.name} ({len(self.data)} bytes, workgroups {self.workgroups} of "
+            f"threads {self.threads})"
+        )
+
+
 def _abstract(
     *_: ShapedArray, result_avals: tuple[ShapedArray, ...], **__: Any
 ) -> list[ShapedArray]:
@@ -119,7 +136,7 @@ c_kernel_p = define(
 device_kernel_p = define(
     "device_kernel",
     family=_FAMILY,
-    doc="A function in MLIR or a shader, which becomes part of the compiled program.",
+    doc="A function in MLIR, a shader or PTX, which becomes part of the compiled program.",
     abstract=_abstract,
     reference=_no_reference,
     jvp=_NO_JVP,

@@ -341,11 +341,15 @@ class JittedFunction(ProgramBuilder):
         program = self.program_for(traced, device, parts.donated, wait=not racing)
         if racing:
             program.race()
+        out: list[Any] | FloatingPointError
         try:
             out = program(parts.leaves)
-        except FloatingPointError:
-            find_first_nonfinite(traced.closed, parts.leaves)  # raises a better one, mostly
-            raise
+        except FloatingPointError as error:
+            out = error
+        if isinstance(out, FloatingPointError):
+            # Raises a better one, mostly; here, or its traceback would begin with this one's.
+            find_first_nonfinite(traced.closed, parts.leaves)
+            raise out
         if fixed:
             out = [committed(a) for a in out]
         if program.pending is not None or state.debug_nans or state.debug_infs:

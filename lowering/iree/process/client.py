@@ -8,8 +8,9 @@ import os
 import socket
 import subprocess
 import sys
+import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -65,8 +66,9 @@ def compile_module(
     dispatches: CompileCache | None = None,
     timeout: float | None = None,
     interruption: Interruption | None = None,
+    tell: Callable[[str], None] | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
-    """As `c_api.compile_module`, in another process.
+    """As `c_api.compile_module`, in another process; `tell` is told of stages that have passed.
 
     Raises `CompilerDiedError` if that ends, `CompilerTimeoutError` if it takes longer than
     `timeout` seconds, `InterruptedCompileError` if `interruption` is requested meanwhile, and
@@ -86,11 +88,11 @@ def compile_module(
     }
     interruption = interruption or Interruption()
     try:
-        answer, module = _connect_and_ask(request, text, timeout, interruption)
+        answer, module = _connect_and_ask(request, text, timeout, interruption, tell)
     except _HelperGoneError:
         # That may have to do with another compile, or with none.
         try:
-            answer, module = _connect_and_ask(request, text, timeout, interruption)
+            answer, module = _connect_and_ask(request, text, timeout, interruption, tell)
         except _HelperGoneError as error:
             raise CompilerDiedError(None) from error
     if "died" in answer:
@@ -102,12 +104,16 @@ def compile_module(
 
 
 def _connect_and_ask(
-    request: dict[str, Any], text: str, timeout: float | None, interruption: Interruption
+    request: dict[str, Any],
+    text: str,
+    timeout: float | None,
+    interruption: Interruption,
+    tell: Callable[[str], None] | None,
 ) -> tuple[dict[str, Any], bytes]:
     connection = _connection(request["flags"])
     with connection, interruption.calls(partial(_close, connection)):
         try:
-            return _ask(connection, request, text, timeout)
+            return _ask(connection, request, text, timeout, tell)
         except _HelperGoneError:
             interruption.check()
             raise
@@ -120,7 +126,11 @@ def _close(connection: socket.socket) -> None:
 
 
 def _ask(
-    connection: socket.socket, request: dict[str, Any], text: str, seconds: float | None
+    connection: socket.socket,
+    request: dict[str, Any],
+    text: str,
+    seconds: float | None,
+    tell: Callable[[str], None] | None,
 ) -> tuple[dict[str, Any], bytes]:
     connection.settimeout(seconds)
     try:
@@ -132,11 +142,26 @@ def _ask(
         if "begun" not in begun:
             return begun, b""
         try:
-            return messages.receive(connection)
+            return _answer(connection, seconds, tell)
         except TimeoutError:
             raise CompilerTimeoutError(seconds or 0.0) from None
     except (EOFError, ConnectionError) as error:
         raise _HelperGoneError from error
+
+
+def _answer(
+    connection: socket.socket, seconds: float | None, tell: Callable[[str], None] | None
+) -> tuple[dict[str, Any], bytes]:
+    """What came of a compile, behind what is said of its stages; TimeoutError after `seconds`."""
+    end = None if seconds is None else time.monotonic() + seconds
+    while True:
+        if end is not None:
+            connection.settimeout(max(end - time.monotonic(), 1e-3))
+        header, payload = messages.receive(connection)
+        if "passed" not in header:
+            return header, payload
+        if tell is not None:
+            tell(header["passed"])
 
 
 def _connection(flags: Sequence[str]) -> socket.socket:

@@ -52,7 +52,7 @@ def work(control: socket.socket) -> None:
                 if request["processors"] != processors:
                     processors = request["processors"]
                     _move_to(processors)
-                answer = _answer(request, text)
+                answer = _answer(request, text, connection)
             spent = time.monotonic() - begin > _MOST_SECONDS or compiles >= _MOST_COMPILES
             last = spent or _size() > _MOST_BYTES
             # Before the answer: who has it may go away, which ends no worker that is done.
@@ -64,7 +64,13 @@ def work(control: socket.socket) -> None:
             return
 
 
-def _answer(request: dict[str, Any], text: bytes) -> tuple[dict[str, Any], bytes]:
+def _answer(
+    request: dict[str, Any], text: bytes, connection: socket.socket
+) -> tuple[dict[str, Any], bytes]:
+    def tell(stage: str) -> None:
+        with contextlib.suppress(OSError):  # whoever asked is gone
+            messages.send(connection, {"passed": stage})
+
     if request["tmpdir"] is not None:
         os.environ["TMPDIR"] = request["tmpdir"]
     else:
@@ -78,6 +84,7 @@ def _answer(request: dict[str, Any], text: bytes) -> tuple[dict[str, Any], bytes
             parallel=request["parallel"],
             changes=[change_of(key) for key in request["changes"]],
             dispatches=_store(request.get("dispatches")),
+            tell=tell,
         )
     except Exception as error:  # it is raised again where the compile was asked for
         return {"error": f"{error}"}, b""

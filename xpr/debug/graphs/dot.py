@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from xpr.core.html import NOTHING, Facts, inner_programs, parameters_text
-from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var, count_eqns
 from xpr.core.naming import letters, literal_text
-from xpr.core.units import size_text
+from xpr.core.units import count_text, size_text
 
 _SCALES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -20,7 +20,7 @@ _TRANSPARENT = frozenset(
 
 _HEAD = """digraph program {
 graph [bgcolor="white", fontname="Helvetica,Arial,sans-serif", fontsize=10, tooltip=" "]
-node [shape=box, style="rounded,filled", fillcolor="white", color="#444444", margin="0.1,0.05",
+node [shape=box, style="rounded,filled", fillcolor="white", color="#444444", margin="0.16,0.06",
 height=0.2, fontname="Helvetica,Arial,sans-serif", fontsize=11]
 edge [color="#444444", arrowsize=0.6, fontname="Helvetica,Arial,sans-serif", fontsize=9]
 """
@@ -31,9 +31,13 @@ def dot_text(
     names: tuple[str, ...],
     facts: Mapping[JaxprEqn, Facts],
     colors: Mapping[str, str],
+    folded: bool = False,
 ) -> str:
-    """The graph of a program, whose arguments are called `names`."""
-    writer = _Writer(facts, colors)
+    """The graph of a program, whose arguments are called `names`.
+
+    With `folded` an equation that holds programs is one box.
+    """
+    writer = _Writer(facts, colors, folded)
     writer.whole(jaxpr, names)
     return _HEAD + "\n".join(writer.lines + writer.arrows) + "\n}\n"
 
@@ -58,12 +62,17 @@ def _quoted(text: str) -> str:
 
 
 class _Writer:
-    def __init__(self, facts: Mapping[JaxprEqn, Facts], colors: Mapping[str, str]) -> None:
+    def __init__(
+        self, facts: Mapping[JaxprEqn, Facts], colors: Mapping[str, str], folded: bool
+    ) -> None:
         self.lines: list[str] = []
         # A node belongs to the box in which it is first named, be it in an arrow.
         self.arrows: list[str] = []
         self._facts = facts
         self._colors = colors
+        self._folded = folded
+        # The operations that it takes to compute what comes out of a node.
+        self._work: dict[str, str] = {}
         self._count = 0
 
     def whole(self, jaxpr: Jaxpr, names: tuple[str, ...]) -> None:
@@ -94,7 +103,7 @@ class _Writer:
 
     def _equations(self, jaxpr: Jaxpr, sources: dict[Var, str]) -> None:
         for eqn in jaxpr.eqns:
-            inner = inner_programs(eqn)
+            inner = [] if self._folded else inner_programs(eqn)
             if eqn.primitive.name in _TRANSPARENT and len(inner) == 1 and _fits(eqn, inner[0][1]):
                 self._in_place(eqn, inner[0][1], sources)
                 continue
@@ -150,13 +159,17 @@ class _Writer:
         facts = self._facts.get(eqn, NOTHING)
         literals = [literal_text(a) for a in eqn.invars if isinstance(a, Literal)]
         label = " ".join([eqn.primitive.name, *literals])
-        if facts.flops:
-            label += f"\n{flops_text(facts.flops)}"
+        if self._folded:
+            count = sum(count_eqns(program) for _, program in inner_programs(eqn))
+            label += f"\n{count_text(count, 'equation')} inside" if count else ""
         about = [parameters_text(eqn), str(eqn.source_info), *facts.dispatches]
         options = {"tooltip": "\n".join(a for a in about if a)}
         if facts.dispatches:
             options["fillcolor"] = self._colors[facts.dispatches[0]]
-        return self._node(label, **options)
+        node = self._node(label, **options)
+        if facts.flops:
+            self._work[node] = flops_text(facts.flops)
+        return node
 
     def _node(self, label: str, **options: str) -> str:
         self._count += 1
@@ -170,7 +183,9 @@ class _Writer:
         if source is None:
             return
         aval = atom.aval
-        label = f"{aval.str_short()}\n{size_text([aval])}"
+        lines = [aval.str_short(), size_text([aval]), self._work.get(source, "")]
+        # Blanks in front, for Graphviz puts the text as close to the line as it can.
+        label = "\n".join(f"  {line}" for line in lines if line)
         size = aval.nbytes
         # The more bytes, the thicker: a line more for each factor of a thousand beyond a kilobyte.
         width = 1 + max(0.0, math.log10(size) / 3 - 1) if isinstance(size, int) and size else 1.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from xpr.core.errors import shown
-from xpr.core.html import Facts, jaxpr_html
+from xpr.core.html import Facts, inner_programs, jaxpr_html
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, count_eqns
 from xpr.core.units import count_text
 from xpr.debug.graphs import engines
@@ -20,7 +20,9 @@ from xpr.debug.graphs.facts import facts_of
 from xpr.transforms.jit import jit
 
 _MOST_DRAWN = 300
-"""A picture of more equations says nothing: the page of such a program has its tables alone."""
+"""A picture of more equations says nothing: programs are folded, or have their tables alone."""
+_MOST_PICTURES = 30
+"""A page has so many pictures of inner programs, the outer ones first."""
 
 
 class Drawing:
@@ -67,17 +69,40 @@ class Drawing:
     def html(self) -> str:
         """An element of a page: the picture, if there is a Graphviz, and tables of equations.
 
-        Inner programs and long lists are folded; of more than 300 equations no picture is made.
+        In the tables inner programs and long lists are folded. Of a program of more than 300
+        equations each inner program is one box, and has a picture of its own, which can be
+        unfolded; where more than 300 are left even so, there is none.
         """
         count = count_eqns(self.jaxpr.jaxpr)
-        drawn = count <= _MOST_DRAWN and engines.is_installed()
-        picture = f'<div style="overflow:auto">{self.svg}</div>' if drawn else ""
+        picture = ""
+        if engines.is_installed():
+            picture = _scrolled(self.svg) if count <= _MOST_DRAWN else "".join(self._folded())
         about = (
             f"<p><b>{escape(self.name)}</b>, {count_text(count, 'equation')}{self._legend()}</p>"
         )
         return (
             f"<div>{about}{picture}{jaxpr_html(self.jaxpr.jaxpr, self._facts, self._colors)}</div>"
         )
+
+    def _folded(self) -> Iterator[str]:
+        """Pictures of the program and of those in it, each with its inner programs as boxes."""
+        outer = self.jaxpr.jaxpr
+        waiting = [(self.name, outer, outer.debug_info.arg_names, True)]
+        for _ in range(_MOST_PICTURES):
+            if not waiting:
+                return
+            title, jaxpr, names, is_open = waiting.pop(0)
+            for eqn in jaxpr.eqns:
+                waiting += [
+                    (f"{eqn.primitive.name}: {name}, {eqn.source_info}", inner, (), False)
+                    for name, inner in inner_programs(eqn)
+                ]
+            if 0 < len(jaxpr.eqns) <= _MOST_DRAWN:
+                count = count_text(count_eqns(jaxpr), "equation")
+                dot = dot_text(jaxpr, names, self._facts, self._colors, folded=True)
+                yield f"<details{' open' if is_open else ''}>"
+                yield f"<summary>{escape(title)}, {count}</summary>"
+                yield f"{_scrolled(engines.svg_of(dot))}</details>"
 
     def _legend(self) -> str:
         if not self._colors:
@@ -115,15 +140,19 @@ class Drawing:
         return f"Drawing({self.name}, {count}, dispatches={list(self.dispatches)})"
 
 
+def _scrolled(svg: str) -> str:
+    return f'<div style="overflow:auto">{svg}</div>'
+
+
 def draw(function: Callable[..., Any], *, dispatches: bool = True) -> Callable[..., Drawing]:
     """A function that draws the program that `function` is for its arguments.
 
-    The arguments are arrays or types (`ShapeDtypeStruct`). Boxes are equations, with estimates of
-    their floating-point operations; arrows are arrays, with their types and bytes, thicker for more
-    of them. With `dispatches` the program is compiled for its device as far as it is cut into
-    dispatches, which colour the equations; it is not run. Where that is not known (programs of
-    several devices, of the device `reference`, equations that are rewritten on the way, as in some
-    loops) they stay white.
+    The arguments are arrays or types (`ShapeDtypeStruct`). Boxes are equations; arrows are arrays,
+    with their types, their bytes, and an estimate of the floating-point operations of the equation
+    that computes them; thicker for more bytes. With `dispatches` the program is compiled for its
+    device as far as it is cut into dispatches, which colour the equations; it is not run. Where
+    that is not known (programs of several devices, of the device `reference`, equations that are
+    rewritten on the way, as in some loops) they stay white.
 
     Raises TypeError if `function` cannot be called, and what tracing and compiling raise.
 

@@ -28,8 +28,8 @@ class Kernel:
 
     It has no derivative and no batching rule: `custom_vjp` (or `custom_jvp`) and
     `custom_batching.custom_vmap` around its calls give it both. Over several devices it is called
-    with whole arrays. Made by `c_source`, `c_function`, `mlir` and `spirv`, whose `result` says
-    which types it gives.
+    with whole arrays. Made by `c_source`, `c_function`, `mlir`, `spirv` and `ptx`, whose `result`
+    says which types it gives.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.experimental import kernel

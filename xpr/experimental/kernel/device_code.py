@@ -1,17 +1,21 @@
-"""Kernels that become parts of compiled programs: functions in MLIR, and shaders."""
+"""Kernels that become parts of compiled programs: functions in MLIR, shaders, and PTX."""
 
 from __future__ import annotations
 
 import functools
+import math
+import re
 import struct
 from collections.abc import Callable
 from typing import Any
 
 from xpr.core.errors import shown
 from xpr.experimental.kernel.calls import Kernel, Types
-from xpr.primitives.kernel import MlirFunction, Shader, device_kernel_p
+from xpr.primitives.kernel import MlirFunction, Ptx, Shader, device_kernel_p
 
 _MAGIC = 0x07230203
+_MOST_THREADS = 1024
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 Workgroups = tuple[int, int, int] | Callable[..., tuple[int, int, int]]
 
 
@@ -96,7 +100,83 @@ def _shader(
     data: bytes, entry: str, workgroups: Workgroups, operands: Types, results: Types
 ) -> Shader:
     del results
-    counts = tuple(workgroups(*operands) if callable(workgroups) else workgroups)
+    return Shader(entry, data, _counts("workgroups", workgroups, operands))
+
+
+def _counts(what: str, given: Workgroups, operands: Types) -> tuple[int, int, int]:
+    counts = tuple(given(*operands) if callable(given) else given)
     if len(counts) != 3 or not all(isinstance(n, int) and n > 0 for n in counts):
-        raise ValueError(f"workgroups are three positive numbers, got {counts}")
-    return Shader(entry, data, counts)
+        raise ValueError(f"{what} are three positive numbers, got {counts}")
+    return counts
+
+
+def ptx(
+    text: str | bytes,
+    *,
+    entry: str,
+    workgroups: Workgroups,
+    threads: Workgroups,
+    result: Any,
+    shared_bytes: int = 0,
+) -> Kernel:
+    """A kernel in PTX, for programs on CUDA devices.
+
+    `text` is PTX, as `nvcc -ptx` and NVRTC write it, with the kernel `entry` (a function that is
+    `extern "C" __global__` in CUDA C++). Its parameters are the addresses of its operands, then of
+    its results, all of them row-major; booleans are bytes. `workgroups` is the grid, how many
+    blocks there are along x, y and z, and `threads` how many threads a block has; each may be a
+    function that says it for the operands' types. `shared_bytes` is the size of dynamic shared
+    memory. `result` is as in `c_function`. The GPU's driver compiles it when the program is loaded.
+
+    Nothing checks what a kernel does with its arrays. Raises ValueError for what is no PTX, and if
+    there is no such kernel in it. Calls raise TypeError if it has another number of parameters than
+    there are operands and results, ValueError for counts that are not three positive numbers or for
+    more than 1024 threads, and NotImplementedError in programs for other devices.
+
+    No test has run one: programs with such kernels are compiled in the tests, for want of a GPU.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> text = '''
+    ... .version 7.0
+    ... .target sm_60
+    ... .address_size 64
+    ... .visible .entry fill(.param .u64 y) { ret; }'''
+    >>> fill = xpr.experimental.kernel.ptx(
+    ...     text, entry="fill", workgroups=(1, 1, 1), threads=(32, 1, 1),
+    ...     result=xpr.ShapeDtypeStruct((32,), "float32"))
+    >>> fill
+    Kernel(fill)
+    """
+    data = text.encode() if isinstance(text, str) else bytes(text)
+    data = data.rstrip(b"\0")  # compilers hand it over as a string of C
+    code = _COMMENT.sub("", data.decode("utf-8", "replace"))
+    if not re.search(r"^\s*\.version\s", code, re.MULTILINE):
+        raise ValueError(f"ptx takes the text of a PTX module, got {shown(text)}")
+    found = re.search(rf"\.entry\s+{re.escape(entry)}\s*(\([^)]*\))?\s*[.{{]", code)
+    if found is None:
+        there = ", ".join(re.findall(r"\.entry\s+([\w$%]+)", code)) or "none"
+        raise ValueError(f"no kernel {entry} in the PTX: it has {there}")
+    parameters = (found[1] or "").count(".param")
+    make = functools.partial(_ptx, data, entry, parameters, workgroups, threads, shared_bytes)
+    return Kernel(entry, result, device_kernel_p, make)
+
+
+def _ptx(
+    data: bytes,
+    entry: str,
+    parameters: int,
+    workgroups: Workgroups,
+    threads: Workgroups,
+    shared_bytes: int,
+    operands: Types,
+    results: Types,
+) -> Ptx:
+    if parameters != len(operands) + len(results):
+        raise TypeError(
+            f"the PTX kernel {entry} takes {parameters} parameters, and is called with "
+            f"{len(operands)} operands and {len(results)} results"
+        )
+    size = _counts("threads", threads, operands)
+    if math.prod(size) > _MOST_THREADS:
+        raise ValueError(f"a block has at most {_MOST_THREADS} threads, got {size}")
+    return Ptx(entry, data, _counts("workgroups", workgroups, operands), size, shared_bytes)
