@@ -13,8 +13,11 @@ import glob
 import importlib
 import operator
 import os
+import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import PathFinder
+from pathlib import Path
 
 from xpr.runtimes import processes
 from xpr.runtimes.base import Device, Runtime
@@ -79,6 +82,10 @@ def _class(module: str, name: str) -> Callable[[], Runtime]:
     return getattr(importlib.import_module(f"xpr.runtimes.{module}"), name)
 
 
+# What folders end in that tell of an installed package.
+_METADATA = (".dist-info", ".egg-info")
+
+
 @functools.cache
 def _seems_present(name: str) -> bool:
     """Whether it is worth starting a runtime to see if it should be the default.
@@ -103,13 +110,40 @@ def _find() -> dict[str, Callable[[], Runtime]]:
                 "rocm": lambda: _class("rocm", "RocmRuntime")(),
                 "metal": lambda: _class("metal", "MetalRuntime")(),
             }
-            # It takes 18 ms to import, a fifth of all that importing xpr takes.
-            from importlib.metadata import entry_points  # noqa: PLC0415
-
-            for point in entry_points(group=GROUP):
-                found.setdefault(point.name, lambda point=point: point.load()())
+            for name, start in _offered():
+                found.setdefault(name, start)
             _factories = found
         return _factories
+
+
+def _offered() -> Iterator[tuple[str, Callable[[], Runtime]]]:
+    """The runtimes that installed packages offer."""
+    if not _may_be_offered():
+        return
+    from importlib.metadata import entry_points  # noqa: PLC0415  takes 20 ms to import and to ask
+
+    for point in entry_points(group=GROUP):
+        yield point.name, lambda point=point: point.load()()
+
+
+def _may_be_offered() -> bool:
+    """Whether an installed package names the group of entry points: to look takes a millisecond."""
+    if any(hasattr(f, "find_distributions") and f is not PathFinder for f in sys.meta_path):
+        return True  # packages may be where only their finder knows
+    for folder in sys.path:
+        try:
+            entries = [e.path for e in os.scandir(folder or ".") if e.name.endswith(_METADATA)]
+        except NotADirectoryError:
+            return True  # an archive
+        except OSError:
+            continue
+        for entry in entries:
+            try:
+                if GROUP.encode() in Path(entry, "entry_points.txt").read_bytes():
+                    return True
+            except OSError:
+                continue
+    return False
 
 
 def known() -> list[str]:

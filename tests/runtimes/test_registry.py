@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import importlib.machinery
 import importlib.metadata
 import pickle
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -65,6 +68,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         return [importlib.metadata.EntryPoint(n, v, group) for n, v in points.items()]
 
     monkeypatch.setattr(importlib.metadata, "entry_points", entry_points)
+    monkeypatch.setattr(registry, "_may_be_offered", lambda: True)
     monkeypatch.setattr(registry, "_started", {})
     monkeypatch.setattr(registry, "_failed", {})
     monkeypatch.setattr(registry, "_factories", None)
@@ -72,6 +76,40 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     monkeypatch.delenv("XPR_NUM_CPU_DEVICES", raising=False)
     monkeypatch.delenv("XPR_PLATFORMS", raising=False)
     return points
+
+
+@pytest.mark.parametrize("name", ["a-1.0.dist-info", "b.egg-info"])
+def test_packages_that_offer_runtimes_are_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "no folder"), str(tmp_path)])
+    monkeypatch.setattr(sys, "meta_path", [importlib.machinery.PathFinder])
+    (tmp_path / "c.egg-info").write_text("of old: a file")
+    (tmp_path / name).mkdir()
+    assert not registry._may_be_offered()
+    points = tmp_path / name / "entry_points.txt"
+    points.write_text("[console_scripts]\nx = y:z\n")
+    assert not registry._may_be_offered()
+    points.write_text("[xpr.runtimes]\nmine = there:Runtime\n")
+    assert registry._may_be_offered()
+
+
+def test_archives_and_other_finders_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "meta_path", [importlib.machinery.PathFinder])
+    (tmp_path / "packages.zip").write_bytes(b"")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "packages.zip")])
+    assert registry._may_be_offered()
+    monkeypatch.setattr(sys, "path", [])
+    assert not registry._may_be_offered()
+
+    class Finder:
+        def find_distributions(self, context: object = None) -> list[object]:
+            raise AssertionError(context)
+
+    monkeypatch.setattr(sys, "meta_path", [Finder()])
+    assert registry._may_be_offered()
 
 
 def here(name: str) -> str:
