@@ -50,7 +50,7 @@ def find_rule(primitive: Primitive, target: Target) -> LoweringRule:
         rule = target.overrides.get(primitive.name) or rules.get(primitive.name)
     if rule is None:
         raise NotImplementedError(
-            f"primitive {primitive.name} has no lowering rule for target {target.name}; "
-            "outside jit it runs by its reference rule"
+            f"MLIR translation rule for primitive '{primitive.name}' not found for platform "
+            f"{target.name}: outside jit it runs by its reference rule"
         )
     return rule

@@ -1,7 +1,8 @@
 """Every public function with numpy_rank_promotion="raise" and numpy_dtype_promotion="strict".
 
 What a program turns on to find its own mistakes must find none in the library. The examples of all
-public names are run, and a table of further calls: batches, options, derivatives.
+public names are run, a table of further calls (batches, options, derivatives), and all calls of
+`tests/messages` that JAX accepts with these settings.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import doctest
 import inspect
 import io
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +27,8 @@ import xpr.scipy.signal
 import xpr.scipy.sparse.linalg
 import xpr.scipy.special
 import xpr.scipy.stats
+from tests.messages.calls import calls, find, raised
+from tests.messages.comparison import GOLDEN, groups
 from xpr import lax, nn, random
 from xpr.experimental.ode import odeint
 from xpr.scipy import fft, integrate
@@ -46,6 +50,14 @@ ON_PURPOSE = {
     "xpr.numpy.logical_xor", "xpr.numpy.multiply", "xpr.numpy.promote_types", "xpr.numpy.stack",
     "xpr.numpy.subtract", "xpr.numpy.vectorize", "xpr.dtypes.result_type",
 }  # fmt: skip
+
+
+# The function of another name, or a rule that programs call, or one that is in the table below.
+CALLED_OTHERWISE = re.compile(
+    r"Array\.(argpartition|choose|compress|copy_to_host_async|item|nonzero|reshape|searchsorted)"
+    r"|Array\.transpose|checkpoint_policies\.|custom_jvp\.defjvps|ops\.segment_"
+    r"|scipy\.stats\.(gaussian_kde|multinomial|poisson)\."
+)
 
 
 @contextlib.contextmanager
@@ -102,6 +114,7 @@ NAMES = {
     "k": random.key(0),
     "two": jnp.array([2, 3]),
     "LBFGS": "l-bfgs-experimental-do-not-rely-on-this",
+    "dots": xpr.checkpoint_policies.dots_saveable,
     "xpr": xpr,
     "jnp": jnp,
     "lax": lax,
@@ -321,6 +334,23 @@ lax.approx_max_k(x, 2)
 lax.cumlogsumexp(x, axis=1)
 xpr.ops.segment_sum(A(4, 2), jnp.array([0, 0, 1, 1]), 2)
 xpr.ops.segment_max(A(4, 2), jnp.array([0, 0, 1, 1]))
+xpr.ops.segment_min(A(4, 2), jnp.array([0, 0, 1, 1]), 2)
+xpr.ops.segment_prod(A(4, 2), jnp.array([0, 0, 1, 1]), 2)
+x.argpartition(2, axis=1)
+jnp.array([0, 1]).choose([jnp.arange(2), jnp.arange(2)])
+x.compress(jnp.array([True, False]), axis=0)
+x.nonzero()
+x.reshape(4, 4).transpose(1, 0)
+jnp.arange(4.0).searchsorted(jnp.ones(2))
+st.gaussian_kde(A(2, 20)).evaluate(A(2, 4))
+st.gaussian_kde(A(2, 20)).logpdf(A(2, 4))
+st.gaussian_kde(A(2, 20)).integrate_gaussian(jnp.zeros(2), jnp.eye(2))
+st.gaussian_kde(A(20)).integrate_box_1d(-1.0, 1.0)
+st.gaussian_kde(A(20)).integrate_kde(st.gaussian_kde(A(10)))
+st.gaussian_kde(A(2, 20)).resample(k, (3,))
+st.multinomial.pmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))
+st.poisson.entropy(jnp.array([0.5, 20.0, 300.0]))
+xpr.grad(xpr.checkpoint(lambda v: jnp.sin(v @ v.T).sum(), policy=dots))(x)
 """
 
 
@@ -331,3 +361,38 @@ def test_further_calls(start: int) -> None:
         with strict():
             found = eval(line, dict(NAMES))
         xpr.block_until_ready(found)
+
+
+# ---- every public function, with the calls that JAX accepts under both settings
+
+GROUPS = groups()
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_calls_that_jax_accepts(group: str) -> None:
+    """One kind of operands for all arguments: vectors, matrices, integers, truth values, ..."""
+    key = random.key(0)
+    refused = []
+    for name in GROUPS[group]:
+        accepted = GOLDEN["strict"].get(name, "").split()
+        if not accepted:
+            continue
+        function = find(xpr, name)
+        count, named = GOLDEN["functions"][name]
+        for label, args, kwargs in calls(name, count, named, key):
+            if label in accepted:
+                with strict():
+                    found = raised(xpr, function, args, kwargs)
+                if found is not None and "romotion" in found[1]:
+                    refused.append((name, label, found[1][:200]))
+    assert refused == []
+
+
+def test_every_function_is_called() -> None:
+    """Each has an example, a line in the table, or a call that JAX accepts."""
+    examples = {
+        e.path.removeprefix("xpr.") for m in MODULES for e in ENTRIES[m] if ">>>" in e.docstring
+    }
+    called = examples | {n for n, labels in GOLDEN["strict"].items() if labels}
+    rest = [n for n in GOLDEN["functions"] if n not in called]
+    assert [n for n in rest if not CALLED_OTHERWISE.match(n)] == []

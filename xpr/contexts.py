@@ -9,6 +9,7 @@ from typing import Any
 
 from xpr.core.compile_time_eval import KnownValuesTrace
 from xpr.core.config import TRANSFER_WAYS, override
+from xpr.core.context import named
 from xpr.core.trace import context, set_current_trace
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable
@@ -322,8 +323,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     return named
 
 
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
+def named_scope(name: str) -> AbstractContextManager[None]:
     """Operations traced inside the block carry `name` in their source information.
 
     >>> import xpr
@@ -334,10 +334,5 @@ def named_scope(name: str) -> Iterator[None]:
     'loss'
     """
     if not isinstance(name, str):
-        raise TypeError(f"named_scope name argument must be a string, got {name!r}")
-    old = context.name_stack
-    context.name_stack = f"{old}/{name}" if old else name
-    try:
-        yield
-    finally:
-        context.name_stack = old
+        raise TypeError(f"named_scope name argument must be a string. Got {name!r}")
+    return named(name)

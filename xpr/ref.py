@@ -124,7 +124,7 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
     >>> ref
     Ref([ 0., 10.], dtype=float32)
     """
-    require_ref(ref, "swap")[... if idx is None else idx] = value
+    require_ref(ref, "set")[... if idx is None else idx] = value
 
 
 def addupdate(ref: Ref, idx: Any, x: Any) -> None:

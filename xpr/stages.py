@@ -12,8 +12,9 @@ True
 from __future__ import annotations
 
 from xpr.transforms.jit import JittedFunction as Wrapped
+from xpr.transforms.stages import ArgInfo as ArgInfo
 from xpr.transforms.stages import Compiled as Compiled
 from xpr.transforms.stages import Lowered as Lowered
 from xpr.transforms.stages import Traced as Traced
 
-__all__ = ["Compiled", "Lowered", "Traced", "Wrapped"]
+__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]

@@ -11,8 +11,15 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr.compat.modules import api_util, monitoring
-from xpr.compat.modules.core import ShapedArray, get_opaque_trace_state, trace_state_clean
-from xpr.compat.modules.extend import core, linear_util
+from xpr.compat.modules.core import (
+    ShapedArray,
+    get_opaque_trace_state,
+    max_dim,
+    min_dim,
+    trace_state_clean,
+)
+from xpr.compat.modules.extend import backend, core, linear_util
+from xpr.compat.modules.extend import random as extend_random
 from xpr.compat.modules.interpreters import ad, batching, mlir, partial_eval
 from xpr.interpreters.zeros import Zero
 
@@ -58,14 +65,14 @@ def test_rules_that_are_missing_are_named() -> None:
     p = core.Primitive("bare")
     with pytest.raises(NotImplementedError, match="Evaluation rule for 'bare' not implemented"):
         p.bind(X)
-    with pytest.raises(NotImplementedError, match="Abstract evaluation rule for 'bare'"):
+    with pytest.raises(NotImplementedError, match="Abstract evaluation for 'bare'"):
         xpr.make_jaxpr(p.bind)(X)
     p.def_abstract_eval(lambda x: x)
     with pytest.raises(NotImplementedError, match="Differentiation rule for 'bare' not implem"):
         xpr.jvp(p.bind, (X,), (X,))
     with pytest.raises(NotImplementedError, match="Batching rule for 'bare' not implemented"):
         xpr.vmap(p.bind)(X)
-    with pytest.raises(NotImplementedError, match="primitive bare has no lowering rule"):
+    with pytest.raises(NotImplementedError, match="MLIR translation rule for primitive 'bare' not"):
         xpr.jit(p.bind)(X)
     assert p not in ad.primitive_jvps
 
@@ -241,3 +248,124 @@ def test_a_primitive_of_a_program_in_a_loop(name: str, size: int) -> None:
     x = np.linspace(0, 1, size, dtype=np.float32)
     found = xpr.jit(lambda x: xpr.lax.fori_loop(0, 5, lambda i, v: p.bind(v), x))(x)
     np.testing.assert_array_equal(found, x * 32)
+
+
+# ---- an interpreter and primitives as JAX's own documents have them, in programs of our own
+
+
+def _evaluated(jaxpr: core.Jaxpr, consts: Any, *args: Any) -> list[Any]:
+    """What a jaxpr computes, one equation after the other."""
+    values: dict[core.Var, Any] = {}
+
+    def read(atom: Any) -> Any:
+        return atom.val if isinstance(atom, core.Literal) else values[atom]
+
+    values.update(zip(jaxpr.constvars, consts, strict=True))
+    values.update(zip(jaxpr.invars, args, strict=True))
+    for eqn in jaxpr.eqns:
+        params = eqn.primitive.get_bind_params(eqn.params)
+        found = eqn.primitive.bind(*map(read, eqn.invars), **params)
+        outs = found if eqn.primitive.multiple_results else [found]
+        values.update(zip(eqn.outvars, outs, strict=True))
+    return [read(v) for v in jaxpr.outvars]
+
+
+def test_an_interpreter_that_evaluates_what_it_reads() -> None:
+    def program(x: Any) -> Any:
+        y = xpr.jit(lambda a: a * 2)(x)
+        y = xpr.lax.cond(y.sum() > 0, lambda a: a, lambda a: -a, y)
+        y = xpr.lax.fori_loop(0, 3, lambda i, c: c + i, y)
+        y = xpr.nn.relu(y)
+        y = y + xpr.lax.while_loop(lambda c: c < 10.0, lambda c: c * 3, 1.0)
+        return xpr.lax.scan(lambda c, a: (c + a, c), 0.0, y)
+
+    closed = xpr.make_jaxpr(program)(X)
+    total, before = _evaluated(closed.jaxpr, closed.consts, X)
+    y = np.maximum(2 * X + 3, 0) + 27
+    np.testing.assert_allclose(total, y.sum(), rtol=1e-6)
+    np.testing.assert_allclose(before, np.cumsum(y) - y, rtol=1e-6)
+    again = xpr.make_jaxpr(lambda x: _evaluated(closed.jaxpr, closed.consts, x))(X)
+    np.testing.assert_allclose(_evaluated(again.jaxpr, again.consts, X)[0], total, rtol=1e-6)
+
+
+def test_a_primitive_whose_rules_bind_itself() -> None:
+    """Derivatives and transposes that are made of the primitive, as fused operations have them."""
+    p = core.Primitive("fused")
+
+    def fused(x: Any, y: Any, z: Any) -> Any:
+        return p.bind(x, y, z)
+
+    def jvp(args: Any, tangents: Any) -> Any:
+        (x, y, z), moves = args, [ad.instantiate_zeros(t) for t in tangents]
+        return fused(x, y, z), fused(moves[0], y, fused(x, moves[1], moves[2]))
+
+    def transpose(ct: Any, x: Any, y: Any, z: Any) -> Any:
+        if ad.is_undefined_primal(x):
+            return fused(ct, y, jnp.zeros_like(y)), None, ct
+        return None, fused(x, ct, jnp.zeros_like(x)), ct
+
+    p.def_impl(lambda x, y, z: np.add(np.multiply(x, y), z))
+    p.def_abstract_eval(lambda x, y, z: ShapedArray(x.shape, x.dtype))
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, y, z: x * y + z, multiple_results=False))
+    ad.primitive_jvps[p] = jvp
+    ad.primitive_transposes[p] = transpose
+    batching.primitive_batchers[p] = lambda args, dims: (fused(*args), dims[0])
+
+    def f(a: Any) -> Any:
+        return fused(a, 10.0, a)
+
+    found = xpr.jit(lambda a: (f(a), xpr.grad(f)(a), xpr.jvp(f, (a,), (1.0,))[1]))(2.0)
+    assert [float(v) for v in found] == [22.0, 11.0, 11.0]
+    rows = xpr.vmap(fused)(X, Y, X)
+    np.testing.assert_allclose(rows, X * Y + X, rtol=1e-6)
+
+
+def test_a_primitive_that_reduces() -> None:
+    p = core.Primitive("total")
+    p.def_impl(lambda x, axes: np.sum(x, axes))
+    p.def_abstract_eval(
+        lambda x, axes: x.update(shape=tuple(n for i, n in enumerate(x.shape) if i not in axes))
+    )
+    batching.defreducer(p)
+    x = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    for dim in (0, 1, 2):
+        found = xpr.vmap(lambda v: p.bind(v, axes=(1,)), in_axes=dim)(x)
+        np.testing.assert_array_equal(found, np.moveaxis(x, dim, 0).sum(2))
+
+
+def test_small_functions_for_libraries() -> None:
+    _, tree = xpr.tree_util.tree_flatten((({"a": 1, "b": 2}, 3), {"k": 4}))
+    assert api_util.donation_vector((0,), ("k",), tree) == (True, True, False, True)
+    assert api_util.rebase_donate_argnums((3, 4), (0, 1)) == (1, 2)
+    with pytest.raises(ValueError, match="cannot intersect"):
+        api_util.rebase_donate_argnums((1,), (1,))
+    assert (max_dim(2, 3), min_dim(2, 3)) == (3, 2)
+    aval = ShapedArray((2,), np.dtype("float32"))
+    assert core.gensym()(aval).aval == aval
+    here = backend.get_backend()
+    assert here.platform == xpr.default_backend()
+    assert here.devices() == xpr.devices()
+    assert here.device_count() == here.local_device_count() == len(xpr.devices())
+    assert backend.get_default_device() in here.local_devices()
+    assert here.platform in backend.backends()
+    with pytest.raises(RuntimeError, match="nonsense"):
+        backend.get_backend("nonsense")
+
+
+def test_the_hash_of_random_numbers() -> None:
+    # From the test vectors of Random123, as JAX's tests have them.
+    pair, zeros = np.zeros(2, np.uint32), np.zeros(2, np.uint32)
+    assert extend_random.threefry_2x32(pair, zeros).tolist() == [0x6B200159, 0x99BA4EFE]
+    key = np.array([0x13198A2E, 0x03707344], np.uint32)
+    count = np.array([0x243F6A88, 0x85A308D3], np.uint32)
+    assert extend_random.threefry_2x32(key, count).tolist() == [0xC4923A9C, 0x483DF7A0]
+    odd = extend_random.threefry_2x32(key, np.arange(3, dtype=np.uint32))
+    assert odd.shape == (3,)
+    with pytest.raises(TypeError, match="requires uint32 arguments"):
+        extend_random.threefry_2x32(key, np.arange(2))
+    made = extend_random.seed_with_impl(extend_random.rbg_prng_impl, 3)
+    assert xpr.random.key_impl(made) == "rbg"
+    many = extend_random.random_seed(np.arange(6).reshape(2, 3), "threefry2x32")
+    assert many.shape == (2, 3)
+    expected = xpr.random.key_data(xpr.random.key(4)).tolist()
+    assert xpr.random.key_data(many[1, 1]).tolist() == expected

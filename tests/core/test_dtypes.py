@@ -127,7 +127,7 @@ def test_strict_promotion_refuses_all_but_weak_scalars() -> None:
 
 @pytest.mark.parametrize("bad", [np.dtype(object), np.dtype("U3"), np.dtype("M8[s]")])
 def test_foreign_types_are_refused(bad: np.dtype) -> None:
-    with pytest.raises(TypeError, match="not a valid xpr array type"):
+    with pytest.raises(TypeError, match="not a valid JAX array type"):
         dtypes.canonicalize(bad)
 
 

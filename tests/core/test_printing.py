@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import xpr
@@ -57,5 +58,38 @@ def test_scopes() -> None:
         with xpr.named_scope("there"):
             return x + 1
 
-    line = xpr.make_jaxpr(scoped)(1.0).pretty_print(name_stack=True).split("\n")[0]
-    assert "b:f32[] = add a 1.0:f32[]  # [there]" in line
+    line = xpr.make_jaxpr(scoped)(1.0).pretty_print(name_stack=True)
+    assert line == "{ lambda ; a:f32[]. let b:f32[] = add a 1.0:f32[] in (b,) } # [there]"
+
+
+def test_notes_stand_in_a_column() -> None:
+    """As JAX 0.10.2 prints them."""
+
+    def f(x: Any) -> Any:
+        with xpr.named_scope("here"):
+            return jnp.sin(jnp.cos(x))
+
+    def g(x: Any) -> Any:
+        y = f(x)
+        with xpr.named_scope("loop"):
+            return xpr.lax.scan(lambda c, a: (c * a + jnp.sin(a), c), y.sum(), y)[0]
+
+    short = xpr.make_jaxpr(f)(1.0)
+    text = "{ lambda ; a:f32[]. let b:f32[] = cos a; c:f32[] = sin b in (c,) }"
+    gap = " " * len(text)
+    assert short.pretty_print(name_stack=True) == f"{text} # [here]\n{gap} # [here]"
+    colored = short.pretty_print(name_stack=True, use_color=True)
+    assert colored.split("\n")[1] == f"\x1b[2m{gap} # [here]\x1b[22m"
+    place, names = short.pretty_print(name_stack=True, source_info=True).split("\n")[:2]
+    assert re.search(r"} # .*test_printing\.py:\d+:\d+ \(.*f\)$", place)
+    assert names == f"{gap} # [here]"
+    lines = xpr.make_jaxpr(g)(jnp.ones(4)).pretty_print(name_stack=True).split("\n")
+    assert lines[1:8] == [
+        "    b:f32[4] = cos a                                    # [here]",
+        "    c:f32[4] = sin b                                    # [here]",
+        "    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c # [loop]",
+        "    e:f32[] _:f32[4] = scan[                            # [loop]",
+        "      jaxpr={ lambda ; f:f32[] g:f32[]. let",
+        "          h:f32[] = mul f g                             # []",
+        "          i:f32[] = sin g                               # []",
+    ]

@@ -157,7 +157,7 @@ def test_arguments_that_do_not_fit(exported):
         exported.call(PARAMS, X.astype(np.int32))
 
 
-def test_platforms_are_checked():
+def test_platforms_are_checked(tmp_path):
     f = xpr.jit(lambda x: x + 1)
     x = np.ones(2, np.float32)
     with pytest.raises(ValueError, match="was exported for platforms \\('vulkan',\\) but"):
@@ -166,6 +166,15 @@ def test_platforms_are_checked():
     restored = deserialize(lenient(x).serialize())
     assert restored.disabled_safety_checks == (DisabledSafetyCheck.platform(),)
     np.testing.assert_array_equal(restored.call(x), x + 1)
+    elsewhere = export(f, platforms=("tpu",))(x)
+    assert "stablehlo" in elsewhere.mlir_module()
+    with pytest.raises(ValueError, match=r"exported for platforms \('tpu',\) but it is used on"):
+        elsewhere.call(x)
+    both = deserialize(export(f, platforms=("cpu", "tpu"))(x).serialize())
+    assert both.platforms == ("cpu", "tpu")
+    np.testing.assert_allclose(both.call(x), f(x))
+    with pytest.raises(ValueError, match="unknown target 'tpu'"):
+        elsewhere.save(tmp_path / "bundle")
     with pytest.raises(ValueError, match=r"platforms must be some of .*, got \('abacus',\)"):
         export(f, platforms=("abacus",))
     with pytest.raises(ValueError, match="must be the result of `jit`"):

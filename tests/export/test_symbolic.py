@@ -76,8 +76,17 @@ def test_arithmetic_and_comparisons():
     for ask in (lambda: b > 1, lambda: b <= 5, lambda: a < b, lambda: int(b), lambda: range(b)):
         with pytest.raises(InconclusiveDimensionOperation, match="symbolic dimension"):
             ask()
+    assert divmod(4 * b + 3, 2) == (2 * b + 1, 1)
+    assert (4 * b - 1) // 4 == b - 1
+    assert (6 * a * b) % 3 == 0
+    assert (3 * a) // -3 == -a
+    for number in (2, 1.5, b):
+        with pytest.raises(NotImplementedError, match="cannot be divided"):
+            _ = b // number
     with pytest.raises(NotImplementedError, match="cannot be divided"):
-        _ = b // 2
+        _ = b / 1
+    with pytest.raises(ZeroDivisionError, match="the symbolic dimension b by zero"):
+        _ = b % 0
     with pytest.raises(ValueError, match="Invalid mixing of symbolic scopes"):
         _ = b + symbolic_shape("b")[0]
 

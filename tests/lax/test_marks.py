@@ -42,7 +42,7 @@ def test_a_composite_is_one_equation_with_its_name() -> None:
 
 
 def test_errors_of_composites() -> None:
-    with pytest.raises(TypeError, match="composite expects a callable, got 3"):
+    with pytest.raises(TypeError, match="Expected a callable value, got 3"):
         lax.composite(3, "three")  # type: ignore[arg-type]
     named = lax.composite(power, "my.power")
     with pytest.raises(TypeError, match="the attribute also is a traced value"):

@@ -256,7 +256,7 @@ Z = np.ones((4, 4), np.complex64)
         (lambda: jnp.fft.fftfreq([4]), ValueError, "only takes an int"),
         (lambda: jnp.fft.rfftfreq(4, [1]), ValueError, "only takes a single value"),
         (lambda: xpr.jit(jnp.fft.fftfreq)(4), ConcretizationTypeError, "the n argument of fft"),
-        (lambda: jnp.fft.fftshift([1, 2]), TypeError, "fft.fftshift requires ndarray"),
+        (lambda: jnp.fft.fftshift([1, 2]), TypeError, "fftshift requires ndarray"),
         (lambda: jnp.fft.fftshift(X, axes=5), ValueError, "axis 5 is out of bounds"),
     ],
 )

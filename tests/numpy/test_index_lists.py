@@ -96,7 +96,7 @@ def test_lists_that_are_no_index() -> None:
                 f(bare)
         with pytest.raises(TypeError, match=r"integer or boolean type.*float32"):
             f((0, [1.0, 2.0]))
-        with pytest.raises(TypeError, match="not a valid xpr array type"):
+        with pytest.raises(TypeError, match="not a valid JAX array type"):
             f((0, ["a"]))
         with pytest.raises(ValueError, match="inhomogeneous"):
             f((0, [1, [2]]))

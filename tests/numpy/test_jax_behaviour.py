@@ -103,3 +103,71 @@ def test_arrays_full_of_keys() -> None:
     assert data(jnp.full((2,), 3, key.dtype)).tolist() == [[3, 3], [3, 3]]
     assert data(jnp.full_like(key, 3)).tolist() == [3, 3]
     assert data(jnp.full((2,), key, key.dtype)).tolist() == [[0, 7], [0, 7]]
+
+
+def test_functions_of_one_origin_are_equal() -> None:
+    def product(x: Any, y: Any) -> Any:
+        return x * y
+
+    first, second = (jnp.frompyfunc(product, 2, 1, identity=1) for _ in range(2))
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != jnp.frompyfunc(product, 2, 1)
+    assert jnp.add == jnp.add
+    assert jnp.add != jnp.subtract
+
+
+def test_sylvester_equations_in_batches() -> None:
+    rng = np.random.default_rng(3)
+    a = rng.standard_normal((4, 2, 2)) + 4 * np.eye(2)
+    b = rng.standard_normal((4, 3, 3)) + 4 * np.eye(3)
+    c = rng.standard_normal((4, 2, 3))
+    for method in ("schur", "eigen"):
+        x = np.asarray(xpr.scipy.linalg.solve_sylvester(a, b, c, method=method), np.float64)
+        np.testing.assert_allclose(a @ x + x @ b, c, atol=2e-5)
+    one = xpr.scipy.linalg.solve_sylvester(a[0], b, c)
+    assert one.shape == (4, 2, 3)
+
+
+def test_masks_are_boolean() -> None:
+    x, numbers = jnp.asarray(X), jnp.asarray(X)
+    for reduce in (jnp.sum, jnp.prod, jnp.mean, jnp.var, jnp.all, jnp.any):
+        with pytest.raises(ValueError, match="where must be None or a boolean array; got where"):
+            reduce(x, where=numbers)
+    with pytest.raises(ValueError, match=r"jnp\.max: where must be None or a boolean array"):
+        jnp.max(x, where=numbers, initial=0.0)
+
+
+def test_kinds_of_objects() -> None:
+    assert (jnp.iscomplexobj([1j]), jnp.iscomplexobj([1.0])) == (True, False)
+    assert (jnp.iscomplexobj("a"), jnp.isrealobj([1])) == (False, True)
+    found = jnp.take(jnp.arange(3), jnp.array([True, False]))
+    assert found.tolist() == [1, 0]
+    with pytest.raises(ValueError, match="indices must have an integer type"):
+        jnp.take(jnp.arange(3), jnp.array([1.0]))
+    with pytest.raises(ValueError, match=r"Invalid mode 'nonsense' for np\.take"):
+        jnp.take(jnp.arange(3), 0, mode="nonsense")
+
+
+def test_words_about_dtypes_and_shapes() -> None:
+    one, row = jnp.array(1), jnp.ones((2, 3))
+    cases: list[tuple[Any, tuple[Any, ...], type[Exception], str]] = [
+        (lax.sin, (one,), TypeError, "sin does not accept dtype int32. Accepted dtypes are sub"),
+        (lax.add, (True, True), TypeError, "add does not accept dtype bool at position 0."),
+        (lax.bitwise_and, (row, jnp.ones(4)), TypeError, "and: arrays must have the same number"),
+        (lax.sin, ("a",), TypeError, "Error interpreting argument to sin as a JAX value. The"),
+        (jnp.polyval, (row, jnp.ones(4)), ValueError, "Incompatible shapes for broadcasting"),
+        (jnp.linalg.eig, (row,), ValueError, "The input to eig must be a square matrix. Got"),
+        (jnp.linalg.svd, (one,), TypeError, "Input 0 to svd must have rank at least 2, but got"),
+        (jnp.linalg.norm, (None,), TypeError, "jnp.linalg.norm requires ndarray or scalar arg"),
+        (jnp.ones, (2, np.ones(2)), TypeError, "Cannot construct a dtype from an array"),
+        (jnp.ones, (2, row), ValueError, "Passing an array as a dtype argument is no longer"),
+        (jnp.asarray, ("abc",), TypeError, "Value 'abc' with dtype <U3 is not a valid JAX arr"),
+        (jnp.asarray, (np.ma.masked_array([1.0]),), ValueError, "numpy masked arrays are not su"),
+        (jnp.sin, (xpr.random.key(0),), TypeError, "Cannot interpret 'key<fry>' as a data typ"),
+        (jnp.arange, (3j,), ValueError, "Passing complex start/stop/step to jnp.arange is not"),
+    ]
+    for function, args, error, text in cases:
+        with pytest.raises(error) as caught:
+            function(*args)
+        assert str(caught.value).startswith(text)

@@ -224,13 +224,13 @@ SQUARE = np.ones((2, 2), np.float32)
 @pytest.mark.parametrize(
     ("call", "kind", "match"),
     [
-        (lambda: lax.linalg.cholesky(X), ValueError, r"cholesky requires square .* \(2, 3\)"),
-        (lambda: lax.linalg.eigh(X), ValueError, r"eigh requires square matrices"),
-        (lambda: lax.linalg.qr(X[0]), TypeError, r"qr requires operands of rank at least 2"),
-        (lambda: lax.linalg.svd(X[0]), TypeError, r"svd requires operands of rank at least 2"),
+        (lambda: lax.linalg.cholesky(X), ValueError, r"input to cholesky must be .* \(2, 3\)"),
+        (lambda: lax.linalg.eigh(X), ValueError, "input to eigh must be a square"),
+        (lambda: lax.linalg.qr(X[0]), TypeError, "Input 0 to qr must have rank at"),
+        (lambda: lax.linalg.svd(X[0]), TypeError, "Input 0 to svd must have rank at"),
         (lambda: lax.linalg.cholesky(SQUARE.astype("i4")), TypeError, "cholesky does not accept"),
         (lambda: jnp.linalg.cholesky(SQUARE.astype("f2")), TypeError, "does not accept dtype flo"),
-        (lambda: jnp.linalg.svd(X[0]), ValueError, "linalg.svd requires arrays of at least 2"),
+        (lambda: jnp.linalg.svd(X[0]), TypeError, "Input 0 to svd must have rank at"),
         (
             lambda: lax.linalg.triangular_solve(SQUARE, X),
             ValueError,
@@ -251,7 +251,7 @@ SQUARE = np.ones((2, 2), np.float32)
         (lambda: jnp.linalg.norm(X, "x"), ValueError, "Invalid order 'x' for matrix norm"),
         (lambda: jnp.linalg.norm(X[0], "fro"), ValueError, "Invalid order 'fro' for vector norm"),
         (lambda: jnp.linalg.norm(REAL, 2), ValueError, "Improper number of axes for norm"),
-        (lambda: jnp.linalg.outer(X, X), ValueError, "linalg.outer requires vectors"),
+        (lambda: jnp.linalg.outer(X, X), ValueError, "x2.ndim=2 .jnp.linalg.outer"),
         (lambda: jnp.linalg.cross(X[:, :2], X[:, :2]), ValueError, "vectors of 3 elements"),
         (
             lambda: lax.linalg.svd(X, subset_by_index=(0, 1)),

@@ -117,7 +117,7 @@ def test_in_dim_forms(runtime: str) -> None:
         (lambda: sl.dynamic_slice(X, (0.0, 0.0), (1, 1)), TypeError, "integers of the same type"),
         (lambda: sl.dynamic_slice(X, (np.int32(0), np.zeros(2, int)), (1, 1)), TypeError,
          "must be scalars"),
-        (lambda: sl.dynamic_slice(X, np.zeros((2, 2), int), (1, 1)), ValueError, "1D array"),
+        (lambda: sl.dynamic_slice(X, np.zeros((2, 2), int), (1, 1)), ValueError, "1D sequence"),
         (lambda: sl.dynamic_slice(X, (0, 0), (1, 1), allow_negative_indices=(True,)), ValueError,
          "an entry for each of the 2 axes, got 1"),
         (lambda: sl.dynamic_update_slice(X, X[0], (0, 0)), TypeError, "same rank as operand"),

@@ -104,7 +104,7 @@ def test_derivatives_and_batches() -> None:
         (lambda x: xfft.dctn(x, s=(1, 2, 3)), ValueError, r"at most x.ndim \(2\) elements, got 3"),
         (lambda x: xfft.dctn(x, s=(1,), axes=(0, 1)), ValueError, "got 1 lengths for 2 axes"),
         (lambda x: xfft.dctn(x, axes=(0, -2)), ValueError, r"repeated axes: \(0, 0\)"),
-        (lambda x: xfft.dct([1.0]), TypeError, "fft.dct requires ndarray or scalar"),
+        (lambda x: xfft.dct([1.0]), TypeError, "dct requires ndarray or scalar"),
     ],
 )
 def test_errors(call: Any, kind: type[Exception], match: str) -> None:

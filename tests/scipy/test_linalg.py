@@ -374,7 +374,7 @@ V = np.ones(3, np.float32)
         (lambda: linalg.eigh_tridiagonal(V, V[:2], select="x"), ValueError, "must be 'a', 'i' or"),
         (lambda: linalg.schur(A, "x"), ValueError, "Expected 'output' to be either"),
         (lambda: linalg.rsf2csf(A, X[:, :1]), ValueError, "T and Z of one shape"),
-        (lambda: linalg.expm(V), ValueError, r"Argument to expm must have shape .* got \(3,\)"),
+        (lambda: linalg.expm(V), ValueError, r"Expected A to be a .* got A.shape=\(3,\)"),
         (lambda: linalg.expm_frechet(A, A, method="x"), ValueError, "'SPS' or 'blockEnlarge'"),
         (lambda: linalg.expm_frechet(A, X), ValueError, "requires A and E of one shape"),
         (lambda: linalg.funm(A[None], jnp.exp), ValueError, "funm requires one square matrix"),

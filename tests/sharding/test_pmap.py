@@ -238,7 +238,7 @@ def test_options_that_are_wrong() -> None:
         xpr.pmap(lambda x: x, out_axes=-1)
     with pytest.raises(ValueError, match="'devices' argument to pmap must be non-empty"):
         xpr.pmap(lambda x: x, devices=list[Device]())
-    with pytest.raises(TypeError, match="pmap expects a callable, got 3"):
+    with pytest.raises(TypeError, match="Expected a callable value, got 3"):
         xpr.pmap(3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="donate_argnums must be an int or a sequence of ints"):
         xpr.pmap(lambda x: x, donate_argnums="a")  # pyright: ignore[reportArgumentType]

@@ -127,7 +127,7 @@ def test_errors_of_custom_jvp() -> None:
     with pytest.raises(TypeError, match="must produce a pair"):
         xpr.grad(f)(1.0)
     f.defjvp(lambda p, t: (p[0], jnp.ones(3)))
-    with pytest.raises(TypeError, match=r"tangent f32\[3\]; expected f32\[\]"):
+    with pytest.raises(TypeError, match=r"Expected float32\[\] .* but got float32\[3\]"):
         xpr.grad(f)(1.0)
     f.defjvp(lambda p, t: (p[0], jnp.sin(t[0])))
     with pytest.raises(NotImplementedError, match="Transpose rule"):

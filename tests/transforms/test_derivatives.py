@@ -363,7 +363,7 @@ def test_errors_of_grad() -> None:
         xpr.grad(lambda x: 1.0)("text")
     with pytest.raises(TypeError, match="two-element tuple"):
         xpr.grad(lambda x: x, has_aux=True)(1.0)
-    with pytest.raises(TypeError, match="expects a callable"):
+    with pytest.raises(TypeError, match="Expected a callable value"):
         xpr.grad(3)
 
 
@@ -379,7 +379,7 @@ def test_errors_of_jvp_and_vjp() -> None:
     _, pull = xpr.vjp(jnp.sin, 1.0)
     with pytest.raises(ValueError, match="unexpected tree structure"):
         pull((1.0, 2.0))
-    with pytest.raises(ValueError, match=r"expected f32\[\], but got f32\[2\]"):
+    with pytest.raises(ValueError, match=r"got float32\[2\], but expected float32\[\]"):
         pull(jnp.ones(2))
     _, derivative = xpr.linearize(jnp.sin, 1.0)
     with pytest.raises(TypeError, match="inconsistent with the original primal"):

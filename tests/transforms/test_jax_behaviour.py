@@ -24,6 +24,8 @@ def test_the_type_of_a_value() -> None:
     assert like(1.0) == xpr.ShapeDtypeStruct((), np.float32, weak_type=True)
     struct = xpr.ShapeDtypeStruct((2,), np.int32)
     assert like(struct) == struct
+    assert not struct.is_ref
+    assert repr(struct.format) == "Format(layout=None, sharding=None)"
     there = xpr.device_put(x, xpr.devices()[0])
     assert like(there).sharding == there.sharding
     assert xpr.eval_shape(lambda x: jnp.zeros_like(like(x)), x) == like(x)
@@ -129,3 +131,121 @@ def test_misses_of_the_cache_are_explained() -> None:
         with pytest.warns(UserWarning, match=r"argument x changed from f32\[3\] to f32\[4\]"):
             f(np.ones(4, "f4"))
     assert not xpr.config.explain_recompile
+
+
+# ---- errors and results that JAX's users know
+
+
+def test_what_is_no_function_is_refused() -> None:
+    wrong: tuple[Any, ...] = (None, 1, "a")
+    for transform in (xpr.jit, xpr.grad, xpr.vmap, xpr.jacrev, xpr.custom_vjp):
+        for value in wrong:
+            with pytest.raises(TypeError, match=r"^Expected a callable value, got"):
+                transform(value)
+    assert xpr.jit(inline=True)(lambda x: x + 1)(1.0) == 2.0
+
+
+def test_the_rule_of_a_batch_is_differentiated_with_it() -> None:
+    f = xpr.custom_batching.custom_vmap(lambda x, y: x * y)
+
+    @f.def_vmap
+    def rule(size: int, batched: Any, x: Any, y: Any) -> Any:
+        return x * y * 100.0, batched[0] or batched[1]
+
+    x = jnp.arange(3.0)
+    assert xpr.jvp(lambda v: f(v, 2.0), (3.0,), (1.0,)) == (6.0, 2.0)
+    slopes = xpr.vmap(lambda v: xpr.jvp(lambda u: f(u, 2.0), (v,), (1.0,)))(x)
+    assert [v.tolist() for v in slopes] == [[0.0, 200.0, 400.0], [200.0, 200.0, 200.0]]
+    # Only the tangent has a batch axis.
+    pushed = xpr.vmap(lambda t: xpr.jvp(lambda u: f(u, 2.0), (3.0,), (t,)))(x)
+    assert [v.tolist() for v in pushed] == [[600.0] * 3, [0.0, 200.0, 400.0]]
+    assert xpr.jvp(xpr.vmap(f), (x, x), (x, x))[1].tolist() == [0.0, 200.0, 800.0]
+    jitted = xpr.jit(xpr.vmap(lambda v: xpr.jvp(lambda u: f(u, v), (v,), (1.0,))[1]))
+    assert jitted(x).tolist() == [0.0, 100.0, 200.0]
+
+
+def test_what_custom_rules_get_and_give() -> None:
+    f = xpr.custom_vjp(lambda x, i: x * i)
+    f.defvjp(lambda x, i: (x * i, i), lambda r, g: (g.astype(jnp.float32) * r, None))
+    assert xpr.grad(f)(1.0, 2) == 2.0
+    assert f.nondiff_argnums == ()
+    assert repr(xpr.custom_derivatives.SymbolicZero(xpr.typeof(1.0))) == "SymbolicZero"
+    with pytest.raises(TypeError, match="The input arguments to the custom_vjp-decorated function"):
+        f(1.0, z=2)
+    g = xpr.custom_jvp(lambda x: (x, 1))
+    g.defjvp(lambda p, t: ((p[0], 1), (t[0], 1)))
+    with pytest.raises(TypeError, match=r"Expected float0\[\] \(tangent type of int32\[\]\)"):
+        xpr.jvp(g, (1.0,), (1.0,))
+
+
+def test_the_words_of_pullbacks_and_batches() -> None:
+    _, pull = xpr.vjp(lambda x: {"a": x, "b": x}, jnp.ones(3))
+    with pytest.raises(TypeError, match="was called with 2 arguments, but functions returned by"):
+        pull(1.0, 2.0)
+    with pytest.raises(ValueError, match=r"to VJP function: got float32\[\], but expected"):
+        pull({"a": 1.0, "b": 1.0})
+    with pytest.raises(ValueError, match=r"at vmap out_axes\['b'\], got axis spec None but output"):
+        xpr.vmap(lambda x: {"a": 1.0, "b": x}, out_axes=None)(jnp.ones(3))
+    for name in (None, 1):
+        with pytest.raises(TypeError, match="named_scope name argument must be a string"):
+            xpr.named_scope(name)  # pyright: ignore[reportArgumentType]
+
+
+def test_names_of_transformations_and_scopes() -> None:
+    """As JAX writes them, but for values that are dead here."""
+
+    def f(x: Any) -> Any:
+        with xpr.named_scope("here"):
+            return jnp.sin(x)
+
+    def g(x: Any) -> Any:
+        with xpr.named_scope("a"), xpr.named_scope("b"):
+            return f(x) * 2.0
+
+    def outer(h: Any) -> Any:
+        def inside(x: Any) -> Any:
+            with xpr.named_scope("out"):
+                return h(x)
+
+        return inside
+
+    def names(h: Any, x: Any) -> dict[str, str]:
+        return {e.primitive.name: e.source_info.name_stack for e in xpr.make_jaxpr(h)(x).jaxpr.eqns}
+
+    x = jnp.ones(3)
+    backward = "out/transpose(jvp(here))"
+    assert names(g, x) == {"sin": "a/b/here", "mul": "a/b"}
+    assert names(outer(xpr.vmap(f)), x) == {"sin": "out/vmap(here)"}
+    assert names(outer(xpr.grad(f)), 1.0) == {"cos": "out/jvp(here)", "mul": backward}
+    assert names(xpr.vmap(xpr.grad(f)), x)["mul"] == "vmap(transpose(jvp(here)))"
+    assert names(xpr.grad(lambda x: xpr.vmap(g)(x).sum()), x) == {
+        "cos": "jvp(vmap(a))/b/here",
+        "broadcast_in_dim": "transpose(jvp())",
+        "mul": "transpose(jvp(vmap(a)))/b/here",
+    }
+    assert names(lambda x: xpr.jvp(g, (x,), (x,))[1], x)["cos"] == "jvp(a)/b/here"
+    assert names(xpr.vmap(outer(xpr.jit(f))), x) == {"jit": "vmap(out)"}
+    inner = xpr.make_jaxpr(outer(xpr.jit(f)))(x).jaxpr.eqns[0].params["jaxpr"]
+    assert inner.jaxpr.eqns[0].source_info.name_stack == "here"
+
+
+def test_stages_tell_of_donated_arguments_and_memory() -> None:
+    x = jnp.ones((4, 2))
+    lowered = xpr.jit(lambda x, y: x + y.sum(), donate_argnums=0).lower(x, x)
+    (first, second), _ = lowered.args_info
+    assert (first.donated, second.donated, first.shape, first.dtype) == (
+        True, False, (4, 2), np.float32,
+    )  # fmt: skip
+    assert lowered.out_avals == xpr.typeof(x)
+    compiled = lowered.compile()
+    analysis = compiled.memory_analysis()
+    assert analysis.argument_size_in_bytes == analysis["argument_size_in_bytes"] == 64
+    assert analysis.output_size_in_bytes == 32
+    with pytest.raises(AttributeError, match="and not temp_size_in_bytes"):
+        _ = analysis.temp_size_in_bytes
+    assert compiled.output_formats.layout.major_to_minor == (0, 1)
+    assert compiled.input_formats[0][1].sharding == compiled.input_shardings[0][1]
+    with pytest.raises(TypeError, match="Function compiled with input pytree does not match"):
+        compiled(x)
+    with pytest.raises(TypeError, match="Cannot apply JAX transformations to a function lowered"):
+        xpr.vmap(compiled)(x[None], x[None])

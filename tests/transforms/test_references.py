@@ -80,7 +80,7 @@ def _put(r: Any, x: Any) -> Any:
         (lambda r: r.__setitem__(..., 1.0), ValueError, r"Expected shape: \(3,\)"),
         (lambda r: _put(r, 1), ValueError, "Invalid dtype for `swap`. Ref dtype: float32"),
         (lambda r: xpr.ref.addupdate(r, ..., 1.0), ValueError, "Invalid shape for `addupdate`"),
-        (lambda r: xpr.ref.get(r[...]), ValueError, "`get` must be called on `Ref` types"),
+        (lambda r: xpr.ref.get(r[...]), ValueError, "Can only call `ref_get` on a `Ref`"),
         (jnp.sin, TypeError, "requires ndarray or scalar arguments"),
         (xpr.jit(lambda r: jnp.sin(r)), TypeError, "sin requires ndarray or scalar arguments"),
         (lambda r: jnp.stack([r, r]), TypeError, "got a reference"),
@@ -94,7 +94,7 @@ def _put(r: Any, x: Any) -> Any:
         (
             xpr.jit(lambda r: (xpr.freeze(q := xpr.new_ref(1.0)), q[...])),
             ValueError,
-            "`get` must be called on `Ref` types: ~float32",
+            "Can only call `ref_get` on a `Ref`: ~float32",
         ),
         (lambda r: xpr.vmap(lambda x: _put(r, x))(jnp.ones(3)), ValueError, _VMAPPED),
         (lambda r: xpr.grad(lambda x: _put(r, x))(1.0), ValueError, _MOVED),

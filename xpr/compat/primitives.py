@@ -42,15 +42,15 @@ class ClientPrimitive(Primitive):
         super().__init__(name, FAMILY, multiple_results)
         self.eager = "inline"
         self.reference = self._refuse("Evaluation")
-        self.abstract = self._refuse("Abstract evaluation")
+        self.abstract = self._refuse("Abstract evaluation", "")
         self.jvp = NotGiven("the program gives it no JVP rule")
         self.transpose = NotGiven("the program gives it no transpose rule")
         self.batch = NotGiven("the program gives it no batching rule")
         self.doc = "a primitive of the program's own"
 
-    def _refuse(self, kind: str) -> Rule:
+    def _refuse(self, kind: str, what: str = " rule") -> Rule:
         def missing(*_: Any, **__: Any) -> Any:
-            raise NotImplementedError(f"{kind} rule for '{self.name}' not implemented")
+            raise NotImplementedError(f"{kind}{what} for '{self.name}' not implemented")
 
         return missing
 

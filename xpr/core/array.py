@@ -134,6 +134,11 @@ class Array:
         committed = _of_subclass("committed", "Whether the device was chosen by the user.")
         device = _of_subclass("device", "The device, or the sharding over several.")
         sharding = _of_subclass("sharding", "How the array lies on its devices.")
+        item = _of_subclass("item", "The method that gives an element as a Python number.")
+        to_device = _of_subclass("to_device", "The method that gives the array elsewhere.")
+        copy_to_host_async = _of_subclass(
+            "copy_to_host_async", "The method that begins to copy the elements to the host."
+        )
         addressable_shards = _of_subclass("addressable_shards", "The parts that are here.")
         global_shards = _of_subclass("global_shards", "All parts.")
         is_fully_addressable = _of_subclass("is_fully_addressable", "Whether all parts are here.")

@@ -66,6 +66,10 @@ class ManualAxisType:
         )
 
 
+def _name(dtype: np.dtype[Any]) -> str:
+    return "float0" if dtype == dtypes.float0 else dtype.name
+
+
 class ShapedArray:
     """Shape, dtype and weak type of an array (and the sharding it carries, if any).
 
@@ -207,11 +211,11 @@ class ShapedArray:
 
     def __str__(self) -> str:
         weak = "~" if self.weak_type else ""
-        return f"{weak}{self.dtype.name}{self._extent()}"
+        return f"{weak}{_name(self.dtype)}{self._extent()}"
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapedArray({self.dtype.name}{self._extent()}{weak})"
+        return f"ShapedArray({_name(self.dtype)}{self._extent()}{weak})"
 
     def _extent(self) -> str:
         """The sizes in brackets, each with the mesh axes that it is sharded over: `[8@x,16]`.

@@ -299,7 +299,9 @@ def _canonical(name: str, error: type[Exception]) -> str:
     short = name.removeprefix("jax_").removeprefix("xpr_").lower()
     short = _JAX_NAMES.get(short, short)
     if short not in _SETTINGS:
-        raise error(f"unknown setting {name!r}; the settings are {', '.join(_SETTINGS)}")
+        raise error(
+            f"Unrecognized config option: {name!r}; the settings are {', '.join(_SETTINGS)}"
+        )
     return short
 
 

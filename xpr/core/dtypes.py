@@ -143,7 +143,8 @@ def canonicalize(dtype: Any, allow_float0: bool = False) -> np.dtype[Any]:
                 f"x.astype({d.newbyteorder('=')!s})"
             )
         raise TypeError(
-            f"Dtype {d} is not a valid xpr array type. Only arrays of numeric types are supported."
+            f"Dtype {d} is not a valid JAX array type. Only arrays of numeric types are supported "
+            "by JAX."
         )
     return d
 

@@ -147,6 +147,11 @@ class ExtendedArray(Array):
             return super().__getitem__(index)
         # At once on the numbers: the axes of an element stay whole.
         parts = index if isinstance(index, tuple) else (index,)
+        used = sum(1 for p in parts if p is not None and p is not Ellipsis)
+        if used > self.ndim:
+            raise IndexError(
+                f"Too many indices: array is {self.ndim}-dimensional, but {used} were indexed"
+            )
         rest = (slice(None),) * (self._base.ndim - self.ndim)
         if not any(p is Ellipsis for p in parts):
             rest = (..., *rest)

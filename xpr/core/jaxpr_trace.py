@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.context import context
+from xpr.core.context import context, current_stack
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import (
     Atom,
@@ -77,6 +77,8 @@ class JaxprTrace(Trace):
         self.invars: list[Var] = []
         self.alive = True
         self.debug_info = debug_info or DebugInfo()
+        # How many of the current names are those of what is around the program.
+        self.outer_names = 0
 
     def new_arg(self, aval: ShapedArray) -> Any:
         var = Var(aval)
@@ -142,6 +144,8 @@ class JaxprTrace(Trace):
         if manual:
             found = result_types(primitive, avals, found, params)
         source = context.source or current_source(context.name_stack)
+        if self.outer_names:
+            source = source.at(source.stack[self.outer_names :])
         if primitive.multiple_results:
             outvars = [Var(aval) for aval in found]
             effects = effects_of(primitive, params)
@@ -354,6 +358,7 @@ def trace_to_jaxpr(
 ) -> ClosedJaxpr:
     """Runs `f` (flat arguments, flat results) on tracers of `in_avals` and returns its jaxpr."""
     trace = JaxprTrace(debug_info)
+    trace.outer_names = len(current_stack())
     try:
         args = [trace.new_arg(aval) for aval in in_avals]
         with set_current_trace(trace):

@@ -24,7 +24,7 @@ from typing import Any
 
 from xpr.core import trace
 from xpr.core.effects import Effects
-from xpr.core.errors import note_user_line
+from xpr.core.errors import note_user_line, shown
 from xpr.core.source_info import current
 
 Rule = Callable[..., Any]
@@ -120,9 +120,16 @@ class Primitive:
         try:
             return trace.context.trace.process_primitive(self, args, params)
         except _NOTED as error:
+            wrong = next((i for i, a in enumerate(args) if not trace.is_valid_value(a)), None)
+            if wrong is not None and isinstance(error, TypeError):
+                raise _uninterpreted(self.name, wrong, args[wrong]) from None
             place = trace.context.source or current()
             note_user_line(error, f"in {self.name}, called from {place}")
             raise
+
+    def get_bind_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters for `bind` that make the equation with `params` anew."""
+        return params
 
     def printed_params(self, params: dict[str, Any]) -> dict[str, Any]:
         """The parameters that the printed jaxpr shows, in order."""
@@ -133,6 +140,14 @@ class Primitive:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (get_primitive, (self.name,))
+
+
+def _uninterpreted(name: str, position: int, value: Any) -> TypeError:
+    return TypeError(
+        f"Error interpreting argument to {name} as a JAX value. The problematic value is of type "
+        f"{type(value)} and was passed to {name} at position {position}: {shown(value)}. Expected "
+        "an array, a NumPy value or a Python number"
+    )
 
 
 def _no_rule(name: str, kind: str) -> Rule:

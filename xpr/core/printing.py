@@ -19,7 +19,7 @@ from xpr.core.jaxpr import (
     sub_jaxprs,
 )
 from xpr.core.naming import VariableNames, literal_text
-from xpr.core.pretty import Break, Doc, Group, Nest, Text, concat, join, render
+from xpr.core.pretty import Break, Doc, Group, Nest, Note, Text, concat, join, render
 
 
 class _Names(VariableNames):
@@ -108,12 +108,13 @@ def _eqn(names: _Names, eqn: JaxprEqn) -> Doc:
         return _access(names, eqn)
     args = "".join(f" {_atom(names, a)}" for a in eqn.invars)
     head = concat(out, " = ") if eqn.outvars else ""
-    text = concat(head, eqn.primitive.name, _params(names, shown), args)
+    # Behind the first line of the equation, where it has several.
+    notes = []
     if names.source_info:
-        text = concat(text, f"  # {eqn.source_info}")
-    if names.name_stack and eqn.source_info.name_stack:
-        text = concat(text, f"  # [{eqn.source_info.name_stack}]")
-    return text
+        notes.append(Note(str(eqn.source_info)))
+    if names.name_stack:
+        notes.append(Note(f"[{eqn.source_info.name_stack}]"))
+    return concat(head, eqn.primitive.name, *notes, _params(names, shown), args)
 
 
 _ACCESSES = ("get", "swap", "addupdate")

@@ -191,7 +191,7 @@ def require_ref(x: Any, name: str) -> Ref:
     """`x`, if it is a reference; ValueError otherwise."""
     if not isinstance(x, Ref):
         what = get_aval(x) if isinstance(x, Array) else shown(x)
-        raise ValueError(f"`{name}` must be called on `Ref` types: {what}.")
+        raise ValueError(f"Can only call `ref_{name}` on a `Ref`: {what}.")
     return x
 
 

@@ -41,15 +41,49 @@ def is_internal(filename: str) -> bool:
     return known
 
 
+NameStack = tuple[str, ...]
+"""Names of scopes and of transformations, the outermost first; the latter end in a bracket."""
+
+
+def written(stack: NameStack) -> str:
+    """A stack of names as text: transformations are written around the first scope inside them.
+
+    >>> written(("vmap(", "jvp(", "loss", "layer"))
+    'vmap(jvp(loss))/layer'
+    >>> written(("train", "vmap("))
+    'train/vmap()'
+    """
+    parts: list[str] = []
+    opened = ""
+    for name in stack:
+        if name.endswith("("):
+            opened += name
+        else:
+            parts.append(opened + name + ")" * opened.count("("))
+            opened = ""
+    if opened:
+        parts.append(opened + ")" * opened.count("("))
+    return "/".join(parts)
+
+
 class SourceInfo:
     """A place in the user's program; the line is worked out only when somebody asks."""
 
-    __slots__ = ("code", "lasti", "name_stack")
+    __slots__ = ("code", "lasti", "stack")
 
-    def __init__(self, code: CodeType | None, lasti: int, name_stack: str = "") -> None:
+    def __init__(self, code: CodeType | None, lasti: int, stack: NameStack = ()) -> None:
         self.code = code
         self.lasti = lasti
-        self.name_stack = name_stack
+        self.stack = stack
+
+    @property
+    def name_stack(self) -> str:
+        """The named scopes and transformations around the operation, such as `vmap(jvp(loss))`."""
+        return written(self.stack)
+
+    def at(self, stack: NameStack) -> SourceInfo:
+        """The same place under other names."""
+        return SourceInfo(self.code, self.lasti, stack)
 
     @property
     def filename(self) -> str:
@@ -82,7 +116,7 @@ class SourceInfo:
 UNKNOWN = SourceInfo(None, 0)
 
 
-def current(name_stack: str = "") -> SourceInfo:
+def current(stack: NameStack = ()) -> SourceInfo:
     """The innermost frame of the caller that is not part of xpr."""
     frame: FrameType | None = sys._getframe(1)
     known = _internal
@@ -93,6 +127,6 @@ def current(name_stack: str = "") -> SourceInfo:
         if inside is None:
             inside = is_internal(filename)
         if not inside:
-            return SourceInfo(code, frame.f_lasti, name_stack)
+            return SourceInfo(code, frame.f_lasti, stack)
         frame = frame.f_back
     return UNKNOWN

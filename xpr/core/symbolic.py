@@ -82,10 +82,32 @@ class SymbolicDim:
     def __pow__(self, power: int) -> Any:
         return math.prod([self] * power, start=1)
 
-    def _divide(self, other: Any) -> Any:
-        raise NotImplementedError(f"symbolic dimensions cannot be divided: {self} by {other}")
+    def __divmod__(self, other: Any) -> tuple[Any, int]:
+        """Quotient and remainder, where the remainder is the same for all sizes."""
+        if not isinstance(other, int) or isinstance(other, bool):
+            raise self._undivided(other)
+        if other == 0:
+            raise ZeroDivisionError(f"division of the symbolic dimension {self} by zero")
+        if any(c % other for m, c in self.terms.items() if m):
+            raise self._undivided(other)
+        return simplified({m: c // other for m, c in self.terms.items()}, self.scope), (
+            self.terms.get((), 0) % other
+        )
 
-    __floordiv__ = __mod__ = __truediv__ = __divmod__ = _divide
+    def __floordiv__(self, other: Any) -> Any:
+        return divmod(self, other)[0]
+
+    def __mod__(self, other: Any) -> int:
+        return divmod(self, other)[1]
+
+    def __truediv__(self, other: Any) -> Any:
+        raise self._undivided(other)
+
+    def _undivided(self, other: Any) -> NotImplementedError:
+        return NotImplementedError(
+            f"symbolic dimensions cannot be divided: {self} by {other}, for what is left over "
+            "depends on the sizes"
+        )
 
     # ---- questions
 

@@ -126,7 +126,7 @@ class outside_programs:
             set_meshes(None)
         self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes
         c.trace, c.source = c.eager, None
-        c.axis_env, c.name_stack, c.manual_axes = (), "", ()
+        c.axis_env, c.name_stack, c.manual_axes = (), (), ()
 
     def __exit__(self, *_: object) -> None:
         c = context
@@ -161,7 +161,7 @@ def get_aval(x: Any) -> ShapedArray:
         if rule is not None:
             return rule(x)
     raise TypeError(
-        f"Value {shown(x)} with type {type(x)} is not a valid xpr type: "
+        f"Value {shown(x)} with type {type(x)} is not a valid JAX type: "
         "expected an array, a NumPy value or a Python number"
     )
 
@@ -175,7 +175,7 @@ def _aval_of_ndarray(x: np.ndarray[Any, Any]) -> ShapedArray:
     # NumPy loads its masked arrays, a tenth of what importing xpr takes, when they are named.
     if type(x) is not np.ndarray and isinstance(x, np.ma.MaskedArray):
         raise ValueError(
-            "numpy masked arrays are not supported as direct inputs to xpr functions. Use "
+            "numpy masked arrays are not supported as direct inputs to JAX functions. Use "
             f"arr.filled() to convert the value to a standard numpy array, got {shown(x)}"
         )
     return ShapedArray(x.shape, dtypes.canonicalize(x.dtype, allow_float0=True))

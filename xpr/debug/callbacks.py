@@ -109,7 +109,8 @@ def debug_callback(
     def call(callback: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         if not callable(callback):
             raise TypeError(
-                f"debug.callback takes a function, got {shown(callback)} of type {type(callback)}"
+                "first argument to jax.debug.callback must be callable, but got an object of type "
+                f"{type(callback)}: {shown(callback)}"
             )
         observe("debug.callback", callback, args, kwargs, ordered)
 

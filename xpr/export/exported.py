@@ -31,6 +31,8 @@ maximum_supported_calling_convention_version = 1
 
 _KEPT = 64  # choices of symbolic dimensions for which a compiled function is kept
 _PLATFORMS = frozenset({"cpu", "vulkan", "cuda", "rocm", "metal", "vmvx"})
+# No runtime of xpr's: the program can be exported, and its StableHLO given to another compiler.
+_ELSEWHERE = ("tpu",)
 
 
 class DisabledSafetyCheck:
@@ -290,7 +292,8 @@ def export(
 
     `fun_jit` is the result of `xpr.jit`. The arguments may be arrays or anything with a shape and
     a dtype. `platforms` names what it is meant to run on (`cpu`, `vulkan`, `cuda`, `rocm`,
-    `metal`, `vmvx`); without it the default device's. `disabled_checks` leaves checks of calls out.
+    `metal`, `vmvx`, and `tpu`, on which xpr runs nothing itself: the StableHLO is the same);
+    without it the default device's. `disabled_checks` leaves checks of calls out.
 
     Raises ValueError if `fun_jit` is no jitted function or a platform is unknown.
 
@@ -305,9 +308,9 @@ def export(
     if not isinstance(fun_jit, JittedFunction):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
     chosen = (default_export_platform(),) if platforms is None else tuple(platforms)
-    unknown = [p for p in chosen if p not in _PLATFORMS]
-    if unknown or not chosen:
-        raise ValueError(f"platforms must be some of {', '.join(sorted(_PLATFORMS))}, got {chosen}")
+    known = sorted({*_PLATFORMS, *_ELSEWHERE})
+    if not chosen or not set(chosen) <= set(known):
+        raise ValueError(f"platforms must be some of {', '.join(known)}, got {chosen}")
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
         program, traced = trace_program(fun_jit, args, kwargs)

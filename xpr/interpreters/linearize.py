@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.config import state
+from xpr.core.context import current_stack, named
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.jaxpr_trace import JaxprTrace
 from xpr.core.primitive import Primitive
@@ -76,6 +77,7 @@ def linearize_flat(
     if differentiate is None:
         differentiate = [True] * len(primals)
     tangents = JaxprTrace()
+    tangents.outer_names = len(current_stack())
     trace = LinearizeTrace(parent, tangents)
     try:
         args = []
@@ -85,7 +87,7 @@ def linearize_flat(
                 if wanted
                 else p
             )
-        with set_current_trace(trace):
+        with set_current_trace(trace), named("jvp("):
             out = fun(*args)
         values, out_tangents = split_pairs(trace.pair(x) for x in out)
         nonzero = [type(t) is not Zero for t in out_tangents]

@@ -12,7 +12,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.config import loose_types
-from xpr.core.context import context
+from xpr.core.context import context, current_stack
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, literal_operand
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Absent, get_primitive
@@ -54,14 +54,14 @@ def backward_pass(
         else:
             values[v] = a
     eqns: list[JaxprEqn] = []
-    outer_source = context.source
+    outer_source, stack = context.source, current_stack()
     try:
         for eqn in jaxpr.eqns:
             if any(isinstance(v, Var) and v in linear for v in eqn.invars):
                 linear.update(eqn.outvars)
                 eqns.append(eqn)
                 continue
-            context.source = eqn.source_info
+            context.source = eqn.source_info.at((*stack, *eqn.source_info.stack))
             operands = [values[v] if isinstance(v, Var) else literal_operand(v) for v in eqn.invars]
             found = eqn.primitive.bind(*operands, **eqn.params)
             values.update(
@@ -72,7 +72,8 @@ def backward_pass(
             context.source = outer_source
             _accumulate(sums, linear, v, ct)
         for eqn in reversed(eqns):
-            context.source = eqn.source_info
+            names = (*stack, "transpose(", *eqn.source_info.stack)
+            context.source = eqn.source_info.at(names)
             _transpose_eqn(eqn, values, linear, sums)
     finally:
         context.source = outer_source

@@ -11,6 +11,7 @@ import numpy as np
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.errors import shown
 from xpr.core.references import slice_of_ref
 from xpr.core.trace import Tracer, get_aval
 from xpr.core.tracebacks import api_boundary
@@ -60,6 +61,8 @@ def scan(
     (Array(6., dtype=float32), Array([0., 0., 2., 9.], dtype=float32))
     """
     del _split_transpose  # how a compiler may arrange the reverse pass, with no other effect
+    if not callable(f):
+        raise TypeError(f"lax.scan: f argument should be a callable. Got {shown(f)}.")
     check_callable(f, "lax.scan")
     x_leaves, x_tree = tree_util.tree_flatten(xs)
     steps = _length(as_arrays(x_leaves, "scan"), length)
@@ -196,6 +199,11 @@ def while_loop(
     >>> xpr.lax.while_loop(lambda x: x < 100, lambda x: x * 2, 3)
     Array(192, dtype=int32, weak_type=True)
     """
+    if not (callable(body_fun) and callable(cond_fun)):
+        raise TypeError(
+            "lax.while_loop: body_fun and cond_fun arguments should be callable. Got "
+            f"{shown(body_fun)} and {shown(cond_fun)}."
+        )
     check_callable(cond_fun, "lax.while_loop")
     check_callable(body_fun, "lax.while_loop")
     leaves, tree = tree_util.tree_flatten(init_val)
@@ -266,6 +274,10 @@ def fori_loop(
     >>> xpr.lax.fori_loop(0, 5, lambda i, x: x + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
+    if not callable(body_fun):
+        raise TypeError(
+            f"lax.fori_loop: body_fun argument should be callable. Got {shown(body_fun)}."
+        )
     check_callable(body_fun, "lax.fori_loop")
     dtype = _bound_dtype(get_aval(lower), get_aval(upper))
     if not isinstance(lower, Tracer) and not isinstance(upper, Tracer) and dtype.kind != "c":

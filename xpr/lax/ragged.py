@@ -131,6 +131,11 @@ def ragged_dot_general(
             "offered; pass the part of group_sizes and of lhs that belongs to rhs"
         )
     numbers = ragged_dot_dimension_numbers
+    if not isinstance(numbers, RaggedDotDimensionNumbers):
+        raise TypeError(
+            "ragged_dot_general requires ragged_dot_dimension_numbers: RaggedDotDimensionNumbers, "
+            f"got a {type(numbers).__name__}"
+        )
     dims = DotDims.of(numbers.dot_dimension_numbers)
     left, right = get_aval(lhs).shape, get_aval(rhs).shape
     dims.check_shapes(left, right)

@@ -358,7 +358,8 @@ def log1mexp(x: ArrayLike) -> Array:
 def _log1mexp_of(x: ArrayLike) -> Array:
     x = array_of("log1mexp", x)
     near, far = jnp.log(-jnp.expm1(-x)), jnp.log1p(-jnp.exp(-x))
-    return jnp.where(x < np.log(2.0), near, far)
+    limit = np.asarray(np.log(2.0), x.dtype)
+    return jnp.where(x < limit, near, far)
 
 
 _log1mexp = _with_derivative(

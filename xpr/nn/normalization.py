@@ -79,7 +79,7 @@ def logsumexp(
     axes = reduced_axes(axis, x.ndim)
     top = jnp.max(x.real, axes, keepdims=True, where=where, initial=-np.inf)
     # The result does not depend on the shift, so neither does its derivative.
-    shift = stop_gradient(jnp.where(jnp.isfinite(top), top, 0))
+    shift = stop_gradient(jnp.where(jnp.isfinite(top), top, 0)).astype(x.dtype)
     terms = jnp.exp(x - shift)
     if weights is not None:
         terms = terms * weights
@@ -87,7 +87,7 @@ def logsumexp(
     shift = shift if keepdims else jnp.squeeze(shift, axes)
     is_complex = dtypes.is_complex(dtype)
     size = jnp.abs(total) if return_sign or not is_complex else total
-    out = jnp.log(size) + shift
+    out = jnp.log(size) + (shift.real if size.dtype != x.dtype else shift)
     if return_sign:
         return out, jnp.sign(total)
     return out if weights is None or is_complex else jnp.where(total < 0, np.nan, out)

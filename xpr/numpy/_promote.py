@@ -16,6 +16,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
+from xpr.core.extended import is_extended
 from xpr.core.jaxpr_trace import JaxprTracer
 from xpr.core.physical import is_extended_aval
 from xpr.core.trace import check_python_int, get_aval, is_eager, is_valid_value, register_aval
@@ -93,6 +94,8 @@ def to_inexact(dtype: DType) -> DType:
     """The floating dtype that integers and booleans become: 64 bits only for 64-bit integers."""
     if dtypes.is_inexact(dtype):
         return dtype
+    if is_extended(dtype):
+        raise TypeError(f"Cannot interpret '{dtype}' as a data type of numbers")
     if dtypes.kind(dtype) in "iu" and dtype.itemsize == 8:
         return dtypes.default_dtype("f")
     return np.dtype(np.float32)
@@ -257,7 +260,7 @@ def convert(x: Any, dtype: DType, weak: bool = False) -> Any:
         return convert_type(x, dtype, weak)
     if type(x) in _PYTHON_NUMBERS:
         return _scalar_maker(dtypes.scalar_kind(x) or "f", dtype, weak)(x)
-    if weak or (dtypes.is_inexact(x.dtype) and not dtypes.is_inexact(dtype)):
+    if weak or (dtypes.is_inexact(get_aval(x).dtype) and not dtypes.is_inexact(dtype)):
         return convert_type(x, dtype, weak)
     with np.errstate(all="ignore"):
         return x.astype(dtype)

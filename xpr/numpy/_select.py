@@ -7,9 +7,20 @@ from typing import Any
 import numpy as np
 
 from xpr.core.trace import get_aval
-from xpr.numpy._promote import broadcast_to
+from xpr.numpy._promote import as_operand, broadcast_to
 from xpr.numpy._typing import Array
 from xpr.primitives.compare import select_n_p
+
+
+def checked_where(name: str, where: Any) -> Any:
+    """The mask `where` of the function `name`; ValueError for one that is not boolean."""
+    mask = as_operand(name, where)
+    if get_aval(mask).dtype != np.bool_:
+        raise ValueError(
+            f"jnp.{name}: where must be None or a boolean array; got "
+            f"where.dtype={get_aval(mask).dtype!r}."
+        )
+    return mask
 
 
 def select_where(condition: Any, x: Any, y: Any) -> Array:

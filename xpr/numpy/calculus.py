@@ -164,7 +164,7 @@ def _gradient_along(x: Any, h: Any, axis: int) -> Array:
         return el.div_p.bind(concatenate([first, inner, last], axis), h)
     if get_aval(h).shape != (size,):
         raise ValueError(
-            "Spacing arrays must be 1D and have the length of their axis, got shape "
+            "Spacing arrays must be 1D arrays or scalars, as long as their axis. Got shape "
             f"{get_aval(h).shape} for axis {axis} of size {size}"
         )
     gaps = reshape(diff(h), tuple(size - 1 if i == axis else 1 for i in range(x.ndim)))
@@ -197,9 +197,9 @@ def trapezoid(
     """
     check_arraylike("trapezoid", y, dx)
     if x is None:
-        values, step = promote_dtypes_inexact(y, dx)
+        (values,) = promote_dtypes_inexact(y)
+        values, gaps = promote_dtypes_inexact(values, dx)
         values = moveaxis(as_array(values), axis, -1)
-        gaps = step
     else:
         check_arraylike("trapezoid", x)
         values, places = promote_dtypes_inexact(y, x)

@@ -148,8 +148,8 @@ def _from_object(x: Any, dtype: DType | None) -> Any:
 
 def _no_array(x: Any) -> TypeError:
     return TypeError(
-        f"Value {x!r} with type {type(x)} is not a valid xpr array type. Only arrays of numeric "
-        "types are supported."
+        f"Value {x!r} with dtype {np.asarray(x).dtype} is not a valid JAX array type. Only arrays "
+        f"of numeric types are supported by JAX. Its type is {type(x)}."
     )
 
 

@@ -277,7 +277,7 @@ def requested_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     """The canonical dtype for a `dtype=` argument of the function `name`.
 
     Warns when a 64-bit type was asked for by name and 64 bits are off. Raises TypeError for
-    dtypes that xpr has no arrays of, ValueError for an array in the place of a dtype.
+    dtypes that xpr has no arrays of and NumPy arrays, ValueError for other arrays.
     """
     key = (dtype, type(dtype), state.enable_x64)
     try:
@@ -285,9 +285,14 @@ def requested_dtype(dtype: Any, name: str) -> np.dtype[Any]:
     except TypeError:
         if not hasattr(dtype, "dtype"):
             raise
+        if isinstance(dtype, np.ndarray):
+            raise TypeError(
+                f"Cannot construct a dtype from an array: {name} requires a dtype; instead of "
+                "dtype=arr use dtype=arr.dtype."
+            ) from None
         raise ValueError(
-            f"{name} requires a dtype, got an array of type {type(dtype).__name__}: instead of "
-            "dtype=arr use dtype=arr.dtype."
+            "Passing an array as a dtype argument is no longer supported; instead of dtype=arr "
+            f"use dtype=arr.dtype. {name} got an array of type {type(dtype).__name__}."
         ) from None
     if known is not None:
         return known

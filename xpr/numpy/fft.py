@@ -49,7 +49,7 @@ _AT_ONCE = 3
 def _transform(
     name: str, kind: FftType, a: Any, s: _Sizes, axes: Sequence[int] | None, norm: str | None
 ) -> Array:
-    x = as_array(as_operand(f"fft.{name}", a))
+    x = as_array(as_operand(f"jax.numpy.fft.{name}", a))
     if s is not None:
         s = tuple(map(operator.index, s))
         if any(n <= 0 for n in s):
@@ -204,7 +204,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
-    x = conjugate(as_array(as_operand("fft.hfft", a)))
+    x = conjugate(as_array(as_operand("jax.numpy.fft.hfft", a)))
     return _along_one("hfft", FftType.IRFFT, x, n, axis, _OTHER_DIRECTION.get(norm, norm))
 
 
@@ -380,7 +380,7 @@ def rfftfreq(n: int, d: ArrayLike = 1.0, *, dtype: DTypeLike = None, device: Any
 
 
 def _shifted(name: str, x: Any, axes: int | Sequence[int] | None, sign: int) -> Array:
-    operand = as_operand(f"fft.{name}", x)
+    operand = as_operand(name, x)
     shape = get_aval(operand).shape
     places = tuple(range(len(shape))) if axes is None else canonicalize_axes(axes, len(shape))
     if not places:

@@ -140,7 +140,8 @@ def vectorize(
             first = x.ndim - len(names)
             loops.append(x.shape[:first])
             _match_sizes(sizes, x.shape[first:], names, context)
-        check_ranks("vectorize", [s for s in loops if s])
+        if len({len(loop) for x, loop in zip(operands, loops, strict=True) if x.ndim}) > 1:
+            check_ranks("vectorize", [x.shape for x in operands])
 
         def on_core(*cores: Any) -> Any:
             filled = {**given, **dict(zip(mapped, cores, strict=True))}

@@ -291,6 +291,9 @@ def _entries_before(plan: IndexPlan) -> list[Any]:
     return rest[: plan.batch_position]
 
 
+_TAKE_MODES = ("clip", "fill", "drop", "promise_in_bounds", "wrap")
+
+
 def take(
     a: Any,
     indices: Any,
@@ -318,8 +321,10 @@ def take(
             return found
     x, idx = as_operand("take", a, 0), as_operand("take", indices, 1)
     ishape = get_aval(idx).shape
+    if get_aval(idx).dtype == dtypes.BOOL:
+        idx = convert_type(idx, dtypes.default_dtype("i"))
     if not dtypes.is_integer(get_aval(idx).dtype):
-        raise TypeError(f"take requires integer indices, got {get_aval(idx).dtype}")
+        raise ValueError(f"indices must have an integer type: take got {get_aval(idx).dtype}")
     if axis is None:
         x = sh.reshape(x, (get_aval(x).size,))
         axis = 0
@@ -329,7 +334,7 @@ def take(
         raise IndexError("Cannot do a non-empty jnp.take() from an empty axis.")
     if mode == "raise":
         raise NotImplementedError("The 'raise' mode to jnp.take is not supported.")
-    if mode in ("one_hot", GatherScatterMode.ONE_HOT):
+    if mode == GatherScatterMode.ONE_HOT or (isinstance(mode, str) and mode not in _TAKE_MODES):
         raise ValueError(f"Invalid mode {mode!r} for np.take")
     if mode == "wrap":
         idx, mode = _modulo(idx, shape[axis]), "promise_in_bounds"

@@ -45,8 +45,9 @@ def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: s
 
 def _impure(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"jnp.{name}() is not implemented, for it changes what it reads from and so cannot be "
-        f"traced. Use jnp.asarray(np.{name}(...)) outside of transformed functions instead."
+        f"jnp.{name}() is not implemented because it may be non-pure and thus unsafe for use with "
+        "JIT and other JAX transformations: it changes what it reads from. Consider using "
+        f"jnp.asarray(np.{name}(...)) instead, outside of transformed functions."
     )
 
 
@@ -57,9 +58,9 @@ def fromfile(*args: Any, **kwargs: Any) -> NoReturn:
     >>> jnp.fromfile("numbers.bin")
     Traceback (most recent call last):
         ...
-    NotImplementedError: jnp.fromfile() is not implemented, for it changes what it reads
-    from and so cannot be traced. Use jnp.asarray(np.fromfile(...)) outside of transformed
-    functions instead.
+    NotImplementedError: jnp.fromfile() is not implemented because it may be non-pure and
+    thus unsafe for use with JIT and other JAX transformations: it changes what it reads from.
+    Consider using jnp.asarray(np.fromfile(...)) instead, outside of transformed functions.
     """
     _impure("fromfile")
 
@@ -71,9 +72,9 @@ def fromiter(*args: Any, **kwargs: Any) -> NoReturn:
     >>> jnp.fromiter(range(3), int)
     Traceback (most recent call last):
         ...
-    NotImplementedError: jnp.fromiter() is not implemented, for it changes what it reads
-    from and so cannot be traced. Use jnp.asarray(np.fromiter(...)) outside of transformed
-    functions instead.
+    NotImplementedError: jnp.fromiter() is not implemented because it may be non-pure and
+    thus unsafe for use with JIT and other JAX transformations: it changes what it reads from.
+    Consider using jnp.asarray(np.fromiter(...)) instead, outside of transformed functions.
     """
     _impure("fromiter")
 

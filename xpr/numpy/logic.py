@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.array import Array as _Array
+from xpr.core.config import override
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
@@ -291,10 +292,8 @@ def iscomplexobj(x: Any) -> bool:
     >>> jnp.iscomplexobj(jnp.array([1 + 0j])), jnp.iscomplexobj(jnp.ones(1))
     (True, False)
     """
-    if x is None:
-        return False
     found = getattr(x, "dtype", None)
-    return dtypes.issubdtype(np.result_type(x) if found is None else found, np.complexfloating)
+    return dtypes.issubdtype(np.asarray(x).dtype if found is None else found, np.complexfloating)
 
 
 def isrealobj(x: Any) -> bool:
@@ -420,7 +419,10 @@ def array_equiv(a1: Any, a2: Any) -> Array:
         broadcast_shapes(x.shape, y.shape)
     except ValueError:
         return as_array(np.False_)
-    return _all(equal(*broadcast_all(x, y)))
+    # Arrays of two dtypes are compared under strict promotion, too.
+    with override("numpy_dtype_promotion", "standard"):
+        common = dtypes.promote_types(x.dtype, y.dtype)
+    return _all(equal(*broadcast_all(convert_type(x, common), convert_type(y, common))))
 
 
 def _as_arrays(a1: Any, a2: Any) -> tuple[Any, Any]:

@@ -71,7 +71,7 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     coefficients, at = (without_weak_type(v) for v in promote_dtypes(coefficients, at))
     dtype = get_aval(at).dtype
     count, *batch = get_aval(coefficients).shape
-    shape = np.broadcast_shapes(tuple(batch), get_aval(at).shape)
+    shape = sh.broadcast_shapes(tuple(batch), get_aval(at).shape)
     value: Any = full(shape, dtype.type(0))
     for i in range(count):
         term = sl.index_in_dim(coefficients, i, keepdims=False)

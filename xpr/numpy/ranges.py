@@ -38,7 +38,9 @@ def _number(x: Any, name: str) -> Any:
     if value.ndim:
         raise ValueError(f"jax.numpy.arange: arguments must be scalars; got {name}={value}")
     if value.dtype.kind == "c":
-        raise ValueError(f"jnp.arange takes real arguments, got {name}={value}")
+        raise ValueError(
+            f"Passing complex start/stop/step to jnp.arange is not supported, got {name}={value}"
+        )
     return value[()].item() if value.dtype.kind in "biuf" else float(value)
 
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.extended import is_extended
 from xpr.core.primitive import Primitive
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._promote import as_operand, convert, refuse_out
-from xpr.numpy._select import select_where
+from xpr.numpy._select import checked_where, select_where
 from xpr.numpy._typing import Array, ArrayLike, Axis, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.logic import isnan, to_bool
@@ -119,7 +120,7 @@ def _add_up(
     if aval.dtype != compute or aval.weak_type:
         x = convert_type(x, compute)
     if where is not None:
-        x = select_where(to_bool(as_operand(name, where)), x, compute.type(neutral))
+        x = select_where(checked_where(name, where), x, compute.type(neutral))
     out = reduce_p.bind(
         x, axes=axes, **({"out_sharding": None} if reduce_p is reduce_sum_p else {})
     )
@@ -188,6 +189,8 @@ def _extremum(
 ) -> Array:  # fmt: skip
     x = a if type(a) is ArrayImpl else as_operand(name, a)
     aval = get_aval(x)
+    if is_extended(aval.dtype):
+        raise TypeError(f"Cannot interpret '{aval.dtype}' as a data type of numbers: {name}")
     axes = reduced_axes(axis, aval.ndim)
     if initial is None:
         if where is not None:
@@ -201,7 +204,7 @@ def _extremum(
         x = convert_type(x, aval.dtype)
     if where is not None:
         least = aval.dtype.type(limits(aval.dtype)[worst])
-        x = select_where(to_bool(as_operand(name, where)), x, least)
+        x = select_where(checked_where(name, where), x, least)
     out = reduce_p.bind(x, axes=axes)
     if initial is not None:
         out = combine.bind(_initial(initial, aval.dtype), out)
@@ -273,7 +276,7 @@ def _logical_reduction(
     axes = reduced_axes(axis, aval.ndim)
     x = convert_type(x, dtypes.BOOL) if aval.dtype.kind != "c" else to_bool(x)
     if where is not None:
-        x = select_where(to_bool(as_operand(name, where)), x, np.bool_(neutral))
+        x = select_where(checked_where(name, where), x, np.bool_(neutral))
     out = reduce_p.bind(x, axes=axes)
     return kept_dims(out, get_aval(x).shape, axes) if keepdims else out
 

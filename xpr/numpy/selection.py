@@ -181,7 +181,7 @@ def clip(
     Array([1, 1, 2, 3, 3], dtype=int32)
     """
     if arr is None:
-        raise ValueError("At most one of the arguments of clip may be left out: arr is missing")
+        raise ValueError("No input was provided to the clip function.")
     check_arraylike("clip", *(v for v in (arr, min, max) if v is not None))
     if any(v is not None and dtypes.is_complex(get_aval(v).dtype) for v in (arr, min, max)):
         raise ValueError(

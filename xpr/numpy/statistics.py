@@ -19,10 +19,10 @@ from xpr.numpy._promote import (
     refuse_out,
     to_inexact,
 )
-from xpr.numpy._select import select_where
+from xpr.numpy._select import checked_where, select_where
 from xpr.numpy._typing import Array, ArrayLike, Axis, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import requested_dtype
-from xpr.numpy.logic import isnan, to_bool
+from xpr.numpy.logic import isnan
 from xpr.numpy.reductions import kept_dims, reduced_axes, sum, wide_dtype
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
@@ -79,7 +79,7 @@ def mean(
         count: Any = compute.type(_count(aval.shape, axes))
         total = _total(x, axes)
     else:
-        mask = broadcast_to(to_bool(as_operand("mean", where)), aval.shape)
+        mask = broadcast_to(checked_where("mean", where), aval.shape)
         count = _total(convert_type(mask, compute), axes)
         total = _total(select_where(mask, x, compute.type(0)), axes)
     found = el.div_p.bind(total, count)
@@ -114,7 +114,7 @@ def _not_nan(name: str, a: Any, where: Any) -> Any:
     present = bits.not_p.bind(isnan(x))
     if where is None:
         return present
-    mask = broadcast_to(to_bool(as_operand(name, where)), get_aval(x).shape)
+    mask = broadcast_to(checked_where(name, where), get_aval(x).shape)
     return bits.and_p.bind(present, mask)
 
 
@@ -186,7 +186,7 @@ def _variance(
     mask = None
     count: Any = part.type(_count(aval.shape, axes))
     if where is not None:
-        mask = broadcast_to(to_bool(as_operand(name, where)), aval.shape)
+        mask = broadcast_to(checked_where(name, where), aval.shape)
         count = _total(convert_type(mask, part), axes)
         x = select_where(mask, x, compute.type(0))
     if mean_ is None:

@@ -109,7 +109,7 @@ def _triangle(name: str, m: Any, k: Any, test: Callable[[Any, Any], Any]) -> Arr
     x = as_array(as_operand(name, m))
     if x.ndim < 2:
         raise ValueError(f"Argument to jax.numpy.{name} must be at least 2D")
-    mask = _compare_places(x.shape[-2], x.shape[-1], k, test)
+    mask = _compare_places(x.shape[-2], x.shape[-1], operator.index(k), test)
     return select_where(broadcast_to(mask, x.shape), x, scalar_type(x)(0))
 
 
@@ -240,9 +240,10 @@ def _index_arrays(found: tuple[Any, ...]) -> tuple[Array, ...]:
 
 
 def _matrix_shape(name: str, arr: Any) -> tuple[int, int]:
-    if len(arr.shape) != 2:
-        raise ValueError(f"Only 2-D inputs are accepted by {name}, got {len(arr.shape)} dimensions")
-    return arr.shape[0], arr.shape[1]
+    shape = get_aval(as_operand(name, arr)).shape
+    if len(shape) != 2:
+        raise ValueError(f"Only 2-D inputs are accepted by {name}, got {len(shape)} dimensions")
+    return shape[0], shape[1]
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
@@ -252,7 +253,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    rows, columns = _index_arrays(np.tril_indices(n, k, m))
+    rows, columns = _index_arrays(np.tril_indices(n, operator.index(k), m))
     return rows, columns
 
 
@@ -263,7 +264,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    rows, columns = _index_arrays(np.triu_indices(n, k, m))
+    rows, columns = _index_arrays(np.triu_indices(n, operator.index(k), m))
     return rows, columns
 
 
@@ -299,9 +300,10 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     Array([[0., 1.],
            [1., 0.]], dtype=float32)
     """
+    n, ndim = operator.index(n), operator.index(ndim)
     if n < 0 or ndim < 0:
         raise ValueError(f"n and ndim of diag_indices must be nonnegative, got {n} and {ndim}")
-    return _index_arrays((np.arange(operator.index(n)),) * operator.index(ndim))
+    return _index_arrays((np.arange(n),) * ndim)
 
 
 def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:

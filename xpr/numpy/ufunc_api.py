@@ -65,6 +65,7 @@ class ufunc:
         self.nout = nout
         self.nargs = nin if nargs is None else nargs
         self.identity = identity
+        self._given_call = call
         self._call = call or self._vectorized
         self._own_reduce = reduce
         self._own_accumulate = accumulate
@@ -74,6 +75,21 @@ class ufunc:
             self.__signature__ = inspect.signature(func)
         except (TypeError, ValueError):  # functions written in C may have none
             return
+
+    def _identifying(self) -> tuple[Any, ...]:
+        return (
+            self.__wrapped__, self.__name__, self.nin, self.nout, self.nargs, self.identity,
+            self._given_call, self._own_reduce, self._own_accumulate, self._own_at,
+            self._own_reduceat,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ufunc):
+            return NotImplemented
+        return self._identifying() == other._identifying()
+
+    def __hash__(self) -> int:
+        return hash(self._identifying())
 
     def __repr__(self) -> str:
         return f"<jnp.ufunc {self.__name__!r}>"

@@ -496,8 +496,8 @@ def put_along_axis(
     """
     if inplace:
         raise ValueError(
-            "jnp.put_along_axis cannot write to its argument, for arrays are immutable. Pass "
-            "inplace=False to get a copy."
+            "jax.numpy.put_along_axis cannot modify arrays in-place, because JAX arrays are "
+            "immutable. Pass inplace=False to instead return an updated array."
         )
     x, idx = as_operand("put_along_axis", arr, 0), as_operand("put_along_axis", indices, 1)
     shape = get_aval(x).shape

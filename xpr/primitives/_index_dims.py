@@ -104,6 +104,15 @@ def canonicalize_axes(axes: Any, ndim: int) -> Shape:
         return tuple(canonicalize_axis(a, ndim) for a in axes)
 
 
+def canonical_numbers(name: str, numbers: Any, kind: Any) -> Any:
+    """The dimension numbers of gather or scatter as tuples; TypeError for what is none."""
+    if not isinstance(numbers, kind):
+        raise TypeError(
+            f"{name} requires dimension_numbers: {kind.__name__}, got a {type(numbers).__name__}"
+        )
+    return numbers.canonical()
+
+
 def is_array(x: Any) -> bool:
     """Whether `x` is an array of xpr (concrete or traced), so that it may be returned as it is."""
     return isinstance(x, Array)

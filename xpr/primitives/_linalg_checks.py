@@ -16,13 +16,13 @@ _TYPES = tuple(map(np.dtype, (np.float32, np.float64, np.complex64, np.complex12
 
 def check_matrices(name: str, x: ShapedArray, *, square: bool = False) -> None:
     """Refuses other dtypes than those of LAPACK, rank below 2, and with `square` other shapes."""
+    if x.ndim < 2:
+        raise TypeError(f"Input 0 to {name} must have rank at least 2, but got shape={x.shape}")
+    if square and x.shape[-1] != x.shape[-2]:
+        raise ValueError(f"The input to {name} must be a square matrix. Got shape {x.shape}.")
     if x.dtype not in _TYPES:
         accepted = ", ".join(t.name for t in _TYPES)
         raise TypeError(f"{name} does not accept dtype {x.dtype}; it accepts {accepted}")
-    if x.ndim < 2:
-        raise TypeError(f"{name} requires operands of rank at least 2, got shape {x.shape}")
-    if square and x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"{name} requires square matrices, got shape {x.shape}")
 
 
 def check_alike(name: str, *avals: ShapedArray, ranks: tuple[int, ...]) -> None:

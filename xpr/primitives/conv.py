@@ -265,6 +265,7 @@ def conv_general_dilated(
                 preferred_element_type,
             ),
         )
+    _check_padding(padding)
     left, right = get_aval(lhs).shape, get_aval(rhs).shape
     dims = conv_dimension_numbers(left, right, dimension_numbers)
     count = len(left) - 2
@@ -333,6 +334,19 @@ def conv(
         precision=precision,
         preferred_element_type=preferred_element_type,
     )
+
+
+def _check_padding(padding: Any) -> None:
+    if isinstance(padding, str):
+        return
+    try:
+        for low, high in padding:
+            _ = operator.index(low), operator.index(high)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "padding argument to conv_general_dilated should be a string or a sequence of (low, "
+            f"high) pairs, got {padding}"
+        ) from None
 
 
 def conv_with_general_padding(

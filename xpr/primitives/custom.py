@@ -22,8 +22,9 @@ from xpr.interpreters.batching import (
     at_front,
     at_place,
     batch_flat,
+    broadcast_batch,
 )
-from xpr.interpreters.jvp import jvp_flat
+from xpr.interpreters.jvp import jvp_flat, jvp_jaxpr
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
 from xpr.primitives import _custom_linear as _custom_linear
 from xpr.primitives import _ops as ops
@@ -307,7 +308,75 @@ custom_lin_p = define(
 # ---- functions with a batching rule
 
 
+VmapRule = Callable[[int, Sequence[bool], Sequence[Any]], tuple[Sequence[Any], Sequence[bool]]]
+
+
 def _vmap_call_jvp(
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    *,
+    call_jaxpr: ClosedJaxpr,
+    rule: VmapRule,
+    num_consts: int,
+    name: str,
+) -> Any:
+    """The call of the derivative: batched by the derivative of the rule."""
+    moved = tuple(type(t) is not Zero for t in tangents)
+    if any(moved[:num_consts]):
+        # The rule does not see what the function closes over.
+        return jvp_flat(as_function(call_jaxpr), primals, tangents)
+    program, nonzero = jvp_jaxpr(call_jaxpr, moved, False)
+    given = [t for t, m in zip(tangents, moved, strict=True) if m]
+    found = custom_vmap_call_p.bind(
+        *primals,
+        *given,
+        call_jaxpr=program,
+        rule=_derivative_rule(rule, moved[num_consts:], nonzero),
+        num_consts=num_consts,
+        name=f"jvp({name})",
+    )
+    count = len(nonzero)
+    rest = iter(found[count:])
+    out_tangents = [
+        next(rest) if nz else zero_tangent(x) for x, nz in zip(found[:count], nonzero, strict=True)
+    ]
+    return found[:count], out_tangents
+
+
+def _derivative_rule(rule: VmapRule, moved: Sequence[bool], nonzero: Sequence[bool]) -> VmapRule:
+    """The batching rule of the derivative: of `*arguments, *tangents` of those that have one."""
+
+    def batch(
+        size: int, batched: Sequence[bool], args: Sequence[Any]
+    ) -> tuple[list[Any], list[bool]]:
+        given = iter(zip(args[len(moved) :], batched[len(moved) :], strict=True))
+        primals: list[Any] = []
+        tangents: list[Any] = []
+        flags: list[bool] = []
+        for x, own, has in zip(args, batched, moved, strict=False):
+            t, too = next(given) if has else (None, own)
+            axis = own or too
+            x = broadcast_batch(x, size) if axis and not own else x
+            t = broadcast_batch(t, size) if axis and not too else t
+            primals.append(x)
+            tangents.append(zero_tangent(x) if t is None else t)
+            flags.append(axis)
+        marks: list[bool] = []
+
+        def values(*xs: Any) -> Sequence[Any]:
+            out, marks[:] = rule(size, flags, xs)
+            return out
+
+        out, out_tangents = jvp_flat(values, primals, tangents)
+        wanted = [
+            (instantiate(t), m) for t, m, nz in zip(out_tangents, marks, nonzero, strict=True) if nz
+        ]
+        return [*out, *(t for t, _ in wanted)], [*marks, *(m for _, m in wanted)]
+
+    return batch
+
+
+def _vmap_call_linear(
     primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: ClosedJaxpr, **_: Any
 ) -> Any:
     return jvp_flat(as_function(call_jaxpr), primals, tangents)
@@ -318,7 +387,7 @@ def _vmap_call_batch(
     args: Sequence[Any],
     dims: Sequence[Dim],
     *,
-    rule: Callable[..., tuple[Sequence[Any], Sequence[bool]]],
+    rule: VmapRule,
     num_consts: int,
     **_: Any,
 ) -> tuple[list[Any], list[Dim]]:
@@ -341,7 +410,7 @@ def _inline_linearize(
     trace: Any, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
 ) -> Any:
     del trace
-    return _vmap_call_jvp(primals, tangents, **params)
+    return _vmap_call_linear(primals, tangents, **params)
 
 
 custom_vmap_call_p = define(

@@ -29,6 +29,7 @@ from xpr.primitives.families import (
     elementwise_shape,
     in_float32,
     require_kind,
+    unaccepted,
     unary,
 )
 from xpr.primitives.rules import (
@@ -306,9 +307,7 @@ def _sign_reference(x: _NdArray) -> Any:
 def _conj_abstract(x: ShapedArray, *, input_dtype: Any) -> ShapedArray:
     require_kind("conj", x, INEXACT)
     if x.dtype.itemsize < 4:
-        raise TypeError(
-            f"conj does not accept dtype {x.dtype}; it takes float32, float64 and complex types"
-        )
+        raise unaccepted("conj", x, "float32, float64, complexfloating", None)
     return ShapedArray(x.shape, complex_dtype(x.dtype), x.weak_type)
 
 
@@ -317,11 +316,9 @@ def _conj_reference(x: _NdArray, *, input_dtype: Any) -> Any:
 
 
 def _complex_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
-    for aval in (x, y):
+    for i, aval in enumerate((x, y)):
         if aval.dtype not in (np.float32, np.float64):
-            raise TypeError(
-                f"complex does not accept dtype {aval.dtype}; it takes float32 and float64"
-            )
+            raise unaccepted("complex", aval, "float32, float64", i)
     if x.dtype != y.dtype:
         raise TypeError(
             f"lax.complex requires arguments to have the same dtypes, got {x.dtype}, {y.dtype}."

@@ -6,7 +6,7 @@ equal; a weakly typed scalar takes the other's dtype only in `xpr.numpy`, never 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,22 +26,33 @@ INTEGRAL = "iu"
 BITWISE = "biu"
 
 _KIND_NAMES = {
-    "b": "bool",
-    "i": "signed integer",
-    "u": "unsigned integer",
+    "i": "signedinteger",
+    "u": "unsignedinteger",
     "f": "floating",
-    "c": "complex",
+    "c": "complexfloating",
+    "b": "bool",
     "x": "extended",
 }
 # Types that are only stored: arithmetic wants a conversion first.
 _STORAGE_ONLY = frozenset(dtypes.SMALL_FLOAT_TYPES)
 
 
-def require_kind(name: str, aval: ShapedArray, kinds: str) -> None:
-    """Raises TypeError unless the dtype of `aval` is of one of `kinds`."""
+def require_kind(name: str, aval: ShapedArray, kinds: str, position: int | None = None) -> None:
+    """Raises TypeError unless the dtype of `aval`, the operand at `position`, is of `kinds`."""
     if dtypes.kind(aval.dtype) not in kinds:
-        allowed = ", ".join(_KIND_NAMES[k] for k in kinds)
-        raise TypeError(f"{name} does not accept dtype {aval.dtype}; it takes {allowed} types")
+        allowed = [text for k, text in _KIND_NAMES.items() if k in kinds]
+        if "i" in kinds:
+            allowed = ["integer", *allowed[2:]] if "u" in kinds else [*allowed[1:], allowed[0]]
+        raise unaccepted(name, aval, ", ".join(allowed), position)
+
+
+def unaccepted(name: str, aval: ShapedArray, allowed: str, position: int | None) -> TypeError:
+    """The error about an operand of which the dtype is none of those `allowed`."""
+    at = "" if position is None else f" at position {position}"
+    return TypeError(
+        f"{name} does not accept dtype {aval.dtype}{at}. Accepted dtypes{at} are subtypes of "
+        f"{allowed}."
+    )
 
 
 def require_same_dtypes(name: str, *avals: ShapedArray) -> np.dtype[Any]:
@@ -187,8 +198,9 @@ def nary(
         dtype = first.dtype
         for aval in rest:
             if aval.dtype is not dtype and aval.dtype != dtype:
-                require_same_dtypes(name, *avals)
-        require_kind(name, first, kinds)
+                raise _mismatch(name, kinds, avals)
+        if dtypes.kind(dtype) not in kinds:
+            raise _mismatch(name, kinds, avals)
         if dtype in _STORAGE_ONLY and result is None:
             raise TypeError(f"{name} does not compute in {dtype}; convert to a wider float first")
         shape = elementwise_shape(name, *avals)
@@ -206,6 +218,21 @@ def nary(
         transpose=transpose,
         batch=ElementwiseBatch(),
     )
+
+
+def _mismatch(name: str, kinds: str, avals: Sequence[ShapedArray]) -> Exception:
+    """The error about operands of which the shapes, the kinds or the dtypes do not fit.
+
+    They are looked at in this order, as JAX does.
+    """
+    try:
+        elementwise_shape(name, *avals)
+        for i, aval in enumerate(avals):
+            require_kind(name, aval, kinds, i if len(avals) > 1 else None)
+        require_same_dtypes(name, *avals)
+    except (TypeError, ValueError) as error:
+        return error
+    raise AssertionError(f"{name} takes operands of these types: {avals}")
 
 
 def binary(name: str, **options: Any) -> Primitive:

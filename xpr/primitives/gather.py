@@ -15,6 +15,7 @@ from xpr.primitives._index_dims import (
     GatherDimensionNumbers,
     GatherScatterMode,
     Shape,
+    canonical_numbers,
     canonicalize_axes,
     canonicalize_shape,
     check_axes,
@@ -329,7 +330,7 @@ def gather(
     return gather_p.bind(
         operand,
         start_indices,
-        dimension_numbers=dimension_numbers.canonical(),
+        dimension_numbers=canonical_numbers("gather", dimension_numbers, GatherDimensionNumbers),
         slice_sizes=canonicalize_shape("gather", slice_sizes),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),

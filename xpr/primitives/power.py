@@ -84,8 +84,8 @@ def _integer_pow_reference(x: _NdArray, *, y: int) -> Any:
 
 
 def _pow_abstract(x: ShapedArray, y: ShapedArray) -> ShapedArray:
-    require_kind("pow", x, INEXACT)
-    require_kind("pow", y, NUMERIC)
+    require_kind("pow", x, INEXACT, 0)
+    require_kind("pow", y, NUMERIC, 1)
     if dtypes.is_inexact(y.dtype) and x.dtype != y.dtype:
         raise TypeError(
             "the first argument to pow must have an inexact dtype (float or complex), and the "

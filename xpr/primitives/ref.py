@@ -42,7 +42,7 @@ def _selected(aval: ShapedArray, index: Sequence[Any], operands: Sequence[Shaped
 
 def _inner(aval: Any, name: str) -> ShapedArray:
     if not isinstance(aval, AbstractRef):
-        raise ValueError(f"`{name}` must be called on `Ref` types: {aval}.")
+        raise ValueError(f"Can only call `ref_{name}` on a `Ref`: {aval}.")
     return aval.inner_aval
 
 

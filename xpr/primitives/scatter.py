@@ -16,6 +16,7 @@ from xpr.primitives._index_dims import (
     GatherScatterMode,
     ScatterDimensionNumbers,
     Shape,
+    canonical_numbers,
     canonicalize_shape,
     check_axes,
     check_batching,
@@ -321,7 +322,9 @@ def _bind(
         operand,
         scatter_indices,
         updates,
-        dimension_numbers=dimension_numbers.canonical(),
+        dimension_numbers=canonical_numbers(
+            primitive.name, dimension_numbers, ScatterDimensionNumbers
+        ),
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
         mode=chosen,

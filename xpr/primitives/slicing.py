@@ -272,8 +272,8 @@ def _start_indices(
     if isinstance(start_indices, (Array, np.ndarray)):
         if start_indices.ndim != 1:
             raise ValueError(
-                f"{name} start_indices must be a sequence or a 1D array of indices, "
-                f"got an array of shape {start_indices.shape}"
+                f"Slice indices must be a 1D sequence, got {start_indices.shape} as start_indices "
+                f"of {name}"
             )
         if isinstance(start_indices, Tracer):
             entries = [

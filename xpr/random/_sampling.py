@@ -82,10 +82,13 @@ def integer_dtype(name: str, dtype: Any) -> DType:
 
 
 def checked_shape(name: str, shape: Any) -> Shape:
-    """`shape` as a tuple; TypeError for what is none, ValueError for negative sizes."""
+    """`shape` as a tuple; TypeError for what is none, and for negative sizes."""
     found = canonicalize_shape(name, shape)
     if any(d < 0 for d in found):
-        raise ValueError(f"{name} requires shape to have no negative sizes, got {shape}")
+        raise TypeError(
+            "Only non-negative indices are allowed when broadcasting static shapes, but got shape "
+            f"{found}: {name} requires sizes that are not negative"
+        )
     return found
 
 

@@ -86,17 +86,21 @@ def typed_or_raw(name: str, key: Any) -> Any:
         return key
     if isinstance(key, (bool, int, float, complex)) or not is_valid_value(key):
         raise TypeError(
-            f"{name} requires key to be a key made by xpr.random.key, or its uint32 data, got "
-            f"{type(key).__name__}: {key!r}"
+            "JAX encountered invalid PRNG key data: expected key_data to have ndim, shape, and "
+            f"dtype attributes. Got {key!r}: {name} requires a key made by xpr.random.key, or its "
+            "uint32 data"
         )
     aval = get_aval(key)
     generator = _generator(None, None, name)
     if aval.dtype != _UINT32:
-        raise TypeError(f"{name} requires key to have data of type uint32, got {aval.dtype}")
+        raise TypeError(
+            "JAX encountered invalid PRNG key data: expected key_data.dtype = uint32; got "
+            f"dtype={aval.dtype} ({name})"
+        )
     if aval.shape[-1:] != generator.key_shape:
         raise TypeError(
-            f"{name} requires the data of key to have a shape that ends in "
-            f"{generator.key_shape[0]}, got {aval.shape}"
+            "JAX encountered invalid PRNG key data: expected key_data.shape to end with "
+            f"{generator.key_shape}; got shape={aval.shape} ({name})"
         )
     return key if generator.name == "threefry2x32" else random_wrap(key, generator)
 
@@ -109,7 +113,7 @@ def single_key(name: str, key: Any) -> Any:
     if shape:
         raise ValueError(
             f"{name} accepts a single key, but was given a key array of shape {shape} != (). Use "
-            "xpr.vmap for batching."
+            "jax.vmap for batching."
         )
     return found
 
@@ -131,15 +135,17 @@ def _checked_seed(name: str, seed: Any) -> Any:
             raise OverflowError(f"{name} requires seed to fit 64 bits, got {seed}")
         return seed
     if not is_valid_value(seed):
-        raise TypeError(f"{name} requires seed to be an integer, got {type(seed).__name__}")
+        raise TypeError(
+            f"PRNG key seed must be an integer; got {seed!r} of type {type(seed).__name__} ({name})"
+        )
     aval = get_aval(seed)
     if aval.shape:
         raise TypeError(
-            f"{name} accepts a scalar seed, but seed has shape {aval.shape}: use xpr.vmap for "
-            "several seeds"
+            f"{name} accepts a scalar seed, but was given an array of shape {aval.shape} != (). "
+            "Use jax.vmap for batching"
         )
     if not is_integer(aval.dtype):
-        raise TypeError(f"{name} requires seed to be an integer, got {aval.dtype}")
+        raise TypeError(f"PRNG key seed must be an integer; got {aval} ({name})")
     return jnp.asarray(seed)
 
 
@@ -225,8 +231,14 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     size = generator.key_shape[0]
     if aval is None or aval.dtype != _UINT32 or aval.shape[-1:] != (size,):
         found = type(key_bits_array).__name__ if aval is None else f"{aval.dtype}{[*aval.shape]}"
+        wanted = (
+            f"key_data.shape to end with {generator.key_shape}"
+            if aval is not None and aval.dtype == _UINT32
+            else "key_data.dtype = uint32"
+        )
         raise TypeError(
-            f"wrap_key_data requires key_bits_array to be uint32[..., {size}], got {found}"
+            f"JAX encountered invalid PRNG key data: expected {wanted}; wrap_key_data got {found}, "
+            f"and {generator.name} takes uint32[..., {size}]"
         )
     return random_wrap(jnp.asarray(key_bits_array), generator)
 
@@ -291,6 +303,7 @@ def fold_in(key: Any, data: Any) -> Any:
     shape = get_aval(data).shape
     if shape:
         raise TypeError(
-            f"fold_in accepts a scalar, but data has shape {shape}: use xpr.vmap for several"
+            f"fold_in accepts a scalar, but was given an array of shape {shape} != (). Use "
+            "jax.vmap for batching."
         )
     return _like(key, random_fold_in(one, convert_type(data, _UINT32)))

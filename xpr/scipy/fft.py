@@ -87,7 +87,7 @@ def _inverse(y: Array, norm: str | None) -> Array:
 
 
 def _checked(name: str, x: Any, type: int, norm: str | None) -> Array:
-    operand = as_array(as_operand(f"fft.{name}", x))
+    operand = as_array(as_operand(name, x))
     if type != 2:
         raise NotImplementedError(f"Only DCT type 2 is implemented; fft.{name} got {type = }")
     if norm not in (None, "backward", "ortho"):

@@ -50,7 +50,10 @@ def checkpoint(
         )
     check_callable(fun, "checkpoint")
     if concrete:
-        raise NotImplementedError("checkpoint: concrete=True is deprecated; use static_argnums")
+        raise NotImplementedError(
+            "The `concrete` option to `jax.checkpoint` was deprecated and removed. In its place "
+            "please use `static_argnums`"
+        )
     fixed = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary

@@ -13,7 +13,7 @@ from xpr.transforms.signature import name_of, signature_of
 
 
 def bound_arguments(
-    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+    fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], decorator: str
 ) -> tuple[Any, ...]:
     """All arguments by position, defaults put in; TypeError for what cannot be so passed.
 
@@ -24,7 +24,14 @@ def bound_arguments(
     if signature is None:
         without, positions = list(kwargs), tuple(args)
     else:
-        bound = signature.bind(*args, **kwargs)
+        try:
+            bound = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(
+                f"The input arguments to the {decorator}-decorated function {name_of(fun)} could "
+                f"not be resolved to positional-only arguments. Binding failed with the error:\n"
+                f"{error}"
+            ) from None
         bound.apply_defaults()
         without, positions = [name for name in bound.kwargs if name in kwargs], bound.args
     if without:

@@ -49,6 +49,11 @@ class custom_jvp:
         self.jvp: Callable[..., Any] | None = None
         self.symbolic_zeros = False
 
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """The positions of the arguments that the rule gets in front, undifferentiated."""
+        return self.nondiff.positions
+
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Sets the rule and returns it, so that it can be a decorator.
 
@@ -81,7 +86,7 @@ class custom_jvp:
         name = name_of(self.fun)
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
-        args = bound_arguments(self.fun, args, kwargs)
+        args = bound_arguments(self.fun, args, kwargs, "custom_jvp")
         fixed, dynamic, rebuild = self.nondiff.split(args, name)
         leaves, tree = tree_util.tree_flatten(dynamic)
         for x in leaves:
@@ -160,7 +165,7 @@ class SymbolicZero:
         return self.aval.dtype
 
     def __repr__(self) -> str:
-        return f"SymbolicZero({self.aval.str_short()})"
+        return "SymbolicZero"
 
 
 def _checked_jvp(
@@ -188,7 +193,7 @@ def _checked_jvp(
             tangents.append(Zero(t.aval))
             continue
         found, expected = get_aval(t), tangent_aval(get_aval(x))
-        if is_float0(expected):
+        if is_float0(expected) and is_float0(found):
             tangents.append(Zero(expected))
         elif found.shape != expected.shape or found.dtype != expected.dtype:
             raise TypeError(_mismatch(who, get_aval(x), found))
@@ -199,7 +204,7 @@ def _checked_jvp(
 
 def _mismatch(who: str, primal: Any, tangent: Any) -> str:
     return (
-        f"{who} must produce primal and tangent outputs with equal shapes and dtypes, but got "
-        f"primal output {primal.str_short()} with tangent {tangent.str_short()}; expected "
-        f"{tangent_aval(primal).str_short()}"
+        "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and "
+        f"dtypes. Expected {tangent_aval(primal).strip_weak_type()} (tangent type of "
+        f"{primal.strip_weak_type()}) but got {tangent.strip_weak_type()}, from {who}"
     )

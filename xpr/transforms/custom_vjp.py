@@ -26,6 +26,7 @@ from xpr.primitives.custom import custom_vjp_call_p
 from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
 from xpr.transforms.custom_jvp import SymbolicZero
+from xpr.transforms.pullbacks import as_array
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import abstractify, check_callable
 
@@ -118,6 +119,11 @@ class custom_vjp:
         self.bwd: Callable[..., Any] | None = None
         self.symbolic_zeros = self.optimize_remat = False
 
+    @property
+    def nondiff_argnums(self) -> tuple[int, ...]:
+        """The positions of the arguments that the rules get in front, undifferentiated."""
+        return self.nondiff.positions
+
     def defvjp(
         self,
         fwd: Callable[..., Any],
@@ -145,7 +151,7 @@ class custom_vjp:
         name = name_of(self.fun)
         if self.fwd is None or self.bwd is None:
             raise AttributeError(f"No VJP defined for custom_vjp function {name} using defvjp.")
-        args = bound_arguments(self.fun, args, kwargs)
+        args = bound_arguments(self.fun, args, kwargs, "custom_vjp")
         fixed, dynamic, rebuild = self.nondiff.split(args, name)
         self.nondiff.check_no_tracers(fixed, name)
         leaves, tree = tree_util.tree_flatten(dynamic)
@@ -258,8 +264,7 @@ class _FlatRules:
     def backward(self, residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
         bwd = self.function.bwd
         assert bwd is not None
-        if self.function.symbolic_zeros:
-            cts = [SymbolicZero.of(ct) for ct in cts]
+        cts = [SymbolicZero(ct.aval) if type(ct) is Zero else as_array(ct) for ct in cts]
         given = iter(residuals)
         count = len(residuals) + len(self.numbers)
         kept = [self.numbers[i] if i in self.numbers else next(given) for i in range(count)]

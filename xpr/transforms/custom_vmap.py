@@ -48,7 +48,7 @@ class custom_vmap:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = name_of(self.fun)
-        args = bound_arguments(self.fun, args, kwargs)
+        args = bound_arguments(self.fun, args, kwargs, "custom_vmap")
         leaves, tree = tree_util.tree_flatten((args, {}))
         for x in leaves:
             check_leaf(x, f"the custom_vmap function {name}")
@@ -85,8 +85,9 @@ def _flat_rule(
         marks, mark_tree = tree_util.tree_flatten(pair[1])
         if tree != out_tree or mark_tree != out_tree:
             raise ValueError(
-                f"{who} must return results and flags with the structure {out_tree} of the "
-                f"function's result, got {tree} and {mark_tree}"
+                f"structure of output returned by custom vmap rule ({name_of(rule)}) does not "
+                f"match that of original custom-vmapped function. {who} must return results and "
+                f"flags with the structure {out_tree}, got {tree} and {mark_tree}"
             )
         return found, [bool(mark) for mark in marks]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
-from xpr.core.context import context
+from xpr.core.context import context, named
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
@@ -85,7 +85,8 @@ def jvp(
         _check_tangent(p, t)
     moves = [Zero(get_aval(t)) if is_float0(get_aval(t)) else t for t in moves]
     flat = FlatFunction(fun, tree, has_aux)
-    out, out_tangents = jvp_flat(flat, leaves, moves)
+    with named("jvp("):
+        out, out_tangents = jvp_flat(flat, leaves, moves)
     tangent_leaves = [as_array(instantiate(t)) for t in out_tangents[: flat.count]]
     result = flat.result(out), tree_util.tree_unflatten(flat.out_tree, tangent_leaves)
     return (*result, flat.aux(out)) if has_aux else result

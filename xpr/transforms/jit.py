@@ -535,8 +535,18 @@ def _plain_key(args: tuple[Any, ...], device: Device) -> tuple[Any, ...] | None:
     return (state.trace_key, *(a.aval for a in args), device if args else None)
 
 
+class _GivenLater:
+    """What `jit` has in place of a function where it makes a decorator."""
+
+    def __repr__(self) -> str:
+        return "<given later>"
+
+
+_GIVEN_LATER = _GivenLater()
+
+
 def jit(
-    fun: Callable[..., Any] | None = None,
+    fun: Any = _GIVEN_LATER,
     /,
     *,
     in_shardings: Any = UNSPECIFIED,
@@ -569,7 +579,7 @@ def jit(
     >>> xpr.jit(lambda x: x * 2)(jnp.arange(3))
     Array([0, 2, 4], dtype=int32)
     """
-    if fun is None:
+    if fun is _GIVEN_LATER:
         return functools.partial(
             jit,
             in_shardings=in_shardings,

@@ -74,13 +74,17 @@ def as_array(x: Any) -> Any:
     return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 
+def _spelled(aval: ShapedArray) -> str:
+    return str(aval.strip_weak_type())
+
+
 def flatten_cotangent(
     cotangent: Any, out_tree: Any, out_avals: Sequence[ShapedArray], fun: Any, what: str
 ) -> list[Any]:
     cts, ct_tree = tree_util.tree_flatten(cotangent)
     if ct_tree != out_tree:
         raise ValueError(
-            f"unexpected tree structure.\nThe argument to {what} must match the pytree structure "
+            f"unexpected tree structure.\n\nThe argument to {what} must match the pytree structure "
             f"of the differentiated function {name_of(fun)} at {source_of(fun)}, which returned "
             f"{out_tree}, but got {ct_tree}."
         )
@@ -90,9 +94,9 @@ def flatten_cotangent(
         same = found.shape == expected.shape and found.dtype == expected.dtype
         if not same or not same_sharding(found, expected):
             raise ValueError(
-                f"unexpected JAX type (e.g. shape/dtype) for argument to {what}: expected "
-                f"{expected.str_short()}, but got {found.str_short()} for the result of "
-                f"{name_of(fun)}"
+                f"unexpected JAX type (e.g. shape/dtype) for argument to {what}: got "
+                f"{_spelled(found)}, but expected {_spelled(expected)} because the corresponding "
+                f"output of the differentiated function had JAX type {_spelled(a)} ({name_of(fun)})"
             )
     return [Zero(get_aval(ct)) if is_float0(get_aval(ct)) else ct for ct in cts]
 
@@ -220,10 +224,17 @@ class Pullback(Linearized):
                 found[i] = leaf
         return found
 
-    def __call__(self, cotangent: Any) -> Any:
+    def __call__(self, cotangent: Any, *more: Any) -> Any:
         program = self.program
+        if more:
+            raise TypeError(
+                f"The function returned by `jax.vjp` applied to {name_of(program.fun)} was called "
+                f"with {1 + len(more)} arguments, but functions returned by `jax.vjp` must be "
+                "called with a single argument corresponding to the single value returned by the "
+                "function being differentiated: give a tuple if it returns one"
+            )
         cts = flatten_cotangent(
-            cotangent, program.out_tree, program.out_avals, program.fun, "a VJP function"
+            cotangent, program.out_tree, program.out_avals, program.fun, "VJP function"
         )
         return tree_util.tree_unflatten(program.in_tree, self.flat(cts))
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import ShapedArray
 from xpr.core.extended import is_extended
 from xpr.core.extended_array import base_of, with_type
 from xpr.core.jaxpr import ClosedJaxpr
@@ -20,11 +21,51 @@ from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
 from xpr.sharding.communication import Communication
+from xpr.sharding.layouts import Format, Layout
 from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.compiler_options import check_compiler_options
 from xpr.transforms.jit_programs import CallParts, ProgramBuilder
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify
+
+
+@dataclass(frozen=True)
+class ArgInfo:
+    """The type of an argument, and whether its buffer may be overwritten.
+
+    >>> import xpr
+    >>> xpr.jit(lambda x: x, donate_argnums=0).trace(1.0).args_info[0][0]
+    ArgInfo(_aval=ShapedArray(float32[], weak_type=True), donated=True)
+    """
+
+    _aval: ShapedArray
+    donated: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._aval.dtype
+
+
+class MemoryAnalysis(dict[str, int]):
+    """Bytes that a program takes, by name: items, and attributes as well.
+
+    >>> import xpr
+    >>> found = MemoryAnalysis(argument_size_in_bytes=4)
+    >>> found.argument_size_in_bytes
+    4
+    """
+
+    def __getattr__(self, name: str) -> int:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(
+                f"memory_analysis tells {', '.join(self)}, and not {name}"
+            ) from None
 
 
 class _Stage:
@@ -55,10 +96,10 @@ class _Stage:
 
     @property
     def args_info(self) -> Any:
-        """ShapeDtypeStructs of the arguments, as (args, kwargs)."""
-        return tree_util.tree_unflatten(
-            self._traced.in_tree, _structs(self._traced.closed.in_avals)
-        )
+        """Types of the arguments, and which are donated, as (args, kwargs)."""
+        donated = set(self._parts.donated)
+        infos = [ArgInfo(a, i in donated) for i, a in enumerate(self._traced.closed.in_avals)]
+        return tree_util.tree_unflatten(self._traced.in_tree, infos)
 
     @property
     def out_info(self) -> Any:
@@ -68,9 +109,20 @@ class _Stage:
         )
 
     @property
+    def out_avals(self) -> Any:
+        """Types of the result, in its structure."""
+        return tree_util.tree_unflatten(self._traced.out_tree, self._traced.closed.out_avals)
+
+    @property
     def donate_argnums(self) -> tuple[int, ...]:
         """Indices of the flat arguments whose buffers may be overwritten."""
         return self._parts.donated
+
+
+def _formats(avals: Any, shardings: Any) -> Any:
+    return tree_util.tree_map(
+        lambda a, s: Format(Layout(tuple(range(a.ndim))), s), avals, shardings
+    )
 
 
 def _structs(avals: Any) -> list[ShapeDtypeStruct]:
@@ -191,7 +243,7 @@ class Lowered(_Stage):
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The StableHLO module; `debug_info` adds the user's lines."""
         if dialect not in (None, "stablehlo"):
-            raise ValueError(f"as_text writes the dialect 'stablehlo' only, got {dialect!r}")
+            raise ValueError(f"unknown dialect: {dialect!r}; as_text writes 'stablehlo' only")
         return self._module.debug_text() if debug_info else self._module.text
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
@@ -300,14 +352,18 @@ class Compiled(_Stage):
         parts = CallParts(leaves, tree, self._parts.static_args, {}, self._parts.donated)
         if parts.tree != self._traced.in_tree:
             raise TypeError(
-                f"Function {self.fun_name} was compiled for arguments of structure "
+                "Function compiled with input pytree does not match the input pytree it was called "
+                f"with. {self.fun_name} was compiled for arguments of structure "
                 f"{self._traced.in_tree}, static arguments left out, "
                 f"called with {parts.tree}"
             )
-        if any(isinstance(x, Tracer) for x in leaves):
+        tracer = next((x for x in leaves if isinstance(x, Tracer)), None)
+        if tracer is not None:
             raise TypeError(
-                f"Function {self.fun_name} was compiled for arrays and cannot be traced: call the "
-                "jitted function itself inside a transformation"
+                "Cannot apply JAX transformations to a function lowered and compiled for a "
+                f"particular signature. Detected argument of Tracer type {type(tracer)}. "
+                f"{self.fun_name} was compiled for arrays: call the jitted function itself inside "
+                "a transformation"
             )
         self._check_types(parts)
         shardings, numbers = self._function._options.shardings, self._traced.physical
@@ -368,6 +424,16 @@ class Compiled(_Stage):
         """Where the results are."""
         return self._spread(self._traced.out_tree, "out_shardings")
 
+    @property
+    def input_formats(self) -> Any:
+        """Layouts and shardings of the arguments, as (args, kwargs); all are row-major."""
+        return _formats(self.in_avals, self.input_shardings)
+
+    @property
+    def output_formats(self) -> Any:
+        """Layouts and shardings of the results; all are row-major."""
+        return _formats(self.out_avals, self.output_shardings)
+
     def _spread(self, tree: Any, which: str) -> Any:
         program = self._loaded()
         if isinstance(program, SpmdProgram):
@@ -387,7 +453,7 @@ class Compiled(_Stage):
         """Estimates: floating-point operations and bytes of all operands."""
         return self._lowered.cost_analysis()
 
-    def memory_analysis(self) -> dict[str, int]:
+    def memory_analysis(self) -> MemoryAnalysis:
         """Bytes of the arguments, of the results and of the compiled code."""
         closed, program = self._traced.closed, self._program
         if isinstance(program, SpmdProgram):
@@ -395,11 +461,11 @@ class Compiled(_Stage):
             modules = [p.vmfb for p in program.load().programs]
         else:
             modules = [program if isinstance(program, bytes) else program.vmfb]
-        return {
-            "argument_size_in_bytes": sum(a.nbytes for a in closed.in_avals),
-            "output_size_in_bytes": sum(a.nbytes for a in closed.out_avals),
-            "generated_code_size_in_bytes": sum(len(m or b"") for m in modules),
-        }
+        return MemoryAnalysis(
+            argument_size_in_bytes=sum(a.nbytes for a in closed.in_avals),
+            output_size_in_bytes=sum(a.nbytes for a in closed.out_avals),
+            generated_code_size_in_bytes=sum(len(m or b"") for m in modules),
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.vmfb` for `iree-run-module --module=path --function=main`.

@@ -24,6 +24,7 @@ from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
+from xpr.sharding.layouts import Format
 from xpr.sharding.named import explicit_sharding
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
@@ -96,6 +97,16 @@ class ShapeDtypeStruct:
     def size(self) -> int:
         return int(np.prod(self.shape, dtype=np.int64))
 
+    @property
+    def format(self) -> Format:
+        """The sharding; the layout is not told."""
+        return Format(None, self.sharding)
+
+    @property
+    def is_ref(self) -> bool:
+        """Whether it is the type of a reference: never."""
+        return False
+
     def __len__(self) -> int:
         if not self.shape:
             raise TypeError("len() of unsized object")
@@ -153,7 +164,9 @@ def abstractify(x: Any) -> ShapedArray:
 def check_callable(fun: Any, transform: str) -> None:
     """Raises TypeError unless `fun` can be called."""
     if not callable(fun):
-        raise TypeError(f"{transform} expects a callable, got {shown(fun)} of type {type(fun)}")
+        raise TypeError(
+            f"Expected a callable value, got {shown(fun)} of type {type(fun)} ({transform})"
+        )
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun} ({transform})")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.context import named
 from xpr.core.errors import shown
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
@@ -80,8 +81,12 @@ def vmap(
         size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
         axis = BatchAxis(size, axis_name, spmd_names, _axis_sharding(leaves, dims))
         flat = FlatFunction(fun, tree)
-        out, found = batch_flat(flat, axis, leaves, dims)
+        with named("vmap("):
+            out, found = batch_flat(flat, axis, leaves, dims)
         wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)
+        for i, (d, w) in enumerate(zip(found, wanted, strict=True)):
+            if w is None and d is not None:
+                raise _unplaced(flat.out_tree, i, d)
         results = [
             _place_result(axis, x, d, w, i)
             for i, (x, d, w) in enumerate(zip(out, found, wanted, strict=True))
@@ -278,13 +283,17 @@ def _size_message(
     return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
 
 
+def _unplaced(out_tree: Any, index: int, dim: int) -> ValueError:
+    whole = tree_util.tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
+    path = tree_util.keystr(tree_util.tree_flatten_with_path(whole)[0][index][0])
+    return ValueError(
+        f"at vmap out_axes{path}, got axis spec None but output was batched on axis {dim}; give "
+        "its axis in out_axes, or reduce it over the batch"
+    )
+
+
 def _place_result(axis: BatchAxis, x: Any, dim: int | None, wanted: int | None, index: int) -> Any:
     if wanted is None:
-        if dim is not None:
-            raise ValueError(
-                f"at vmap out_axes, got axis spec None but output was batched on axis {dim} "
-                f"(result {index}); give its axis in out_axes, or reduce it over the batch"
-            )
         return x
     rank = len(get_aval(x).shape) + (dim is None)
     if not -rank <= wanted < rank:

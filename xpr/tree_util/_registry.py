@@ -194,11 +194,13 @@ def register_static(cls: _Class) -> _Class:
 
 
 def is_tree_node(typ: type) -> bool:
-    """Whether instances of exactly this type are pytree nodes.
+    """Whether instances of exactly this type are pytree nodes; False for what is no type.
 
     >>> is_tree_node(dict), is_tree_node(int)
     (True, False)
     """
+    if not isinstance(typ, type):
+        return False
     return typ in BUILTIN_NODES or typ in _REGISTRY or _is_namedtuple(typ)
 
 

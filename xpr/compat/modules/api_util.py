@@ -8,13 +8,17 @@ from typing import Any
 from xpr.compat.modules.extend.linear_util import WrappedFun, transformation_with_aux2
 from xpr.core.jaxpr import DebugInfo
 from xpr.core.trace import get_aval
-from xpr.tree_util import tree_flatten, tree_unflatten
+from xpr.tree_util import flatten_axes as flatten_axes
+from xpr.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
 __all__ = [
     "argnums_partial",
     "debug_info",
+    "donation_vector",
+    "flatten_axes",
     "flatten_fun",
     "flatten_fun_nokwargs",
+    "rebase_donate_argnums",
     "safe_map",
     "shaped_abstractify",
 ]
@@ -64,6 +68,42 @@ def argnums_partial(
 def debug_info(traced_for: str, fun: Callable[..., Any], *_: Any, **__: Any) -> DebugInfo:
     """Of which function a jaxpr is, for messages."""
     return DebugInfo(getattr(fun, "__name__", str(fun)), traced_for=traced_for)
+
+
+def donation_vector(
+    donate_argnums: tuple[int, ...],
+    donate_argnames: tuple[str, ...],
+    in_tree: Any,
+    kws: bool = True,
+) -> tuple[bool, ...]:
+    """For each leaf of the arguments whether it is donated; `in_tree` is of (args, kwargs).
+
+    Without `kws` it is the structure of the positional arguments.
+    """
+    whole = tree_unflatten(in_tree, [0] * in_tree.num_leaves)
+    args, kwargs = whole if kws else (whole, {})
+    marks = [[i in donate_argnums] * len(tree_leaves(x)) for i, x in enumerate(args)]
+    marks += [[k in donate_argnames] * len(tree_leaves(kwargs[k])) for k in sorted(kwargs)]
+    return tuple(m for part in marks for m in part)
+
+
+def rebase_donate_argnums(
+    donate_argnums: tuple[int, ...], static_argnums: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Positions of donated arguments when the static ones are left out.
+
+    Raises ValueError for an argument that is both.
+
+    >>> rebase_donate_argnums((3, 4), (0, 1))
+    (1, 2)
+    """
+    both = set(donate_argnums) & set(static_argnums)
+    if both:
+        raise ValueError(
+            f"static_argnums and donate_argnums cannot intersect, got {static_argnums} and "
+            f"{donate_argnums}"
+        )
+    return tuple(sorted({d - sum(s < d for s in static_argnums) for d in donate_argnums}))
 
 
 def safe_map(f: Callable[..., Any], *args: Any) -> list[Any]:

@@ -44,6 +44,16 @@ class OpaqueTraceState:
     __hash__ = None  # type: ignore[assignment]
 
 
+def max_dim(d1: Any, d2: Any) -> Any:
+    """The greater of two sizes; InconclusiveDimensionOperation if it depends on their values."""
+    return d1 if d1 >= d2 else d2
+
+
+def min_dim(d1: Any, d2: Any) -> Any:
+    """The lesser of two sizes; InconclusiveDimensionOperation if it depends on their values."""
+    return d2 if d1 >= d2 else d1
+
+
 def is_concrete(x: Any) -> bool:
     """Whether a value is known now."""
     return not isinstance(x, Tracer)
@@ -64,6 +74,8 @@ __all__ = [
     "get_aval",
     "get_opaque_trace_state",
     "is_concrete",
+    "max_dim",
+    "min_dim",
     "pytype_aval_mappings",
     "trace_state_clean",
 ]

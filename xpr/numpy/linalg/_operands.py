@@ -24,29 +24,46 @@ Axes = int | Sequence[int] | None
 
 
 def matrices(name: str, a: Any) -> Array:
-    """The operand `a`, floating; ValueError unless it has two axes or more."""
-    x = as_array(one_inexact(f"linalg.{name}", a))
+    """The operand `a`, floating; TypeError unless it has two axes or more."""
+    x = as_array(one_inexact(f"jnp.linalg.{name}", a))
     if x.ndim < 2:
-        raise ValueError(f"linalg.{name} requires arrays of at least 2 axes, got shape {x.shape}")
+        raise TypeError(f"Input 0 to {name} must have rank at least 2, but got shape={x.shape}")
     return x
 
 
 def square_matrices(name: str, a: Any) -> Array:
     """The operand `a`, floating; ValueError unless it is of shape [..., n, n]."""
-    x = as_array(one_inexact(f"linalg.{name}", a))
+    x = as_array(one_inexact(f"jnp.linalg.{name}", a))
     check_square(name, x)
     return x
+
+
+# JAX's words where its functions do not say "Argument to ... must have shape [..., n, n]".
+_NOT_SQUARE = {
+    "cho_factor": "The input to cholesky must be a square matrix. Got shape {}.",
+    "eig": "The input to eig must be a square matrix. Got shape {}.",
+    "eigvals": "The input to eig must be a square matrix. Got shape {}.",
+    "expm": "Expected A to be a (batched) square matrix, got A.shape={}.",
+    "expm_frechet": "expected A to be a (batched) square matrix, got A.shape={}",
+    "funm": "expected square array_like input, got shape {}",
+    "hessenberg": "Argument to Hessenberg reduction must have shape [..., n, n], got shape {}",
+    "matrix_power": "Last 2 dimensions of the array must be square, got shape {}",
+    "rsf2csf": "Input 'T' must be square, got shape {}",
+    "schur": "The input to schur must be a square matrix. Got shape {}.",
+    "sqrtm": "The input to schur must be a square matrix. Got shape {}.",
+}
 
 
 def check_square(name: str, x: Array) -> None:
     """Raises ValueError unless `x` is of shape [..., n, n]."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ValueError(f"Argument to {name} must have shape [..., n, n], got {x.shape}.")
+        text = _NOT_SQUARE.get(name, f"Argument to {name} must have shape [..., n, n], got {{}}.")
+        raise ValueError(text.format(x.shape))
 
 
 def two_inexact(name: str, a: Any, b: Any) -> tuple[Array, Array]:
     """Both operands in one floating dtype; shapes stay as they are."""
-    given = as_operand(f"linalg.{name}", a), as_operand(f"linalg.{name}", b, 1)
+    given = as_operand(f"jnp.linalg.{name}", a), as_operand(f"jnp.linalg.{name}", b, 1)
     x, y = promote_dtypes_inexact(*given)
     return as_array(x), as_array(y)
 

@@ -40,7 +40,7 @@ def norm(
     >>> jnp.linalg.norm(jnp.array([[3.0, -4.0], [0.0, 1.0]]), ord=jnp.inf)
     Array(7., dtype=float32)
     """
-    a = as_array(one_inexact("linalg.norm", x))
+    a = as_array(one_inexact("jnp.linalg.norm", x))
     if axis is None and ord is None:
         found = _root_of_squares(ravel(a), (0,), False)
         return reshape(found, (1,) * a.ndim) if keepdims else found
@@ -120,7 +120,7 @@ def vector_norm(
     >>> jnp.linalg.vector_norm(jnp.array([[3.0, -4.0]]), ord=1)
     Array(7., dtype=float32)
     """
-    a = as_array(one_inexact("linalg.vector_norm", x))
+    a = as_array(one_inexact("jnp.linalg.vector_norm", x))
     return _vector_norm(a, ord, canonical_axes(axis, a.ndim), keepdims)
 
 
@@ -151,15 +151,19 @@ def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     >>> jnp.linalg.cond(jnp.array([[2.0, 0.0], [0.0, 1.0]]))
     Array(2., dtype=float32)
     """
-    a = matrices("cond", x)
+    a = as_array(one_inexact("jnp.linalg.cond", x))
+    if a.ndim < 2:
+        raise ValueError(
+            f"jnp.linalg.cond: input array must be at least 2D; got arr.shape={a.shape}"
+        )
     if not a.size:
-        raise ValueError(f"linalg.cond requires arrays that are not empty, got shape {a.shape}")
+        raise ValueError(f"jnp.linalg.cond requires arrays that are not empty, got shape {a.shape}")
     if p in (None, 2, -2):
         values = svdvals(a)
         ends = values[..., 0], values[..., -1]
         found = ends[1] / ends[0] if p == -2 else ends[0] / ends[1]
     else:
-        check_square(f"linalg.cond with p={p!r}", a)
+        check_square(f"jnp.linalg.cond with p={p!r}", a)
         found = matrix_norm(a, ord=p) * matrix_norm(inv(a), ord=p)
     # 0/0 and inf * 0 of a singular matrix; NaN in the matrix itself stays.
     given = _any(isnan(a), axis=(-2, -1))
@@ -185,7 +189,7 @@ def matrix_rank(
     """
     if rtol is not None and tol is not None:
         raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
-    a = as_array(one_inexact("linalg.matrix_rank", M))
+    a = as_array(one_inexact("jnp.linalg.matrix_rank", M))
     if a.ndim < 2:
         return _any(a != 0).astype(dtypes.default_dtype("i"))
     values = svd(a, full_matrices=False, compute_uv=False, hermitian=hermitian)

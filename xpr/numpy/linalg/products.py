@@ -47,9 +47,12 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array([[3, 4],
            [6, 8]], dtype=int32)
     """
-    shapes = [get_aval(as_operand("linalg.outer", x, i)).shape for i, x in enumerate((x1, x2))]
+    shapes = [get_aval(as_operand("jnp.linalg.outer", x, i)).shape for i, x in enumerate((x1, x2))]
     if any(len(s) != 1 for s in shapes):
-        raise ValueError(f"linalg.outer requires vectors, got shapes {shapes[0]} and {shapes[1]}")
+        raise ValueError(
+            "Input arrays must be one-dimensional, but they are "
+            f"x1.ndim={len(shapes[0])} x2.ndim={len(shapes[1])} (jnp.linalg.outer)"
+        )
     return _products.outer(x1, x2)
 
 
@@ -62,10 +65,13 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
-    a, b = as_array(as_operand("linalg.cross", x1)), as_array(as_operand("linalg.cross", x2, 1))
+    a, b = (
+        as_array(as_operand("jnp.linalg.cross", x1)),
+        as_array(as_operand("jnp.linalg.cross", x2, 1)),
+    )
     if a.shape[axis] != 3 or b.shape[axis] != 3:
         raise ValueError(
-            f"linalg.cross requires vectors of 3 elements, got shapes {a.shape} and {b.shape} "
+            f"jnp.linalg.cross requires vectors of 3 elements, got shapes {a.shape} and {b.shape} "
             f"with axis={axis}"
         )
     return _products.cross(a, b, axis=axis)
@@ -85,7 +91,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     Array([[1, 5],
            [0, 1]], dtype=int32)
     """
-    x = as_array(as_operand("linalg.matrix_power", a))
+    x = as_array(as_operand("jnp.linalg.matrix_power", a))
     check_square("matrix_power", x)
     try:
         exponent = operator.index(n)
@@ -115,7 +121,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: Any = None) -> Array:
     >>> jnp.linalg.multi_dot([jnp.ones((2, 3)), jnp.ones((3, 4)), jnp.ones(4)])
     Array([12., 12.], dtype=float32)
     """
-    given = [as_operand("linalg.multi_dot", x, i) for i, x in enumerate(arrays)]
+    given = [as_operand("jnp.linalg.multi_dot", x, i) for i, x in enumerate(arrays)]
     if not given:
         raise ValueError("multi_dot requires at least one array")
     factors: list[Any] = list(promote_dtypes(*given))

@@ -25,7 +25,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     Array([1., 2.], dtype=float32)
     """
     x, y = two_inexact("solve", a, b)
-    return solve_checked("linalg.solve", x, y)
+    return solve_checked("jnp.linalg.solve", x, y)
 
 
 def solve_checked(name: str, a: Array, b: Array, trans: int = 0) -> Array:
@@ -68,7 +68,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     >>> jnp.linalg.tensorinv(jnp.eye(6).reshape(2, 3, 6)).shape
     (6, 2, 3)
     """
-    x = as_array(one_inexact("linalg.tensorinv", a))
+    x = as_array(one_inexact("jnp.linalg.tensorinv", a))
     ind = operator.index(ind)
     if ind < 1:
         raise ValueError(f"ind must be a positive integer; got ind={ind}")
@@ -76,8 +76,8 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     n = math.prod(first)
     if n != math.prod(last):
         raise ValueError(
-            "tensorinv requires as many elements in the first `ind` axes as in the others, got "
-            f"shape {x.shape} with ind={ind}"
+            "tensorinv is only possible when the product of the first `ind` dimensions equals that "
+            f"of the remaining dimensions. got arr.shape={x.shape} with ind={ind}."
         )
     return reshape(inv(reshape(x, (n, n))), (*last, *first))
 
@@ -98,8 +98,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None)
     rest = x.shape[y.ndim :]
     if x.shape[: y.ndim] != y.shape or math.prod(rest) != y.size:
         raise ValueError(
-            "tensorsolve requires the first axes of a to be those of b, and as many elements in "
-            f"the others, got shapes {x.shape} (a, after axes were moved) and {y.shape} (b)"
+            "Input arrays must have prod(a.shape[:b.ndim]) == prod(a.shape[b.ndim:]); got "
+            f"a.shape={x.shape}, b.ndim={y.ndim}: the first axes of a, after axes were moved, "
+            f"must be those of b, {y.shape}"
         )
-    found = solve_checked("linalg.tensorsolve", reshape(x, (y.size, y.size)), ravel(y))
+    found = solve_checked("jnp.linalg.tensorsolve", reshape(x, (y.size, y.size)), ravel(y))
     return reshape(found, rest)

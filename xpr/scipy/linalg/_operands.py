@@ -16,10 +16,10 @@ from xpr.transforms.vmap import vmap
 
 
 def matrices(name: str, a: Any) -> Array:
-    """The operand `a`, floating; ValueError unless it has two axes or more."""
+    """The operand `a`, floating; TypeError unless it has two axes or more."""
     x = as_array(one_inexact(name, a))
     if x.ndim < 2:
-        raise ValueError(f"{name} requires arrays of at least 2 axes, got shape {x.shape}")
+        raise TypeError(f"Input 0 to {name} must have rank at least 2, but got shape={x.shape}")
     return x
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
 import numpy as np
 
 import xpr.numpy as jnp
@@ -181,7 +184,7 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
 def solve_sylvester(
     A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
 ) -> Array:
-    """X with `A` X + X `B` = `C`, for matrices A [m, m], B [n, n] and C [m, n].
+    """X with `A` X + X `B` = `C`, for matrices A [..., m, m], B [..., n, n] and C [..., m, n].
 
     `method` "schur" solves column by column with Schur's forms of both (R. H. Bartels, G. W.
     Stewart, "Solution of the matrix equation AX + XB = C", 1972), and has no derivatives; "eigen"
@@ -197,17 +200,27 @@ def solve_sylvester(
     a, b, c = promoted("solve_sylvester", A, B, C)
     for x in (a, b):
         check_square("solve_sylvester", x)
-    if a.ndim != 2 or b.ndim != 2 or c.shape != (a.shape[0], b.shape[0]):
+    if c.shape[-2:] != (a.shape[-1], b.shape[-1]):
         raise ValueError(
-            "solve_sylvester requires matrices [m, m], [n, n] and [m, n], got shapes "
-            f"{a.shape}, {b.shape} and {c.shape}"
+            "solve_sylvester requires matrices [..., m, m], [..., n, n] and [..., m, n], got "
+            f"shapes {a.shape}, {b.shape} and {c.shape}"
         )
-    if method == "schur":
-        sums, found = _by_schur(a, b, c)
-    elif method == "eigen":
-        sums, found = _by_eigenvectors(a, b, c)
-    else:
+    if method not in _METHODS:
         raise ValueError(f"method must be 'schur' or 'eigen', got {method!r}")
+    solve = functools.partial(_solve_sylvester, _METHODS[method], tol)
+    if a.ndim == b.ndim == c.ndim == 2:
+        return solve(a, b, c)
+    return jnp.vectorize(solve, signature="(m,m),(n,n),(m,n)->(m,n)")(a, b, c)
+
+
+def _solve_sylvester(
+    method: Callable[[Array, Array, Array], tuple[Array, Array]],
+    tol: float,
+    a: Array,
+    b: Array,
+    c: Array,
+) -> Array:
+    sums, found = method(a, b, c)
     found = found if dtypes.is_complex(c.dtype) else found.real
     regular = jnp.min(jnp.abs(sums), initial=jnp.inf) >= tol
     return jnp.where(regular, found, np.nan)
@@ -233,3 +246,6 @@ def _by_eigenvectors(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
     inner = jnp.linalg.solve(left, product(as_complex(c), right)) / sums
     # The product with the inverse on the right side, by the transposed equation.
     return sums, jnp.linalg.solve(right.T, product(left, inner).T).T
+
+
+_METHODS = {"schur": _by_schur, "eigen": _by_eigenvectors}

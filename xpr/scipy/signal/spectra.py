@@ -110,7 +110,7 @@ def _detrender(detrend: Detrend, last: bool, axis: int) -> Callable[[Array], Arr
 def _transformed(x: Array, cut: _Cut, trend: Callable[[Array], Array], one_sided: bool) -> Array:
     """The transforms of the windowed segments of the last axis: [..., count, frequencies]."""
     parts = trend(segments(x, cut.size, cut.step))
-    parts = parts * expand_dims(cut.window, tuple(range(parts.ndim - 1)))
+    parts = parts * expand_dims(cut.window.astype(parts.dtype), tuple(range(parts.ndim - 1)))
     return rfft(parts.real, cut.length) if one_sided else fft(parts, cut.length)
 
 

@@ -67,5 +67,6 @@ def _without_line(x: Array) -> Array:
     kind = x.real.dtype
     ramp = (iota(kind, n) - (n - 1) / 2).reshape((1,) * (x.ndim - 1) + (n,))
     # The sum of the squares of the ramp.
+    ramp = ramp.astype(x.dtype)
     slope = (centred * ramp).sum(-1, keepdims=True) / (n * (n * n - 1) / 12)
     return centred - slope * ramp

@@ -468,6 +468,7 @@ def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """
     if q is None:
         raise NotImplementedError(
-            "zeta without q, the Riemann zeta function, is not offered: pass q=1 for x > 1"
+            "Riemann zeta function not implemented; pass q != None to compute the Hurwitz Zeta "
+            "function: q=1 for x > 1."
         )
     return rounded_once(_zeta, *floats("zeta", x, q))

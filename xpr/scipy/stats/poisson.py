@@ -57,6 +57,7 @@ def _entropy_of_small(mu: Array) -> Array:
     log_factorial = np.array([math.lgamma(i + 1.0) for i in range(_MOST)]).astype(mu.dtype)
     positive = mu > 0
     safe = jnp.where(positive, mu, 1.0)[..., None]
+    k, log_factorial = (v.reshape((1,) * mu.ndim + (_MOST,)) for v in (k, log_factorial))
     log_p = k * jnp.log(safe) - log_factorial - safe
     return jnp.where(positive, -jnp.sum(jnp.exp(log_p) * log_p, axis=-1), 0.0)
 

@@ -16,6 +16,7 @@ __all__ = [
     "bdim_at_front",
     "broadcast",
     "defbroadcasting",
+    "defreducer",
     "defvectorized",
     "fancy_primitive_batchers",
     "moveaxis",
@@ -53,6 +54,20 @@ def _vectorized(primitive: Primitive, args: Any, dims: Any, **params: Any) -> An
         raise ValueError(f"{primitive}: batch axes {tuple(dims)} must agree")
     result = primitive.bind(*args, **params)
     return result, ([dims[0]] * len(result) if primitive.multiple_results else dims[0])
+
+
+def defreducer(primitive: Primitive) -> None:
+    """Makes a primitive one that reduces its operand over the axes of its parameter `axes`."""
+    primitive_batchers[primitive] = functools.partial(_reducer, primitive)
+
+
+def _reducer(
+    primitive: Primitive, args: Any, dims: Any, *, axes: tuple[int, ...], **params: Any
+) -> Any:
+    (x,), (dim,) = args, dims
+    moved = tuple(a + (a >= dim) for a in axes)
+    result = primitive.bind(x, axes=moved, **params)
+    return result, dim - sum(a < dim for a in moved)
 
 
 def defbroadcasting(primitive: Primitive) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from xpr.core.effects import Effect as Effect
 from xpr.core.effects import Effects as Effects
 from xpr.core.errors import ConcretizationTypeError
 from xpr.core.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
+from xpr.core.errors import JaxprTypeError as JaxprTypeError
 from xpr.core.jaxpr import ClosedJaxpr as ClosedJaxpr
 from xpr.core.jaxpr import DebugInfo as DebugInfo
 from xpr.core.jaxpr import DropVar as DropVar
@@ -43,6 +44,7 @@ __all__ = [
     "InconclusiveDimensionOperation",
     "Jaxpr",
     "JaxprEqn",
+    "JaxprTypeError",
     "Literal",
     "Primitive",
     "Token",
@@ -50,6 +52,7 @@ __all__ = [
     "check_jaxpr",
     "concrete_or_error",
     "find_top_trace",
+    "gensym",
     "get_opaque_trace_state",
     "jaxpr_as_fun",
     "jaxprs_in_params",
@@ -130,6 +133,11 @@ def concrete_or_error(force: Any, value: Any, context: str = "") -> Any:
 def primal_dtype_to_tangent_dtype(dtype: Any) -> Any:
     """The dtype of tangents of values of a dtype."""
     return tangent_aval(ShapedArray((), dtype)).dtype
+
+
+def gensym() -> Callable[[ShapedArray], Var]:
+    """What makes new variables of given types."""
+    return Var
 
 
 def find_top_trace(operands: Any = ()) -> Any:
