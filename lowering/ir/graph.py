@@ -185,11 +185,15 @@ class Function:
 
 @dataclass
 class Executable:
-    """A dispatch's program on memory, written by hand; the flags tell its read-only bindings."""
+    """A dispatch's program on memory, written by hand; the flags tell its read-only bindings.
+
+    Each of its workgroups runs the program.
+    """
 
     name: str
     read_only: Sequence[bool]
     body: Block
+    workgroups: int = 1
 
     def __post_init__(self) -> None:
         self.body.parent = self

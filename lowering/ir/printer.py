@@ -65,7 +65,7 @@ class _Printer:
         out.append("  }")
 
     def executable(self, executable: Executable, out: list[str]) -> None:
-        """A dispatch of one workgroup, which is no function's but the module's."""
+        """A dispatch that is no function's but the module's."""
         bindings = ", ".join(
             f"#hal.pipeline.binding<storage_buffer{', ReadOnly' if r else ''}>"
             for r in executable.read_only
@@ -77,7 +77,8 @@ class _Printer:
             f"layout({self._layout}) "
             "count(%device: !hal.device) -> (index, index, index) {",
             "      %one = arith.constant 1 : index",
-            "      hal.return %one, %one, %one : index, index, index",
+            f"      %count = arith.constant {executable.workgroups} : index",
+            "      hal.return %count, %one, %one : index, index, index",
             "    }",
             "    builtin.module {",
             f"      func.func @{executable.name}() attributes {{translation_info = "
@@ -435,6 +436,10 @@ def _binding(p: _Printer, op: Op, indent: str) -> str:
     )
 
 
+def _workgroup(p: _Printer, op: Op, indent: str) -> str:
+    return f"{op.name}[0] : index"
+
+
 def _view(p: _Printer, op: Op, indent: str) -> str:
     memory, offset = op.operands
     out = op.results[0]
@@ -556,6 +561,7 @@ _SYNTAX: dict[str, Form] = {
     "executable": _executable,
     "extern": _extern,
     "binding": _binding,
+    "workgroup": _workgroup,
     "view": _view,
     "load": _load,
     "store": _store,

@@ -154,6 +154,7 @@ TRAITS: dict[str, Traits] = {
     "hal.dispatch.extern": Traits(
         Kind.EXECUTABLE, "extern", ("entry", "workgroups", "target", "data")
     ),
+    **_all("interface.workgroup.id", Traits(Kind.REGISTER, "workgroup"), "hal"),
     **_all("interface.binding.subspan", Traits(Kind.REGISTER, "binding", ("binding",)), "hal"),
     **_all("alloca", Traits(Kind.REGISTER, "empty"), "memref"),
     **_all("view", Traits(Kind.REGISTER, "view"), "memref"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Primitive
-from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Executable, PlainValue
@@ -21,6 +22,7 @@ from xpr.lowering.loops.memory.control import scan, while_
 from xpr.lowering.loops.memory.elementwise import full
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.memory.rules import rule_for
+from xpr.lowering.loops.memory.split import Split, split_of
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.loops.single_dispatch import flat_memory, memory_dtype, shaped
@@ -32,6 +34,8 @@ _MAX_BINDINGS = 32
 # Temporary arrays on the stack; others lie in a buffer of their own. IREE allows twice as much.
 _STACK_BYTES = 16 << 10
 _ALIGNMENT = 64
+# What a loop is taken for whose rounds only the running program knows.
+_UNKNOWN_ROUNDS = 16
 
 Rule = Callable[..., Sequence[Array]]
 
@@ -39,8 +43,11 @@ Rule = Callable[..., Sequence[Array]]
 class _Dispatch:
     """The operands of a dispatch under construction, and the buffers that they are in it."""
 
-    def __init__(self, ctx: LoweringContext) -> None:
+    def __init__(self, ctx: LoweringContext, split: Split | None) -> None:
         self.outer = ctx
+        self._split = split
+        # The operands that are cut in parts.
+        self._cut: set[Buffer] = set()
         inner = LoopContext(ctx.module, Block())
         inner.source = ctx.source
         self.program = Program(inner, rule_for, self._table)
@@ -67,21 +74,31 @@ class _Dispatch:
         splat = splat_of(x)
         if splat is not None:
             literal = Program.literal(np.asarray(splat).astype(x.dtype)[()], x.dtype)
-            return full(literal, x.shape)
-        memory = PlainValue(f"memref<{x.aval.size}x{memory_element(x.dtype)}>")
-        buffer = Buffer(memory, x.aval.size, x.dtype, None)
+            return full(literal, self._inner_shape(x.shape))
+        shape = self._inner_shape(x.shape)
+        size = math.prod(shape)
+        memory = PlainValue(f"memref<{size}x{memory_element(x.dtype)}>")
+        buffer = Buffer(memory, size, x.dtype, None)
+        if shape != x.shape:
+            self._cut.add(buffer)
         self.operands.append((x, buffer))
-        return self.program.in_register(whole(buffer, x.shape, x.dtype))
+        return self.program.in_register(whole(buffer, shape, x.dtype))
+
+    def _inner_shape(self, shape: Shape) -> Shape:
+        """The shape of an array, or of its part, inside of the dispatch."""
+        return (self._split.size,) if self._split and self._split.is_cut(shape) else shape
 
     def finish(self, results: Sequence[Array], avals: Sequence[ShapedArray]) -> list[Value]:
         """Closes the dispatch; its results in the program around."""
         p, ctx = self.program, self.outer
         taken: set[Buffer] = set()
         views: list[View] = []
-        for x in results:
+        for x, aval in zip(results, avals, strict=True):
             view = self._result(p, actual(x), taken)
             taken.add(view.buffer)
             views.append(view)
+            if self._inner_shape(aval.shape) != aval.shape:
+                self._cut.add(view.buffer)
         used = [(x, b) for x, b in self.operands if b.memory.uses]
         fresh = [v.buffer for v in views]
         scratch = [b for b in p.fresh if b.memory.uses and b not in fresh]
@@ -90,15 +107,16 @@ class _Dispatch:
         bindings = [*(b for _, b in used), *fresh]
         if len(bindings) + (not on_stack) > _MAX_BINDINGS:
             raise NotInMemory("many arrays")
+        parts = self._split.count if self._split else 1
         block = self._body(bindings, scratch, size, on_stack=on_stack)
         read_only = [True] * len(used) + [False] * len(views)
-        flats = [Value((v.buffer.size,), memory_dtype(v.dtype)) for v in views]
+        flats = [Value((a.size,), memory_dtype(a.dtype)) for a in avals]
         extra: list[Value] = []
         if not on_stack:
-            extra.append(PlainValue(f"tensor<{size}xi8>"))
+            extra.append(PlainValue(f"tensor<{size * parts}xi8>"))
             read_only.append(False)
         symbol = ctx.module.symbol("loop")
-        ctx.module.module.executables.append(Executable(symbol, read_only, block))
+        ctx.module.module.executables.append(Executable(symbol, read_only, block, parts))
         ctx.append(
             "flow.dispatch",
             [flat_memory(ctx, x) for x, _ in used],
@@ -121,19 +139,35 @@ class _Dispatch:
         """The operations of the dispatch, behind those that give its buffers."""
         written = self.program.ctx.block
         builder = Builder(Block())
-        zero = builder.plain("arith.constant", (), "index", {"value": "0"})
+
+        def number(value: int) -> Value:
+            return builder.plain("arith.constant", (), "index", {"value": str(value)})
+
+        def bound(binding: int, count: int) -> Value:
+            memory = PlainValue(f"memref<{count}xi8>")
+            attributes = {"binding": binding}
+            builder.append("hal.interface.binding.subspan", (zero,), (memory,), attributes)
+            return memory
+
+        zero = number(0)
+        parts, own = 1, zero
+        if self._split is not None:
+            parts = self._split.count
+            own = builder.plain("hal.interface.workgroup.id", (), "index")
         for i, b in enumerate(bindings):
-            builder.append("hal.interface.binding.subspan", (zero,), (b.memory,), {"binding": i})
+            if b not in self._cut:
+                attributes = {"binding": i}
+                builder.append("hal.interface.binding.subspan", (zero,), (b.memory,), attributes)
+                continue
+            count = b.size * memory_dtype(b.dtype).itemsize
+            offset = builder.plain("arith.muli", (own, number(count)), "index")
+            builder.append("memref.view", (bound(i, count * parts), offset), (b.memory,))
         if not on_stack:
-            memory = builder.plain(
-                "hal.interface.binding.subspan",
-                (zero,),
-                f"memref<{size}xi8>",
-                {"binding": len(bindings)},
-            )
+            memory = bound(len(bindings), size * parts)
+            first = builder.plain("arith.muli", (own, number(size)), "index")
             at = 0
             for b in scratch:
-                offset = builder.plain("arith.constant", (), "index", {"value": str(at)})
+                offset = builder.plain("arith.addi", (first, number(at)), "index")
                 builder.append("memref.view", (memory, offset), (b.memory,))
                 at += _padded_bytes(b)
         else:
@@ -157,11 +191,13 @@ def _one_dispatch(
     avals: Sequence[ShapedArray],
     operands: Sequence[Value],
     params: dict[str, Any],
+    split: Split | None,
 ) -> list[Value]:
     try:
-        dispatch = _Dispatch(ctx)
+        dispatch = _Dispatch(ctx, split)
         arrays = [dispatch.operand(x) for x in operands]
-        results = rule(dispatch.program, primitive, avals, *arrays, **params)
+        inner = avals if split is None else list(map(split.aval, avals))
+        results = rule(dispatch.program, primitive, inner, *arrays, **params)
         return dispatch.finish(results, avals)
     except NotInRegisters as refused:
         raise NotInMemory(str(refused)) from None
@@ -180,8 +216,12 @@ def memory_scan(
     avals += [
         ShapedArray((params["length"], *a.shape), a.dtype) for a in jaxpr.out_avals[len(carry) :]
     ]
+    stacks = bool(xs) or len(jaxpr.out_avals) > len(carry)
+    split = None if stacks else split_of([jaxpr], params["length"])
+    if split is not None:
+        jaxpr = split.part(jaxpr)
     params |= {"jaxpr": jaxpr, "num_consts": len(consts), "num_carry": len(carry)}
-    return _one_dispatch(ctx, scan, scan_p, avals, [*consts, *carry, *xs], params)
+    return _one_dispatch(ctx, scan, scan_p, avals, [*consts, *carry, *xs], params, split)
 
 
 def memory_while(
@@ -193,6 +233,9 @@ def memory_while(
     carry: Sequence[Value],
 ) -> list[Value]:
     """A while loop as one dispatch on arrays in memory; NotInMemory if its programs do not do."""
+    split = split_of([condition, body], _UNKNOWN_ROUNDS)
+    if split is not None:
+        condition, body = split.part(condition), split.part(body)
     params = {
         "cond_jaxpr": condition,
         "body_jaxpr": body,
@@ -201,4 +244,4 @@ def memory_while(
     }
     avals = [v.aval for v in carry]
     operands = [*cond_consts, *body_consts, *carry]
-    return _one_dispatch(ctx, while_, while_p, avals, operands, params)
+    return _one_dispatch(ctx, while_, while_p, avals, operands, params, split)
