@@ -88,11 +88,15 @@ def _narrow_sources(dispatch: Any) -> Iterator[str]:
 
 
 def _known_numbers(dispatch: Any) -> Iterator[str]:
-    """A reduction of an array whose elements are one constant."""
+    """A sum or product of an array whose elements are one constant; others may count any of it."""
     for operation in filter(_reduces, _ordered(dispatch)):
         values = inputs(operation)
-        if values and all(map(_is_constant, values)):
+        counts = not operation.regions or any(i.name in _COUNTING for i in _body(operation))
+        if counts and values and all(map(_is_constant, values)):
             yield f"{operation.name} of constants {[str(v.type) for v in values]}"
+
+
+_COUNTING = ("arith.addf", "arith.addi", "arith.mulf", "arith.muli")
 
 
 def _results(dispatch: Any) -> Iterator[str]:
