@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.ir.constants import is_hidden_zero, splat_of
-from xpr.lowering.ir.graph import Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.memo import resolve
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 
@@ -35,6 +35,7 @@ _OF_EQUALS = frozenset(
 )
 # Elementwise operations whose results count as new values: formulas, and parts of complex numbers.
 _NEW = frozenset(f"stablehlo.{name}" for name in ("map", "complex", "real", "imag", "clamp"))
+_WHILE = "stablehlo.while"
 # What rearranges the elements of its first operand.
 _OF_FIRST = frozenset({"stablehlo.gather", "stablehlo.dynamic_slice"})
 
@@ -42,7 +43,12 @@ _OF_FIRST = frozenset({"stablehlo.gather", "stablehlo.dynamic_slice"})
 class KnownValues:
     """What is known of the values of a graph, found when it is asked for."""
 
-    def __init__(self) -> None:
+    def __init__(self, module: Module | None = None) -> None:
+        """With a `module`, none of whose blocks is being changed, what is called is looked into.
+
+        So are branches and loops.
+        """
+        self._functions = None if module is None else {f.name: f for f in module.functions}
         self._known: dict[Value, bool] = {}
         self._roots: dict[Value, Roots] = {}
 
@@ -57,10 +63,11 @@ class KnownValues:
                 continue
             op = v.op
             operands = _elements(op)
-            if op is None or not operands:
+            needs_all = op is None or not operands or _needs_all(op, operands)
+            operands = operands or self._given(v)
+            if not operands:
                 known[v] = op is not None and op.name == "stablehlo.constant"
                 continue
-            needs_all = _needs_all(op, operands)
             for u in operands:
                 found = known.get(u)
                 if found is None:
@@ -70,8 +77,30 @@ class KnownValues:
                     known[v] = False
                     break
             else:
-                known[v] = needs_all or self._is_result_known(op, operands)
+                known[v] = op is None or needs_all or self._is_result_known(op, operands)
         return known[x]
+
+    def _given(self, x: Value) -> Sequence[Value]:
+        """What a result of a branch, a loop or a call may be, or what a loop carries unchanged."""
+        op = x.op
+        if self._functions is None:
+            return ()
+        if op is None:
+            block = x.owner
+            if not isinstance(block, Block) or not isinstance(block.parent, Op):
+                return ()
+            loop, i = block.parent, list(block.arguments).index(x)
+            if loop.name != _WHILE:
+                return ()
+            return loop.operands[i : i + 1] if _is_invariant(loop, i) else ()
+        i = list(op.results).index(x)
+        if op.name == "stablehlo.case":
+            return [region.ops[-1].operands[i] for region in op.regions]
+        if op.name == _WHILE:
+            start = op.operands[i]
+            return (start,) if _is_invariant(op, i) else (start, op.regions[1].ops[-1].operands[i])
+        callee = self._functions.get(op.attributes.get("callee", ""))
+        return () if callee is None else (callee.body.ops[-1].operands[i],)
 
     def roots(self, x: Value) -> Roots:
         """The values that `x` was computed from, element by element."""
@@ -131,6 +160,12 @@ class KnownValues:
             return False
         mine, other = mine or frozenset((a,)), other or frozenset((b,))
         return None in mine or None in other or not mine.isdisjoint(other)
+
+
+def _is_invariant(loop: Op, i: int) -> bool:
+    """Whether the step of a loop hands on what it carries at that place."""
+    step = loop.regions[1]
+    return step.ops[-1].operands[i] is step.arguments[i]
 
 
 def _needs_all(op: Op, operands: Sequence[Value]) -> bool:

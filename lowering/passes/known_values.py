@@ -24,7 +24,7 @@ _GUARDED = frozenset({Kind.REDUCTION, Kind.CALL, Kind.INDEXED, Kind.DISPATCH})
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts barriers on known operands of reductions, gathers, calls and dispatches."""
     del target, hints
-    known = KnownValues()
+    known = KnownValues(module)
     places: dict[Op, list[int]] = {}
     dispatches: dict[Op, list[Value]] = {}
     for function in module.functions:

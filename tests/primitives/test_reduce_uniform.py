@@ -17,6 +17,28 @@ jnp: Any = xpr.numpy
 X = np.arange(5, dtype=np.int32)
 LOWEST, HIGHEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 
+
+def _ones() -> Any:
+    return -jnp.ones((3, 20))
+
+
+def _branched(x: Any, ones: Any) -> Any:
+    """A branch of dispatches, so that no choice is made of it."""
+
+    def product() -> Any:
+        return jnp.outer(x, x) @ x, ones
+
+    return lax.cond(x.sum() > 0, product, lambda: (jnp.cumsum(x), ones))[1]
+
+
+def _looped(x: Any, ones: Any) -> Any:
+    def step(state: Any) -> Any:
+        i, v, _ = state
+        return i + 1, jnp.outer(v, v) @ v % 7, _ones()
+
+    return lax.while_loop(lambda s: s[0] < 2, step, (0, x, ones))[2]
+
+
 # For each program of x = 0..4 (int32) the value it must have.
 PROGRAMS: list[tuple[Any, Any]] = [
     (lambda x: jnp.sum(-jnp.ones(3)) + x[0], -3),
@@ -50,6 +72,11 @@ PROGRAMS: list[tuple[Any, Any]] = [
         -9,
     ),
     (lambda x: lax.cond(x[0] == 0, lambda v: v.sum(), lambda v: v[0], -jnp.ones(3)), -3),
+    # What is called, branches and loops may give it.
+    (lambda x: xpr.jit(_ones)().sum(1) + x[0], [-20] * 3),
+    (lambda x: (-xpr.jit(lambda v: (v + 1, _ones()))(x)[1]).sum(1), [20] * 3),
+    (lambda x: _branched(x, _ones()).sum(1), [-20] * 3),
+    (lambda x: _looped(x, _ones()).sum(1), [-20] * 3),
     # Nothing is known of these.
     (lambda x: jnp.sum(x > 2), 2),
     (lambda x: jnp.sum((x > 0) & (x < 4)), 3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.lowering.dispatches.reads import maker, tied, uses, walk
@@ -12,28 +12,55 @@ _IMPORT, _EXPORT = "hal.tensor.import", "hal.tensor.export"
 _SHAPES = ("flow.tensor.reshape", "flow.tensor.bitcast", "hal.tensor.barrier")
 
 
-def overwritten(function: Any) -> Iterator[str]:
-    """The updates of a function by which others lose what they read, or a caller its argument."""
+def overwritten(function: Any, dispatches: Mapping[str, Any]) -> Iterator[str]:
+    """The updates of a function by which others lose what they read, or a caller its argument.
+
+    `dispatches` are the functions of dispatches, by their names.
+    """
     order = {operation: i for i, operation in enumerate(walk(function))}
     for update in order:
-        for value in tied(update):
+        for place, value in tied(update):
+            if _is_written_back(update, place, dispatches):
+                continue
             own, other = _arrays(value)
+            before, after = _before_and_after(update, order, own)
             reads = [
                 use
                 for v in other
                 for use in uses(v)
                 if use.name not in (_BARRIER, *_SHAPES) and order[use] > order[update]
             ]
-            if reads:
+            # IREE copies what it sees to be used later, and so keeps it for the other names, too.
+            if reads and not after:
                 yield f"{update.name} overwrites {value.type}, which {reads[0].name} reads later"
             is_given = any(map(_is_given, own))
-            before, after = _before_and_after(update, order, own)
             if is_given and not after:
                 yield f"{update.name} overwrites an argument of type {value.type}"
             # What another buffer's name stands for is no read to IREE.
             if after and all(use.name == _EXPORT for use in after):
                 if is_given or any(use.name == _EXPORT for use in before):
                     yield f"{update.name} overwrites {value.type}, which is handed on later"
+
+
+def _is_written_back(update: Any, place: int, dispatches: Mapping[str, Any]) -> bool:
+    """Whether a dispatch stores what it has loaded from there, and nothing else."""
+    if "entry_points" not in update.attributes:
+        return False
+    names = [str(a).rsplit("@", 1)[1] for a in update.attributes["entry_points"]]
+    if any(name not in dispatches for name in names):
+        return False
+    for name in names:
+        (block,) = dispatches[name].regions[0].blocks
+        array = block.arguments[place]
+        for store in (use for use in uses(array) if use.name.endswith(".store")):
+            load = maker(store.operands[0])
+            if load is None or load.operands[0] != array or _part_of(load) != _part_of(store):
+                return False
+    return True
+
+
+def _part_of(access: Any) -> list[str]:
+    return [str(access.attributes[f"static_{k}"]) for k in ("offsets", "sizes", "strides")]
 
 
 def _is_given(value: Any) -> bool:

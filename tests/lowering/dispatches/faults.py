@@ -20,6 +20,7 @@ from tests.lowering.dispatches.reads import (
     maker,
     maps,
     named,
+    uses,
 )
 
 MOST_BINDINGS = 32
@@ -28,13 +29,16 @@ MOST_BINDINGS = 32
 def faults(program: Any) -> list[str]:
     """What is wrong, with the names of dispatches and functions."""
     found = []
-    for dispatch in named(program, "func.func"):
-        name = str(dispatch.attributes["sym_name"]).strip('"')
+    dispatches = {_name(dispatch): dispatch for dispatch in named(program, "func.func")}
+    for name, dispatch in dispatches.items():
         found += [f"{name}: {what}" for check in _CHECKS for what in check(dispatch)]
     for function in named(program, "util.func"):
-        name = str(function.attributes["sym_name"]).strip('"')
-        found += [f"{name}: {what}" for what in overwritten(function)]
+        found += [f"{_name(function)}: {what}" for what in overwritten(function, dispatches)]
     return found
+
+
+def _name(function: Any) -> str:
+    return str(function.attributes["sym_name"]).strip('"')
 
 
 def _bindings(dispatch: Any) -> Iterator[str]:
@@ -50,8 +54,22 @@ def _producers(dispatch: Any) -> Iterator[str]:
     known: dict[Any, Any] = {}
     for operation in filter(is_elements, _ordered(dispatch)):
         for producer, found in access_maps(operation, known).items():
-            if len(found) > 1:
+            if len(found) > 1 and not _is_computed_anew(producer):
                 yield f"{producer.type} of this dispatch is read as {sorted(map(str, found))}"
+
+
+def _is_computed_anew(value: Any) -> bool:
+    """Whether it is elementwise, and only one operation reads it, which computes it for each map.
+
+    IREE leaves so what is computed from narrower elements. What is a result, too, is not.
+    """
+    made = maker(value)
+    if made is None or made.name != "linalg.generic" or _reduces(made):
+        return False
+    reading = set(uses(value))
+    is_elementwise = all(inner.name != "tensor.extract" for inner in _body(made))
+    is_alone = len(made.results) == len(reading) == 1
+    return is_elementwise and is_alone and all(map(is_elements, reading))
 
 
 def _narrow_sources(dispatch: Any) -> Iterator[str]:
@@ -62,16 +80,23 @@ def _narrow_sources(dispatch: Any) -> Iterator[str]:
             if part is None or part.name != "tensor.extract_slice":
                 continue
             source = maker(part.operands[0])
-            if source is not None and is_computed(source) and _widens(source):
+            # A conversion of one array alone is reduced right.
+            if source is None or not is_computed(source) or len(set(inputs(source))) < 2:
+                continue
+            if _widens(source):
                 yield f"a reduction of a part of {part.operands[0].type}, widened by {source.name}"
 
 
 def _known_numbers(dispatch: Any) -> Iterator[str]:
-    """A reduction of an array whose elements are one constant."""
+    """A sum or product of an array whose elements are one constant; others may count any of it."""
     for operation in filter(_reduces, _ordered(dispatch)):
         values = inputs(operation)
-        if values and all(map(_is_constant, values)):
+        counts = not operation.regions or any(i.name in _COUNTING for i in _body(operation))
+        if counts and values and all(map(_is_constant, values)):
             yield f"{operation.name} of constants {[str(v.type) for v in values]}"
+
+
+_COUNTING = ("arith.addf", "arith.addi", "arith.mulf", "arith.muli")
 
 
 def _results(dispatch: Any) -> Iterator[str]:

@@ -45,10 +45,10 @@ def uses(value: Any) -> list[Any]:
     return [use.owner.operation for use in value.uses]
 
 
-def tied(operation: Any) -> list[Any]:
-    """The operands that an operation on whole arrays writes its results into."""
+def tied(operation: Any) -> list[tuple[int, Any]]:
+    """The operands that an operation on whole arrays writes its results into, and their places."""
     if operation.name == "flow.tensor.update":
-        return [operation.operands[0]]
+        return [(0, operation.operands[0])]
     attributes = operation.attributes
     if "tied_operands" not in attributes:
         return []
@@ -56,7 +56,7 @@ def tied(operation: Any) -> list[Any]:
     sizes = _segments(operation)
     arguments = list(operation.operands)[sizes[0] if len(sizes) > 1 else 0 :]
     places = [ir.IntegerAttr(a).value for a in attributes["tied_operands"]]
-    return [arguments[i] for i in places if i >= 0]
+    return [(i, arguments[i]) for i in places if i >= 0]
 
 
 def _segments(operation: Any) -> list[int]:
