@@ -2,7 +2,7 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native tidy test fast doctest lint types format check example bench docs site wheel release clean
+.PHONY: help venv native tidy test fast doctest lint types format check example bench docs linkcheck site wheel release clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
@@ -48,6 +48,9 @@ bench:  ## compare with NumPy, and with JAX where it is installed
 
 docs:  ## build the site into docs/_build/html; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -b html docs docs/_build/html
+
+linkcheck:  ## try the links from the site's pages to other servers, which takes the network
+	$(PYTHON) -m sphinx -b linkcheck docs docs/_build/linkcheck
 
 site:  ## build the site and look at it with a browser, if there is Chromium
 	$(MAKE) docs PYTHON=$(PYTHON)

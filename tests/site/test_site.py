@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -21,7 +22,7 @@ SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = (
     "index", "start/first_program", "start/from_jax", "tutorials/derivatives",
     "tutorials/simulating_waves", "howto/errors/index", "howto/speed", "reference/xpr.numpy",
-    "benchmarks", "hazards", "layout", "support_table",
+    "benchmarks", "hazards", "layout", "support_table", "gallery/index", "gallery/mandelbrot",
 )  # fmt: skip
 WIDTHS = (1280, 390)
 PATIENCE = 30.0
@@ -81,6 +82,19 @@ def test_links_lead_to_files_and_anchors() -> None:
                 if unquote(parts.fragment) not in pages[target].anchors:
                     broken.append(f"{page.relative_to(SITE)}: {link}")
     assert broken == []
+
+
+def test_pages_load_nothing_from_elsewhere() -> None:
+    """Readers' browsers ask no other server: scripts, styles, fonts and pictures are the site's."""
+    tags = r"<(?:script|img|iframe|link)\b"
+    outside = re.compile(tags + r"""[^>]*?\b(?:src|href)=["'](?:https?:)?//""")
+    imported = re.compile(r"""url\(\s*["']?(?:https?:)?//|@import\s+["'](?:https?:)?//""")
+    for page in SITE.rglob("*.html"):
+        assert outside.search(page.read_text(encoding="utf-8")) is None, page
+    sheets = list(SITE.rglob("*.css"))
+    assert sheets
+    for sheet in sheets:
+        assert imported.search(sheet.read_text(encoding="utf-8")) is None, sheet
 
 
 class _Quiet(SimpleHTTPRequestHandler):
