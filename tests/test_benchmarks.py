@@ -12,6 +12,7 @@ from benchmarks import checkpoints, implementations, moved, numpy_lax
 from benchmarks.cases import ProgramCase, worst_error
 from benchmarks.kernels import KERNELS
 from benchmarks.processes import NAMES
+from benchmarks.programs.plot import ratios_of, ratios_svg
 from benchmarks.report import Row, findings, render
 from benchmarks.sessions import CASES, LocalSession, Session, WorkerSession
 from benchmarks.timing import Measurement, geometric_mean, loops_for, take_turns
@@ -265,3 +266,12 @@ def test_the_command_names_what_it_cannot_find() -> None:
     )
     assert done.returncode == 2
     assert "no case contains any of 'no such case'" in done.stderr
+
+
+def test_the_picture_of_programs_is_that_of_the_table() -> None:
+    """One bar for each of the forty programs, besides the ground; the page has both."""
+    ratios = ratios_of((ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8"))
+    assert len(ratios) == 40
+    picture = ratios_svg(ratios)
+    assert picture.count("<rect") == 41
+    assert picture == (ROOT / "docs" / "_static" / "programs.svg").read_text(encoding="utf-8")

@@ -14,8 +14,8 @@ from tests.primitives.ulp import assert_within
 from xpr import lax
 from xpr.core.config import override
 
-# The greatest error in ulp that is allowed. A root is right to half a place, which is up to one place
-# of what is then multiplied or divided, and that is rounded, too.
+# The greatest error in ulp that is allowed. A root is right to half a place, which is up to one
+# place of what is then multiplied or divided, and that is rounded too.
 _EXPONENTS = {0.25: 0.8, 0.5: 0.5, 1 / 3: 1.3, 1.5: 1.2, -0.5: 1.5, 0.3: 1.1, -1 / 3: 1.1}
 
 
