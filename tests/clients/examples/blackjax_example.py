@@ -1,4 +1,4 @@
-"""blackjax: NUTS and HMC with their steps, adaptation of the step size, Langevin, Metropolis."""
+"""blackjax: a step of NUTS, HMC and Langevin dynamics, and a chain of HMC as one program."""
 
 import blackjax
 import jax
@@ -47,23 +47,6 @@ def single():
     return found
 
 
-def chains():
-    warmup = blackjax.window_adaptation(blackjax.nuts, density)
-    (state, parameters), _ = warmup.run(jax.random.key(2), start, num_steps=150)
-    kernel = blackjax.nuts(density, **parameters)
-
-    @jax.jit
-    def run(state, keys):
-        def one(state, key):
-            state, _ = kernel.step(key, state)
-            return state, state.position
-
-        return jax.lax.scan(one, state, keys)
-
-    _, positions = run(state, jax.random.split(jax.random.key(3), 400))
-    return jax.tree.map(jnp.mean, positions)
-
-
 walked, rates = steps(blackjax.hmc(density, 0.03, jnp.ones(3), 5), jax.random.key(4), 400)
 results = single()
-coarse = [chains(), jax.tree.map(jnp.mean, walked), jnp.mean(rates)]
+coarse = [jax.tree.map(jnp.mean, walked), jnp.mean(rates)]
