@@ -7,16 +7,16 @@ JAX's clients need; else it is the module `xpr.<path>` itself, the same object u
 from __future__ import annotations
 
 import importlib
-import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from xpr.compat.version import JAX_VERSION
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 PAGE = "docs/jax_compat.md lists what is missing"
 
@@ -63,25 +63,13 @@ class JaxFinder(MetaPathFinder):
             raise ModuleNotFoundError(f"xpr has no {name}: {PAGE}", name=name)
         return _spec(name, found)
 
-    def find_distributions(self, context: Any = None) -> Iterable[importlib.metadata.Distribution]:
+    def find_distributions(self, context: Any = None) -> Iterable[Distribution]:
         """Answers `importlib.metadata.version("jax")`, which clients ask."""
+        # What it needs takes long to load, and is loaded when it is asked for.
+        from xpr.compat.distribution import JaxDistribution  # noqa: PLC0415
+
         wanted = getattr(context, "name", None)
-        return [_Distribution(n) for n in ("jax", "jaxlib") if wanted in (None, n)]
-
-
-class _Distribution(importlib.metadata.Distribution):
-    """The version of JAX that xpr follows, as an installed package would tell it."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def read_text(self, filename: str) -> str | None:
-        if filename != "METADATA":
-            return None
-        return f"Metadata-Version: 2.1\nName: {self._name}\nVersion: {JAX_VERSION}\n"
-
-    def locate_file(self, path: Any) -> Any:
-        raise FileNotFoundError(f"{self._name} is xpr here, it has no file {path}")
+        return [JaxDistribution(n) for n in ("jax", "jaxlib") if wanted in (None, n)]
 
 
 def target_of(path: str) -> str | None:
