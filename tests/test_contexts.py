@@ -189,3 +189,12 @@ def test_named_calls() -> None:
     assert names == ["double", "twice", ""]
     with pytest.raises(TypeError, match=r"Expected a callable value.*named_call"):
         xpr.named_call(3)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_named_scope_is_a_decorator_too() -> None:
+    @xpr.named_scope("inner")
+    def f(x, n):
+        return f(x, n - 1) * 2 if n else x + 1
+
+    found = [e.source_info.name_stack for e in xpr.make_jaxpr(lambda x: f(x, 2) - 3)(1.0).eqns]
+    assert found == ["inner/inner/inner", "inner/inner", "inner", ""]

@@ -55,7 +55,7 @@ def test_high_types_and_primitives_outside_of_programs() -> None:
     assert not hijax.HiType().has_qdd
     with pytest.raises(NotImplementedError, match="set_box is a primitive on high values"):
         xpr.jit(lambda x: set_box.bind(box, x, scale=1))(jnp.ones(2))
-    with pytest.raises(TypeError, match="is not a valid xpr type"):
+    with pytest.raises(TypeError, match=r"Error interpreting argument to .* as an abstract array"):
         xpr.jit(lambda b: b)(box)
     with pytest.raises(NotImplementedError, match="BoxType must define to_tangent_aval"):
         BoxType().to_ct_aval()

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from xpr.core.source_info import NameStack, SourceInfo
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Context(threading.local):
@@ -46,3 +50,13 @@ class named:
 
     def __exit__(self, *_: object) -> None:
         context.name_stack = self._old
+
+    def __call__(self, function: _F) -> _F:
+        """As a decorator: each call of `function` is such a block, also those inside of others."""
+
+        @functools.wraps(function)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with named(self._name):
+                return function(*args, **kwargs)
+
+        return inside  # pyright: ignore[reportReturnType]  it has the signature of `function`

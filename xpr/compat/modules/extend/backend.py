@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from xpr.dispatch.default_device import default_device
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
@@ -40,16 +42,20 @@ class Backend:
         return f"Backend({self.platform!r})"
 
 
+# One object for each platform, so that they can be compared by identity.
+_backend = functools.cache(Backend)
+
+
 def get_backend(platform: str | None = None) -> Backend:
     """The devices of `platform`, or of the default one; RuntimeError for one that is not here."""
     name = get_default_device().platform if platform is None else platform
     registry.first_device(name)
-    return Backend(name)
+    return _backend(name)
 
 
 def backends() -> dict[str, Backend]:
     """The platforms that have devices here, by name."""
-    return {name: Backend(name) for name in registry.backends()}
+    return {name: _backend(name) for name in registry.backends()}
 
 
 def get_default_device() -> Device:
