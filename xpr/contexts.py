@@ -323,8 +323,10 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     return named
 
 
-def named_scope(name: str) -> AbstractContextManager[None]:
+def named_scope(name: str) -> named:
     """Operations traced inside the block carry `name` in their source information.
+
+    As a decorator, each call of the function is such a block.
 
     >>> import xpr
     >>> def f(x):
