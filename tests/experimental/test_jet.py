@@ -151,6 +151,9 @@ PROGRAMS: dict[str, Function] = {
 }
 
 
+# The compiler crashed on "transformed" once in many compiles, for a reason that is not known; the
+# plainer form that is taken then has to give the same values.
+@pytest.mark.filterwarnings("default:the compiler cannot compile:RuntimeWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     with xpr.enable_x64(True):
