@@ -2,8 +2,9 @@
 
 Mesa's software device leaves a loop after 65535 rounds, and says nothing. Each invocation of a
 shader goes round for all elements that make one result: reductions, products of matrices and
-convolutions over more of them are made of pieces, and scatters write so many rows at a time. A
-reduction and the array that its result is broadcast to are one loop, too: a barrier comes between.
+convolutions over more of them are made of pieces. One invocation makes a whole scatter, element by
+element: so many are written at a time, and a row that is longer becomes several rows. A reduction
+and the array that its result is broadcast to are one loop, too: a barrier comes between.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _rounds(op: Op) -> int:
     if op.name == "stablehlo.convolution":
         return math.prod(op.operands[1].shape[:-1])
     if op.name == "stablehlo.scatter":
-        return op.operands[1].shape[0]
+        rows, *row = op.operands[2].shape
+        return rows * _rounds_of_row(row)
     return math.prod(op.result.shape) // max(1, math.prod(x.shape))
 
 
@@ -180,14 +182,44 @@ def _convolution(w: Writer, op: Op, longest: int) -> Sequence[Value]:
 
 
 def _scatter(w: Writer, op: Op, longest: int) -> Sequence[Value]:
-    """As one scatter after the other."""
+    """As one scatter after the other, of rows of a matrix as the rule of scatters makes them."""
     x, places, updates = op.operands
-    for start, stop in _ranges(places.shape[0], longest):
+    shape, row = x.shape, x.shape[1:]
+    if _rounds_of_row(row) > longest:
+        x, places, updates = _in_shorter_rows(w, x, places, updates, longest - 1)
+    step = longest // _rounds_of_row(x.shape[1:])
+    for start, stop in _ranges(places.shape[0], step):
         found = Value(x.shape, x.dtype)
         operands = (x, _part(w, places, 0, start, stop), _part(w, updates, 0, start, stop))
         w.append(op.name, operands, (found,), op.attributes, [rewrite.cloned(op.regions[0])])
         x = found
-    return [x]
+    if x.shape == shape:
+        return [x]
+    whole = w.reshape(x, (shape[0], math.prod(x.shape) // shape[0]))
+    return [_part(w, whole, 1, 0, row[0])]
+
+
+def _rounds_of_row(row: Sequence[int]) -> int:
+    """How often the loops go round that write one row: over its elements, and once for itself."""
+    return 1 + math.prod(row) if row else 1
+
+
+def _in_shorter_rows(
+    w: Writer, x: Value, places: Value, updates: Value, longest: int
+) -> tuple[Value, Value, Value]:
+    """The operands of a scatter with several rows, each a part of one, in place of each row."""
+    rows, count = x.shape[0], places.shape[0]
+    zero = w.constant(0, x.dtype)
+    x, updates = (_in_rows(w, v, zero, 1, longest) for v in (x, updates))
+    _, parts, length = x.shape
+    dtype = places.dtype
+    first = w.broadcast_in_dim(w.mul(w.reshape(places, (count,)), parts), (count, parts), (0,))
+    numbers = w.add(first, w.iota(dtype, (count, parts), 1))
+    return (
+        w.reshape(x, (rows * parts, length)),
+        w.reshape(numbers, (count * parts, 1)),
+        w.reshape(updates, (count * parts, length)),
+    )
 
 
 _FORMS: dict[str, Callable[[Writer, Op, int], Sequence[Value]]] = {

@@ -3,9 +3,10 @@
 IREE computes it again in each dispatch that reads it. There reductions are wrong, without a word:
 on processors those of parts of rows, on GPUs those of what is broadcast along other axes, of which
 each invocation takes all. In a product of matrices each invocation of a shader adds the terms of
-all others, and on a processor a product takes twice as long. The updates of a scatter would lie in
-the memory that a workgroup shares. What IREE knows not to be negative it divides as unsigned, which
-does not compile for SPIR-V. Here all of these are written to memory before.
+all others, or widens integers without their signs; on a processor a product takes twice as long.
+The updates of a scatter would lie in the memory that a workgroup shares. What IREE knows not to be
+negative it divides as unsigned, which does not compile for SPIR-V. Here all of these are written to
+memory before.
 """
 
 from __future__ import annotations
@@ -224,6 +225,11 @@ class _Walk:
             if x.op is not None and x.op.name == "stablehlo.convert":
                 source = x.op.operands[0]
                 if dtypes.kind(source.dtype) == dtypes.kind(x.dtype) == "i":
+                    if target.repeats_conversions:
+                        # Shaders load four elements at once, and widen them without their signs.
+                        if bits_of(source.dtype) < bits_of(x.dtype):
+                            self._write(op, i, x, origins)
+                        continue
                     # The product takes the conversion in, and is one of the narrow type.
                     x, place = _behind_moves(source), source
                 elif dtypes.kind(source.dtype) == "f" and source.dtype.itemsize == 2:

@@ -132,6 +132,45 @@ def test_programs_of_narrow_elements(shape: tuple[int, int], runtime: str) -> No
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+def _integer_products() -> tuple[list[Any], list[Any]]:
+    """Products of narrow integers in wider ones, and what NumPy gives."""
+    rng = np.random.default_rng(3)
+    cases: list[Any] = []
+    expected = []
+    for narrow, wide in (("int8", "int32"), ("int16", "int32"), ("int8", "int16")):
+        for terms, subscripts in ((64, "ij,kj->ik"), (30, "ij,jk->ik"), (64, "ij,j->i")):
+            m = (48 if wide == "int16" else 22), terms
+            n = (64, terms) if "k" not in subscripts or "kj" in subscripts else (terms, 64)
+            x = rng.integers(-7, 8, m).astype(narrow)
+            y = rng.integers(-7, 8, n if "k" in subscripts else terms).astype(narrow)
+            if wide == "int16":  # a product for each of several matrices
+                x, y = x.reshape(3, 16, terms), np.broadcast_to(y, (3, *y.shape)).copy()
+                subscripts = "b" + subscripts.replace(",", ",b").replace("->", "->b")
+
+            def product(x: Any, y: Any, wide: str = wide, subscripts: str = subscripts) -> Any:
+                return jnp.einsum(subscripts, x.astype(wide), y.astype(wide))
+
+            cases.append((product, (x, y)))
+            expected.append(np.einsum(subscripts, x.astype(int), y.astype(int)))
+    return cases, expected
+
+
+def test_without_the_pass_products_lose_signs_on_vulkan(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_unless_usable("vulkan")
+    monkeypatch.delitem(passes.PASSES, "narrow_sources")
+    cases, expected = _integer_products()
+    found = [x for (x,) in run_compiled(cases, "vulkan")]
+    assert not all(np.array_equal(x, y) for x, y in zip(found, expected, strict=True)), MENDED
+
+
+@pytest.mark.parametrize("runtime", ["cpu", "vulkan"])
+def test_products_of_narrow_integers_in_wider_ones(runtime: str) -> None:
+    skip_unless_usable(runtime)
+    cases, expected = _integer_products()
+    for (found,), wanted in zip(run_compiled(cases, runtime), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize("runtime", ["cpu", "vulkan"])
 def test_narrow_elements_in_functions_of_their_own(runtime: str) -> None:
     """Functions under `jit` become functions of the module, which IREE may inline."""

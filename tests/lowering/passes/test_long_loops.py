@@ -28,11 +28,21 @@ IMAGE = np.random.default_rng(3).uniform(0, 1, (1, 268, 268, 1)).astype(F32)
 KERNEL = IMAGE[0, :260, :260, 0]
 WINDOWS = np.lib.stride_tricks.sliding_window_view(IMAGE[0, :, :, 0], KERNEL.shape)
 ROWS = np.random.default_rng(4).uniform(0, 1, (2, N)).astype(F32)
+REPEATED = np.array([1, 0, 1, 1, *range(16)], np.int32)
+UPDATES = np.random.default_rng(5).uniform(0, 1, (20, 4096)).astype(F32)
+# A prime number of elements: the last part of each row is filled up.
+LONG_ROWS = np.random.default_rng(6).uniform(0, 1, (4, 65_537)).astype(F32)
 
 
 def _own_sum(x: Any, axes: tuple[int, ...]) -> Any:
     """A sum that the rules do not know as one."""
     return lax.reduce(x, F32(0), lambda a, b: a + b * 1, axes)
+
+
+def _added(x: Any, places: Any, updates: Any) -> np.ndarray[Any, Any]:
+    result = x.astype(float)
+    np.add.at(result, places, updates)
+    return result
 
 
 def _features(x: Any, kernel: Any) -> Any:
@@ -67,6 +77,16 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
         (LONG, PLACES),
         np.bincount(PLACES, LONG.astype(float)),
     ),
+    "rows": (
+        lambda x, u: x.at[REPEATED].add(u),
+        (UPDATES[:17], UPDATES),
+        _added(UPDATES[:17], REPEATED, UPDATES),
+    ),
+    "long rows": (
+        lambda x, u: x.at[REPEATED[:4]].add(u),
+        (LONG_ROWS[:2], LONG_ROWS),
+        _added(LONG_ROWS[:2], REPEATED[:4], LONG_ROWS),
+    ),
     "broadcast": (lambda x: jnp.broadcast_to(x[:9].sum(), (N,)), (LONG,), LONG[:9].sum()),
 }
 
@@ -99,14 +119,14 @@ def test_long_loops_are_right() -> None:
 
 
 def _rounds(op: Op) -> int:
-    """How many elements of the first operand make one result."""
+    """How many elements make one result; all that a scatter writes."""
     if op.name == "stablehlo.reduce":
         return int(np.prod([op.operands[0].shape[i] for i in op.attributes["dimensions"]]))
     if op.name == "stablehlo.dot_general":
         return int(np.prod([op.operands[0].shape[i] for i in op.attributes["contracting"][0]]))
     if op.name == "stablehlo.convolution":
         return int(np.prod(op.operands[1].shape[:-1]))
-    return op.operands[1].shape[0] if op.name == "stablehlo.scatter" else 0
+    return int(np.prod(op.operands[2].shape)) if op.name == "stablehlo.scatter" else 0
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
