@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+# NumPy would load it on first use, which may be when Python is ending.
+from numpy.lib.array_utils import byte_bounds
+
 from xpr.runtimes import hal, shutdown
 from xpr.runtimes.base import ArrayType, Buffer, Device, Shape, deleted_error
 from xpr.runtimes.extension import native
@@ -327,9 +330,11 @@ class HostBuffer(Buffer):
                 span = self._span = (low, low + self.block.nbytes)
                 return span
             if view is None:
-                low, high = np.lib.array_utils.byte_bounds(self.host_view())
+                low, high = byte_bounds(self.host_view())
                 return (low, high) if self.nbytes else (low, low)
-            low = np.ndarray(view.byte_length, np.uint8, view.map()).ctypes.data
+            mapped = np.ndarray(view.byte_length, np.uint8, view.map())
+            # `mapped.ctypes` would load a module, too.
+            low = mapped.__array_interface__["data"][0]
             span = self._span = (low, low + view.byte_length)
         return span
 
