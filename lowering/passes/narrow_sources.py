@@ -1,10 +1,11 @@
-"""What is computed from narrower elements, and reduced, broadcast, scattered or contracted.
+"""What is computed from narrower elements, and reduced, sliced, broadcast, scattered or contracted.
 
 IREE computes it again in each dispatch that reads it. There reductions are wrong, without a word:
 on processors those of parts of rows, on GPUs those of what is broadcast along other axes, of which
 each invocation takes all. In a product of matrices each invocation of a shader adds the terms of
 all others, or widens integers without their signs; on a processor a product takes twice as long.
-The updates of a scatter would lie in the memory that a workgroup shares. What IREE knows not to be
+Where single elements are read behind a reshape, all of them are computed, on the stack. The
+updates of a scatter would lie in the memory that a workgroup shares. What IREE knows not to be
 negative it divides as unsigned, which does not compile for SPIR-V. Here all of these are written to
 memory before.
 """
@@ -32,6 +33,9 @@ from xpr.lowering.targets.flags import ProgramHints
 # From so many uses of each element on, a product reads them from memory.
 _REUSED = 16
 _DIVISIONS = frozenset({"stablehlo.divide", "stablehlo.remainder"})
+_SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
+# What IREE lets a dispatch of a processor keep on its stack.
+_STACK_BYTES = 32768
 _MOVES = frozenset(f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "pad"))
 
 
@@ -164,6 +168,7 @@ class _Walk:
         self._functions: Mapping[str, Function] = {f.name: f for f in module.functions}
         self._known = KnownValues()
         self._called: dict[tuple[str, tuple[Origin, ...]], list[Origin]] = {}
+        self._reshaped: dict[Value, bool] = {}
 
     def call(self, function: Function, origins: Sequence[Origin] | None) -> list[Origin]:
         """What the results come from, if the arguments come from these."""
@@ -196,6 +201,8 @@ class _Walk:
                 self._inlined(op, origins)
             elif target.repeats_conversions:
                 self._computed_by_invocations(op, origins)
+            elif op.name in _SLICES:
+                self._sliced(op, origins)
 
     def _inlined(self, op: Op, origins: _Origins) -> None:
         function = self._functions.get(op.attributes["callee"])
@@ -215,6 +222,27 @@ class _Walk:
             if origins.is_light(part):
                 source = _behind_blocks(part) if origins.of(part).is_mixed else part
                 self._write(op, place, source, origins)
+
+    def _sliced(self, op: Op, origins: _Origins) -> None:
+        """Of a range IREE computes what is read, of elements that lie apart or alone all."""
+        x, result = op.operands[0], op.result
+        is_apart = op.name == "stablehlo.dynamic_slice" or is_strided(result)
+        if not (is_apart or math.prod(result.shape) == 1):
+            return
+        if math.prod(x.shape) * bits_of(x.dtype) // 8 <= _STACK_BYTES:
+            return
+        if origins.widens(x) and self._is_reshaped(x):
+            self._write(op, 0, x, origins)
+
+    def _is_reshaped(self, x: Value) -> bool:
+        """Whether a reshape is among what the elements are computed by."""
+        found = self._reshaped
+        return resolve(
+            found,
+            x,
+            lambda v: _elements(v.op),
+            lambda v, of: _is_reshape(v) or any(found[u] for u in of),
+        )
 
     def _contraction(self, op: Op, origins: _Origins) -> None:
         is_reused = op.name == "stablehlo.convolution" or _least_side(op) >= _REUSED
@@ -304,6 +332,10 @@ def _behind_blocks(x: Value) -> Value:
             break
         x = op.operands[0]
     return x
+
+
+def _is_reshape(x: Value) -> bool:
+    return x.op is not None and x.op.name == "stablehlo.reshape"
 
 
 def _is_plain_bitcast(op: Op) -> bool:

@@ -132,6 +132,48 @@ def test_programs_of_narrow_elements(shape: tuple[int, int], runtime: str) -> No
         np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-4, err_msg=name)
 
 
+def _single_elements() -> tuple[list[Any], list[Any]]:
+    """Elements that lie apart, behind a reshape, of what was widened; and what NumPy gives."""
+    x = np.random.default_rng(4).integers(0, 10, (64, 100, 3)).astype(np.uint8)
+    a, b, c = np.float32(0.5), np.float32(3), np.float32(-2)
+    functions: list[Function] = [
+        lambda x, a, b, c: ((_wide(x) * a).reshape(-1) * b)[3148] * c,
+        lambda x, a, b, c: ((_wide(x) * a).reshape(-1) * b)[::7] * c,
+        lambda x, a, b, c: (_wide(x).reshape(-1) * b)[3148:3149],
+        lambda x, a, b, c: (_wide(x) * a).reshape(64, 300)[:, ::150] * c,
+    ]
+    cases: list[Any] = [(f, (x, a, b, c)) for f in functions]
+    expected = [f(x, a, b, c) for f in functions]
+    cases.append((lambda x, a, b, i: ((_wide(x) * a).reshape(-1) * b)[i], (x, a, b, np.int32(5))))
+    expected.append(((_wide(x) * a).reshape(-1) * b)[5])
+    return cases, expected
+
+
+def test_all_is_computed_for_single_elements_behind_a_reshape() -> None:
+    """When this fails, the pass may leave out slices."""
+    body = """
+      %f = stablehlo.convert %x : (tensor<6400x3xi8>) -> tensor<6400x3xf32>
+      %s = stablehlo.multiply %f, %f : tensor<6400x3xf32>
+      %r = stablehlo.reshape %s : (tensor<6400x3xf32>) -> tensor<19200xf32>
+      %t = stablehlo.slice %r [0:19200:7] : (tensor<19200xf32>) -> tensor<2743xf32>
+      %u = stablehlo.multiply %t, %t : tensor<2743xf32>
+      %u
+    """
+    module, said = compile_with(
+        function("f", "%x: tensor<6400x3xi8>", "tensor<2743xf32>", body), FAST
+    )
+    assert module is None, MENDED
+    assert "exceeded stack allocation limit" in said[0].message
+
+
+@pytest.mark.parametrize("runtime", ["cpu", "vulkan"])
+def test_single_elements_behind_a_reshape(runtime: str) -> None:
+    skip_unless_usable(runtime)
+    cases, expected = _single_elements()
+    for (found,), wanted in zip(run_compiled(cases, runtime), expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+
+
 def _integer_products() -> tuple[list[Any], list[Any]]:
     """Products of narrow integers in wider ones, and what NumPy gives."""
     rng = np.random.default_rng(3)
