@@ -4,10 +4,10 @@ IREE computes it again in each dispatch that reads it. There reductions are wron
 on processors those of parts of rows, on GPUs those of what is broadcast along other axes, of which
 each invocation takes all. In a product of matrices each invocation of a shader adds the terms of
 all others, or widens integers without their signs; on a processor a product takes twice as long.
-Where single elements are read behind a reshape, all of them are computed, on the stack. The
-updates of a scatter would lie in the memory that a workgroup shares. What IREE knows not to be
-negative it divides as unsigned, which does not compile for SPIR-V. Here all of these are written to
-memory before.
+The updates of a scatter would lie in the memory that a workgroup shares; so would all elements of
+an array, or on a processor's stack, of which behind a reshape single ones are read. What IREE knows
+not to be negative it divides as unsigned, which does not compile for SPIR-V. Here all of these are
+written to memory before.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from xpr.lowering.targets.flags import ProgramHints
 _REUSED = 16
 _DIVISIONS = frozenset({"stablehlo.divide", "stablehlo.remainder"})
 _SLICES = frozenset({"stablehlo.slice", "stablehlo.dynamic_slice"})
-# What IREE lets a dispatch of a processor keep on its stack.
-_STACK_BYTES = 32768
+# What IREE lets a dispatch keep on a processor's stack, or in the memory that a workgroup shares.
+_MOST_KEPT_BYTES = 32768
 _MOVES = frozenset(f"stablehlo.{name}" for name in ("reshape", "transpose", "slice", "pad"))
 
 
@@ -199,10 +199,10 @@ class _Walk:
                 self._contraction(op, origins)
             elif traits.kind is Kind.CALL:
                 self._inlined(op, origins)
-            elif target.repeats_conversions:
-                self._computed_by_invocations(op, origins)
             elif op.name in _SLICES:
                 self._sliced(op, origins)
+            elif target.repeats_conversions:
+                self._computed_by_invocations(op, origins)
 
     def _inlined(self, op: Op, origins: _Origins) -> None:
         function = self._functions.get(op.attributes["callee"])
@@ -229,7 +229,7 @@ class _Walk:
         is_apart = op.name == "stablehlo.dynamic_slice" or is_strided(result)
         if not (is_apart or math.prod(result.shape) == 1):
             return
-        if math.prod(x.shape) * bits_of(x.dtype) // 8 <= _STACK_BYTES:
+        if math.prod(x.shape) * bits_of(x.dtype) // 8 <= _MOST_KEPT_BYTES:
             return
         if origins.widens(x) and self._is_reshaped(x):
             self._write(op, 0, x, origins)
