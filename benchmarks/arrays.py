@@ -38,6 +38,13 @@ def _square(rng: Any, quick: bool) -> list[numpy.ndarray]:
     return [rng.standard_normal((n, n)).astype(numpy.float32)]
 
 
+def _stack(count: int, n: int, rng: Any, quick: bool) -> list[numpy.ndarray]:
+    """As many matrices of n rows, far from singular, and a column for each."""
+    batch = 20 if quick else count
+    a = rng.standard_normal((batch, n, n)) + 2 * n * numpy.eye(n)
+    return [a.astype(numpy.float32), rng.standard_normal((batch, n, 1)).astype(numpy.float32)]
+
+
 def _eigh(np: Any, lax: Any, a: Any) -> Any:
     values, vectors = np.linalg.eigh(a)
     # Eigenvectors have either sign.
@@ -105,6 +112,24 @@ ARRAYS: tuple[Case, ...] = (
     _case("eigh 512", _eigh, _definite, tolerance=1e-4),
     _case("svd 512", _svd, _square, tolerance=1e-4),
     _case("solve 512", lambda np, lax, a: np.linalg.solve(a, a[0]), _definite, tolerance=1e-3),
+    _case(
+        "solve 2000 of 6 rows",
+        lambda np, lax, a, b: np.linalg.solve(a, b),
+        functools.partial(_stack, 2000, 6),
+        tolerance=1e-3,
+    ),
+    _case(
+        "inv 5000 of 3 rows",
+        lambda np, lax, a, b: np.linalg.inv(a),
+        functools.partial(_stack, 5000, 3),
+        tolerance=1e-3,
+    ),
+    _case(
+        "qr 1000 of 8 rows",
+        lambda np, lax, a, b: tuple(np.linalg.qr(a)),
+        functools.partial(_stack, 1000, 8),
+        tolerance=1e-3,
+    ),
     _compiling("median", lambda np, x: np.median(x)),
     _compiling("histogram", lambda np, x: np.histogram(x, bins=50)),
     _compiling("interp", _interp),

@@ -35,6 +35,8 @@ ALLOWED = {
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
     # What devices do together is described where they do it.
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
+    # Small matrices, many at a time, are factored without Python between them.
+    "xpr.primitives._linalg_stacks": {"xpr.primitives", "xpr.runtimes.lapack"},
     "xpr.primitives": {
         "xpr.core",
         "xpr.interpreters",

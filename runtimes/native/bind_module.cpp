@@ -7,6 +7,7 @@
 #include "bind_apply.h"
 #include "bind_call.h"
 #include "bind_operators.h"
+#include "bind_stacks.h"
 #include "block_object.h"
 #include "build_info.h"
 #include "numpy_arrays.h"
@@ -24,4 +25,5 @@ NB_MODULE(_native, module) {
   xpr::bind_apply(module);
   xpr::bind_blocks(module);
   xpr::bind_programs(module);
+  xpr::bind_stacks(module);
 }

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from xpr.primitives import _linalg_stacks as stacks
+
 Host = np.ndarray[Any, Any]
 
 
@@ -32,7 +34,10 @@ def lapack(name: str, dtype: np.dtype[Any]) -> Any:
 
 def cholesky(x: Host) -> Host:
     """The lower Cholesky factors of Hermitian matrices, of which the lower triangle is read."""
-    out = _large_cholesky(x) if x.shape[-1] >= LARGE else _small_cholesky(x)
+    if stacks.is_stack(x):
+        out = stacks.cholesky(x)
+    else:
+        out = _large_cholesky(x) if x.shape[-1] >= LARGE else _small_cholesky(x)
     failed = np.isnan(np.diagonal(out, axis1=-2, axis2=-1)).any(-1)
     if failed.any():
         out[failed] = np.tril(np.full_like(out[failed], np.nan))
@@ -80,6 +85,9 @@ def triangular_solve(
         return np.zeros_like(b)
     if conjugate_a and not (transpose_a and np.iscomplexobj(a)):
         a, conjugate_a = a.conj(), False
+    if stacks.is_stack(a) and b.shape[:-2] == a.shape[:-2]:
+        operation = "C" if conjugate_a else "T" if transpose_a else "N"
+        return stacks.triangular_solve(a, b, left_side, lower, operation, unit_diagonal)
     n, count = a.shape[-1], math.prod(a.shape[:-2])
     if count > _STACK * n:
         return _substitution(a, b, left_side, lower, transpose_a, conjugate_a, unit_diagonal)
@@ -125,6 +133,8 @@ def _substitution(
 
 def lu(x: Host) -> tuple[Host, Host, Host]:
     """L and U in one matrix, the exchanges of rows and the permutation they make."""
+    if stacks.is_stack(x):
+        return stacks.lu(x)
     *batch, m, n = x.shape
     k = min(m, n)
     factors, pivots = np.empty(x.shape, x.dtype), np.empty((*batch, k), np.int32)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.primitives import _linalg_stacks as stacks
 from xpr.primitives._linalg_host import LARGE, Host, finite_only, lapack
 
 
@@ -39,6 +40,8 @@ def geqrf(x: Host) -> tuple[Host, Host]:
     k = min(m, n)
     if x.size == 0:
         return x.copy(), np.zeros((*x.shape[:-2], k), x.dtype)
+    if stacks.is_stack(x):
+        return stacks.geqrf(x)
     function = lapack("geqrf", x.dtype)
     types = [((m, n), x.dtype), ((k,), x.dtype)]
     factors, taus = _each(lambda a: _with_workspace(function, a), types, x)
@@ -71,41 +74,29 @@ def qr(x: Host, *, full_matrices: bool) -> tuple[Host, Host]:
     if x.size == 0:
         q = np.broadcast_to(np.eye(m, k, dtype=x.dtype), (*batch, m, k)).copy()
         return q, np.zeros((*batch, k, n), x.dtype)
-    if min(m, n) < LARGE:
+    if min(m, n) < LARGE and not stacks.is_stack(x):
         q, r = np.linalg.qr(x, mode="complete" if full_matrices else "reduced")
         return np.ascontiguousarray(q), np.ascontiguousarray(r)
-    function = lapack("geqrf", x.dtype)
-
-    def one(a: Host) -> tuple[Host, Host]:
-        factors, taus = _with_workspace(function, a)
-        return _q_and_r(factors, taus, full_matrices)
-
-    q, r = _each(one, [((m, k), x.dtype), ((k, n), x.dtype)], x)
-    return q, r
+    return _q_and_r(*geqrf(x), full_matrices)
 
 
 def _q_and_r(factors: Host, taus: Host, full_matrices: bool) -> tuple[Host, Host]:
-    """Q and R of one matrix from R and the reflections below it."""
-    (m, n), k = factors.shape, len(taus)
-    width = m if full_matrices else k
-    reflections = factors[:, :width]
+    """Q and R of matrices from R and the reflections below it."""
+    *batch, m, n = factors.shape
+    width = m if full_matrices else taus.shape[-1]
+    reflections = factors[..., :width]
     if width > n:
-        reflections = np.zeros((m, width), factors.dtype, order="F")
-        reflections[:, :n] = factors
-    return _product(reflections, taus), np.triu(factors[:width])
+        reflections = np.zeros((*batch, m, width), factors.dtype)
+        reflections[..., :n] = factors
+    return householder_product(reflections, taus), np.triu(factors[..., :width, :])
 
 
 def qr_pivoted(x: Host, *, full_matrices: bool) -> tuple[Host, Host, Host]:
     """Q, R and the order of the columns of the matrices of which they are the factors."""
-    *batch, m, n = x.shape
-    k = m if full_matrices else min(m, n)
     if x.size == 0:
         return *qr(x, full_matrices=full_matrices), geqp3(x)[1]
     factors, order, taus = geqp3(x)
-    types = [((m, k), x.dtype), ((k, n), x.dtype)]
-    q, r = (np.empty((*batch, *shape), dtype) for shape, dtype in types)
-    for index in np.ndindex(*batch):
-        q[index], r[index] = _q_and_r(factors[index], taus[index], full_matrices)
+    q, r = _q_and_r(factors, taus, full_matrices)
     return q, r, order
 
 
@@ -114,15 +105,13 @@ def householder_product(a: Host, taus: Host) -> Host:
     *_, m, n = a.shape
     if a.size == 0 or taus.size == 0:
         return np.broadcast_to(np.eye(m, n, dtype=a.dtype), a.shape).copy()
+    if stacks.is_stack(a):
+        return stacks.householder_product(a, taus)
+    function = lapack("ungqr" if np.iscomplexobj(a) else "orgqr", a.dtype)
     out = np.empty(a.shape, a.dtype)
     for index in np.ndindex(*a.shape[:-2]):
-        out[index] = _product(a[index], taus[index])
+        (out[index],) = _with_workspace(function, a[index], taus[index])
     return out
-
-
-def _product(a: Host, taus: Host) -> Host:
-    (q,) = _with_workspace(lapack("ungqr" if np.iscomplexobj(a) else "orgqr", a.dtype), a, taus)
-    return q
 
 
 def hessenberg(x: Host) -> tuple[Host, Host]:
