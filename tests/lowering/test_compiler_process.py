@@ -420,8 +420,7 @@ def test_the_compile_of_a_process_that_ends_is_ended(
     compiled()
     ended = only_worker()
     os.kill(ended, signal.SIGSTOP)  # as if it compiled for ever
-    process = script("compile_cpu(add_text('never'))", XPR_RUNTIME_DIR=str(own))
-    wait_until(lambda: waiting_for_worker(process.pid))
+    process = endless(own)
     process.kill()
     process.communicate()
     wait_until(lambda: not is_running(ended))
@@ -429,11 +428,25 @@ def test_the_compile_of_a_process_that_ends_is_ended(
     assert only_worker() != ended
 
 
-def waiting_for_worker(process: int) -> bool:
-    """Whether a process is connected to a helper."""
-    mine = {os.readlink(f)[8:-1] for f in open_files(process) if "socket" in os.readlink(f)}
-    table = Path("/proc/net/unix").read_text().splitlines()[1:]
-    return any(line.split()[6] in mine for line in table)
+def endless(own: Path) -> subprocess.Popen[str]:
+    """A process whose request has been sent, so that the helper has a worker see to it."""
+    sent = own / "sent"
+    program = f"""
+    from pathlib import Path
+    from xpr.lowering.iree.process import messages
+
+    send = messages.send
+
+    def noted(*operands):
+        send(*operands)
+        Path({os.fspath(sent)!r}).touch()
+
+    messages.send = noted
+    compile_cpu(add_text('never'))
+    """
+    process = script(program, XPR_RUNTIME_DIR=str(own))
+    wait_until(sent.exists)
+    return process
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -442,8 +455,7 @@ def test_an_interrupt_ends_the_compile(own: Path, use: Callable[[Path], None]) -
     compiled()
     ended = only_worker()
     os.kill(ended, signal.SIGSTOP)
-    process = script("compile_cpu(add_text('never'))", XPR_RUNTIME_DIR=str(own))
-    wait_until(lambda: waiting_for_worker(process.pid))
+    process = endless(own)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=100)
     assert process.returncode != 0
