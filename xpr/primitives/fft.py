@@ -36,8 +36,9 @@ __all__ = ["FftType", "fft"]
 
 NDArray = np.ndarray[Any, Any]
 
-# From so many elements on several transforms are shared out among threads.
-_THREADED = 1 << 16
+# From so many elements on several transforms are shared out among threads: with fewer these cost
+# more than they save (256 by 256 complex64 numbers: 0.37 ms alone, 0.59 to 0.98 with two threads).
+_THREADED = 1 << 18
 
 
 class FftType(enum.IntEnum):
