@@ -74,6 +74,10 @@ void KnownShardings::forget() {
   PyRef old = std::move(equal_);
 }
 
+PyObject* known_sharding(PyObject* sharding) { return known_shardings().find(sharding); }
+
+bool learn_sharding(const PyRef& sharding) { return known_shardings().learn(sharding); }
+
 void forget_shardings() { known_shardings().forget(); }
 
 bool CallKey::add_text(PyObject* text) {

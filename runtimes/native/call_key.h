@@ -53,6 +53,11 @@ class KnownShardings {
   PyRef equal_;  // a dictionary from shardings to those that stand for them
 };
 
+// The one that stands for this sharding, borrowed; null for one that `learn_sharding` was not told
+// of, which runs Python code, and returns false with an exception set where it fails.
+PyObject* known_sharding(PyObject* sharding);
+bool learn_sharding(const PyRef& sharding);
+
 // Forgets all shardings, so that nothing holds those that are no longer used.
 void forget_shardings();
 

@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import Var
+from xpr.core.jaxpr import JaxprEqn, Var
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.dispatch.spmd import SpmdProgram, is_there
 from xpr.dispatch.spmd_run import LoadedStage
+from xpr.interpreters.reference import called_program
 from xpr.runtimes.native_executable import GroupPart, NativeExecutable, native_group
 from xpr.sharding import Sharding
 
@@ -79,6 +82,39 @@ def alone_program(program: SpmdProgram, leaves: Sequence[Any]) -> AloneProgram |
         donated,
     )
     return None if native is None else AloneProgram(native, [aval for _, aval, _ in makers])
+
+
+def lone_equation(
+    program: SpmdProgram, leaves: Sequence[Any]
+) -> tuple[JaxprEqn, Sequence[int]] | None:
+    """The one operation that each device does with its parts of the arguments, and nothing else.
+
+    With it comes, for each device, the one that computes its part of the result. None for other
+    programs, and for those that are not interpreted.
+    """
+    runner = program.load()
+    makers = program.result_makers
+    if not program.interpreted or runner.places is not None or len(makers) != 1:
+        return None
+    if makers[0][0] is not ShardedArrayImpl or len(runner.stages) != 1:
+        return None
+    (loaded,) = runner.stages
+    eqns = loaded.stage.closed.jaxpr.eqns
+    if not _is_alone(loaded) or len(eqns) != 1:
+        return None
+    eqn = eqns[0]
+    own = eqn.primitive
+    if own.multiple_results or own.interprets or eqn.effects or called_program(eqn) is not None:
+        return None
+    if list(eqn.invars) != list(runner.invars[len(program.front) :]):
+        return None
+    if list(eqn.outvars) != list(runner.outvars):
+        return None
+    for leaf, sharding in zip(leaves, program.in_shardings, strict=True):
+        same = isinstance(leaf, np.generic) and sharding.is_fully_replicated
+        if not same and not _is_taken(leaf, sharding):
+            return None
+    return eqn, loaded.source
 
 
 def _is_taken(leaf: Any, sharding: Sharding) -> bool:
