@@ -36,6 +36,12 @@ def _elementwise(im: Implementation, quick: bool) -> Call:
     return functools.partial(im.jit(lambda x: x * 2 + 1), x)
 
 
+def _tree(im: Implementation, quick: bool) -> Call:
+    d = _line(im, _EIGHT)
+    tree = {str(i): d.put(_per_device(quick, 256), "d") for i in range(20)}
+    return functools.partial(im.jit(lambda t: {k: x * 2 + 1 for k, x in t.items()}), tree)
+
+
 def _eager(im: Implementation, quick: bool) -> Call:
     x = _line(im, _EIGHT).put(_per_device(quick, 256), "d")
     return lambda: x + x
@@ -128,6 +134,7 @@ def _case(name: str, action: Callable[..., Call], devices: int = _EIGHT, **field
 
 DEVICES: tuple[Case, ...] = (
     _case("jit(x * 2 + 1), 8 shards of 1 kB", _elementwise),
+    _case("jit, a dictionary of 20 arrays of 8 shards of 1 kB", _tree),
     _case("x + x outside jit, 8 shards of 1 kB", _eager, modes=("xpr eager", "jax eager")),
     _case("device_put of 8 MB to 8 devices", _spread),
     *(

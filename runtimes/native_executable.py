@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from xpr.runtimes.base import (
     type_str,
 )
 from xpr.runtimes.cores import cores
-from xpr.runtimes.extension import SHORT_COST
+from xpr.runtimes.extension import SHORT_COST, native
 from xpr.runtimes.host import BlockMemory, HostBuffer
 from xpr.runtimes.hostcalls import run_host_call
 from xpr.runtimes.queue import check_donations
@@ -73,6 +74,12 @@ class NativeExecutable(Executable):
         """The `Program` if a call of it is short enough to be made with Python's lock held."""
         return self._program if self._keeps_lock else None
 
+    def lone_program(self) -> Any:
+        """The `Program` if the calling thread alone runs it, and may do so again if it fails."""
+        is_sure = self._program.is_fixed or not self._donated
+        alone = is_sure and not self.parallel and self._host is None
+        return self._program if alone else None
+
     @shutdown.enters_iree
     def __call__(self, buffers: Sequence[Any], times: list[Any] | None = None) -> list[Any]:
         """`times` gets the name, start and duration of each dispatch that the call runs."""
@@ -122,6 +129,73 @@ def _caller(
         return run_host_call(calls[number], memory, blocks)
 
     return call
+
+
+@dataclass(frozen=True)
+class GroupPart:
+    """A program that several devices run, and the columns of a table that it reads and makes.
+
+    A column has one buffer for each device. `source` tells for each device the one whose results
+    it gets: itself or an earlier one.
+    """
+
+    executable: NativeExecutable
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    source: Sequence[int]
+
+
+def native_group(
+    devices: Sequence[Device],
+    columns: int,
+    parts: Sequence[GroupPart],
+    front: Sequence[tuple[int, Sequence[HostBuffer]]],
+    leaves: Sequence[tuple[int, bool]],
+    results: Sequence[tuple[int, Any]],
+    donated: Sequence[int],
+) -> Any:
+    """The native part's `DevicePrograms`, which answer calls by themselves; None if they cannot.
+
+    `front` are the columns that are the same in each call. `leaves` are the columns of the
+    arguments, and whether they are Python numbers; `results` those of the results, and how these
+    are spread. `donated` are the arguments that are given up.
+    """
+    programs = [p.executable.lone_program() for p in parts]
+    if any(p is None for p in programs):
+        return None
+    kinds: dict[int, ArrayType] = {}
+    written: set[int] = set()
+    for p in parts:
+        signature = p.executable.signature
+        kinds.update(zip(p.inputs, signature.inputs, strict=True))
+        kinds.update(zip(p.outputs, signature.outputs, strict=True))
+        written.update(p.inputs[i] for i, _ in signature.donations)
+    places = {column: i for i, (column, _) in enumerate(leaves)}
+    if not all(places.get(column) in donated for column in written):
+        return None
+    if any(is_number and column not in kinds for column, is_number in leaves):
+        return None
+    keeps_lock = all(p.executable.direct_program() is not None for p in parts)
+    found = zip(programs, parts, strict=True)
+    return native().executor.DevicePrograms(
+        devices,
+        columns,
+        [(program, p.inputs, p.outputs, p.source) for program, p in found],
+        [(column, buffers) for column, buffers in front if column in kinds],
+        [(column, kinds[column][1] if number else None) for column, number in leaves],
+        [(column, kinds[column], sharding) for column, sharding in results],
+        sorted(places[column] for column in written),
+        donated,
+        None if keeps_lock else _run_without_lock,
+    )
+
+
+@shutdown.enters_iree
+def _run_without_lock(run: Callable[[], None]) -> None:
+    """Makes a run of `DevicePrograms`, which gives up Python's lock meanwhile."""
+    if shutdown.is_near:
+        shutdown.stop_other_threads()
+    run()
 
 
 class CheckedExecutable(Executable):

@@ -8,16 +8,13 @@
 
 #include <vector>
 
-#include "eager_state.h"
+#include "applications.h"
 
 namespace xpr {
 
 namespace nb = nanobind;
 
 namespace {
-
-constexpr Py_ssize_t kMostOperands = 4;
-constexpr Py_ssize_t kMostParameters = 12;
 
 // What belongs to one operation. Its addresses stay those of the same objects: it holds them.
 struct Application {
@@ -38,28 +35,7 @@ struct Operands {
   bool committed = false;
 };
 
-// The operations that were done lately: one takes the place of another where their keys collide.
-constexpr std::size_t kLines = 1024;
 std::vector<Application>* applications = nullptr;
-
-// Has NumPy say nothing of overflows and the like, as `numpy.errstate` does.
-PyObject* set_quiet = nullptr;
-PyObject* quiet = nullptr;
-PyObject* reset_quiet = nullptr;
-
-// A scalar of NumPy's whose type does not depend on settings, as those of 64 bits do. The number of
-// its class is made odd, so that it is no aval's.
-bool read_scalar(PyObject* scalar, HostOperand& operand, PyRef& made) {
-  if (!PyArray_IsScalar(scalar, Float32) && !PyArray_IsScalar(scalar, Int32)) return false;
-  made = PyRef::steal(PyArray_FromScalar(scalar, nullptr));
-  if (!made) {
-    PyErr_Clear();
-    return false;
-  }
-  operand.type = reinterpret_cast<std::uintptr_t>(Py_TYPE(scalar)) | 1;
-  operand.host = reinterpret_cast<PyArrayObject*>(made.get());
-  return true;
-}
 
 // False where an operand is neither an array of one device in the host's memory nor a scalar.
 bool read_operands(PyObject* arguments, Operands& operands) {
@@ -84,37 +60,10 @@ bool read_operands(PyObject* arguments, Operands& operands) {
 // The place of an operation in the table; false for parameters that cannot be hashed.
 bool find_place(PyObject* primitive, PyObject* settings, const Operands& operands,
                 PyObject* parameters, std::size_t& place) {
-  constexpr std::uintptr_t kFactor = 0x9E3779B97F4A7C15u;
-  auto mixed = reinterpret_cast<std::uintptr_t>(primitive) * kFactor;
-  mixed = (mixed ^ reinterpret_cast<std::uintptr_t>(settings)) * kFactor;
-  for (Py_ssize_t i = 0; i < operands.count; ++i) mixed = (mixed ^ operands.of[i].type) * kFactor;
-  Py_ssize_t position = 0;
-  PyObject *name = nullptr, *value = nullptr;
-  while (PyDict_Next(parameters, &position, &name, &value)) {
-    Py_hash_t hash = PyObject_Hash(value);
-    if (hash == -1) {
-      PyErr_Clear();
-      return false;
-    }
-    mixed = (mixed ^ static_cast<std::uintptr_t>(hash)) * kFactor;
-  }
-  place = mixed >> 54;
-  return true;
-}
-
-// Whether two dictionaries have the same names in the same order, and equal values of equal types.
-bool same_parameters(PyObject* one, PyObject* other) {
-  if (PyDict_Size(one) != PyDict_Size(other)) return false;
-  Py_ssize_t here = 0, there = 0;
-  PyObject *name = nullptr, *value = nullptr, *other_name = nullptr, *other_value = nullptr;
-  while (PyDict_Next(one, &here, &name, &value)) {
-    if (!PyDict_Next(other, &there, &other_name, &other_value) || name != other_name) return false;
-    if (value == other_value) continue;
-    if (Py_TYPE(value) != Py_TYPE(other_value)) return false;
-    int equal = PyObject_RichCompareBool(value, other_value, Py_EQ);
-    if (equal < 0) PyErr_Clear();
-    if (equal != 1) return false;
-  }
+  std::uintptr_t mixed = mix(mix(0, primitive), settings);
+  for (Py_ssize_t i = 0; i < operands.count; ++i) mixed = mix(mixed, operands.of[i].type);
+  if (!mix_parameters(mixed, parameters)) return false;
+  place = application_place(mixed);
   return true;
 }
 
@@ -130,15 +79,6 @@ bool is_for(const Application& application, PyObject* primitive, PyObject* setti
   return true;
 }
 
-// Nobody may write to an array any more, nor to what it is a view of.
-void freeze(PyObject* array) {
-  while (array != nullptr && PyArray_Check(array)) {
-    auto* host = reinterpret_cast<PyArrayObject*>(array);
-    PyArray_CLEARFLAGS(host, NPY_ARRAY_WRITEABLE);
-    array = PyArray_BASE(host);
-  }
-}
-
 PyRef call_reference(const PyRef& reference, const PyRef& names, const Operands& operands,
                      PyObject* parameters) {
   PyRef hosts[kMostOperands];  // an operand may be given away meanwhile
@@ -151,20 +91,10 @@ PyRef call_reference(const PyRef& reference, const PyRef& names, const Operands&
   Py_ssize_t position = 0;
   PyObject *name = nullptr, *value = nullptr;
   while (PyDict_Next(parameters, &position, &name, &value)) words[count++] = value;
-  PyRef before = PyRef::steal(call_with(set_quiet, quiet));
-  if (!before) return {};
-  PyRef result = PyRef::steal(PyObject_Vectorcall(
-      reference.get(), words, static_cast<std::size_t>(operands.count), names.get()));
-  if (result) {
-    PyRef done = PyRef::steal(call_with(reset_quiet, before.get()));
-    return done ? result : PyRef();
-  }
-  PyObject *type = nullptr, *error = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &error, &trace);
-  PyRef done = PyRef::steal(call_with(reset_quiet, before.get()));
-  if (!done) PyErr_Clear();
-  PyErr_Restore(type, error, trace);
-  return {};
+  Quiet quiet;
+  if (!quiet.is_set()) return {};
+  return PyRef::steal(PyObject_Vectorcall(reference.get(), words,
+                                          static_cast<std::size_t>(operands.count), names.get()));
 }
 
 // The result, or None where Python has to do it.
@@ -172,7 +102,14 @@ nb::object apply_again(nb::handle primitive, nb::handle arguments, nb::handle pa
   Operands operands;
   PyRef settings = eager_settings();
   std::size_t place = 0;
-  if (!settings || applications == nullptr || !read_operands(arguments.ptr(), operands) ||
+  if (!settings || applications == nullptr) return nb::none();
+  if (has_sharded(arguments.ptr())) {
+    PyObject* made =
+        apply_on_devices(primitive.ptr(), settings.get(), arguments.ptr(), parameters.ptr());
+    if (made == nullptr && PyErr_Occurred()) throw nb::python_error();
+    return made == nullptr ? nb::object(nb::none()) : nb::steal(made);
+  }
+  if (!read_operands(arguments.ptr(), operands) ||
       !find_place(primitive.ptr(), settings.get(), operands, parameters.ptr(), place)) {
     return nb::none();
   }
@@ -185,14 +122,8 @@ nb::object apply_again(nb::handle primitive, nb::handle arguments, nb::handle pa
   if (!operands.committed && operands.device != device.get()) return nb::none();
   PyRef result = call_reference(reference, names, operands, parameters.ptr());
   if (!result) throw nb::python_error();
-  bool is_plain = is_numpy_array(result.get()) &&
-                  reinterpret_cast<PyObject*>(
-                      PyArray_DESCR(reinterpret_cast<PyArrayObject*>(result.get()))) == dtype.get();
-  if (!is_plain) {
-    auto* wanted = reinterpret_cast<PyArray_Descr*>(PyRef(dtype).release());
-    result = PyRef::steal(PyArray_FromAny(result.get(), wanted, 0, 0, 0, nullptr));
-    if (!result) throw nb::python_error();
-  }
+  result = as_host(std::move(result), dtype.get());
+  if (!result) throw nb::python_error();
   freeze(result.get());
   PyObject* made = finish(aval.get(), result.release(), operands.device, operands.committed);
   if (made == nullptr) throw nb::python_error();
@@ -233,10 +164,8 @@ void learn_apply(nb::handle primitive, nb::handle reference, nb::handle argument
 }
 
 void be_quiet_by(nb::object set, nb::object value, nb::object reset) {
-  set_quiet = set.release().ptr();
-  quiet = value.release().ptr();
-  reset_quiet = reset.release().ptr();
-  applications = new std::vector<Application>(kLines);
+  Quiet::by(set.release().ptr(), value.release().ptr(), reset.release().ptr());
+  applications = new std::vector<Application>(kApplications);
 }
 
 }  // namespace
@@ -250,6 +179,7 @@ void bind_apply(nb::module_& module) {
   module.def("be_quiet_by", &be_quiet_by,
              "Says how NumPy's warnings are switched off: a function, its argument, and one that "
              "takes back what the first has returned.");
+  bind_apply_on_devices(module);
 }
 
 }  // namespace xpr

@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "arrays.h"
 
 namespace xpr {
@@ -49,7 +51,50 @@ PyObject* make_array(PyObject* aval, PyObject* buffer, bool committed) {
   return array;
 }
 
+PyObject* make_sharded_array(PyObject* aval, PyObject* buffers, PyObject* sharding) {
+  PyRef held = PyRef::steal(buffers);
+  PyObject* array = PyType_GenericAlloc(classes.sharded, 0);
+  if (array == nullptr) return nullptr;
+  slot(array, classes.aval) = PyRef::borrow(aval).release();
+  slot(array, classes.buffers) = held.release();
+  slot(array, classes.committed) = PyRef::borrow(Py_True).release();
+  slot(array, classes.sharding) = PyRef::borrow(sharding).release();
+  slot(array, classes.gathered) = PyRef::borrow(Py_None).release();
+  slot(array, classes.deleted) = PyRef::borrow(Py_False).release();
+  return array;
+}
+
+PyObject* make_seen_buffer(PyObject* buffer, PyObject* device) {
+  PyObject* host = slot(buffer, classes.host);
+  PyObject* memory = slot(buffer, classes.memory);
+  if (is_none(host) || is_none(memory)) {
+    PyErr_SetString(PyExc_RuntimeError, "a buffer that others see needs an array over its memory");
+    return nullptr;
+  }
+  PyObject* made =
+      make_buffer(host, slot(buffer, classes.block), slot(buffer, classes.type), device);
+  if (made == nullptr) return nullptr;
+  for (Py_ssize_t at : {classes.view, classes.memory, classes.frozen}) {
+    PyRef old =
+        PyRef::steal(std::exchange(slot(made, at), PyRef::borrow(slot(buffer, at)).release()));
+  }
+  return made;
+}
+
 namespace {
+
+void learn_sharded_arrays(nb::type_object sharded) {
+  auto* type = as_type(sharded.ptr());
+  for (auto [name, at] :
+       {std::pair("aval", classes.aval), std::pair("_buffers", classes.buffers),
+        std::pair("_committed", classes.committed), std::pair("_sharding", classes.sharding)}) {
+    if (slot_offset(type, name) != at) throw nb::type_error("a class whose slots are elsewhere");
+  }
+  classes.gathered = slot_offset(type, "_gathered");
+  classes.deleted = slot_offset(type, "_deleted");
+  sharded.inc_ref();  // for as long as the process lives
+  classes.sharded = type;
+}
 
 void learn_arrays(nb::type_object array, nb::type_object buffer) {
   ArrayClasses found;
@@ -89,6 +134,8 @@ void learn_arrays(nb::type_object array, nb::type_object buffer) {
 void bind_arrays(nb::module_& module) {
   module.def("learn_arrays", &learn_arrays,
              "Says which classes arrays and their buffers in the host's memory have.");
+  module.def("learn_sharded_arrays", &learn_sharded_arrays,
+             "Says which class arrays of several devices have; after `learn_arrays`.");
 }
 
 }  // namespace xpr

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "arrays.h"
+#include "bind_devices.h"
 #include "block_object.h"
 #include "call_key.h"
-#include "numbers.h"
+#include "call_state.h"
 #include "numpy_arrays.h"
 #include "result_tree.h"
 
@@ -27,6 +28,7 @@ enum class Way {
   kProgram,     // by a function that takes the leaves and returns a list of arrays
   kExecutable,  // by a function that takes buffers and returns a list of buffers
   kDirect,      // by a `Program`, here
+  kDevices,     // by `DevicePrograms`, here
 };
 
 struct Entry {
@@ -191,23 +193,6 @@ struct Call {
   StaticArguments* statics;
 };
 
-// What `learn_calls` is told: where the current trace and the key of the settings are found.
-struct Surroundings {
-  PyObject* context = nullptr;
-  PyObject* eager = nullptr;
-  PyObject* settings = nullptr;
-  PyObject* trace_name = nullptr;
-  PyObject* trace_key_name = nullptr;
-  PyObject* first_call_name = nullptr;
-  PyObject* python_call_name = nullptr;
-  PyObject* native_block_name = nullptr;
-  PyObject* private_block_name = nullptr;
-  PyObject* delete_name = nullptr;
-  PyObject* queue_name = nullptr;
-  PyObject* guard_name = nullptr;
-};
-Surroundings around;
-
 // Whether every program is to be called by the Python path, where profiles see it.
 bool is_watched = false;
 
@@ -288,32 +273,6 @@ PyObject* run(const Entry& entry, const CallKey& key) {
 
 // ---- kDirect
 
-enum class Ran { kWell, kFailed, kNot };  // kNot: the Python path has to answer, or to refuse
-
-// The block of a buffer, which makes it on first use; null with an exception set.
-PyRef block_object(PyObject* buffer) {
-  PyObject* block = slot(buffer, classes.block);
-  if (block != nullptr && block != Py_None) return PyRef::borrow(block);
-  return PyRef::steal(PyObject_CallMethodObjArgs(buffer, around.native_block_name, nullptr));
-}
-
-bool may_take_numbers() {
-  PyRef guard = PyRef::steal(PyObject_GetAttr(around.settings, around.guard_name));
-  if (!guard) PyErr_Clear();
-  return guard && PyUnicode_Check(guard.get()) &&
-         PyUnicode_CompareWithASCIIString(guard.get(), "allow") == 0;
-}
-
-bool read_number(PyObject* number, int type, std::size_t size, Block& block) {
-  Ref<Memory> memory = Memory::allocate(size);
-  std::uint8_t* data = memory->data();
-  if (!may_take_numbers() || !write_number(number, type, reinterpret_cast<char*>(data))) {
-    return false;
-  }
-  block = {std::move(memory), data, size};
-  return true;
-}
-
 // The operands, if all arrays have blocks already. Runs no Python code, so nothing has to be held.
 Ran read_ready(const Entry& entry, const Program& program, const CallKey& key, Block* blocks) {
   std::size_t place = 0;
@@ -359,68 +318,29 @@ Ran make_ready(const Entry& entry, const CallKey& key) {
   return ran;
 }
 
-bool is_none(PyObject* object) { return object == nullptr || object == Py_None; }
-
-// Whether a block is all that a buffer consists of.
-bool is_block_alone(PyObject* buffer) {
-  return is_none(slot(buffer, classes.host)) && is_none(slot(buffer, classes.view)) &&
-         is_none(slot(buffer, classes.memory)) && !is_none(slot(buffer, classes.block));
+// Replaces the blocks of donated operands by ones that nobody else sees.
+Ran take_donated(const Entry& entry, const CallKey& key, Block* blocks, Donations& donations) {
+  // What waits there may still have to read what is donated: the Python path waits for it.
+  int queued = has_queue(entry.device.get());
+  if (queued != 0) return queued < 0 ? Ran::kFailed : Ran::kNot;
+  std::vector<PyRef> taken;
+  for (std::uint32_t place : entry.donated) {
+    PyObject* leaf = key.leaf(entry.operands[place - entry.first.size()]);
+    if (!is_array(leaf)) return Ran::kNot;
+    taken.push_back(PyRef::borrow(host_buffer_of(leaf)));
+    int count = 0;
+    for (std::uint32_t index : entry.operands) {
+      PyObject* other = key.leaf(index);
+      count += is_array(other) && host_buffer_of(other) == taken.back().get();
+    }
+    if (count != 1) return Ran::kNot;  // the Python path refuses that
+  }
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    if (!take_block(taken[i].get(), blocks[entry.donated[i]])) return Ran::kFailed;
+  }
+  for (PyRef& buffer : taken) donations.add(std::move(buffer));
+  return Ran::kWell;
 }
-
-// The donated operands of one call, which it gives up in the end, whatever comes of it.
-class Donations {
- public:
-  ~Donations() {
-    // The exception that the call ends with, if it does, is not to be lost.
-    nb::error_scope keep;
-    for (const PyRef& buffer : buffers_) {
-      if (is_block_alone(buffer.get()) && !is_none(slot(buffer.get(), classes.type))) {
-        PyRef block = PyRef::steal(
-            std::exchange(slot(buffer.get(), classes.block), PyRef::borrow(Py_None).release()));
-      } else {
-        PyRef done =
-            PyRef::steal(PyObject_CallMethodObjArgs(buffer.get(), around.delete_name, nullptr));
-        if (!done) PyErr_WriteUnraisable(buffer.get());
-      }
-    }
-  }
-
-  // Replaces the blocks of donated operands by ones that nobody else sees.
-  Ran take(const Entry& entry, const CallKey& key, Block* blocks) {
-    PyRef queue = PyRef::steal(PyObject_GetAttr(entry.device.get(), around.queue_name));
-    if (!queue) return Ran::kFailed;
-    // What waits there may still have to read what is donated: the Python path waits for it.
-    if (queue.get() != Py_None) return Ran::kNot;
-    std::vector<PyRef> taken;
-    for (std::uint32_t place : entry.donated) {
-      PyObject* leaf = key.leaf(entry.operands[place - entry.first.size()]);
-      if (!is_array(leaf)) return Ran::kNot;
-      taken.push_back(PyRef::borrow(host_buffer_of(leaf)));
-      int count = 0;
-      for (std::uint32_t index : entry.operands) {
-        PyObject* other = key.leaf(index);
-        count += is_array(other) && host_buffer_of(other) == taken.back().get();
-      }
-      if (count != 1) return Ran::kNot;  // the Python path refuses that
-    }
-    for (std::size_t i = 0; i < taken.size(); ++i) {
-      PyObject* buffer = taken[i].get();
-      PyObject* block = slot(buffer, classes.block);
-      bool alone = is_block_alone(buffer) && Py_REFCNT(block) == 1 &&
-                   nb::inst_ptr<Block>(nb::handle(block))->memory->is_own();
-      if (alone) continue;
-      PyRef own =
-          PyRef::steal(PyObject_CallMethodObjArgs(buffer, around.private_block_name, nullptr));
-      if (!own) return Ran::kFailed;
-      blocks[entry.donated[i]] = *nb::inst_ptr<Block>(nb::handle(own.get()));
-    }
-    buffers_ = std::move(taken);
-    return Ran::kWell;
-  }
-
- private:
-  std::vector<PyRef> buffers_;
-};
 
 Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
   const Program& program = *nb::inst_ptr<Program>(nb::handle(entry.function.get()));
@@ -448,7 +368,7 @@ Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
       if (ran != Ran::kWell) return ran;
     }
     if (!entry.donated.empty()) {
-      Ran ran = donations.take(entry, key, operands);
+      Ran ran = take_donated(entry, key, operands, donations);
       if (ran != Ran::kWell) return ran;
     }
     program.run(operands, results, false);
@@ -473,6 +393,12 @@ Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
   }
   answer = entry.tree.build(leaves.data());
   return answer == nullptr ? Ran::kFailed : Ran::kWell;
+}
+
+Ran run_here(const Entry& entry, const CallKey& key, PyObject*& answer) {
+  if (entry.way == Way::kDirect) return run_directly(entry, key, answer);
+  const auto& programs = *nb::inst_ptr<DeviceCall>(nb::handle(entry.function.get()));
+  return programs.run(key, entry.operands, entry.avals, entry.tree, answer);
 }
 
 // The entry for a call, if it can be answered here. Without one, `unusual` says whether the Python
@@ -507,9 +433,9 @@ PyObject* call_call(PyObject* self, PyObject* args, PyObject* kwargs) {
       std::vector<PyRef> held;
       EntryPointer entry = find(*call, key, args, kwargs, held, unusual);
       if (PyErr_Occurred()) return nullptr;
-      if (entry && entry->way == Way::kDirect) {
+      if (entry && (entry->way == Way::kDirect || entry->way == Way::kDevices)) {
         PyObject* answer = nullptr;
-        if (!is_watched && run_directly(*entry, key, answer) != Ran::kNot) return answer;
+        if (!is_watched && run_here(*entry, key, answer) != Ran::kNot) return answer;
         unusual = true;
       } else if (entry) {
         return run(*entry, key);
@@ -550,9 +476,9 @@ PyType_Spec call_spec = {"xpr.runtimes._native.NativeCall", sizeof(Call), 0,
 
 // ---- entries, which the Python path makes
 
-// `kind` is "python", "program", "executable" or "direct"; then `kinds` are the types of the
-// operands, those of the results, and the places of the donated operands. `kept` are the leaves, in
-// the order of the arguments' pytree, that the function takes after the buffers `first`.
+// `kind` is "python", "program", "executable", "devices" or "direct"; then `kinds` are the types of
+// the operands, those of the results, and the places of the donated operands. `kept` are the
+// leaves, in the order of the arguments' pytree, that the function takes after the buffers `first`.
 void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* kind,
               nb::handle function, nb::sequence first, nb::sequence kept, nb::sequence avals,
               nb::tuple results, nb::handle device, bool is_default, bool commits,
@@ -589,6 +515,14 @@ void remember(nb::handle self, nb::handle args, nb::handle kwargs, const char* k
       entry->kinds.push_back(PyRef::borrow(type.ptr()));
     }
   }
+  if (way == "devices") {
+    if (!nb::isinstance<DeviceCall>(function)) throw nb::type_error("remember: no DevicePrograms");
+    const DeviceCall& programs = *nb::inst_ptr<DeviceCall>(function);
+    if (programs.leaf_count() != nb::len(kept) || programs.result_count() != nb::len(avals)) {
+      throw nb::value_error("remember: the programs take or return another number of arrays");
+    }
+    if (key.device() == nullptr) entry->way = Way::kDevices;
+  }
   entry->function = PyRef::borrow(function.ptr());
   entry->is_default = is_default;
   entry->commits = commits;
@@ -624,6 +558,8 @@ void learn_calls(nb::object context, nb::object eager, nb::object settings) {
   found.python_call_name = intern("_call_in_python");
   found.native_block_name = intern("native_block");
   found.private_block_name = intern("private_block");
+  found.host_view_name = intern("host_view");
+  found.seen_from_name = intern("seen_from");
   found.delete_name = intern("delete");
   found.queue_name = intern("queue");
   found.guard_name = intern("transfer_guard_host_to_device");
@@ -648,6 +584,8 @@ void bind_call(nb::module_& module) {
              nb::arg("device").none(), nb::arg(), nb::arg(), nb::arg(),
              "Enters a program into the cache of a NativeCall.");
   module.def("learn_calls", &learn_calls, "Says where the trace and the settings are found.");
+  module.def("forget_shardings", &forget_shardings,
+             "Lets go of the shardings that stand for equal ones.");
   module.def(
       "watch_calls", [](bool watched) { is_watched = watched; }, nb::arg("watched"),
       "Says whether executables are to be called for every program, or `Program`s by themselves.");

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "arrays.h"
 #include "call_key.h"
@@ -16,6 +17,7 @@ enum Node : std::uint64_t {
   kDict,
   kNone,
   kArray,
+  kShardedArray,
   kForeignArray,
   kBool,
   kInt,
@@ -38,7 +40,45 @@ int is_static_name(const StaticArguments& statics, PyObject* name) {
   return statics.names ? PySet_Contains(statics.names.get(), name) : 0;
 }
 
+// More than this are forgotten, so that shardings that never come again do not pile up.
+constexpr std::size_t kMostShardings = 1 << 14;
+
+// Held for as long as the process lives.
+KnownShardings& known_shardings() {
+  static auto* known = new KnownShardings();
+  return *known;
+}
+
 }  // namespace
+
+bool KnownShardings::learn(const PyRef& sharding) {
+  if (found_.size() >= kMostShardings) forget();
+  if (!equal_) equal_ = PyRef::steal(PyDict_New());
+  if (!equal_) return false;
+  PyRef equal = equal_;
+  PyRef same = PyRef::borrow(PyDict_GetItemWithError(equal.get(), sharding.get()));
+  if (!same) {
+    if (PyErr_Occurred() || PyDict_SetItem(equal.get(), sharding.get(), sharding.get()) < 0) {
+      return false;
+    }
+    same = sharding;
+  }
+  found_.insert_or_assign(sharding.get(), std::pair(same, sharding));
+  return true;
+}
+
+void KnownShardings::forget() {
+  // What is dropped may run Python code, which must find this as it will be.
+  auto dropped = std::move(found_);
+  found_.clear();
+  PyRef old = std::move(equal_);
+}
+
+PyObject* known_sharding(PyObject* sharding) { return known_shardings().find(sharding); }
+
+bool learn_sharding(const PyRef& sharding) { return known_shardings().learn(sharding); }
+
+void forget_shardings() { known_shardings().forget(); }
 
 bool CallKey::add_text(PyObject* text) {
   Py_hash_t hash = PyObject_Hash(text);
@@ -71,6 +111,23 @@ Walked CallKey::add_array(PyObject* array) {
   return Walked::kUsual;
 }
 
+Walked CallKey::add_sharded_array(PyObject* array) {
+  PyObject* aval = aval_of(array);
+  PyObject* sharding = slot(array, classes.sharding);
+  if (aval == nullptr || is_none(sharding) || !xpr::is_committed(array)) return Walked::kUnusual;
+  is_sharded_ = true;
+  PyObject* same = known_shardings().find(sharding);
+  if (same == nullptr) {
+    unknown_.push_back(PyRef::borrow(sharding));
+    same = sharding;
+  }
+  add_number(node(kShardedArray));
+  add_identity(aval);
+  add_identity(same);
+  leaves_.push_back(array);
+  return Walked::kUsual;
+}
+
 Walked CallKey::add_foreign_array(PyObject* array) {
   NumpyView view(array);
   add_number(node(kForeignArray, view.ndim()));
@@ -85,6 +142,7 @@ Walked CallKey::add_foreign_array(PyObject* array) {
 
 Walked CallKey::add_tree(PyObject* tree, int depth) {
   if (is_array(tree)) return add_array(tree);
+  if (is_sharded_array(tree)) return add_sharded_array(tree);
   if (depth > kDeepest) return Walked::kUnusual;
   PyTypeObject* type = Py_TYPE(tree);
   if (type == &PyTuple_Type) {
@@ -157,6 +215,26 @@ bool CallKey::add_statics(PyObject* args, PyObject* kwargs, const StaticArgument
 
 Walked CallKey::add_call(PyObject* trace_key, PyObject* args, PyObject* kwargs,
                          const StaticArguments& statics) {
+  Walked walked = add_all(trace_key, args, kwargs, statics);
+  if (walked != Walked::kUsual || unknown_.empty()) return walked;
+  std::vector<PyRef> unknown = std::move(unknown_);
+  for (const PyRef& sharding : unknown) {
+    if (!known_shardings().learn(sharding)) return Walked::kFailed;
+  }
+  // That has run Python code, so that everything is looked at anew.
+  words_.clear();
+  kinds_.clear();
+  leaves_.clear();
+  unknown_.clear();
+  hash_ = 0;
+  device_ = nullptr;
+  committed_ = has_values_ = has_foreign_ = is_sharded_ = false;
+  walked = add_all(trace_key, args, kwargs, statics);
+  return walked == Walked::kUsual && !unknown_.empty() ? Walked::kUnusual : walked;
+}
+
+Walked CallKey::add_all(PyObject* trace_key, PyObject* args, PyObject* kwargs,
+                        const StaticArguments& statics) {
   add_identity(trace_key);
   // First, because their hashes may run Python code, and later nothing does.
   if (statics.any() && !add_statics(args, kwargs, statics)) return Walked::kFailed;
@@ -179,8 +257,10 @@ Walked CallKey::add_call(PyObject* trace_key, PyObject* args, PyObject* kwargs,
       if (found != Walked::kUsual) return found;
     }
   }
-  if (device_ != nullptr) add_identity(device_);
-  return Walked::kUsual;
+  if (device_ == nullptr) return Walked::kUsual;
+  add_identity(device_);
+  // What is on one device goes to all of them: the Python path moves it.
+  return is_sharded_ ? Walked::kUnusual : Walked::kUsual;
 }
 
 void CallKey::hold(std::vector<PyRef>& owners) const {

@@ -6,6 +6,7 @@
 #include "arrays.h"
 #include "bind_apply.h"
 #include "bind_call.h"
+#include "bind_devices.h"
 #include "bind_operators.h"
 #include "bind_stacks.h"
 #include "block_object.h"
@@ -21,6 +22,7 @@ NB_MODULE(_native, module) {
   module.def("build_info", &xpr::build_info, "The compiler and processor of this build.");
   xpr::bind_arrays(module);
   xpr::bind_call(module);
+  xpr::bind_devices(module);
   xpr::bind_operators(module);
   xpr::bind_apply(module);
   xpr::bind_blocks(module);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "python_objects.h"
@@ -32,11 +34,38 @@ enum class Walked {
   kFailed,   // an exception is set
 };
 
+// Of equal shardings the one that stands for all in keys, so that these compare addresses alone.
+class KnownShardings {
+ public:
+  // The sharding that stands for this one, which is borrowed; null for one that is not known.
+  PyObject* find(PyObject* sharding) const {
+    auto at = found_.find(sharding);
+    return at == found_.end() ? nullptr : at->second.first.get();
+  }
+  // Makes one known: runs Python code, which compares it. False with an exception set.
+  bool learn(const PyRef& sharding);
+  void forget();
+
+ private:
+  // To the addresses of shardings: the one that stands for each, and itself, so that the address
+  // stays its own.
+  std::unordered_map<PyObject*, std::pair<PyRef, PyRef>> found_;
+  PyRef equal_;  // a dictionary from shardings to those that stand for them
+};
+
+// The one that stands for this sharding, borrowed; null for one that `learn_sharding` was not told
+// of, which runs Python code, and returns false with an exception set where it fails.
+PyObject* known_sharding(PyObject* sharding);
+bool learn_sharding(const PyRef& sharding);
+
+// Forgets all shardings, so that nothing holds those that are no longer used.
+void forget_shardings();
+
 // One call, taken apart. The objects are borrowed from the call's arguments, so they stay valid
 // until Python code runs or the lock is given up; `hold` makes them stay longer.
 class CallKey {
  public:
-  // Appends what `trace_key` and the arguments say. `kwargs` may be null.
+  // What `trace_key` and the arguments say. `kwargs` may be null.
   Walked add_call(PyObject* trace_key, PyObject* args, PyObject* kwargs,
                   const StaticArguments& statics);
 
@@ -47,6 +76,7 @@ class CallKey {
   bool is_committed() const { return committed_; }
   bool has_values() const { return has_values_; }
   bool has_foreign() const { return has_foreign_; }
+  bool is_sharded() const { return is_sharded_; }
   std::size_t leaf_count() const { return leaves_.size(); }
   PyObject* leaf(std::size_t index) const { return leaves_[index]; }
   std::size_t size() const { return words_.size(); }
@@ -65,11 +95,14 @@ class CallKey {
     auto word = reinterpret_cast<std::uintptr_t>(object);
     add(Word::kIdentity, word, word);
   }
+  Walked add_all(PyObject* trace_key, PyObject* args, PyObject* kwargs,
+                 const StaticArguments& statics);
   bool add_statics(PyObject* args, PyObject* kwargs, const StaticArguments& statics);
   bool add_text(PyObject* text);
   bool add_value(PyObject* value);
   Walked add_tree(PyObject* tree, int depth);
   Walked add_array(PyObject* array);
+  Walked add_sharded_array(PyObject* array);
   Walked add_foreign_array(PyObject* array);
 
   SmallVector<std::uint64_t, 160> words_;
@@ -80,6 +113,8 @@ class CallKey {
   bool committed_ = false;
   bool has_values_ = false;
   bool has_foreign_ = false;
+  bool is_sharded_ = false;
+  std::vector<PyRef> unknown_;  // shardings that are not known yet
 };
 
 // A key that owns its objects, to be kept in a cache.

@@ -21,6 +21,7 @@ class SmallVector {
     if (size_ == capacity_) grow();
     data_[size_++] = value;
   }
+  void clear() { size_ = 0; }
   T& operator[](std::size_t index) { return data_[index]; }
   const T& operator[](std::size_t index) const { return data_[index]; }
   T* data() { return data_; }

@@ -13,6 +13,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.trace import register_aval
 from xpr.dispatch.array import ArrayImpl, freeze
 from xpr.runtimes.base import Buffer, Device
+from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer, aligned_empty, host_copy
 from xpr.runtimes.memories import HOST_KINDS
 from xpr.sharding import Shard, Sharding, SingleDeviceSharding
@@ -275,6 +276,8 @@ def _beside(device: Device, kind: str | None) -> Sharding:
 
 register_aval(HostMemoryArray, lambda x: x.aval)
 register_aval(ShardedArrayImpl, lambda x: x.aval)
+if native().module is not None:
+    native().module.learn_sharded_arrays(ShardedArrayImpl)
 
 
 def _elsewhere(what: str, x: ShardedArrayImpl) -> RuntimeError:

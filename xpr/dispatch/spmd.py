@@ -22,7 +22,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import check_finite
 from xpr.dispatch.meshes import LONE
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
-from xpr.dispatch.spmd_run import Runner
+from xpr.dispatch.spmd_run import Column, Runner
 from xpr.dispatch.transfer import placed
 from xpr.runtimes.base import Buffer
 from xpr.runtimes.collectives.places import RankPlaces
@@ -161,8 +161,13 @@ class SpmdProgram:
                 [*closed.consts, *self.partitioned.more_consts], specs[:n_const], strict=True
             )
         ]
-        # What the results of the first call were made as: those of others are the same.
-        self._makers: list[tuple[type[ArrayImpl], ShapedArray, Sharding]] = []
+        self.result_makers: list[tuple[type[ArrayImpl], ShapedArray, Sharding]] = []
+        """What the results of the first call were made as: those of others are the same. Nothing
+        where some have no values."""
+
+        self.front: list[Column] = []
+        """What each device gets before its parts of the arguments, once the program is loaded."""
+
         self._float0 = any(a.dtype == dtypes.float0 for a in self.out_avals)
         self.closed = closed
         self.interpreted = interpreted
@@ -194,7 +199,7 @@ class SpmdProgram:
             placed(np.int32(i), d)._buffers[0] for i, d in enumerate(self.devices) if d in mine
         )
         whole = NamedSharding(self.mesh, PartitionSpec())
-        self._front = [
+        self.front = [
             *(placed(c, whole)._buffers for c in self._made),
             numbers,
             *(placed(c, s)._buffers for c, s in self._constants),
@@ -247,7 +252,7 @@ class SpmdProgram:
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results."""
         runner = self._runner or self.load()
-        columns = list(self._front)
+        columns = list(self.front)
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
                 leaf._check_alive()
@@ -258,7 +263,7 @@ class SpmdProgram:
         for i in self.donate:
             if isinstance(leaves[i], ArrayImpl):
                 leaves[i].delete()
-        makers = self._makers
+        makers = self.result_makers
         if makers:
             out: list[Any] = [
                 kind(aval, tuple(buffers), True, sharding)
@@ -274,7 +279,7 @@ class SpmdProgram:
                 )
             ]
             if not self._float0:
-                self._makers = [(type(x), x.aval, x.sharding) for x in out]
+                self.result_makers = [(type(x), x.aval, x.sharding) for x in out]
         if state.debug_nans or state.debug_infs:
             for a in out:
                 if isinstance(a, ArrayImpl):
@@ -285,13 +290,16 @@ class SpmdProgram:
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:
         if isinstance(leaf, ArrayImpl):
             leaf._check_alive()
-            if leaf.sharding.is_equivalent_to(sharding, leaf.ndim) and _same_order(leaf, sharding):
+            if is_there(leaf, sharding):
                 return leaf._buffers
         return placed(leaf, sharding)._buffers
 
 
-def _same_order(x: ArrayImpl, sharding: Sharding) -> bool:
-    return tuple(b.device for b in x._buffers) == sharding.local_assignment
+def is_there(x: ArrayImpl, sharding: Sharding) -> bool:
+    """Whether an array lies as the sharding says, its parts in the order of the devices."""
+    devices = tuple(b.device for b in x._buffers)
+    is_alike = x.sharding.is_equivalent_to(sharding, x.ndim)
+    return is_alike and devices == sharding.local_assignment
 
 
 def _by_type(mesh: Mesh, given: Sharding | None, aval: ShapedArray) -> Sharding | None:

@@ -1,7 +1,8 @@
 """Operations outside `jit` on arrays that several devices hold: each is a program of its own.
 
 On devices whose memory the host sees nothing is compiled: the reference rules run on each device's
-parts. Programs are kept by operation, types, parameters and shardings.
+parts. Programs are kept by operation, types, parameters and shardings; of those that are one
+operation of each device the native part takes note, and does the next one by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.meshes import Places
 from xpr.dispatch.spmd import SpmdProgram
+from xpr.dispatch.spmd_alone import lone_equation
+from xpr.runtimes.extension import native
 from xpr.sharding import Mesh, NamedSharding, Sharding
 from xpr.sharding.mesh import latest_of
 
+_native: Any = native().module
 _kept: OrderedDict[Any, SpmdProgram] = OrderedDict()
 _MAX_KEPT = 512
 
@@ -54,7 +58,16 @@ def apply(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> 
             if len(_kept) > _MAX_KEPT:
                 _kept.popitem(last=False)
     out = program(args)
-    return out if primitive.multiple_results else out[0]
+    if primitive.multiple_results:
+        return out
+    if _native is not None and key is not None and not (state.debug_nans or state.debug_infs):
+        found = lone_equation(program, args)
+        if found is not None:
+            eqn, source = found
+            _native.learn_apply_on_devices(
+                primitive, eqn.primitive.reference, args, params, eqn.params, out[0], source
+            )
+    return out[0]
 
 
 def _program(

@@ -71,7 +71,7 @@ class Runner:
         self.outvars = closed.jaxpr.outvars
         donated = {self.invars[i] for i in donate}
         self.stages = [
-            _LoadedStage(s, name, self.devices, donated, self._source(s), interpreted=interpreted)
+            LoadedStage(s, name, self.devices, donated, self._source(s), interpreted=interpreted)
             for s in (_cut(closed, devices, same) if devices else ())
         ]
         self.programs = [p for s in self.stages for p in s.programs.values()]
@@ -163,7 +163,9 @@ def _sharing(
     return Sharing(size, of_variables(closed.jaxpr, same, places), is_one_memory)
 
 
-class _LoadedStage:
+class LoadedStage:
+    """A stage, and what of it is loaded on the devices of this process."""
+
     def __init__(
         self,
         stage: Stage,
@@ -183,7 +185,7 @@ class _LoadedStage:
         """Those that run the program."""
 
         self.programs: dict[str, Any] = {}
-        """The compiled program by the target of its devices."""
+        """The compiled program by the target of its devices, that of the first one."""
 
         self.parts: list[Part] = []
         cost = 0.0

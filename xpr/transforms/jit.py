@@ -286,7 +286,8 @@ class JittedFunction(ProgramBuilder):
         if self._is_in_memories(traced, parts):
             return self._run_in_memories(traced, parts)
         out, entry = self._run_on_devices(traced, parts, call_key)
-        if entry is not None and not kwargs and entry.program.simple and not parts.static_args:
+        plain = not kwargs and not parts.static_args
+        if plain and isinstance(entry, _Entry) and entry.program.simple:
             key = _plain_key(args, entry.device)
             if key is not None:
                 self._fast[key] = entry
@@ -308,8 +309,9 @@ class JittedFunction(ProgramBuilder):
             out = self._run_in_memories(traced.physical, numbers)
         else:
             out, entry = self._run_on_devices(traced.physical, numbers, None)
-            if entry is not None and call_key is not None and _is_whole(call_key, parts):
-                self._calls[call_key] = _ElementEntry(entry, types)
+            whole = call_key if call_key is not None and _is_whole(call_key, parts) else None
+            if whole is not None and isinstance(entry, _Entry):
+                self._calls[whole] = _ElementEntry(entry, types)
         self._remember(args, kwargs, parts, None)
         return [with_type(aval, x) for aval, x in zip(types, out, strict=True)]
 
@@ -327,14 +329,15 @@ class JittedFunction(ProgramBuilder):
 
     def _run_on_devices(
         self, traced: TracedProgram, parts: CallParts, call_key: tuple[Any, ...] | None
-    ) -> tuple[Sequence[Any], _Entry | None]:
-        """The results, and how later calls of one device find its program."""
+    ) -> tuple[Sequence[Any], _Entry | _SpmdEntry | None]:
+        """The results, and how later calls find their program."""
         if sharded_calls.is_sharded(self, traced, parts.leaves):
             spmd = sharded_calls.program_of(self, traced, parts)
             if spmd is not None:
+                found = _SpmdEntry(spmd, traced.out_tree)
                 if call_key is not None and _is_whole(call_key, parts):
-                    self._calls[call_key] = _SpmdEntry(spmd, traced.out_tree)
-                return spmd(parts.leaves), None
+                    self._calls[call_key] = found
+                return spmd(parts.leaves), found
         fixed = self._options.device is not None
         device = self.device_for(traced, parts)
         racing = state.first_call == "race"
@@ -360,7 +363,11 @@ class JittedFunction(ProgramBuilder):
         return out, entry
 
     def _remember(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], parts: CallParts, entry: _Entry | None
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parts: CallParts,
+        entry: _Entry | _SpmdEntry | None,
     ) -> None:
         """Tells whoever looks calls up before this code how one was answered."""
 
@@ -448,6 +455,13 @@ _DIRECT = {ArrayImpl, float, int}
 _NO_RESULT = (..., 1, None)
 """The results' tree of what is left to Python."""
 
+
+def _results(tree: Any) -> tuple[Any, int, Any]:
+    """The results' tree as the native part takes it."""
+    count = tree.num_leaves
+    return tree.unflatten([...] * count), count, tree.unflatten
+
+
 if native().module is not None:
     _native: Any = native().module
     _native.learn_calls(context, eager_trace, state)
@@ -481,26 +495,26 @@ if native().module is not None:
             args: tuple[Any, ...],
             kwargs: dict[str, Any],
             parts: CallParts,
-            entry: _Entry | None,
+            entry: _Entry | _SpmdEntry | None,
         ) -> None:
-            if entry is None:
+            if isinstance(entry, _SpmdEntry):
+                from xpr.dispatch.spmd_alone import alone_program  # noqa: PLC0415  as `spmd`
+
+                alone = alone_program(entry.program, parts.leaves)
+                if alone is not None:
+                    kept = range(len(parts.leaves))
+                    _native.remember(
+                        self, args, kwargs, "devices", alone.native, (), kept, alone.out_avals,
+                        _results(entry.out_tree), None, True, True, ()
+                    )  # fmt: skip
+                    return
+            if not isinstance(entry, _Entry):
                 _native.remember(
-                    self,
-                    args,
-                    kwargs,
-                    "python",
-                    None,
-                    (),
-                    (),
-                    (),
-                    _NO_RESULT,
-                    None,
-                    True,
-                    False,
-                    (),
-                )
+                    self, args, kwargs, "python", None, (), (), (), _NO_RESULT, None, True, False,
+                    ()
+                )  # fmt: skip
                 return
-            program, tree = entry.program, entry.out_tree
+            program = entry.program
             kind, function, first, kinds = "program", program, (), ()
             kept: Sequence[int] = range(len(parts.leaves))
             found = {type(x) for x in parts.leaves}
@@ -517,11 +531,9 @@ if native().module is not None:
                 first, kept = program._const_buffers, program.kept
             elif entry.committed:
                 kind = "python"
-            count = tree.num_leaves
-            results = (tree.unflatten([...] * count), count, tree.unflatten)
             _native.remember(
-                self, args, kwargs, kind, function, first, kept, entry.out_avals, results,
-                entry.device, entry.is_default, entry.committed, kinds
+                self, args, kwargs, kind, function, first, kept, entry.out_avals,
+                _results(entry.out_tree), entry.device, entry.is_default, entry.committed, kinds
             )  # fmt: skip
 
     _JITTED = NativeJittedFunction
@@ -624,3 +636,5 @@ def clear_caches() -> None:
         module = sys.modules.get(name)
         if module is not None:
             module.clear()
+    if native().module is not None:
+        native().module.forget_shardings()
