@@ -24,6 +24,7 @@ from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
+from xpr.lowering.loops.passes_over_memory import in_few_passes
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -211,10 +212,13 @@ class ModuleBuilder:
         consts: Sequence[Value],
         args: Sequence[Value],
         source: SourceInfo | None = None,
+        *,
+        as_they_are: bool = False,
     ) -> list[Value]:
         """Emits the equations of `jaxpr` into `ctx` and returns its results.
 
-        With `source` all of them are told to come from that place.
+        With `source` all of them are told to come from that place. With `as_they_are` none of them
+        are put together.
         """
         env: dict[Var, Value] = {}
         env.update(zip(jaxpr.constvars, consts, strict=True))
@@ -225,6 +229,9 @@ class ModuleBuilder:
                 return ctx.constant(atom.val, atom.aval.dtype, atom.aval.shape)
             return env[atom]
 
+        apart = as_they_are or source is not None or ctx.in_region
+        if ctx.target.single_dispatch_loops and not apart:
+            jaxpr = in_few_passes(jaxpr)
         dead = last_uses(jaxpr)
         outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):

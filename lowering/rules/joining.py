@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.loops.memory.dispatch import one_pass
+from xpr.lowering.loops.passes_over_memory import one_pass_p
+from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.registry import register
 from xpr.primitives import joining as p
 
@@ -44,6 +48,14 @@ def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Shape) -> Value:
     return ctx.reshape(broadcast, tuple(r * s for r, s in zip(reps, x.shape, strict=True)))
 
 
+def _one_pass_lower(ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr) -> list[Value]:
+    try:
+        return one_pass(ctx, jaxpr, operands)
+    except NotInMemory:
+        return ctx.module.lower_jaxpr(ctx, jaxpr.jaxpr, (), operands, as_they_are=True)
+
+
+register(one_pass_p, _one_pass_lower)
 register(p.concatenate_p, _concatenate_lower)
 register(p.stack_p, _stack_lower)
 register(p.unstack_p, _unstack_lower)

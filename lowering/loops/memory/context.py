@@ -141,8 +141,12 @@ class LoopContext(VectorContext):
         step: int,
         starts: Sequence[Value],
         body: Callable[[LoopContext, Symbol, list[Value]], Sequence[Value]],
+        part: tuple[Value, Value] | None = None,
     ) -> list[Value]:
-        """`scf.for` from 0 to `count`; `body` gets the counter and the carried values."""
+        """`scf.for` from 0 to `count`; `body` gets the counter and the carried values.
+
+        With `part` it goes from the one to the other only.
+        """
         counter = PlainValue("index")
         high = (count - 1) // step * step if isinstance(count, int) else (1 << 60)
         state: list[Value] = [Register(v.shape, v.dtype) for v in starts]
@@ -151,7 +155,8 @@ class LoopContext(VectorContext):
         inner.append("scf.yield", out)
         results = [Register(v.shape, v.dtype) for v in starts]
         end = self.index(count) if isinstance(count, int) else count
-        bounds = self.index(0), end, self.index(step)
+        first, end = part or (self.index(0), end)
+        bounds = first, end, self.index(step)
         self.counted(bounds, starts, inner.block, results)
         return list(results)
 

@@ -20,6 +20,7 @@ from xpr.lowering.loops.memory.arrays import Array, Buffer, Scalar, View, actual
 from xpr.lowering.loops.memory.context import LoopContext, memory_element
 from xpr.lowering.loops.memory.control import scan, while_
 from xpr.lowering.loops.memory.elementwise import full
+from xpr.lowering.loops.memory.nest import Share
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.memory.rules import rule_for
 from xpr.lowering.loops.memory.split import Split, split_of
@@ -43,14 +44,19 @@ Rule = Callable[..., Sequence[Array]]
 class _Dispatch:
     """The operands of a dispatch under construction, and the buffers that they are in it."""
 
-    def __init__(self, ctx: LoweringContext, split: Split | None) -> None:
+    def __init__(
+        self, ctx: LoweringContext, split: Split | None = None, shared: int | None = None
+    ) -> None:
         self.outer = ctx
         self._split = split
+        # The number of a workgroup, of which there are as many as parts, or as share the loops.
+        self._own: Value = PlainValue("index")
+        self.share = None if shared is None else Share(self._own, shared)
         # The operands that are cut in parts.
         self._cut: set[Buffer] = set()
         inner = LoopContext(ctx.module, Block())
         inner.source = ctx.source
-        self.program = Program(inner, rule_for, self._table)
+        self.program = Program(inner, rule_for, self._table, stores_early=shared is None)
         self.operands: list[tuple[Value, Buffer]] = []
         self._tables: dict[int, Array] = {}
 
@@ -91,14 +97,7 @@ class _Dispatch:
     def finish(self, results: Sequence[Array], avals: Sequence[ShapedArray]) -> list[Value]:
         """Closes the dispatch; its results in the program around."""
         p, ctx = self.program, self.outer
-        taken: set[Buffer] = set()
-        views: list[View] = []
-        for x, aval in zip(results, avals, strict=True):
-            view = self._result(p, actual(x), taken)
-            taken.add(view.buffer)
-            views.append(view)
-            if self._inner_shape(aval.shape) != aval.shape:
-                self._cut.add(view.buffer)
+        views = self._shares(results) if self.share else self._results(results, avals)
         used = [(x, b) for x, b in self.operands if b.memory.uses]
         fresh = [v.buffer for v in views]
         scratch = [b for b in p.fresh if b.memory.uses and b not in fresh]
@@ -107,7 +106,7 @@ class _Dispatch:
         bindings = [*(b for _, b in used), *fresh]
         if len(bindings) + (not on_stack) > _MAX_BINDINGS:
             raise NotInMemory("many arrays")
-        parts = self._split.count if self._split else 1
+        parts = self._split.count if self._split else self.share.count if self.share else 1
         block = self._body(bindings, scratch, size, on_stack=on_stack)
         read_only = [True] * len(used) + [False] * len(views)
         flats = [Value((a.size,), memory_dtype(a.dtype)) for a in avals]
@@ -124,6 +123,25 @@ class _Dispatch:
             {"symbol": symbol},
         )
         return [shaped(ctx, x, a.shape, a.dtype) for x, a in zip(flats, avals, strict=True)]
+
+    def _shares(self, results: Sequence[Array]) -> list[View]:
+        """The results, each stored in shares."""
+        assert self.share is not None
+        p = self.program
+        views = [p.allocate(x.shape, x.dtype) for x in results]
+        p.store_shares(views, results, self.share)
+        return views
+
+    def _results(self, results: Sequence[Array], avals: Sequence[ShapedArray]) -> list[View]:
+        taken: set[Buffer] = set()
+        views: list[View] = []
+        for x, aval in zip(results, avals, strict=True):
+            view = self._result(self.program, actual(x), taken)
+            taken.add(view.buffer)
+            views.append(view)
+            if self._inner_shape(aval.shape) != aval.shape:
+                self._cut.add(view.buffer)
+        return views
 
     @staticmethod
     def _result(p: Program, x: Array, taken: set[Buffer]) -> View:
@@ -151,9 +169,10 @@ class _Dispatch:
 
         zero = number(0)
         parts, own = 1, zero
+        if self._split is not None or self.share is not None:
+            builder.append("hal.interface.workgroup.id", (), (self._own,))
         if self._split is not None:
-            parts = self._split.count
-            own = builder.plain("hal.interface.workgroup.id", (), "index")
+            parts, own = self._split.count, self._own
         for i, b in enumerate(bindings):
             if b not in self._cut:
                 attributes = {"binding": i}
@@ -245,3 +264,24 @@ def memory_while(
     avals = [v.aval for v in carry]
     operands = [*cond_consts, *body_consts, *carry]
     return _one_dispatch(ctx, while_, while_p, avals, operands, params, split)
+
+
+# What a workgroup stores, about, and the most workgroups of one dispatch.
+_SHARE_BYTES = 128 << 10
+_MOST_SHARES = 32
+
+
+def one_pass(ctx: LoweringContext, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
+    """A program of operations on elements, slices, pads and concatenations in one pass.
+
+    Its results have one shape. Nothing is stored but they, so that what is read at several places
+    is computed several times; workgroups share the loops. NotInMemory if that does not do.
+    """
+    avals = closed.out_avals
+    size = sum(a.nbytes for a in avals)
+    try:
+        dispatch = _Dispatch(ctx, shared=max(1, min(_MOST_SHARES, size // _SHARE_BYTES)))
+        arrays = [dispatch.operand(x) for x in operands]
+        return dispatch.finish(dispatch.program.run(closed, arrays), avals)
+    except NotInRegisters as refused:
+        raise NotInMemory(str(refused)) from None

@@ -10,16 +10,12 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.loops.memory.affine import ZERO
 from xpr.lowering.loops.memory.arrays import Array, Map, Moved, Scalar, actual, moved
+from xpr.lowering.loops.memory.costs import cost_of_operation
 from xpr.lowering.loops.memory.nest import applied, number
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.memory.scalars import constant_folded
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.table import register_rule
-
-# What an operation costs, next to an addition.
-_COSTS = {"div": 4, "rem": 6, "sqrt": 4, "rsqrt": 6, "select_n": 1, "convert_element_type": 1}
-_COSTS["part_of_complex"] = 20
-_FAMILY_COSTS = {"elementary": 20, "special": 60, "power": 10}
 
 
 def elementwise(
@@ -35,8 +31,7 @@ def elementwise(
         scalars = [x for x in xs if isinstance(x, Scalar)]
         return numbers(p, primitive, rule, scalars, aval)
     xs = tuple(_stretched(x, aval.shape) for x in xs)
-    cost = _COSTS.get(primitive.name) or _FAMILY_COSTS.get(primitive.family, 1)
-    return Map(rule, xs, aval.shape, aval.dtype, cost)
+    return Map(rule, xs, aval.shape, aval.dtype, cost_of_operation(primitive))
 
 
 def _stretched(x: Array, shape: tuple[int, ...]) -> Array:

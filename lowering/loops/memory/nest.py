@@ -41,6 +41,9 @@ _UNROLLED = 16
 # dispatches cost.
 _MAX_WORK = 1 << 26
 
+# The operations that a nest which is cut in many pieces may be written with.
+_MAX_CODE = 2500
+
 # Beyond so many operations for each access to memory elements are computed in lanes even if they
 # lie apart, and are read and written one by one.
 _SCATTERED_COST = 3
@@ -262,8 +265,30 @@ class Reads:
 # ---- loops
 
 
+class Share:
+    """What one of `count` workgroups does of a nest: a part of the rounds along one axis.
+
+    `own` is the workgroup's number.
+    """
+
+    __slots__ = ("count", "own")
+
+    def __init__(self, own: Value, count: int) -> None:
+        self.own = own
+        self.count = count
+
+    def rounds(self, ctx: LoopContext, count: int) -> tuple[Value, Value]:
+        """The first of `count` rounds that the workgroup does, and where it ends."""
+        each = -(-count // self.count)
+        first = ctx.clamped(ctx.times_index(self.own, each), None, count)
+        return first, ctx.clamped(ctx.plus_index(first, ctx.index(each)), None, count)
+
+
 class Axes:
-    """The loops of a nest: its shape, where axes are cut, their order and the one in lanes."""
+    """The loops of a nest: its shape, where axes are cut, their order and the one in lanes.
+
+    Along the axis `shared` each workgroup does its share.
+    """
 
     def __init__(
         self, shape: Shape, cuts: Sequence[Sequence[int]], order: Sequence[int], lane: int | None
@@ -273,6 +298,8 @@ class Axes:
         self.order = tuple(order)
         self.lane = lane
         self.lanes = 1
+        self.share: Share | None = None
+        self.shared: int | None = None
 
 
 Leaf = Callable[[Nest, Index, State], State]
@@ -296,7 +323,8 @@ def run_loops(
                     place = place + Place.of(lane)
                 return run_loops(inner, axes, rest, {**index, axis: place}, current, leaf)
 
-            state = rounds(nest, start, count, lanes, state, body)
+            share = axes.share if axis == axes.shared else None
+            state = rounds(nest, start, count, lanes, state, body, share)
     return state
 
 
@@ -307,14 +335,18 @@ def rounds(
     step: int,
     state: State,
     body: Callable[[Nest, Place, State], State],
+    share: Share | None = None,
 ) -> State:
-    """`body` at `start`, `start + step`, ..., `count` times."""
-    if count == 1:
-        return body(nest, Place(start), state)
+    """`body` at `start`, `start + step`, ..., `count` times, or a workgroup's share of them."""
 
     def step_of(ctx: LoopContext, symbol: Symbol, current: State) -> State:
         return body(nest.inside(ctx, symbol), Place.of(symbol) + start, current)
 
+    if share is not None:
+        ends = [nest.ctx.times_index(at, step) for at in share.rounds(nest.ctx, count)]
+        return nest.ctx.for_each(count * step, step, state, step_of, (ends[0], ends[1]))
+    if count == 1:
+        return body(nest, Place(start), state)
     return nest.ctx.for_each(count * step, step, state, step_of)
 
 
@@ -406,14 +438,21 @@ def _limit_work(shape: Shape, values: Sequence[Array]) -> None:
 
 
 def store_all(
-    ctx: LoopContext, targets: Sequence[View], values: Sequence[Array], *, in_order: bool
+    ctx: LoopContext,
+    targets: Sequence[View],
+    values: Sequence[Array],
+    *,
+    in_order: bool,
+    share: Share | None = None,
 ) -> None:
     """Stores arrays of one shape; nothing that is read may be overwritten before.
 
-    With `in_order` the loops go through the elements in row-major order.
+    With `in_order` the loops go through the elements in row-major order. With `share` each
+    workgroup stores its part, so that nothing that is read may be stored by another one.
     """
     shape = targets[0].shape
-    _limit_work(shape, values)
+    if share is None:
+        _limit_work(shape, values)
     reads = Reads(shape)
     for v in values:
         reads.add(v)
@@ -435,6 +474,9 @@ def store_all(
         order.sort(key=lambda a: a != lane and not _has_rows(cuts[a]))
     axes = Axes(shape, cuts, order, lane)
     axes.lanes = lanes
+    if share is not None:
+        _limit_pieces(cuts, values)
+        axes.share, axes.shared = share, _shared_axis(axes, share.count)
 
     def leaf(nest: Nest, index: Index, state: State) -> State:
         found = [nest.value(v, index if v.shape else ()) for v in values]
@@ -443,6 +485,25 @@ def store_all(
         return state
 
     run_loops(Nest([ctx]), axes, axes.order, {}, [], leaf)
+
+
+def _limit_pieces(cuts: Sequence[Sequence[int]], values: Sequence[Array]) -> None:
+    """Each piece between cuts is code of its own."""
+    if math.prod(len(c) - 1 for c in cuts) * (1 + cost_of(values)) > _MAX_CODE:
+        raise NotInMemory("many pieces")
+
+
+def _shared_axis(axes: Axes, count: int) -> int | None:
+    """The outermost axis with rounds for `count` workgroups, else the one with the most."""
+    found, most = None, 0
+    for axis in axes.order:
+        longest = max(high - low for low, high in segments(axes.cuts[axis]))
+        rounds_ = longest // (axes.lanes if axis == axes.lane else 1)
+        if rounds_ >= 2 * count:
+            return axis
+        if rounds_ > most:
+            found, most = axis, rounds_
+    return found
 
 
 def lanes_shape(nest: Nest, index: Index) -> Shape:

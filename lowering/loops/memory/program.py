@@ -40,7 +40,7 @@ from xpr.lowering.loops.memory.arrays import (
 )
 from xpr.lowering.loops.memory.conflicts import Verdict, reads_what_is_written, verdict
 from xpr.lowering.loops.memory.context import LoopContext, memory_element
-from xpr.lowering.loops.memory.nest import Nest, Reads, number, store_all
+from xpr.lowering.loops.memory.nest import Nest, Reads, Share, number, store_all
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.table import NotInRegisters
 
@@ -77,15 +77,21 @@ class _Frame:
 
 
 class Program:
-    """Writes the operations of one dispatch."""
+    """Writes the operations of one dispatch.
+
+    With `stores_early` arrays that would be computed more than once are stored before.
+    """
 
     def __init__(
         self,
         ctx: LoopContext,
         rules: Callable[[Primitive], Rule | None],
         table: Callable[[Any], Array],
+        *,
+        stores_early: bool = True,
     ) -> None:
         self.ctx = ctx
+        self._stores_early = stores_early
         self._table = table
         self.region = Region()
         self.fresh: list[Buffer] = []
@@ -121,7 +127,7 @@ class Program:
                 if x.source is UNKNOWN:
                     x.source = eqn.source_info
                 x = self.in_register(x)
-                if uses.computed_first(var, x):
+                if self._stores_early and uses.computed_first(var, x):
                     self.compute(x)
                 if uses.count[var]:
                     frame.env[var] = x
@@ -403,6 +409,18 @@ class Program:
         order = verdict(targets, values)
         assert order is not Verdict.NO
         store_all(self.ctx, targets, values, in_order=order is Verdict.IN_ORDER)
+
+    def store_shares(self, targets: Sequence[View], values: Sequence[Array], share: Share) -> None:
+        """Stores arrays of one shape, each workgroup its part; nothing may be stored before."""
+        values = [actual(v) for v in values]
+        if len(self.fresh) > len(targets):
+            raise NotInMemory("an array that is stored before others are computed")
+        fewer = _in_few_axes(targets, values)
+        if _are_cut_along_axes(*fewer):
+            targets, values = fewer
+        elif not _are_cut_along_axes(targets, values):
+            raise NotInMemory("pieces that no loops along axes make")
+        store_all(self.ctx, targets, values, in_order=False, share=share)
 
     # ---- regions
 

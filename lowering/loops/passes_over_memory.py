@@ -1,0 +1,175 @@
+"""Straight-line programs in fewer passes over memory.
+
+IREE makes a pass over memory of each pad and each concatenation: the gradient of a stencil is as
+many padded arrays, which are added in one pass more. Here the equations that lead from arrays to
+a result by pads, concatenations, slices and operations on elements become one, `one_pass`, that is
+compiled as one nest of loops, which is cut where pads begin and end (`loops/memory`).
+
+What would be computed at several places is computed at each of them, as long as that is little;
+else it is stored, and read by the passes that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from xpr.core.primitive import Primitive, registry
+from xpr.lowering.loops.memory.costs import cost_of_operation
+from xpr.primitives import ELEMENTWISE_FAMILIES
+
+one_pass_p: Final = Primitive("one_pass", "loops", multiple_results=True)
+"""Its parameter `jaxpr` is the program; only the lowering makes equations of it."""
+
+# Smaller results are not worth a dispatch of their own.
+_LEAST_BYTES = 16 << 10
+# Operations on an element that may be done again for each place that reads it,
+_MAX_AGAIN = 12
+# and all that may lead to one element.
+_MAX_COST = 100
+_MAX_OPERANDS = 24
+_MAX_JOINED = 8
+
+_JOINING = frozenset(("pad", "concatenate"))
+_MOVING = _JOINING | {"slice"}
+_DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
+
+
+def in_few_passes(jaxpr: Jaxpr) -> Jaxpr:
+    """The same program with `one_pass` for what IREE would make several passes of."""
+    if not any(e.primitive.name in _JOINING for e in jaxpr.eqns):
+        return jaxpr
+    groups = _Groups(jaxpr).found()
+    if not groups:
+        return jaxpr
+    eqns: list[JaxprEqn] = []
+    needed: set[Atom] = {v for v in jaxpr.outvars if isinstance(v, Var)}
+    for eqn in reversed(jaxpr.eqns):
+        group = groups.get(id(eqn))
+        kept = eqn if group is None else _equation(eqn, group)
+        if kept.effects or any(v in needed for v in kept.outvars):
+            eqns.append(kept)
+            needed.update(v for v in kept.invars if isinstance(v, Var))
+    return jaxpr.replace(eqns=eqns[::-1])
+
+
+def _equation(root: JaxprEqn, group: Sequence[JaxprEqn]) -> JaxprEqn:
+    """The equation that computes the results of `root` by the equations of its group."""
+    made = {v for e in group for v in e.outvars}
+    read = dict.fromkeys(v for e in group for v in e.invars if isinstance(v, Var) and v not in made)
+    inner = Jaxpr([], list(read), list(root.outvars), list(group))
+    return root.replace(
+        primitive=one_pass_p,
+        invars=list(read),
+        params={"jaxpr": ClosedJaxpr(inner, ())},
+    )
+
+
+class _Groups:
+    """What becomes of the variables of a program."""
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        self._jaxpr = jaxpr
+        self._results = {v for v in jaxpr.outvars if isinstance(v, Var)}
+        self._maker = {e.outvars[0]: e for e in jaxpr.eqns if _is_taken(e)}
+        self._users: dict[Var, list[JaxprEqn]] = {}
+        for eqn in jaxpr.eqns:
+            for v in dict.fromkeys(a for a in eqn.invars if isinstance(a, Var)):
+                self._users.setdefault(v, []).append(eqn)
+        # How many operations lead to an element of what is computed where it is read,
+        self._inner: dict[Var, int] = {}
+        # and how many pads and concatenations.
+        self._joins: dict[Var, int] = {}
+        # What is stored, in order.
+        self._stored: list[JaxprEqn] = []
+        for eqn in self._maker.values():
+            self._note(eqn)
+
+    def _note(self, eqn: JaxprEqn) -> None:
+        (out,) = eqn.outvars
+        name = eqn.primitive.name
+        reads = [v for v in eqn.invars if isinstance(v, Var) and v in self._inner]
+        costs = [self._inner[v] for v in reads]
+        # Of what a pad or a concatenation reads only one is computed for each element.
+        cost = max(costs, default=0) if name in _JOINING else sum(costs)
+        cost += 0 if name in _MOVING else cost_of_operation(eqn.primitive)
+        joins = sum(self._joins[v] for v in reads) + (name in _JOINING)
+        users = self._users.get(out, ())
+        taken = [e for e in users if self._maker.get(e.outvars[0]) is e]
+        places = sum(e.primitive.name in _MOVING for e in taken)
+        places += len(taken) > places
+        is_read_elsewhere = len(taken) < len(users) or out in self._results
+        places += is_read_elsewhere
+        self._joins[out] = joins
+        spreads = any(e.primitive.name == "broadcast_in_dim" for e in taken)
+        if (
+            taken
+            and cost <= _MAX_COST
+            and cost * (places - 1) <= _MAX_AGAIN
+            and not (spreads and cost and out.aval.size > 1)
+            and not (joins and is_read_elsewhere)
+            and out not in self._results
+        ):
+            self._inner[out] = cost
+        if out not in self._inner or is_read_elsewhere:
+            self._stored.append(eqn)
+
+    def found(self) -> dict[int, list[JaxprEqn]]:
+        """The equations of each pass, by the identity of the last of them."""
+        groups: dict[int, list[JaxprEqn]] = {}
+        for root in self._stored:
+            if self._pays(root):
+                group = self._leading_to(root)
+                if _can_be_read(group):
+                    groups[id(root)] = group
+        return groups
+
+    def _pays(self, root: JaxprEqn) -> bool:
+        (out,) = root.outvars
+        if out.aval.nbytes < _LEAST_BYTES or out.aval.dtype not in _DTYPES:
+            return False
+        # Where another operation reads it, that one would be in the same pass as what adds pads.
+        spared = self._joins[out] - (root.primitive.name in _JOINING)
+        return spared > (out not in self._results)
+
+    def _leading_to(self, root: JaxprEqn) -> list[JaxprEqn]:
+        found: dict[int, JaxprEqn] = {}
+        left = [root]
+        while left:
+            eqn = left.pop()
+            if id(eqn) in found:
+                continue
+            found[id(eqn)] = eqn
+            left += [self._maker[v] for v in eqn.invars if isinstance(v, Var) and v in self._inner]
+        return [e for e in self._jaxpr.eqns if id(e) in found]
+
+
+def _can_be_read(group: Sequence[JaxprEqn]) -> bool:
+    """Whether all that a pass reads is of types that it reads without copies."""
+    made = {v for e in group for v in e.outvars}
+    read = {v for e in group for v in e.invars if isinstance(v, Var) and v not in made}
+    return len(read) <= _MAX_OPERANDS and all(v.aval.dtype in _DTYPES for v in read)
+
+
+def _is_taken(eqn: JaxprEqn) -> bool:
+    """Whether the emitter of loops computes an equation element by element."""
+    primitive = eqn.primitive
+    if eqn.effects or len(eqn.outvars) != 1 or registry.get(primitive.name) is not primitive:
+        return False
+    avals = [a.aval for a in (*eqn.invars, *eqn.outvars)]
+    if not all(a.size and (a.dtype in _DTYPES or a.dtype == bool) for a in avals):
+        return False
+    name, params = primitive.name, eqn.params
+    if name == "slice":
+        return all(s == 1 for s in params["strides"] or ())
+    if name == "pad":
+        return all(gap == 0 for _, _, gap in params["padding_config"])
+    if name == "concatenate":
+        return len(avals) <= _MAX_JOINED + 1
+    if name in ("reshape", "squeeze"):
+        old, new = ([n for n in a.shape if n != 1] for a in avals)
+        return (old == new and params.get("dimensions") is None) or name == "squeeze"
+    return name == "broadcast_in_dim" or primitive.family in ELEMENTWISE_FAMILIES
