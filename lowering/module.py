@@ -27,9 +27,7 @@ from xpr.lowering.ir.verifier import verify
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
-from xpr.runtimes.base import HostCall
-
-ENTRY = "main"
+from xpr.runtimes.base import ENTRY, HostCall
 
 
 @dataclass(frozen=True)
