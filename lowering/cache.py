@@ -3,6 +3,9 @@
 A module is native code that runs unsandboxed, so an entry is used only when it is a regular file
 that belongs to the current user, nobody else may write it, and its digest is right. Several
 processes may share a directory: an entry is written to a temporary file and then renamed.
+
+Beside the modules lie *programs*: small files, by a key of the program before it is lowered, that
+say under which key its module is kept.
 """
 
 from __future__ import annotations
@@ -10,12 +13,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import json
 import os
 import re
 import stat
 import struct
-import tempfile
 import time
 import warnings
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ _HEADER = struct.Struct("<8sI32s32sQ")
 _MAGIC = b"xprcache"
 _FORMAT_VERSION = 1
 _SUFFIX = ".vmfb"
+_PROGRAM_SUFFIX = ".program"
 _DISPATCHES = "dispatches"
 _TEMPORARY_PREFIX = "xpr-"
 _TEMPORARY_SUFFIX = ".tmp"
@@ -37,6 +39,7 @@ _SHARD_NAME = re.compile(r"[0-9a-f]{2}")
 _NOTE_SUFFIX = ".json"
 _NOTE_NAME = re.compile(r"[0-9a-f]{64}\.json")
 _ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.vmfb")
+_PROGRAM_NAME = re.compile(r"[0-9a-f]{64}\.program")
 _TEMPORARY_NAME = re.compile(r"xpr-\w+\.tmp")
 
 # A hit renews an entry's time stamp, but not more often than this, to spare the disk.
@@ -94,7 +97,9 @@ class CompileCache:
 
         An entry that is damaged or not ours is removed where possible.
         """
-        path = self.path(key)
+        return self._read(self.path(key), key)
+
+    def _read(self, path: Path, key: bytes) -> bytes | None:
         content = _read_own_file(path)
         payload = None if content is None else _unpack(content, key)
         if payload is not None:
@@ -121,12 +126,25 @@ class CompileCache:
 
     def put(self, key: bytes, payload: bytes) -> None:
         """Store ``payload`` under ``key``; a directory that cannot be written gives one warning."""
+        self._write(self.path(key), key, payload, warns=self.warns)
+
+    def program(self, key: bytes) -> bytes | None:
+        """What is known of the program of that key, or ``None``, as `get` of modules."""
+        return self._read(self.path(key).with_suffix(_PROGRAM_SUFFIX), key)
+
+    def put_program(self, key: bytes, facts: bytes) -> None:
+        """Keep what is known of a program, as `put` does with modules, but never with a warning.
+
+        The module, whose writing tells of a directory that cannot be written, is there or not.
+        """
+        self._write(self.path(key).with_suffix(_PROGRAM_SUFFIX), key, facts, warns=False)
+
+    def _write(self, path: Path, key: bytes, payload: bytes, *, warns: bool) -> None:
         if not self._writable:
             return
         content = _pack(key, payload)
         if len(content) > self.max_bytes:
             return
-        path = self.path(key)
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -134,9 +152,9 @@ class CompileCache:
             self._written += len(content)
             self._prune_if_due()
         except OSError as error:
-            self._writable = False
-            if not self.warns:
+            if not warns:
                 return
+            self._writable = False
             warnings.warn(
                 f"compiled programs are not cached: cannot write to {self.directory}: "
                 f"{error.strerror or error}. Set XPR_CACHE_DIR to another directory, or "
@@ -154,6 +172,8 @@ class CompileCache:
         with contextlib.suppress(OSError):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             path.parent.mkdir(mode=0o700, exist_ok=True)
+            import json  # noqa: PLC0415 - a program that is found needs none
+
             _write_atomically(path, json.dumps(facts).encode())
 
     def noted(self, key: bytes) -> dict[str, Any]:
@@ -179,15 +199,20 @@ class CompileCache:
 
     def entries(self) -> list[CacheEntry]:
         """What is stored, in no order, sound or not; nothing if there is no directory."""
-        found: list[CacheEntry] = []
+        return [
+            CacheEntry(bytes.fromhex(path.stem), status.st_size, status.st_mtime)
+            for path, status in self._stored(_ENTRY_NAME)
+        ]
+
+    def _stored(self, *names: re.Pattern[str]) -> list[tuple[Path, os.stat_result]]:
+        """The files with such names."""
+        found: list[tuple[Path, os.stat_result]] = []
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for file in _files(self.directory):
                 # Another process may prune at the same time: a file that vanishes is no error.
                 with contextlib.suppress(FileNotFoundError):
-                    if _ENTRY_NAME.fullmatch(file.name):
-                        status = file.stat(follow_symlinks=False)
-                        key = bytes.fromhex(file.name.removesuffix(_SUFFIX))
-                        found.append(CacheEntry(key, status.st_size, status.st_mtime))
+                    if any(name.fullmatch(file.name) for name in names):
+                        found.append((Path(file.path), file.stat(follow_symlinks=False)))
         return found
 
     def fault(self, key: bytes) -> str | None:
@@ -203,7 +228,8 @@ class CompileCache:
         for entry in entries:
             self.discard(entry.key)
         self._remove_stale()
-        self._remove_notes()
+        for path, _ in self._stored(_NOTE_NAME, _PROGRAM_NAME):
+            _remove(path)
         if self.dispatches.directory.is_dir():
             self.dispatches.clear()
         return sum(not self.path(entry.key).exists() for entry in entries)
@@ -211,22 +237,17 @@ class CompileCache:
     def prune(self) -> None:
         """Remove the entries used longest ago until the directory is within its limit."""
         self._remove_stale()
-        entries = self.entries()
-        total = sum(entry.size for entry in entries)
+        stored = self._stored(_ENTRY_NAME, _PROGRAM_NAME)
+        total = sum(status.st_size for _, status in stored)
         if total > self.max_bytes:
             goal = int(self.max_bytes * _PRUNE_TO)
-            for entry in sorted(entries, key=lambda entry: entry.used):
+            for path, status in sorted(stored, key=lambda found: found[1].st_mtime):
                 if total <= goal:
                     break
-                self.discard(entry.key)
-                total -= entry.size
+                _remove(path)
+                _remove(path.with_suffix(_NOTE_SUFFIX))
+                total -= status.st_size
         self._written = 0
-
-    def _remove_notes(self) -> None:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for file in _files(self.directory):
-                if _NOTE_NAME.fullmatch(file.name):
-                    _remove(Path(file.path))
 
     def _remove_stale(self) -> None:
         """Remove the temporary files of writers that died."""
@@ -311,8 +332,12 @@ def _unpack(content: bytes, key: bytes) -> bytes | None:
 
 def _facts(content: bytes | None) -> dict[str, Any]:
     """A note's facts; none if it is damaged or not ours."""
+    if content is None:
+        return {}
+    import json  # noqa: PLC0415 - a program that is found needs none
+
     try:
-        found = json.loads(content or b"{}")
+        found = json.loads(content)
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
@@ -358,6 +383,8 @@ def _only_of(owner: int, status: os.stat_result) -> bool:
 
 
 def _write_atomically(path: Path, content: bytes) -> None:
+    import tempfile  # noqa: PLC0415 - what is only read needs none, and it takes 5 ms
+
     descriptor, temporary = tempfile.mkstemp(_TEMPORARY_SUFFIX, _TEMPORARY_PREFIX, path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

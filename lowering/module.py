@@ -28,9 +28,7 @@ from xpr.lowering.loops.passes_over_memory import in_few_passes
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
-from xpr.runtimes.base import HostCall
-
-ENTRY = "main"
+from xpr.runtimes.base import ENTRY, HostCall
 
 
 @dataclass(frozen=True)

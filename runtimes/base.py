@@ -18,6 +18,9 @@ from xpr.runtimes.memories import Memory, kinds_of, unknown_kind
 if TYPE_CHECKING:
     from xpr.runtimes.queue import DeviceQueue
 
+ENTRY = "main"
+"""The function of a module that a call of the program runs."""
+
 Shape = tuple[int, ...]
 ArrayType = tuple[Shape, np.dtype[Any]]
 """The shape and dtype of one input or result."""

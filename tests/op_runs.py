@@ -14,7 +14,7 @@ from tests.op_gaps import gap_of
 from tests.op_row import OpRow, np_dtype
 from xpr.core.config import override
 from xpr.core.errors import CompileError
-from xpr.dispatch.compiled import target_of
+from xpr.dispatch.compiling import target_of
 from xpr.lowering.targets.supported import check_types
 from xpr.runtimes import registry
 

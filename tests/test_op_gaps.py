@@ -12,7 +12,7 @@ from tests.op_table import all_rows
 from xpr.core.config import override
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import registry
-from xpr.dispatch.compiled import lower
+from xpr.dispatch.compiling import lower
 from xpr.lowering.targets import get_target
 
 _ROWS = [row for rows in all_rows().values() for row in rows]

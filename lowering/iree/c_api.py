@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import importlib.util
 import json
 import logging
 import os
@@ -19,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.lowering.iree import objects
+from xpr.lowering.iree import installed, objects
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
@@ -500,38 +499,12 @@ def library_path() -> Path:
     Raises `CompilerNotFoundError` if it is not installed.
     """
     name = _LIBRARY_NAMES.get(sys.platform, "libIREECompiler.so")
-    package = _package()
-    if package is not None:
-        path = package / "_mlir_libs" / name
+    folder = installed.package()
+    if folder is not None:
+        path = folder / "_mlir_libs" / name
         if path.is_file():
             return path
     raise CompilerNotFoundError(
         "compiling a program requires iree-base-compiler (a program in the compile cache does "
         "not); install it with: pip install iree-base-compiler"
     )
-
-
-def _package() -> Path | None:
-    specification = importlib.util.find_spec("iree.compiler")
-    if specification is None or specification.origin is None:
-        return None
-    return Path(specification.origin).parent
-
-
-@functools.cache
-def version() -> str:
-    """What identifies the installed compiler's revision, found without loading it.
-
-    The version file of the package is read (0.1 ms); importing ``importlib.metadata`` to look the
-    version up would take 17 ms.
-    """
-    package = _package()
-    version_file = package / "version.py" if package is not None else None
-    if version_file is not None and version_file.is_file():
-        return version_file.read_text(encoding="utf-8")
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow, rare
-
-    try:
-        return version("iree-base-compiler")
-    except PackageNotFoundError:
-        return "none"

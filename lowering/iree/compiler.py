@@ -35,12 +35,19 @@ class Compile:
     """The compile of a program: under way, or done."""
 
     def __init__(
-        self, job: Job, request: Request | None, started_here: bool, module: bytes
+        self,
+        job: Job,
+        request: Request | None,
+        started_here: bool,
+        module: bytes,
+        kept_as: bytes | None = None,
     ) -> None:
         self._job = job
         self._request = request
         self._started_here = started_here
         self._module = module
+        self.kept_as = kept_as
+        """The key under which the cache has the module as the program it is, once there is one."""
 
     def is_done(self) -> bool:
         """Whether `result` would not wait."""
@@ -57,7 +64,10 @@ class Compile:
                 outcome: Outcome = _requests.wait(self._request)
             if isinstance(outcome, Failure):
                 raise compile_error(outcome, self._job.target)
-            if outcome.separate and self._started_here:
+            if not outcome.separate:
+                key = self._job.cache_key()
+                self.kept_as = merged_key(key) if outcome.merged else key
+            elif self._started_here:
                 name = program_name(self._job.text)
                 fallbacks.warn(name, outcome.location, fallbacks.SEPARATE)
             self._request, self._module = None, outcome.module
@@ -131,8 +141,8 @@ def start_compile(
     key = job.cache_key()
     cache = default_cache()
     module = cache.get(key) if cache is not None else None
-    if module is not None:
-        return Compile(job, None, True, module)
+    if cache is not None and module is not None:
+        return Compile(job, None, True, module, None if cache.noted(key) else key)
     places = cache.noted(key).get("equations") if cache is not None else None
     if places is not None:
         raise KnownFailureError(text, frozenset(places))
@@ -141,7 +151,7 @@ def start_compile(
         kind = job.kind()
         module = cache.get(merged_key(key)) if cache is not None else None
         if module is not None:
-            return Compile(job, None, True, module)
+            return Compile(job, None, True, module, merged_key(key))
     request, started_here = _requests.ask(merged_key(key) if kind else key, (key, job), kind)
     request.wanted = request.wanted or wanted
     return Compile(job, request, started_here, b"")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpr.core.config import state
-from xpr.lowering.iree import c_api, dispatches, merging
+from xpr.lowering.iree import dispatches, installed, merging
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
 from xpr.lowering.iree.interruption import Interruption
@@ -74,7 +74,7 @@ class Job:
         """The key of its module in the disk cache."""
         digest = hashlib.sha256()
         target = self.target
-        parts = [c_api.version(), target.name, target.machine_key(), str(self.verify)]
+        parts = [installed.version(), target.name, target.machine_key(), str(self.verify)]
         parts += ["\n".join(flags) for flags in self.flag_sets]
         parts += [post_pass.key for post_pass in (*self.patches(), *self.changes())]
         if self.keeps_dispatches:

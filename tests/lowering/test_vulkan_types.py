@@ -18,7 +18,7 @@ from tests.op_runs import operands_of
 from tests.op_table import all_rows, rows_of
 from xpr.core.config import override
 from xpr.dispatch import compiled
-from xpr.dispatch.compiled import lower
+from xpr.dispatch.compiling import lower
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.vulkan import DESKTOP, vulkan_target
 

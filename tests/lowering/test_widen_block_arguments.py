@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.lowering.vulkan_util import vulkan_device
-from xpr.dispatch.compiled import target_of
+from xpr.dispatch.compiling import target_of
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.post_passes import WIDEN_BLOCK_ARGUMENTS, changes_for
 from xpr.lowering.targets.flags import ProgramHints

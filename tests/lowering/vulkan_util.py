@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import first_device
-from xpr.dispatch.compiled import target_of
+from xpr.dispatch.compiling import target_of
 from xpr.lowering.ir.types import tensor_type
 from xpr.lowering.iree.compiler import compile_stablehlo
 from xpr.lowering.targets.flags import ProgramHints

@@ -343,6 +343,11 @@ def _refresh_trace_key() -> None:
         state.__dict__.pop("trace_key", None)
 
 
+def trace_settings() -> dict[str, Any]:
+    """The settings that alter traced programs, but for where these run."""
+    return {n: getattr(state, n) for n in _key_names() if n != "default_device"}
+
+
 @contextmanager
 def override(name: str, value: Any) -> Iterator[None]:
     """Sets `name` for the current thread inside a `with` block."""

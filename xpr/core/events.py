@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +34,10 @@ def record(
     event = Event(kind, name, start, duration, threading.get_ident(), details)
     for events in tuple(recorders):
         events.append(event)
+
+
+before_compile: list[Callable[[str], None]] = []
+"""Called with the name of the target before a program is compiled; what they raise forbids it."""
 
 
 class span:

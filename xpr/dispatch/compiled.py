@@ -7,7 +7,7 @@ import functools
 import threading
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,21 +20,23 @@ from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var, dce_jaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
+from xpr.dispatch import known_programs
 from xpr.dispatch.array import ArrayImpl, array_from_host
-from xpr.dispatch.compiling import PendingModule, lower, target_of
 from xpr.dispatch.deferred import DeferredExecutable, deferred
 from xpr.dispatch.host_values import check_finite, host_value
-from xpr.dispatch.racing import RacingExecutable
+from xpr.dispatch.known_programs import KnownModule
 from xpr.interpreters.known_tables import with_known_tables
 from xpr.interpreters.physical import physical_program
 from xpr.interpreters.reference import interpret
 from xpr.lowering.iree import stopwatch
-from xpr.lowering.iree.compiler import lines_of_dispatches
-from xpr.lowering.module import ENTRY, LoweredModule
 from xpr.primitives.sharding import inspectors
-from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature
+from xpr.runtimes.base import ENTRY, Buffer, Device, Executable, ExecutableSignature
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import SingleDeviceSharding
+
+if TYPE_CHECKING:
+    from xpr.dispatch.compiling import PendingModule
+    from xpr.lowering.module import LoweredModule
 
 
 class CompiledProgram:
@@ -122,7 +124,7 @@ class CompiledProgram:
         )
         self.is_deferred = False
         self.simple = bool(computed) and self.all_kept and not self._const_buffers and self.direct
-        self.pending: PendingModule | None = None
+        self.pending: PendingModule | KnownModule | None = None
         self._finishing = threading.Lock()
         if computed or small.effects:
             self._begin(wanted=not wait)
@@ -138,13 +140,31 @@ class CompiledProgram:
             self.executable = runtime.load(_interpreter(closed), self._signature, device)
             self.executable.name = self.name
             return  # NumPy holds Python's lock, so that nothing would run beside it
-        target = target_of(device)
+        key = known_programs.key_of(closed, self.name, device, self.donated_kept)
+        known = None if key is None else known_programs.find(key)
+        if known is not None:
+            self.in_place = known.in_place
+            self._tell_lost_donations(known.donations)
+            self.pending = known
+            return
+        # A known program needs none of it, and it takes 80 ms.
+        from xpr.dispatch import compiling  # noqa: PLC0415
+
+        target = compiling.target_of(device)
         self.in_place = target.donation
         donated = self.donated_kept if self.in_place else ()
         stopwatch.passed("prepare")
-        module = lower(closed, target, self.name, donated, device=device)
+        module = compiling.lower(closed, target, self.name, donated, device=device)
         stopwatch.passed("lower")
-        paired = {i for i, _ in module.donations}
+        self._tell_lost_donations(module.donations)
+        self.pending = compiling.PendingModule(
+            closed, module, target, donated, wanted=wanted, key=key
+        )
+
+    def _tell_lost_donations(self, donations: Sequence[tuple[int, int]]) -> None:
+        """Warns of donated operands whose memory no result can be written to."""
+        closed = self.closed
+        paired = {i for i, _ in donations}
         offset = len(closed.consts)
         lost = [i for i in self.donated_kept if self.in_place and offset + i not in paired]
         if lost:
@@ -152,9 +172,8 @@ class CompiledProgram:
             warnings.warn(
                 f"Some donated buffers were not usable: {shown}. {self.name} has no result of that "
                 "type, so the arrays stay as they are.",
-                stacklevel=2,
+                stacklevel=3,
             )
-        self.pending = PendingModule(closed, module, target, donated, wanted=wanted)
 
     def finish(self) -> None:
         """Waits until the program is compiled, and loads it."""
@@ -164,26 +183,43 @@ class CompiledProgram:
             pending = self.pending
             if pending is None:
                 return  # another thread was faster
-            module, vmfb = pending.result()
-            self._signature = _signature(self.closed, module)
-            self.lowered, self.vmfb = module, vmfb
+            if isinstance(pending, KnownModule):
+                self.vmfb = pending.vmfb
+                self._signature = _signature(
+                    self.closed,
+                    donations=pending.donations,
+                    cost=pending.cost,
+                    straight_line=pending.straight_line,
+                )
+            else:
+                self.lowered, self.vmfb = module, _ = pending.result()
+                self._signature = _signature(
+                    self.closed,
+                    donations=module.donations,
+                    cost=module.flops + module.bytes_accessed,
+                    host_calls=module.host_calls,
+                    straight_line=not module.hints.has_control_flow,
+                )
+            vmfb = self.vmfb
             runtime, device = self.device.runtime, self.device
             if self._beside:
                 loaded = runtime.load_beside(vmfb, self._signature, device, self._beside)
             else:
                 loaded = runtime.load(vmfb, self._signature, device)
-            self._describe(loaded, module)
+            self._describe(loaded)
             self.executable = loaded if self._beside else deferred(loaded)
             self.is_deferred = isinstance(self.executable, DeferredExecutable)
             self.pending = None
         stopwatch.passed("load")
 
-    def _describe(self, loaded: Executable, module: LoweredModule | None) -> None:
+    def _describe(self, loaded: Executable) -> None:
         """Tells an executable what profiles say of it."""
         loaded.name = self.name
-        if module is not None:
-            target = target_of(loaded.device)
-            loaded.lines = functools.partial(lines_of_dispatches, module, target)
+        if self.vmfb is not None:
+            donated = self.donated_kept if self.in_place else ()
+            loaded.lines = functools.partial(
+                _lines, self.closed, self.lowered, loaded.device, self.name, donated
+            )
 
     def race(self) -> None:
         """Has calls computed by the reference rules as long as the compiler is not done.
@@ -195,7 +231,9 @@ class CompiledProgram:
             return
         if pending.is_done() or self.closed.jaxpr.effects:
             self.finish()
-        elif self.executable is None:
+        elif self.executable is None and not isinstance(pending, KnownModule):
+            from xpr.dispatch.racing import RacingExecutable  # noqa: PLC0415  it is rarely asked for
+
             self.executable = RacingExecutable(self.closed, pending, self.device, self._compiled)
 
     def _compiled(self) -> Executable:
@@ -212,7 +250,7 @@ class CompiledProgram:
         if self.executable is not None:
             program = _interpreter(self.closed) if self.vmfb is None else self.vmfb
             other.executable = device.runtime.load_beside(program, self._signature, device, beside)
-            other._describe(other.executable, self.lowered)
+            other._describe(other.executable)
         return other
 
     # ---- running
@@ -368,21 +406,18 @@ def _read_vars(jaxpr: Any) -> set[Var]:
     return read
 
 
-def _signature(closed: ClosedJaxpr, module: LoweredModule | None = None) -> ExecutableSignature:
+def _lines(*program: Any) -> dict[str, set[tuple[str, int]]]:
+    """What `compiling.lines_of` says of a program."""
+    from xpr.dispatch import compiling  # noqa: PLC0415  a known program needs none of it
+
+    return compiling.lines_of(*program)
+
+
+def _signature(closed: ClosedJaxpr, **facts: Any) -> ExecutableSignature:
     jaxpr = closed.jaxpr
     inputs = tuple((v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars))
     outputs = tuple((v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
-    if module is None:
-        return ExecutableSignature(ENTRY, inputs, outputs)
-    return ExecutableSignature(
-        ENTRY,
-        inputs,
-        outputs,
-        donations=module.donations,
-        cost=module.flops + module.bytes_accessed,
-        host_calls=module.host_calls,
-        straight_line=not module.hints.has_control_flow,
-    )
+    return ExecutableSignature(ENTRY, inputs, outputs, **facts)
 
 
 def _interpreter(closed: ClosedJaxpr) -> Any:

@@ -9,14 +9,16 @@ from collections.abc import Callable, Sequence
 
 from xpr.core.config import state
 from xpr.core.errors import CompileError
-from xpr.core.events import span
+from xpr.core.events import before_compile, span
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.dispatch import known_programs
 from xpr.dispatch.dumps import dump_jaxpr, dump_module
 from xpr.interpreters.physical import physical_program
 from xpr.lowering import host_fallback
 from xpr.lowering import rules as lowering_rules
-from xpr.lowering.iree.compiler import start_compile
+from xpr.lowering.iree.compiler import lines_of_dispatches, start_compile
 from xpr.lowering.iree.failures import KnownFailureError
+from xpr.lowering.iree.places import Line
 from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
@@ -55,10 +57,6 @@ def lower(
         return lower_jaxpr_to_module(
             closed, target, name=name, donate=donate, embed_consts=embed_consts
         )
-
-
-before_compile: list[Callable[[str], None]] = []
-"""Called with the name of the target before a program is compiled; what they raise forbids it."""
 
 
 def compile_module(module: LoweredModule, target: Target) -> bytes:
@@ -107,9 +105,14 @@ class PendingModule:
         donate: Sequence[int],
         *,
         wanted: bool,
+        key: bytes | None = None,
     ) -> None:
-        """A compile that is `wanted` goes on though nobody waits for it."""
+        """A compile that is `wanted` goes on though nobody waits for it.
+
+        Under `key`, if there is one, it is noted where the cache has the module.
+        """
         self._closed = closed
+        self._key = key
         self._module = module
         self._target = target
         self._donate = donate
@@ -145,7 +148,8 @@ class PendingModule:
         """
         compile, self._compile = self._compile, None
         try:
-            vmfb = (compile or self._start(False)).result()
+            compile = compile or self._start(False)
+            vmfb = compile.result()
         except CompileError as error:
             found = host_fallback.compile_around(
                 self._closed, self._module, self._target, self._donate, error
@@ -153,4 +157,21 @@ class PendingModule:
             if found is None:
                 raise
             return found
+        kept_as = compile.compile.kept_as
+        if self._key is not None and kept_as is not None:
+            known_programs.keep(self._key, self._module, self._target.donation, kept_as)
         return self._module, vmfb
+
+
+def lines_of(
+    closed: ClosedJaxpr,
+    module: LoweredModule | None,
+    device: Device,
+    name: str,
+    donate: Sequence[int],
+) -> dict[str, set[Line]]:
+    """The dispatches of a program, each with the user's lines; a known one has no `module` yet."""
+    target = target_of(device)
+    if module is None:
+        module = lower(closed, target, name, donate, device=device)
+    return lines_of_dispatches(module, target)

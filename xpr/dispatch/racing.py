@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpr.core.config import own_settings, with_settings
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.dispatch.compiling import PendingModule
 from xpr.interpreters.reference import Array, interpret, interrupted_by
 from xpr.runtimes.base import Buffer, Device, Executable
+
+if TYPE_CHECKING:
+    from xpr.dispatch.compiling import PendingModule
 
 
 class _LostError(Exception):

@@ -23,7 +23,7 @@ from xpr.export.symbolic import dim_data
 from xpr.export.targets import ExportTarget, export_target
 from xpr.export.tensors import has_name, write_tensors
 from xpr.export.trees import tree_data
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import installed
 from xpr.runtimes.bundle.archive import FORMAT, FORMAT_VERSION, MANIFEST, SIGNATURE
 from xpr.version import __version__
 
@@ -201,7 +201,7 @@ def _output_names(exported: Exported) -> list[str]:
 
 
 def _compiler_version() -> str:
-    found = re.search(r"\d+\.\d+\.\d+\w*", c_api.version())
+    found = re.search(r"\d+\.\d+\.\d+\w*", installed.version())
     return found[0] if found else "unknown"
 
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from tests.lowering.dispatches.reads import ir
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.dispatch.compiled import target_of
-from xpr.dispatch.compiling import lower
+from xpr.dispatch.compiling import lower, target_of
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.module import LoweredModule

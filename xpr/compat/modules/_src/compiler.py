@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from xpr.dispatch.compiling import before_compile
+from xpr.core.events import before_compile
 
 __all__ = ["backend_compile_and_load"]
 

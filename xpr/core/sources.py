@@ -1,0 +1,53 @@
+"""Whether the files are still the same by which programs were made."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import time
+
+_IMPORTED = time.time_ns()
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# What is imported by the lowering, which says what becomes of a jaxpr.
+_FOLDERS = (
+    *("core", "interpreters", "primitives", "sharding", "tree_util"),
+    *("lowering", "runtimes"),
+)
+
+
+@functools.cache
+def stamp() -> str | None:
+    """A text that is another one when a file has changed by which programs are lowered.
+
+    It has the files' sizes and times. None where that says nothing: if there are no such files, or
+    one has been written since this process began, which may have read another form of it.
+    """
+    digest = hashlib.sha256()
+    for folder in _FOLDERS:
+        newest = _add(os.path.join(_PACKAGE, folder), folder, digest)
+        if newest is None or newest >= _IMPORTED:
+            return None
+    return digest.hexdigest()
+
+
+def _add(folder: str, name: str, digest: hashlib._Hash) -> int | None:
+    """Adds the files of a folder to the digest; when the newest was written, None for no folder."""
+    newest = 0
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError:
+        return None
+    for entry in entries:
+        below = f"{name}/{entry.name}"
+        if entry.name.endswith(".py"):
+            status = entry.stat()
+            digest.update(f"{below} {status.st_size} {status.st_mtime_ns}\n".encode())
+            newest = max(newest, status.st_mtime_ns)
+        elif entry.is_dir() and entry.name != "__pycache__":
+            inner = _add(entry.path, below, digest)
+            if inner is None:
+                return None
+            newest = max(newest, inner)
+    return newest

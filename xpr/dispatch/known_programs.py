@@ -1,0 +1,140 @@
+"""Programs whose modules the disk cache has, found by their jaxprs, before they are lowered.
+
+A module's own key is made of the program's text, which the lowering has to write. Nine tenths of
+the time from a new program to its module in the cache were spent on that, mostly on importing the
+lowering. So the cache keeps, under a key of the jaxpr and of all that the lowering goes by, the
+module's key and what else must be known to load it. What is not exactly as it was when that was
+written has another key, and goes the long way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import ml_dtypes
+import numpy as np
+
+from xpr.core import sources
+from xpr.core.canonical import NoTextError, canonical_text, canonical_value
+from xpr.core.config import state, trace_settings
+from xpr.core.events import before_compile, recorders
+from xpr.core.jaxpr import ClosedJaxpr
+from xpr.lowering.cache import default_cache
+from xpr.lowering.iree import installed, stopwatch
+from xpr.runtimes import processor
+from xpr.runtimes.base import Device
+
+if TYPE_CHECKING:
+    from xpr.lowering.module import LoweredModule
+
+_REVISION = "1"
+
+# Rules of the user's, which the lowering does not read: it compiles the programs beside them.
+UNREAD = {
+    "remat2": frozenset({"policy"}),
+    "custom_jvp_call": frozenset({"jvp"}),
+    "custom_vjp_call": frozenset({"fwd", "bwd"}),
+    "custom_vmap_call": frozenset({"rule"}),
+    "linear_call": frozenset({"transpose"}),
+}
+
+# Targets that plugins add are lowered by code that no key knows.
+_TARGETS = frozenset({"cpu", "vmvx", "vulkan", "cuda", "rocm", "metal"})
+
+# The key of the module, how many donations there are, whether it was written for donated operands
+# to be overwritten, whether it is a straight line, and the operations and bytes of a call.
+_HEAD = struct.Struct("<32sI??d")
+_PAIR = struct.Struct("<II")
+
+
+@dataclass(frozen=True)
+class KnownModule:
+    """A module from the cache, and what its lowering would have said of it."""
+
+    vmfb: bytes
+    in_place: bool
+    """Whether programs of the target write into the memory of donated operands."""
+
+    donations: tuple[tuple[int, int], ...]
+    cost: float
+    straight_line: bool
+
+    def is_done(self) -> bool:
+        """It is."""
+        return True
+
+    def on_end(self, function: Callable[[], None]) -> None:
+        """Calls a function at once."""
+        function()
+
+
+def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int]) -> bytes | None:
+    """The key of a program before it is lowered for a device.
+
+    None for what has none: where something is to happen on the way to the module, where the program
+    has effects, or parameters that only this process knows.
+    """
+    if _is_watched() or device.runtime.target not in _TARGETS:
+        return None
+    stamp = sources.stamp()
+    if stamp is None:
+        return None
+    target = device.runtime.target
+    try:
+        parts = (
+            (_REVISION, stamp, installed.version(), sys.version),
+            (np.__version__, ml_dtypes.__version__),
+            (target, processor.description() if target == "cpu" else ""),
+            getattr(device, "capabilities", None),
+            trace_settings(),
+            (name, tuple(donated)),
+        )
+        text = f"{canonical_value(parts)}\n{canonical_text(closed, UNREAD)}"
+    except NoTextError:
+        return None
+    return hashlib.sha256(text.encode()).digest()
+
+
+def _is_watched() -> bool:
+    """Whether somebody wants to see how programs are lowered and compiled, or to change it."""
+    registry: Any = sys.modules.get("xpr.lowering.registry")
+    return bool(
+        (state.enable_checks or state.dump_ir_to or state.log_compiles or state.explain != "none")
+        or (before_compile or recorders or stopwatch.current())
+        or (registry is not None and registry.program_rules)
+    )
+
+
+def find(key: bytes) -> KnownModule | None:
+    """The module of a program, if the cache has it."""
+    cache = default_cache()
+    facts = cache.program(key) if cache is not None else None
+    if cache is None or facts is None or len(facts) < _HEAD.size:
+        return None
+    module, count, in_place, straight_line, cost = _HEAD.unpack_from(facts)
+    if len(facts) != _HEAD.size + count * _PAIR.size:
+        return None
+    vmfb = cache.get(module)
+    if vmfb is None:
+        return None
+    pairs = tuple(_PAIR.iter_unpack(facts[_HEAD.size :]))
+    return KnownModule(vmfb, in_place, pairs, cost, straight_line)
+
+
+def keep(key: bytes, module: LoweredModule, in_place: bool, kept_as: bytes) -> None:
+    """Notes where the cache has the module of a program, for later processes.
+
+    One that calls functions of this process is of no use to others.
+    """
+    cache = default_cache()
+    if cache is None or module.host_calls:
+        return
+    cost = module.flops + module.bytes_accessed
+    straight = not module.hints.has_control_flow
+    head = _HEAD.pack(kept_as, len(module.donations), in_place, straight, cost)
+    cache.put_program(key, head + b"".join(_PAIR.pack(*pair) for pair in module.donations))
