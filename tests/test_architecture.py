@@ -35,6 +35,8 @@ ALLOWED = {
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
     # What devices do together is described where they do it.
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
+    # Foreign functions are called here, as NumPy is called elsewhere.
+    "xpr.primitives.ffi": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.runtimes.foreign"},
     "xpr.primitives": {
         "xpr.core",
         "xpr.interpreters",
