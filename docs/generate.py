@@ -121,7 +121,7 @@ def support_table() -> str:
 
     interpreted = get_target("vmvx").missing_types
     reasons: list[str] = []
-    beside = ("callback", "check", "ref", "kernel")
+    beside = ("callback", "check", "ref", "kernel", "ffi")
     holders = ", ".join(family for family in WITHOUT_ROWS if family not in beside)
     out = [SUPPORT_HEADER.format(holders=holders)]
     for family, rows in all_rows().items():

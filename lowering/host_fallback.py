@@ -116,7 +116,7 @@ def _attempt(
 
 def _may_run_on_host(eqn: JaxprEqn) -> bool:
     """Whether an equation is only what its reference rule says."""
-    return not eqn.effects and eqn.primitive is not pure_callback_p
+    return not eqn.effects and eqn.primitive.family not in ("callback", "ffi")
 
 
 def _on_host(eqn: JaxprEqn) -> JaxprEqn:

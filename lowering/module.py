@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from xpr.core.aval import ShapedArray
@@ -18,6 +17,7 @@ from xpr.core.config import state
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
+from xpr.lowering.boundary_bytes import CARRIED_AS_BYTES, FunctionOfBytes, abi_type
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.facts import count_operations, has_control_flow, with_contractions
 from xpr.lowering.ir.graph import Block, Function, Module
@@ -118,6 +118,19 @@ class ModuleBuilder:
         """
         if not self.target.host_calls:
             raise AssertionError(f"target {self.target.name} has no host calls")
+        dtypes = [v.dtype for v in operands], [d for _, d in results]
+        if not CARRIED_AS_BYTES.isdisjoint((*dtypes[0], *dtypes[1])):
+            as_bytes = [ctx.bitcast(x, abi_type(x.dtype)) for x in operands]
+            found = self.host_call(
+                ctx,
+                wish,
+                FunctionOfBytes(function, *map(tuple, dtypes)),
+                as_bytes,
+                [(shape, abi_type(d)) for shape, d in results],
+                in_place=in_place,
+                out=out,
+            )
+            return [ctx.bitcast(x, d) for x, d in zip(found, dtypes[1], strict=True)]
         inputs = tuple((v.shape, v.dtype) for v in operands)
         short = self.symbol(wish)
         call = HostCall(short, function, inputs, tuple(results), in_place, out)
@@ -144,7 +157,7 @@ class ModuleBuilder:
         variables = jaxpr.invars if embed_consts else [*jaxpr.constvars, *jaxpr.invars]
         for v in (*variables, *jaxpr.outvars):
             element_type(v.aval.dtype)  # raises for types that no program has
-        outer = [Value(v.aval.shape, _abi_type(v.aval.dtype)) for v in variables]
+        outer = [Value(v.aval.shape, abi_type(v.aval.dtype)) for v in variables]
         ctx = LoweringContext(self, Block(outer))
         consts = [ctx.dense(np.asarray(c)) for c in closed.consts] if embed_consts else []
         in_place = _is_one_elementwise_loop(jaxpr)
@@ -155,7 +168,7 @@ class ModuleBuilder:
         inner = [ctx.bitcast(o, v.aval.dtype) for o, v in zip(outer, variables, strict=True)]
         consts = consts if embed_consts else inner[:offset]
         results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:])
-        results = [ctx.bitcast(r, _abi_type(r.dtype)) for r in results]
+        results = [ctx.bitcast(r, abi_type(r.dtype)) for r in results]
         self._finish(ctx, ENTRY, results, attributes, targets)
         return donations
 
@@ -306,18 +319,6 @@ def _pair_donations(
                 del free[i]
                 break
     return tuple(pairs)
-
-
-# IREE takes no arguments of these types: they cross the boundary as bytes.
-_BYTES_AT_BOUNDARY = frozenset(
-    np.dtype(t)
-    for t in (ml_dtypes.float8_e3m4, ml_dtypes.float8_e4m3, ml_dtypes.float8_e4m3b11fnuz)
-)
-
-
-def _abi_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that stands for `dtype` in the entry function's signature."""
-    return np.dtype(np.uint8) if dtype in _BYTES_AT_BOUNDARY else dtype
 
 
 _MAX_FUSED = 16

@@ -47,6 +47,8 @@ class HostCall:
     The function of a call with `out` gets, as its keyword argument `out`, a list of C-contiguous
     arrays for `outputs`, whose values are not defined. It writes the results there and returns
     nothing, which saves copying them. It must not keep the arrays either.
+
+    A `function` with a method `load` has it called when a program with the call is loaded.
     """
 
     symbol: str

@@ -69,6 +69,14 @@ class Memory(Protocol):
         ...
 
 
+def load_functions(calls: Sequence[HostCall]) -> None:
+    """Lets functions that want to know it know that a program with calls of them is loaded."""
+    for call in calls:
+        load = getattr(call.function, "load", None)
+        if load is not None:
+            load()
+
+
 class HostCallModule:
     """The VM module that offers the host functions of one executable."""
 
@@ -76,6 +84,7 @@ class HostCallModule:
         names = [c.symbol for c in calls]
         if len(set(names)) != len(names):
             raise ValueError(f"host calls need distinct symbols, got {', '.join(names)}")
+        load_functions(calls)
         self.raised = Raised()
         # IREE makes one instance per context and passes it to each function; there is no state.
         self._interface = hal.start().rt.PyModuleInterface(

@@ -20,7 +20,7 @@ from xpr.runtimes.base import (
 from xpr.runtimes.cores import cores
 from xpr.runtimes.extension import SHORT_COST, native
 from xpr.runtimes.host import BlockMemory, HostBuffer
-from xpr.runtimes.hostcalls import run_host_call
+from xpr.runtimes.hostcalls import load_functions, run_host_call
 from xpr.runtimes.queue import check_donations
 
 
@@ -53,6 +53,7 @@ class NativeExecutable(Executable):
         inputs, outputs = _memory_types(signature.inputs), _memory_types(signature.outputs)
         donated = [i in self._donated for i in range(len(inputs))]
         calls = signature.host_calls
+        load_functions(calls)
         functions = [(c.symbol, _memory_types(c.inputs), _memory_types(c.outputs)) for c in calls]
         if parallel:
             module.use_threads(cores())

@@ -23,6 +23,7 @@ WITHOUT_ROWS = (
     "check",
     "ref",
     "kernel",
+    "ffi",
     "shard_map",
 )
 

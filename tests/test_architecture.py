@@ -37,6 +37,8 @@ ALLOWED = {
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
     # Small matrices, many at a time, are factored without Python between them.
     "xpr.primitives._linalg_stacks": {"xpr.primitives", "xpr.runtimes.lapack"},
+    # Foreign functions are called here, as NumPy is called elsewhere.
+    "xpr.primitives.ffi": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.runtimes.foreign"},
     "xpr.primitives": {
         "xpr.core",
         "xpr.interpreters",

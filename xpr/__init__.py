@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from xpr import dlpack as dlpack
     from xpr import experimental as experimental
     from xpr import export as export
+    from xpr import ffi as ffi
     from xpr import image as image
     from xpr import memory as memory
     from xpr import nn as nn
@@ -143,6 +144,7 @@ _LAZY = (
     "dlpack",
     "experimental",
     "export",
+    "ffi",
     "image",
     "memory",
     "nn",

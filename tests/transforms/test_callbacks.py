@@ -14,6 +14,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import debug, lax
 from xpr.experimental import io_callback
+from xpr.sharding import NamedSharding, PartitionSpec
 
 F32 = xpr.ShapeDtypeStruct((), jnp.float32)
 V3 = xpr.ShapeDtypeStruct((3,), jnp.float32)
@@ -558,3 +559,33 @@ def test_formats_are_checked_where_they_are_written(capsys: Any) -> None:
     ordered("{!r}", 1)
     assert capsys.readouterr().out.splitlines() == ["Array(1, dtype=int32)"] * 2
     xpr.effects_barrier()
+
+
+@pytest.mark.parametrize("name", ["float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz"])
+def test_types_that_cross_the_boundary_of_programs_as_bytes(name: str) -> None:
+    x = jnp.asarray([0.5, -1.0, 2.0], name)
+    seen = []
+
+    def f(x: Any, y: Any) -> Any:
+        seen.append((x.dtype, y.dtype))
+        return np.asarray(x)[::-1], np.asarray(y)
+
+    types = (xpr.ShapeDtypeStruct(x.shape, x.dtype), xpr.ShapeDtypeStruct((), jnp.int32))
+    back, number = xpr.jit(lambda x: xpr.pure_callback(f, types, x, jnp.int32(3)))(x)
+    assert seen[-1] == (x.dtype, np.int32)
+    np.testing.assert_array_equal(np.asarray(back, np.float32), [2, -1, 0.5])
+    assert int(number) == 3
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_results_over_explicit_axes_are_replicated(jit: bool) -> None:
+    mesh = xpr.make_mesh((4,), ("i",))  # of Explicit axes
+    x = xpr.device_put(jnp.arange(8.0).reshape(4, 2), NamedSharding(mesh, PartitionSpec("i")))
+
+    def f(x: Any) -> Any:
+        kind = xpr.ShapeDtypeStruct((4,), jnp.float32)
+        y = xpr.pure_callback(lambda x: np.asarray(x).sum(-1), kind, x)
+        assert str(xpr.typeof(y)) == "float32[4]"
+        return y
+
+    np.testing.assert_array_equal((xpr.jit(f) if jit else f)(x), [1, 5, 9, 13])

@@ -131,6 +131,11 @@ class _Writer:
                     f"{eqn.primitive.name} has an effect on this process, which an exported "
                     "program cannot have"
                 )
+            if eqn.primitive.family == "ffi":
+                raise NotImplementedError(
+                    f"{eqn.params['target_name']} is a foreign function of this process, which an "
+                    "exported program cannot call"
+                )
             operands = [read(a) for a in eqn.invars]
             name, params = self.call_of(eqn)
             eqns.append([name, operands, declare(eqn.outvars), params])

@@ -33,6 +33,7 @@ from xpr.lax.loops import scan as scan
 from xpr.lax.loops import while_loop as while_loop
 from xpr.lax.marks import after_all as after_all
 from xpr.lax.marks import composite as composite
+from xpr.lax.marks import create_token as create_token
 from xpr.lax.marks import stage as stage
 from xpr.lax.patches import conv_general_dilated_local as conv_general_dilated_local
 from xpr.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches

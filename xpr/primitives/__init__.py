@@ -48,6 +48,7 @@ FAMILIES: tuple[str, ...] = (
     "check",
     "ref",
     "kernel",
+    "ffi",
     "shard_map",
 )
 """The families, each a file here, in `lowering/rules` and in `xpr/sharding/rules`."""

@@ -91,7 +91,7 @@ def _sets(
         return [(unreduced_axes(a), reduced_axes(a)) for a in operands]
     if name in _PASSES:
         return [(unreduced_axes(operands[0]), reduced_axes(operands[0]))] * count
-    if primitive.family in ("callback", "kernel"):
+    if primitive.family in ("callback", "kernel", "ffi"):
         return [(_NONE, _NONE)] * count
     if name in _ELEMENTWISE or (primitive.family in _FAMILIES and name not in _NOT_ELEMENTWISE):
         reduced = _common_reduced(operands)

@@ -422,3 +422,12 @@ def _reduce_window(operands: Avals, params: Params, results: Avals) -> Specs:
 def _chosen_in_windows(operands: Avals, params: Params, results: Avals) -> Specs:
     spec = spec_of(operands[1])
     return [_divided("a choice in windows", operands, results[0], spec)]
+
+
+# ---- functions of the user's
+
+
+@_rule("pure_callback", "io_callback", "debug_callback", "ffi_call")
+def _replicated(operands: Avals, params: Params, results: Avals) -> Specs:
+    """What functions of this process make of whole arrays is whole on each device."""
+    return [((),) * a.ndim for a in results]

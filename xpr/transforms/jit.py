@@ -28,6 +28,7 @@ from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import committed
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.primitives.call import jit_p
+from xpr.primitives.ffi import forget_eager_functions
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, sharded_calls
@@ -632,6 +633,7 @@ def clear_caches() -> None:
 
     for cache in list(all_caches):
         cache.clear()
+    forget_eager_functions()
     for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager"):
         module = sys.modules.get(name)
         if module is not None:

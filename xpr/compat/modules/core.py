@@ -9,6 +9,7 @@ from xpr.contexts import ensure_compile_time_eval
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import Literal, Var, eval_jaxpr
+from xpr.core.token import abstract_token as abstract_token
 from xpr.core.trace import Trace, Tracer, get_aval, outside_programs
 
 AbstractValue = ShapedArray
@@ -68,6 +69,7 @@ __all__ = [
     "Trace",
     "Tracer",
     "Value",
+    "abstract_token",
     "ensure_compile_time_eval",
     "eval_context",
     "eval_jaxpr",

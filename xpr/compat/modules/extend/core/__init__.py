@@ -27,6 +27,7 @@ from xpr.core.jaxpr import Var as Var
 from xpr.core.jaxpr import as_function as jaxpr_as_fun
 from xpr.core.jaxpr import sub_jaxprs
 from xpr.core.source_info import current
+from xpr.core.token import AbstractToken as AbstractToken
 from xpr.core.trace import Tracer, is_valid_value
 from xpr.core.trace import set_current_trace as set_current_trace
 from xpr.interpreters.batching import BatchTrace
@@ -36,6 +37,7 @@ Token = Any
 no_effects: Effects = frozenset()
 
 __all__ = [
+    "AbstractToken",
     "ClosedJaxpr",
     "DebugInfo",
     "DropVar",
