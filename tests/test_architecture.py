@@ -38,7 +38,12 @@ ALLOWED = {
     # Small matrices, many at a time, are factored without Python between them.
     "xpr.primitives._linalg_stacks": {"xpr.primitives", "xpr.runtimes.lapack"},
     # Foreign functions are called here, as NumPy is called elsewhere.
-    "xpr.primitives.ffi": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.runtimes.foreign"},
+    "xpr.primitives.ffi": {
+        "xpr.core",
+        "xpr.interpreters",
+        "xpr.primitives",
+        "xpr.runtimes.foreign",
+    },
     "xpr.primitives": {
         "xpr.core",
         "xpr.interpreters",
