@@ -97,9 +97,9 @@ def runtime(request: pytest.FixtureRequest) -> str:
     return name
 
 
-@pytest.fixture
+@pytest.fixture(scope="session", autouse=True)
 def interruptible() -> Iterator[None]:
-    """Lets processes that the test starts be interrupted.
+    """Lets processes that tests start be interrupted.
 
     A shell has jobs in the background ignore the signal, and what they start inherits that.
     """

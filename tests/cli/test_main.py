@@ -135,7 +135,6 @@ def test_a_reader_that_goes_away_is_no_complaint(tmp_path: Path, command: str) -
 
 
 @pytest.mark.skipif(os.name != "posix", reason="an interrupt is told in another way")
-@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_a_command_without_a_traceback(folder: Path) -> None:
     arguments = ("compile", "model.py:waits", "--args", "f32[2]", "-o", "f.vmfb")
     with subprocess.Popen(

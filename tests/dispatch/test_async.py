@@ -397,7 +397,6 @@ assert os.waitpid(pid, 0)[1] == 0
     assert sorted(script(body).splitlines()) == ["child True 8.0", "parent True 8.0"]
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_waiting_can_be_interrupted() -> None:
     body = """
 hold()

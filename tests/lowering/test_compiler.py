@@ -614,7 +614,6 @@ def long_text(steps: int) -> str:
 
 
 @posix_only
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("where", ["auto", "inline"])
 def test_an_interrupt_takes_effect_at_once_and_does_no_harm(
     cache: CompileCache, where: str
@@ -643,7 +642,6 @@ def test_an_interrupt_takes_effect_at_once_and_does_no_harm(
 
 
 @posix_only
-@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("where", ["auto", "inline"])
 def test_an_interrupt_by_signal_from_outside(cache: CompileCache, where: str) -> None:
     script = """

@@ -449,7 +449,6 @@ def endless(own: Path) -> subprocess.Popen[str]:
     return process
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_ends_the_compile(own: Path, use: Callable[[Path], None]) -> None:
     use(own)
     compiled()
