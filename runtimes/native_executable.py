@@ -158,8 +158,8 @@ def native_group(
     """The native part's `DevicePrograms`, which answer calls by themselves; None if they cannot.
 
     `front` are the columns that are the same in each call. `leaves` are the columns of the
-    arguments, and whether they are Python numbers; `results` those of the results, and how these
-    are spread. `donated` are the arguments that are given up.
+    arguments, and whether they are Python numbers; `results` those of the results, which may be
+    arguments, and how these are spread. `donated` are the arguments that are given up.
     """
     programs = [p.executable.lone_program() for p in parts]
     if any(p is None for p in programs):
@@ -184,7 +184,7 @@ def native_group(
         [(program, p.inputs, p.outputs, p.source) for program, p in found],
         [(column, buffers) for column, buffers in front if column in kinds],
         [(column, kinds[column][1] if number else None) for column, number in leaves],
-        [(column, kinds[column], sharding) for column, sharding in results],
+        [(column, kinds.get(column), sharding) for column, sharding in results],
         sorted(places[column] for column in written),
         donated,
         None if keeps_lock else _run_without_lock,

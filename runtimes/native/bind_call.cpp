@@ -559,7 +559,7 @@ void learn_calls(nb::object context, nb::object eager, nb::object settings) {
   found.native_block_name = intern("native_block");
   found.private_block_name = intern("private_block");
   found.host_view_name = intern("host_view");
-  found.seen_from_name = intern("seen_from");
+  found.alias_name = intern("alias");
   found.delete_name = intern("delete");
   found.queue_name = intern("queue");
   found.guard_name = intern("transfer_guard_host_to_device");

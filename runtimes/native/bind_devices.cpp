@@ -88,15 +88,23 @@ DeviceCall::DeviceCall(nb::sequence devices, std::size_t columns, nb::sequence s
   for (nb::handle one : results) {
     nb::object column = one[0], kind = one[1], sharding = one[2];
     Result result{nb::cast<std::size_t>(column), nullptr, PyRef::borrow(kind.ptr()),
-                  PyRef::borrow(sharding.ptr())};
+                  PyRef::borrow(sharding.ptr()), kNone,   kNone};
     for (const DeviceStage& stage : programs_->stages()) {
       if (std::count(stage.outputs.begin(), stage.outputs.end(), result.column) != 0) {
         result.source = &stage.source;
       }
     }
-    require(result.source != nullptr, "a result is made by no program");
+    for (std::size_t i = 0; i < leaves_.size(); ++i) {
+      if (leaves_[i].column == result.column && leaves_[i].type < 0) result.leaf = i;
+    }
+    for (std::size_t k = 0; k < results_.size(); ++k) {
+      if (results_[k].column == result.column) result.earlier = k;
+    }
+    require(result.source != nullptr || result.leaf != kNone, "a result is made by no program");
     results_.push_back(std::move(result));
   }
+  holds_ = nb::len(given_up) != 0;
+  for (const Result& result : results_) holds_ |= result.leaf != kNone;
   written_ = numbers_of<std::size_t>(written);
   given_up_ = numbers_of<std::size_t>(given_up);
   for (const std::vector<std::size_t>* list : {&written_, &given_up_}) {
@@ -124,7 +132,7 @@ class DeviceCall::Call {
   // Fills in the arguments' blocks; has them made for arrays that no program has used so far.
   Ran read() {
     bool unready = false;
-    if (!owner_.given_up_.empty()) key_.hold(held_);
+    if (owner_.holds_) key_.hold(held_);
     if (!read_arrays(unready)) return Ran::kNot;
     if (unready) {
       key_.hold(held_);
@@ -318,6 +326,19 @@ PyObject* DeviceCall::make_result(const Result& result, PyObject* aval, Block* t
   return parts ? make_sharded_array(aval, parts.release(), result.sharding.get()) : nullptr;
 }
 
+// An array of its own over the memory of another one, which is an argument or an earlier result.
+PyObject* DeviceCall::make_alias(const Result& result, PyObject* aval, PyObject* array) const {
+  std::size_t count = devices_.size();
+  PyRef from = PyRef::borrow(parts_of(array, count));
+  PyRef parts = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
+  for (std::size_t d = 0; parts && d < count; ++d) {
+    PyObject* alias = PyObject_CallMethodObjArgs(item(from.get(), d), around.alias_name, nullptr);
+    if (alias == nullptr) return nullptr;
+    PyTuple_SetItem(parts.get(), static_cast<Py_ssize_t>(d), alias);
+  }
+  return parts ? make_sharded_array(aval, parts.release(), result.sharding.get()) : nullptr;
+}
+
 Ran DeviceCall::run(const CallKey& key, const std::vector<std::uint32_t>& operands,
                     const std::vector<PyRef>& avals, const ResultTree& tree,
                     PyObject*& answer) const {
@@ -339,7 +360,13 @@ Ran DeviceCall::run(const CallKey& key, const std::vector<std::uint32_t>& operan
   call.give_up();
   SmallVector<PyObject*, 16> leaves;
   for (std::size_t k = 0; k < results_.size(); ++k) {
-    PyObject* array = make_result(results_[k], avals[k].get(), call.table());
+    const Result& result = results_[k];
+    PyObject* known = nullptr;
+    if (result.leaf != kNone) known = key.leaf(operands[result.leaf]);
+    if (result.earlier != kNone) known = leaves[result.earlier];
+    PyObject* aval = avals[k].get();
+    PyObject* array = known == nullptr ? make_result(result, aval, call.table())
+                                       : make_alias(result, aval, known);
     if (array == nullptr) {
       for (PyObject* made : leaves) Py_DECREF(made);
       return Ran::kFailed;

@@ -40,14 +40,18 @@ class DeviceCall {
   };
   struct Result {
     std::size_t column;
-    const std::vector<std::uint32_t>* source;
+    const std::vector<std::uint32_t>* source;  // none for what no program makes
     PyRef kind;
     PyRef sharding;
+    std::size_t leaf;     // the argument that it is, or `kNone`
+    std::size_t earlier;  // the result that it is once more, or `kNone`
   };
+  static constexpr std::size_t kNone = SIZE_MAX;
   class Call;
 
   bool run_programs(Block* table) const;
   PyObject* make_result(const Result& result, PyObject* aval, Block* table) const;
+  PyObject* make_alias(const Result& result, PyObject* aval, PyObject* array) const;
 
   std::vector<PyRef> devices_;
   std::vector<PyRef> held_;  // the programs
@@ -57,6 +61,7 @@ class DeviceCall {
   std::vector<Result> results_;
   std::vector<std::size_t> written_;
   std::vector<std::size_t> given_up_;
+  bool holds_ = false;  // whether arguments are looked at again when the programs have run
   PyRef run_;
 };
 

@@ -18,7 +18,7 @@ struct Surroundings {
   PyObject* native_block_name = nullptr;
   PyObject* private_block_name = nullptr;
   PyObject* host_view_name = nullptr;
-  PyObject* seen_from_name = nullptr;
+  PyObject* alias_name = nullptr;
   PyObject* delete_name = nullptr;
   PyObject* queue_name = nullptr;
   PyObject* guard_name = nullptr;

@@ -60,6 +60,7 @@ int ThreadPool::run(Piece piece, void* context, uint64_t count) {
   piece_ = piece;
   context_ = context;
   count_ = count;
+  backwards_ = !backwards_;
   sharers_ = threads();
   units_ = std::min(count, uint64_t{kUnitsEach} * sharers_);
   for (int i = 0; i < sharers_; ++i) {
@@ -112,9 +113,10 @@ bool ThreadPool::take_unit(int self, uint32_t* unit) {
     for (;;) {
       auto first = static_cast<uint32_t>(left), end = static_cast<uint32_t>(left >> 32);
       if (first >= end) break;
-      // From the front of its own, from the back of another's.
-      *unit = k == 0 ? first : end - 1;
-      uint64_t rest = k == 0 ? left + 1 : left - (uint64_t{1} << 32);
+      // From the front of its own, from the back of another's; backwards the other way round.
+      bool from_front = (k == 0) != backwards_;
+      *unit = from_front ? first : end - 1;
+      uint64_t rest = from_front ? left + 1 : left - (uint64_t{1} << 32);
       if (units.compare_exchange_weak(left, rest, std::memory_order_relaxed)) return true;
     }
   }
@@ -124,10 +126,12 @@ bool ThreadPool::take_unit(int self, uint32_t* unit) {
 void ThreadPool::take_pieces(int self) {
   uint32_t unit;
   while (take_unit(self, &unit)) {
+    uint64_t first = count_ / units_ * unit + count_ % units_ * unit / units_;
     uint64_t end = count_ / units_ * (unit + 1) + count_ % units_ * (unit + 1) / units_;
-    for (uint64_t i = count_ / units_ * unit + count_ % units_ * unit / units_; i < end; ++i) {
+    for (uint64_t k = 0; k < end - first; ++k) {
       if (failure_.load(std::memory_order_relaxed)) return;
-      if (int failed = piece_(context_, i)) failure_.store(failed, std::memory_order_relaxed);
+      int failed = piece_(context_, backwards_ ? end - 1 - k : first + k);
+      if (failed) failure_.store(failed, std::memory_order_relaxed);
     }
   }
 }

@@ -19,6 +19,10 @@ namespace xpr {
 // The pieces are cut into a range for each thread, so that neighbours, which often write to one
 // line of the cache, are computed by one. Who is done with its own range takes from the ends of
 // the others', so that nothing waits for a thread that does not come.
+//
+// Every second round goes through the pieces from the last to the first: what the end of a round
+// has read and written is still in the caches when the next one begins there, while a round that
+// begins at the front of more than the caches hold finds nothing of it.
 class ThreadPool {
  public:
   // Has fewer threads where the system gives no more.
@@ -65,6 +69,7 @@ class ThreadPool {
   uint64_t count_ = 0;
   uint64_t units_ = 0;
   int sharers_ = 1;
+  bool backwards_ = false;
   std::atomic<uint64_t> round_{0};
   // The number of workers inside of the open round in the lower half; the highest bit says that no
   // other may enter.

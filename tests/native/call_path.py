@@ -33,7 +33,9 @@ def _run(rounds: int) -> None:
     import xpr.numpy as xnp  # noqa: PLC0415
     from xpr import lax  # noqa: PLC0415
     from xpr.runtimes.extension import native  # noqa: PLC0415
+    from xpr.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: PLC0415
 
+    xpr.config.update("num_cpu_devices", 4)
     assert native().executor.__file__ == sys.argv[1]
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     wide = np.arange(600_000, dtype=np.float32)
@@ -47,6 +49,15 @@ def _run(rounds: int) -> None:
     called = xpr.jit(lambda x: xpr.pure_callback(lambda v: v + 1, x, x) * 2)
     failing = xpr.jit(lambda x: xpr.pure_callback(_fail, x, x))
     many = xpr.jit(lambda *a: sum(a))
+
+    devices = Mesh(np.array(xpr.devices("cpu")), ("d",))
+    halves = xpr.jit(lambda t, s: {"a": t["a"] * s, "b": [t["b"] + 1, t["a"] - t["b"]]})
+    rows = xpr.jit(lambda x: x * 2 + 1)
+    shrink = xpr.jit(lambda x: x - 1, donate_argnums=0)
+    long = np.arange(64_000, dtype=np.float32)
+
+    def spread(x: object, *axes: str) -> xpr.Array:
+        return xpr.device_put(x, NamedSharding(devices, PartitionSpec(*axes)))
 
     looped = np.asarray(loop(fixed))
     table: list[object] = []
@@ -77,6 +88,18 @@ def _run(rounds: int) -> None:
         y = ((fixed + 1) * fixed - values)[1] / 2
         assert float(y[2]) == 12.5
         table.append(y)
+        # On several devices: small and larger programs, what is replicated, donated, done outside.
+        for part in (spread(long[:64], "d"), spread(long[:64]), spread(long, "d")):
+            x = np.asarray(part)
+            found = halves({"a": part, "b": part}, 2.0)
+            np.testing.assert_array_equal(np.asarray(found["a"]), x * 2)
+            np.testing.assert_array_equal(np.asarray(found["b"][0]), x + 1)
+            np.testing.assert_array_equal(np.asarray(rows(rows(part))), x * 4 + 3)
+            np.testing.assert_array_equal(np.asarray(-(part * 2) + part), -x)
+            table.append(found)
+            for _ in range(2):
+                part = shrink(part)
+            np.testing.assert_array_equal(np.asarray(part), x - 2)
         kept = weakref.ref(y)
         del y
         if len(table) > 8:

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 
+import xpr
 from xpr.runtimes import cores
 
 linux = pytest.mark.skipif(
@@ -58,6 +60,19 @@ def _run(choice: str, count: str) -> subprocess.CompletedProcess[str]:
 def test_the_native_part_takes_as_many_threads_as_it_may(count: int) -> None:
     done = _run("1", str(count))
     assert (done.returncode, done.stdout) == (0, f"{count - 1}\n"), done.stderr
+
+
+def test_pieces_are_computed_in_either_order() -> None:
+    """Every second round of a pool goes backwards; sizes that no number of threads divides."""
+    program = xpr.jit(lambda x, y: (x * 2 + 1, (x.T + y.T).T))
+    for rows, columns in ((997, 1009), (1, 1_000_003), (1_000_003, 1), (3, 700_001)):
+        a = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+        b = a[::-1]
+        x, y = xpr.numpy.asarray(a), xpr.numpy.asarray(b)
+        for _ in range(4):
+            one, two = program(x, y)
+            np.testing.assert_array_equal(np.asarray(one), a * np.float32(2) + np.float32(1))
+            np.testing.assert_array_equal(np.asarray(two), a + b)
 
 
 @linux

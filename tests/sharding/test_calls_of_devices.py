@@ -277,15 +277,37 @@ def test_larger_arrays_run_without_the_lock_and_by_threads() -> None:
 
 
 def test_results_that_are_arguments_and_results_that_are_equal() -> None:
-    f = xpr.jit(lambda x, y: (x, y + 1, y + 1, x))
+    f = xpr.jit(lambda x, y: (x, y + 1, y + 1, {"x": x}))
     a, b = random(8), random(8, seed=1)
-    for _ in range(3):
+    for place in (ROWS, WHOLE):
+        with counted() as calls:
+            for _ in range(4):
+                x, y = spread(a, place), spread(b, place)
+                found = f(x, y)
+                x.delete()
+                found[0].delete()
+                found[1].delete()
+                np.testing.assert_array_equal(np.asarray(found[2]), b + 1)
+                np.testing.assert_array_equal(np.asarray(found[3]["x"]), a)
+                assert found[3]["x"].sharding == place
+        if ANSWERS:
+            assert (calls.first, calls.others) == (1, 0)
+
+
+def test_donated_arrays_that_are_results() -> None:
+    f = xpr.jit(lambda x, y: (x, x + y), donate_argnums=(0, 1))
+    a, b = random(8, 1024), random(8, 1024, seed=1)
+    for _ in range(4):
         x, y = spread(a), spread(b)
-        found = f(x, y)
-        x.delete()
-        found[0].delete()
-        for value, wanted in zip(found[1:], (b + 1, b + 1, a), strict=True):
-            np.testing.assert_array_equal(np.asarray(value), wanted)
+        same, total = f(x, y)
+        assert x.is_deleted()
+        assert y.is_deleted()
+        np.testing.assert_array_equal(np.asarray(same), a)
+        np.testing.assert_array_equal(np.asarray(total), a + b)
+        for _ in range(3):
+            one, two = f(same, total)
+            np.testing.assert_array_equal(np.asarray(one), a)
+            same, total = one, two
 
 
 def test_arguments_that_are_not_used() -> None:

@@ -66,12 +66,12 @@ def alone_program(program: SpmdProgram, leaves: Sequence[Any]) -> AloneProgram |
         count += len(stage.outputs)
         columns.update(zip(stage.outputs, outputs, strict=True))
         parts.append(GroupPart(compiled.executable, inputs, outputs, loaded.source))
-    results = [columns[v] for v in runner.outvars if isinstance(v, Var)]
-    made = {column for p in parts for column in p.outputs}
-    # Arguments that are results, and results that are there twice, are arrays of their own.
-    if len(set(results)) < len(runner.outvars) or not made.issuperset(results):
-        return None
     first = len(program.front)
+    results = [columns[v] for v in runner.outvars if isinstance(v, Var)]
+    arrays = [first + i for i, x in enumerate(leaves) if type(x) is ShardedArrayImpl]
+    made = {column for p in parts for column in p.outputs}
+    if len(results) < len(runner.outvars) or not made.union(arrays).issuperset(results):
+        return None
     native = native_group(
         runner.devices,
         count,
