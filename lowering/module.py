@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, Literal, Var, last_uses
+from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, last_uses
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.boundary_bytes import CARRIED_AS_BYTES, FunctionOfBytes, abi_type
@@ -24,7 +24,7 @@ from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
-from xpr.lowering.loops.passes_over_memory import in_few_passes
+from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -264,17 +264,30 @@ class ModuleBuilder:
                         f"its abstract rule {aval.str_short()}"
                     )
                 env[var] = value
-            for atom in eqn.invars:
-                self.bytes_accessed += atom.aval.nbytes
-            for aval in out_avals:
-                self.flops += aval.size
-            if source is None:
-                known = self.flops_by_place.get(eqn.source_info, 0.0)
-                self.flops_by_place[eqn.source_info] = known + self.flops - before
+            if eqn.primitive is not one_pass_p:
+                self.note_work(eqn)
+                if source is None:
+                    known = self.flops_by_place.get(eqn.source_info, 0.0)
+                    self.flops_by_place[eqn.source_info] = known + self.flops - before
             for var in dead.get(index, ()):
                 env.pop(var, None)
         ctx.source, ctx.in_avals, ctx.out_avals = outer
         return [read(v) for v in jaxpr.outvars]
+
+    def note_work(self, eqn: JaxprEqn) -> None:
+        """Counts what an equation reads, and an operation for each element that it makes."""
+        for atom in eqn.invars:
+            self.bytes_accessed += atom.aval.nbytes
+        for v in eqn.outvars:
+            self.flops += v.aval.size
+
+    def note_pass(self, jaxpr: Jaxpr) -> None:
+        """Counts the equations that became one pass, each at its place."""
+        for eqn in jaxpr.eqns:
+            before = self.flops
+            self.note_work(eqn)
+            known = self.flops_by_place.get(eqn.source_info, 0.0)
+            self.flops_by_place[eqn.source_info] = known + self.flops - before
 
     def inline(
         self,

@@ -11,6 +11,7 @@ else it is stored, and read by the passes that need it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,15 +26,17 @@ one_pass_p: Final = Primitive("one_pass", "loops", multiple_results=True)
 """Its parameter `jaxpr` is the program; only the lowering makes equations of it."""
 
 # Smaller results are not worth a dispatch of their own.
-_LEAST_BYTES = 16 << 10
+_LEAST_BYTES = 1 << 10
 # Operations on an element that may be done again for each place that reads it,
 _MAX_AGAIN = 12
 # and all that may lead to one element.
 _MAX_COST = 100
 _MAX_OPERANDS = 24
 _MAX_JOINED = 8
+# Rows of so few elements are copied slowly.
+_SHORT_ROW = 16
 
-_JOINING = frozenset(("pad", "concatenate"))
+_JOINING = frozenset(("pad", "concatenate", "stack"))
 _MOVING = _JOINING | {"slice"}
 _DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 
@@ -83,27 +86,32 @@ class _Groups:
         self._inner: dict[Var, int] = {}
         # and how many pads and concatenations.
         self._joins: dict[Var, int] = {}
-        # What is stored, in order.
-        self._stored: list[JaxprEqn] = []
+        # What is stored.
+        self._stored: dict[Var, JaxprEqn] = {}
         for eqn in self._maker.values():
             self._note(eqn)
 
     def _note(self, eqn: JaxprEqn) -> None:
         (out,) = eqn.outvars
-        name = eqn.primitive.name
-        reads = [v for v in eqn.invars if isinstance(v, Var) and v in self._inner]
-        costs = [self._inner[v] for v in reads]
-        # Of what a pad or a concatenation reads only one is computed for each element.
-        cost = max(costs, default=0) if name in _JOINING else sum(costs)
-        cost += 0 if name in _MOVING else cost_of_operation(eqn.primitive)
-        joins = sum(self._joins[v] for v in reads) + (name in _JOINING)
+        moves = eqn.primitive.name in _MOVING
         users = self._users.get(out, ())
         taken = [e for e in users if self._maker.get(e.outvars[0]) is e]
-        places = sum(e.primitive.name in _MOVING for e in taken)
-        places += len(taken) > places
         is_read_elsewhere = len(taken) < len(users) or out in self._results
-        places += is_read_elsewhere
-        self._joins[out] = joins
+        places = sum(e.primitive.name in _MOVING for e in taken)
+        places += (len(taken) > places) + is_read_elsewhere
+        reads = [v for v in eqn.invars if isinstance(v, Var) and v in self._inner]
+        if moves:
+            # Instead of what moves elements it is better to store them where they are.
+            for v in reads:
+                if self._inner[v] * (places - 1) > _MAX_AGAIN:
+                    self._store(v)
+            reads = [v for v in reads if v in self._inner]
+        costs = [self._inner[v] for v in reads]
+        # Of what a pad or a concatenation reads only one is computed for each element.
+        is_join = eqn.primitive.name in _JOINING
+        cost = max(costs, default=0) if is_join else sum(costs)
+        cost += 0 if moves else cost_of_operation(eqn.primitive)
+        joins = self._joins[out] = sum(self._joins[v] for v in reads) + is_join
         spreads = any(e.primitive.name == "broadcast_in_dim" for e in taken)
         if (
             taken
@@ -115,12 +123,16 @@ class _Groups:
         ):
             self._inner[out] = cost
         if out not in self._inner or is_read_elsewhere:
-            self._stored.append(eqn)
+            self._stored[out] = eqn
+
+    def _store(self, x: Var) -> None:
+        del self._inner[x]
+        self._stored[x] = self._maker[x]
 
     def found(self) -> dict[int, list[JaxprEqn]]:
         """The equations of each pass, by the identity of the last of them."""
         groups: dict[int, list[JaxprEqn]] = {}
-        for root in self._stored:
+        for root in self._stored.values():
             if self._pays(root):
                 group = self._leading_to(root)
                 if _can_be_read(group):
@@ -131,6 +143,8 @@ class _Groups:
         (out,) = root.outvars
         if out.aval.nbytes < _LEAST_BYTES or out.aval.dtype not in _DTYPES:
             return False
+        if _interleaves(root):
+            return True
         # Where another operation reads it, that one would be in the same pass as what adds pads.
         spared = self._joins[out] - (root.primitive.name in _JOINING)
         return spared > (out not in self._results)
@@ -145,6 +159,20 @@ class _Groups:
             found[id(eqn)] = eqn
             left += [self._maker[v] for v in eqn.invars if isinstance(v, Var) and v in self._inner]
         return [e for e in self._jaxpr.eqns if id(e) in found]
+
+
+def _interleaves(eqn: JaxprEqn) -> bool:
+    """Whether a few elements of one array follow a few of another, which IREE copies one by one."""
+    name, params = eqn.primitive.name, eqn.params
+    if name == "stack":
+        axis, rows = params["axis"], [1]
+    elif name == "concatenate":
+        axis = params["dimension"]
+        rows = [a.aval.shape[axis] for a in eqn.invars]
+    else:
+        return False
+    shape = eqn.outvars[0].aval.shape
+    return min(rows) * math.prod(shape[axis + 1 :]) < _SHORT_ROW and math.prod(shape[:axis]) > 1
 
 
 def _can_be_read(group: Sequence[JaxprEqn]) -> bool:
@@ -167,7 +195,7 @@ def _is_taken(eqn: JaxprEqn) -> bool:
         return all(s == 1 for s in params["strides"] or ())
     if name == "pad":
         return all(gap == 0 for _, _, gap in params["padding_config"])
-    if name == "concatenate":
+    if name in ("concatenate", "stack"):
         return len(avals) <= _MAX_JOINED + 1
     if name in ("reshape", "squeeze"):
         old, new = ([n for n in a.shape if n != 1] for a in avals)

@@ -50,9 +50,11 @@ def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Shape) -> Value:
 
 def _one_pass_lower(ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr) -> list[Value]:
     try:
-        return one_pass(ctx, jaxpr, operands)
+        found = one_pass(ctx, jaxpr, operands)
     except NotInMemory:
         return ctx.module.lower_jaxpr(ctx, jaxpr.jaxpr, (), operands, as_they_are=True)
+    ctx.module.note_pass(jaxpr.jaxpr)
+    return found
 
 
 register(one_pass_p, _one_pass_lower)

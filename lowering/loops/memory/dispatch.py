@@ -267,8 +267,8 @@ def memory_while(
 
 
 # What a workgroup stores, about, and the most workgroups of one dispatch.
-_SHARE_BYTES = 128 << 10
-_MOST_SHARES = 32
+_SHARE_BYTES = 64 << 10
+_MOST_SHARES = 64
 
 
 def one_pass(ctx: LoweringContext, closed: ClosedJaxpr, operands: Sequence[Value]) -> list[Value]:
