@@ -35,12 +35,12 @@ _DISPATCHES = "dispatches"
 _TEMPORARY_PREFIX = "xpr-"
 _TEMPORARY_SUFFIX = ".tmp"
 # Only files with these names are ever removed: a user may choose a directory that holds others.
-_SHARD_NAME = re.compile(r"[0-9a-f]{2}")
+_SHARD_NAME = r"[0-9a-f]{2}"
 _NOTE_SUFFIX = ".json"
-_NOTE_NAME = re.compile(r"[0-9a-f]{64}\.json")
-_ENTRY_NAME = re.compile(r"[0-9a-f]{64}\.vmfb")
-_PROGRAM_NAME = re.compile(r"[0-9a-f]{64}\.program")
-_TEMPORARY_NAME = re.compile(r"xpr-\w+\.tmp")
+_NOTE_NAME = r"[0-9a-f]{64}\.json"
+_ENTRY_NAME = r"[0-9a-f]{64}\.vmfb"
+_PROGRAM_NAME = r"[0-9a-f]{64}\.program"
+_TEMPORARY_NAME = r"xpr-\w+\.tmp"
 
 # A hit renews an entry's time stamp, but not more often than this, to spare the disk.
 _TOUCH_SECONDS = 3600.0
@@ -188,7 +188,7 @@ class CompileCache:
     def notes(self) -> list[dict[str, Any]]:
         """What was noted about programs, in no order."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            files = [f.path for f in _files(self.directory) if _NOTE_NAME.fullmatch(f.name)]
+            files = [f.path for f in _files(self.directory) if re.fullmatch(_NOTE_NAME, f.name)]
             return [_facts(_read_own_file(Path(file))) for file in files]
         return []
 
@@ -204,14 +204,14 @@ class CompileCache:
             for path, status in self._stored(_ENTRY_NAME)
         ]
 
-    def _stored(self, *names: re.Pattern[str]) -> list[tuple[Path, os.stat_result]]:
+    def _stored(self, *names: str) -> list[tuple[Path, os.stat_result]]:
         """The files with such names."""
         found: list[tuple[Path, os.stat_result]] = []
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for file in _files(self.directory):
                 # Another process may prune at the same time: a file that vanishes is no error.
                 with contextlib.suppress(FileNotFoundError):
-                    if any(name.fullmatch(file.name) for name in names):
+                    if any(re.fullmatch(name, file.name) for name in names):
                         found.append((Path(file.path), file.stat(follow_symlinks=False)))
         return found
 
@@ -255,7 +255,7 @@ class CompileCache:
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             for file in _files(self.directory):
                 with contextlib.suppress(FileNotFoundError):
-                    if _TEMPORARY_NAME.fullmatch(file.name):
+                    if re.fullmatch(_TEMPORARY_NAME, file.name):
                         age = now - file.stat(follow_symlinks=False).st_mtime
                         if age > _STALE_TEMPORARY_SECONDS:
                             _remove(Path(file.path))
@@ -406,7 +406,7 @@ def _files(directory: Path) -> list[os.DirEntry[str]]:
     found: list[os.DirEntry[str]] = []
     with os.scandir(directory) as shards:
         for shard in shards:
-            if _SHARD_NAME.fullmatch(shard.name) and shard.is_dir(follow_symlinks=False):
+            if re.fullmatch(_SHARD_NAME, shard.name) and shard.is_dir(follow_symlinks=False):
                 with contextlib.suppress(FileNotFoundError), os.scandir(shard.path) as files:
                     found.extend(file for file in files if file.is_file(follow_symlinks=False))
     return found

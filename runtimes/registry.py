@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import PathFinder
-from pathlib import Path
 
 from xpr.runtimes import processes
 from xpr.runtimes.base import Device, Runtime
@@ -139,8 +138,9 @@ def _may_be_offered() -> bool:
             continue
         for entry in entries:
             try:
-                if GROUP.encode() in Path(entry, "entry_points.txt").read_bytes():
-                    return True
+                with open(os.path.join(entry, "entry_points.txt"), "rb") as file:
+                    if GROUP.encode() in file.read():
+                        return True
             except OSError:
                 continue
     return False

@@ -11,8 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class _State(threading.local):
@@ -60,8 +59,7 @@ class _State(threading.local):
 state = _State()
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One setting: its name, the allowed values, whether it alters traced programs, and help."""
 
     name: str

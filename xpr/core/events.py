@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A piece of work; times in nanoseconds of `time.perf_counter_ns`."""
 
     kind: str
@@ -18,7 +16,7 @@ class Event:
     start: int
     duration: int
     thread: int
-    details: dict[str, Any] = field(default_factory=dict)
+    details: dict[str, Any]
 
 
 recorders: list[list[Event]] = []

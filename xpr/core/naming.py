@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import string
-
 import numpy as np
 
 from xpr.core.jaxpr import Literal, Var
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def letters(n: int) -> str:
@@ -15,10 +15,10 @@ def letters(n: int) -> str:
     >>> letters(0), letters(25), letters(26)
     ('a', 'z', 'ba')
     """
-    text = string.ascii_lowercase[n % 26]
+    text = _LETTERS[n % 26]
     while n >= 26:
         n //= 26
-        text = string.ascii_lowercase[n % 26] + text
+        text = _LETTERS[n % 26] + text
     return text
 
 

@@ -15,7 +15,6 @@ from xpr.core.jaxpr import (
     JaxprEqn,
     Literal,
     Var,
-    install_printer,
     sub_jaxprs,
 )
 from xpr.core.naming import VariableNames, literal_text
@@ -188,12 +187,3 @@ def jaxpr_text(jaxpr: Jaxpr, *, width: int = 80, use_color: bool = False, **show
 
 def eqn_text(eqn: JaxprEqn, width: int = 80) -> str:
     return render(_eqn(_Names(), eqn), width)
-
-
-def _html(jaxpr: Jaxpr) -> str:
-    from xpr.core.html import jaxpr_html  # noqa: PLC0415  only notebooks ask for it
-
-    return jaxpr_html(jaxpr)
-
-
-install_printer(jaxpr_text, eqn_text, _html)

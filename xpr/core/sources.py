@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import hashlib
 
 _IMPORTED = time.time_ns()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -23,6 +26,8 @@ def stamp() -> str | None:
     It has the files' sizes and times. None where that says nothing: if there are no such files, or
     one has been written since this process began, which may have read another form of it.
     """
+    import hashlib  # noqa: PLC0415  this file is imported before all others
+
     digest = hashlib.sha256()
     for folder in _FOLDERS:
         newest = _add(os.path.join(_PACKAGE, folder), folder, digest)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xpr.core.errors import InconclusiveDimensionOperation
 from xpr.core.polynomials import Monomial, evaluate
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 
 class SymbolicDim:
@@ -198,6 +200,8 @@ def bounds(terms: Mapping[Monomial, int], known: tuple[Known, ...] = ()) -> tupl
     They are right, and need not be the narrowest: of what is known, up to three constraints are
     used together, each so often that a monomial is gone.
     """
+    from fractions import Fraction  # noqa: PLC0415  most programs have no symbolic dimensions
+
     exact = {monomial: Fraction(factor) for monomial, factor in terms.items() if factor}
     low = _lower(exact, known, 3)
     return low, -_lower({m: -c for m, c in exact.items()}, known, 3)
@@ -210,11 +214,11 @@ def _lower(terms: dict[Monomial, Fraction], known: tuple[Known, ...], depth: int
     for i, fact in enumerate(known):
         for monomial, factor in fact.terms.items():
             # terms = times * fact + rest, and times * fact is not negative.
-            times = terms.get(monomial, Fraction(0)) / factor if monomial else Fraction(0)
+            times: Any = terms.get(monomial, 0) / factor if monomial else 0
             if times > 0 or (times and fact.zero):
                 rest = dict(terms)
                 for m, c in fact.terms.items():
-                    rest[m] = rest.get(m, Fraction(0)) - times * c
+                    rest[m] = rest.get(m, 0) - times * c
                 rest = {m: c for m, c in rest.items() if c}
                 best = max(best, _lower(rest, known[:i] + known[i + 1 :], depth - 1))
     return float(best)

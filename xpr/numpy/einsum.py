@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpr.core import dtypes
 from xpr.core.placing import given_sharding, resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._einsum_plan import Diagonal, Preparation, Step, from_interleaved, parse, plan
 from xpr.numpy._promote import as_operand
 from xpr.numpy._typing import Array, DType, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
@@ -19,11 +18,16 @@ from xpr.primitives import slicing as sl
 from xpr.primitives.convert import convert_type
 from xpr.primitives.dot_general import dot_general
 
+if TYPE_CHECKING:
+    from xpr.numpy._einsum_plan import Diagonal, Preparation, Step
+
 
 def _arguments(name: str, subscripts: Any, operands: tuple[Any, ...]) -> tuple[str, list[Any]]:
     if isinstance(subscripts, str):
         text, given = subscripts, list(operands)
     else:
+        from xpr.numpy._einsum_plan import from_interleaved  # noqa: PLC0415  as below
+
         text, given = from_interleaved((subscripts, *operands))
     return text, [as_operand(name, x, i) for i, x in enumerate(given)]
 
@@ -69,6 +73,8 @@ def einsum(
     if out is not None:
         raise NotImplementedError("The 'out' argument to jnp.einsum is not supported.")
     text, xs = _arguments("einsum", subscripts, operands)
+    from xpr.numpy._einsum_plan import plan  # noqa: PLC0415  most programs have no einsum
+
     steps = plan(text, tuple(get_aval(x).shape for x in xs), _hashable(optimize))
     given = given_sharding("einsum", out_sharding)
     if given is not None and not (given.spec.unreduced and _is_contraction(steps)):
@@ -157,6 +163,8 @@ def einsum_path(
     [(0, 1), (0, 1)]
     """
     from opt_einsum import contract_path  # noqa: PLC0415  slow to load and rarely needed
+
+    from xpr.numpy._einsum_plan import parse  # noqa: PLC0415  as above
 
     text, xs = _arguments("einsum_path", subscripts, operands)
     shapes = [get_aval(x).shape for x in xs]

@@ -14,7 +14,6 @@ from xpr.core import dtypes
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._concrete import as_array
-from xpr.numpy._einsum_plan import contraction
 from xpr.numpy._promote import as_operand, promote_dtypes, without_weak_type
 from xpr.numpy._promote import broadcast_to as broadcast_to_shape
 from xpr.numpy._select import select_where
@@ -213,6 +212,8 @@ def _batched(
         operands.append(sh.squeeze(v, tuple(ones)) if ones else v)
     core = [c for c in cores[0] + cores[1] if c != "k"]
     wanted = [c for c in places if c in terms[0] + terms[1]] + core
+    from xpr.numpy._einsum_plan import contraction  # noqa: PLC0415  few products need a plan
+
     numbers, found = contraction(terms[0], terms[1], wanted)
     out = _contract(name, operands[0], operands[1], numbers, precision, preferred, sharding)
     out = sh.transpose(out, [found.index(c) for c in wanted])
