@@ -49,6 +49,10 @@ def _run(rounds: int) -> None:
     called = xpr.jit(lambda x: xpr.pure_callback(lambda v: v + 1, x, x) * 2)
     failing = xpr.jit(lambda x: xpr.pure_callback(_fail, x, x))
     many = xpr.jit(lambda *a: sum(a))
+    inverse = xpr.jit(xnp.linalg.inv)
+    small = np.random.default_rng(0).standard_normal((400, 4, 4)).astype(np.float32)
+    small += 8 * np.eye(4, dtype=np.float32)
+    inverted = np.linalg.inv(small.astype(np.float64))
 
     devices = Mesh(np.array(xpr.devices("cpu")), ("d",))
     halves = xpr.jit(lambda t, s: {"a": t["a"] * s, "b": [t["b"] + 1, t["a"] - t["b"]]})
@@ -78,6 +82,7 @@ def _run(rounds: int) -> None:
         np.testing.assert_array_equal(np.asarray(loop(fixed)), looped)
         np.testing.assert_array_equal(np.asarray(called(fixed)), (values + 1) * 2)
         assert float(many(*[fixed] * 70)[1, 2]) == 350.0
+        np.testing.assert_allclose(np.asarray(inverse(small)), inverted, atol=1e-6)
         try:
             failing(fixed)
         except KeyError:
