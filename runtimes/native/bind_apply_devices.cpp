@@ -19,9 +19,9 @@ namespace {
 
 // An operand: an array of several devices, or a scalar that is the same on each.
 struct SpreadOperand {
-  std::uintptr_t type = 0;       // of the whole: its aval, or an odd number for a scalar
-  PyObject* sharding = nullptr;  // the one that stands for equal ones
-  PyObject* parts = nullptr;     // a tuple of buffers
+  std::uintptr_t type = 0;    // of the whole: its aval, or an odd number for a scalar
+  PyRef sharding;             // the one that stands for equal ones
+  PyObject* parts = nullptr;  // a tuple of buffers
   HostOperand scalar;
   PyRef made;  // an array of the scalar
 };
@@ -50,9 +50,9 @@ bool read_spread(PyObject* array, SpreadOperand& operand) {
   if (slot(array, classes.deleted) != Py_False || is_none(sharding) || is_none(parts)) return false;
   if (!PyTuple_CheckExact(parts) || !is_committed(array)) return false;
   operand.type = reinterpret_cast<std::uintptr_t>(aval_of(array));
-  operand.sharding = known_sharding(sharding);
+  operand.sharding = PyRef::borrow(known_sharding(sharding));
   operand.parts = parts;
-  return operand.sharding != nullptr;
+  return static_cast<bool>(operand.sharding);
 }
 
 // Has the shardings of all arrays known, which may run Python code; false where that fails.
@@ -91,7 +91,7 @@ bool find_place(PyObject* primitive, PyObject* settings, const SpreadOperands& o
                 PyObject* parameters, std::size_t& place) {
   std::uintptr_t mixed = mix(mix(0, primitive), settings);
   for (Py_ssize_t i = 0; i < operands.count; ++i) {
-    mixed = mix(mix(mixed, operands.of[i].type), operands.of[i].sharding);
+    mixed = mix(mix(mixed, operands.of[i].type), operands.of[i].sharding.get());
   }
   if (!mix_parameters(mixed, parameters)) return false;
   place = application_place(mixed);
@@ -107,7 +107,7 @@ bool is_for(const SpreadApplication& found, PyObject* primitive, PyObject* setti
   }
   for (Py_ssize_t i = 0; i < operands.count; ++i) {
     const SpreadOperand& operand = operands.of[i];
-    if (found.types[i] != operand.type || found.shardings[i].get() != operand.sharding) {
+    if (found.types[i] != operand.type || found.shardings[i].get() != operand.sharding.get()) {
       return false;
     }
   }
@@ -243,7 +243,7 @@ void learn_apply_on_devices(nb::handle primitive, nb::handle rule, nb::tuple arg
     made.types[i] = operands.of[i].type;
     if (operands.of[i].parts == nullptr) continue;  // a scalar, whose class stays
     made.avals[i] = PyRef::borrow(aval_of(PyTuple_GetItem(arguments.ptr(), i)));
-    made.shardings[i] = PyRef::borrow(operands.of[i].sharding);
+    made.shardings[i] = operands.of[i].sharding;
   }
   made.reference = PyRef::borrow(rule.ptr());
   made.names = PyRef::borrow(nb::tuple(local.keys()).ptr());

@@ -126,6 +126,16 @@ def test_calls_are_answered_without_python() -> None:
         assert (calls.first, calls.others) == (1, 0)
 
 
+def test_dictionaries_and_keywords_in_any_order() -> None:
+    f = xpr.jit(lambda t, *, c, d: t["a"] - t["b"] * 10 + c * 100 + d["y"] * 1000 - d["x"])
+    one, two, three, four, five = (spread(np.full(8, i, "f")) for i in range(1, 6))
+    for _ in range(3):
+        for t in ({"a": one, "b": two}, {"b": two, "a": one}):
+            for d in ({"y": four, "x": five}, {"x": five, "y": four}):
+                for found in (f(t, c=three, d=d), f(t, d=d, c=three)):
+                    np.testing.assert_array_equal(np.asarray(found), np.full(8, 4276, "f"))
+
+
 def test_results_are_arguments_of_the_next_call() -> None:
     f = xpr.jit(lambda x: x * 0.5 + 1)
     x = spread(random(8, 3))
