@@ -6,16 +6,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from xpr.core.check import check_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.dispatch import compiling, known_programs
 from xpr.dispatch.compiled import CompiledProgram, interpret
 from xpr.interpreters.physical import physical_program
+from xpr.lowering.targets.base import Target
 from xpr.runtimes import registry
 
 Case = tuple[Callable[..., Any], Sequence[np.ndarray[Any, Any]]]
+
+
+def set_target(monkeypatch: pytest.MonkeyPatch, target: Target) -> None:
+    """Has programs be lowered for a target in place of their device's own, which keys know."""
+    monkeypatch.setattr(compiling, "target_of", lambda device: target)
+    monkeypatch.setattr(known_programs, "key_of", lambda *_: None)
 
 
 def trace_cases(cases: Sequence[Case]) -> tuple[ClosedJaxpr, list[np.ndarray[Any, Any]], list[int]]:

@@ -22,7 +22,7 @@ _I64 = np.dtype(np.int64)
 
 _LAST = np.iinfo(_I32).max
 # Rows shorter than this are not cut up. Blocks are whole vectors.
-_SHORT = 512
+SHORT = 512
 _VECTOR = 16
 
 
@@ -32,9 +32,9 @@ def top_positions(ctx: LoweringContext, x: Value, k: int, coded: Callable[[Value
     `coded` gives the int32 codes of any part of `x`, element by element.
     """
     rows, n = x.shape
-    if n < _SHORT:
+    if n < SHORT:
         return _take_rounds(ctx, coded(x), ctx.iota(_I32, x.shape, 1), k)
-    block = _block_size(n, k)
+    block = block_size(n, k)
     count = n // block
     whole = ctx.slice(x, (0, 0), (rows, count * block)) if n % block else x
     blocks = ctx.reshape(whole, (rows, count, block))
@@ -54,7 +54,7 @@ def top_positions(ctx: LoweringContext, x: Value, k: int, coded: Callable[[Value
     return _take_rounds(ctx, coded(ctx.barrier(candidates)), places, k)
 
 
-def _block_size(n: int, k: int) -> int:
+def block_size(n: int, k: int) -> int:
     """A multiple of whole vectors for which blocks and candidates are about equally many."""
     wanted = max(_VECTOR, round(math.sqrt(n / k) / _VECTOR) * _VECTOR)
     near = range(wanted, 3 * wanted, _VECTOR)

@@ -19,9 +19,11 @@ from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir.attributes import GatherNumbers
 from xpr.lowering.registry import register
+from xpr.lowering.rules import _top_scan
 from xpr.lowering.rules._radix_sort import radix_order
 from xpr.lowering.rules._sort_network import network_order, repeated_max
-from xpr.lowering.rules._top_rounds import top_positions
+from xpr.lowering.rules._top_rounds import SHORT, block_size, top_positions
+from xpr.lowering.rules.reduce import reduce_in_blocks
 from xpr.primitives._sorting import sort_values, stable_order, top_order
 from xpr.primitives.sort import approx_top_k_p, sort_p, top_k_p
 
@@ -206,11 +208,34 @@ def _top_in_rounds(ctx: LoweringContext, x: Value, k: int, axis: int) -> list[Va
     moved = ctx.barrier(ctx.transpose(x, there)) if axis != last else x
     n = moved.shape[last]
     rows = ctx.reshape(moved, (x.aval.size // n, n))
+    shape = (*moved.shape[:last], k)
+    if ctx.target.single_dispatch_loops and _top_scan.is_coded(x.dtype):
+        found = _top_in_one_dispatch(ctx, rows, k)
+        if found is not None:
+            return [ctx.transpose(ctx.reshape(v, shape), back) for v in found]
     order = top_positions(ctx, rows, k, lambda part: _codes(ctx, part)[0])
     row = ctx.mul(ctx.iota(_I32, order.shape, 0), n)
     values = _take_elements(ctx, rows, ctx.add(row, order))
-    shape = (*moved.shape[:last], k)
     return [ctx.transpose(ctx.reshape(v, shape), back) for v in (values, order)]
+
+
+def _top_in_one_dispatch(ctx: LoweringContext, rows: Value, k: int) -> list[Value] | None:
+    """The same as a loop over the rows, behind a dispatch for the greatest of each block.
+
+    None if that would be too much for one core.
+    """
+    count, n = rows.shape
+    block = block_size(n, k) if n >= SHORT else 1
+    if count * (n if block == 1 else n // block + k * block) * k > _top_scan.MOST_WORK:
+        return None
+    if block == 1:
+        return ctx.inline(_top_scan.top_of_rows, ctx.barrier(rows), k=k)
+    whole = n // block * block
+    blocks = ctx.slice(rows, (0, 0), (count, whole)) if whole < n else rows
+    blocks = ctx.reshape(blocks, (count, n // block, block))
+    code = _codes(ctx, blocks)[0]
+    maxima = reduce_in_blocks(ctx, code, "maximum", np.iinfo(_I32).min, (2,))
+    return ctx.inline(_top_scan.top_of_blocks, rows, ctx.barrier(maxima), k=k, block=block)
 
 
 def _host_top_k(x: Any, *, k: int, axis: int) -> list[Any]:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.harness import Case, run_compiled
+from tests.harness import Case, run_compiled, set_target
 from xpr.core.config import override
-from xpr.dispatch import compiled
 from xpr.lowering.rules import _fft_stages as stages
 from xpr.lowering.targets.cpu import cpu
 from xpr.primitives.fft import fft
@@ -27,7 +26,7 @@ REFERENCE: dict[str, Any] = {
 @pytest.fixture(autouse=True)
 def without_host_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     target = dataclasses.replace(cpu, host_calls=False, single_dispatch_loops=False)
-    monkeypatch.setattr(compiled, "target_of", lambda device: target)
+    set_target(monkeypatch, target)
 
 
 def _operand(kind: str, dtype: str, outer: Sequence[int], lengths: Sequence[int]) -> Any:

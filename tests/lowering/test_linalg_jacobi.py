@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.harness import Case, run_compiled
+from tests.harness import Case, run_compiled, set_target
 from xpr.core.config import override
-from xpr.dispatch import compiled
 from xpr.interpreters.jvp import jvp_flat
 from xpr.lowering.targets.cpu import cpu
 from xpr.primitives import linalg as p
@@ -21,7 +20,7 @@ Host = np.ndarray[Any, Any]
 @pytest.fixture(autouse=True)
 def without_host_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     target = dataclasses.replace(cpu, host_calls=False, single_dispatch_loops=False)
-    monkeypatch.setattr(compiled, "target_of", lambda device: target)
+    set_target(monkeypatch, target)
 
 
 def _operand(dtype: str, *shape: int) -> Host:

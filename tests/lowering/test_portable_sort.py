@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 import xpr
-from tests.harness import Case, run_compiled
+from tests.harness import Case, run_compiled, set_target
 from xpr import lax
 from xpr.core.config import override
-from xpr.dispatch import compiled
 from xpr.lowering.targets.cpu import cpu
 
 Host = np.ndarray[Any, Any]
@@ -24,7 +23,7 @@ RNG = np.random.default_rng(11)
 def without_host_calls(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     digits = request.param == "digits"
     target = dataclasses.replace(cpu, host_calls=False, single_dispatch_loops=digits)
-    monkeypatch.setattr(compiled, "target_of", lambda device: target)
+    set_target(monkeypatch, target)
 
 
 def _values(dtype: Any, *shape: int) -> Host:

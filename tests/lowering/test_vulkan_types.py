@@ -11,13 +11,19 @@ import pytest
 
 import xpr
 import xpr.numpy as xnp
-from tests.harness import Case, assert_same, run_compiled, run_reference, trace_cases
+from tests.harness import (
+    Case,
+    assert_same,
+    run_compiled,
+    run_reference,
+    set_target,
+    trace_cases,
+)
 from tests.lowering.vulkan_util import vulkan_device
 from tests.op_row import OpRow, np_dtype
 from tests.op_runs import operands_of
 from tests.op_table import all_rows, rows_of
 from xpr.core.config import override
-from xpr.dispatch import compiled
 from xpr.dispatch.compiling import lower
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.vulkan import DESKTOP, vulkan_target
@@ -107,7 +113,7 @@ def _rows(family: str, *names: str) -> list[OpRow]:
 def test_the_forms_in_32_bits_are_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is done in 64 bits elsewhere, compiled for a device without them."""
     vulkan_device()
-    monkeypatch.setattr(compiled, "target_of", lambda device: SHORT)
+    set_target(monkeypatch, SHORT)
     rows = {
         "float32": [
             *_rows("elementwise", "rem"),
