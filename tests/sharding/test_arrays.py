@@ -6,6 +6,7 @@ import copy
 import gc
 import pickle
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,19 +161,103 @@ def test_one_device_of_replicated_memory_is_given_up_alone() -> None:
         np.testing.assert_array_equal(np.asarray(x._buffers[i].host_view()), VALUES)
 
 
-def test_a_mesh_of_one_device_gives_an_ordinary_array() -> None:
+def one_device(spec: Any, kind: AxisType = AxisType.Auto) -> NamedSharding:
+    return NamedSharding(xpr.make_mesh((1,), "z", devices=CPUS[1:2], axis_types=(kind,)), spec)
+
+
+def test_a_mesh_of_one_device() -> None:
     place = NamedSharding(Mesh(CPUS[1:2], "z"), P("z"))
     x = xpr.device_put(VALUES, place)
-    assert type(x) is ArrayImpl
     assert x.sharding == place
     assert x.device is CPUS[1]
     assert x.unsafe_buffer_pointer() > 0
+    np.testing.assert_array_equal(np.from_dlpack(x), VALUES)
     assert (x + 1).devices() == {CPUS[1]}
     moved = xpr.device_put(x, CPUS[1])
+    assert type(moved) is ArrayImpl
     assert moved.sharding == SingleDeviceSharding(CPUS[1])
-    named = xpr.device_put(x, NamedSharding(xpr.make_mesh((1,), "z", devices=CPUS[1:2]), P("z")))
+    named = xpr.device_put(x, one_device(P("z"), AxisType.Explicit))
     assert str(named.aval) == "float32[8@z,2]"
     assert str(xpr.device_put(named, CPUS[1]).aval) == "float32[8,2]"
+
+
+@pytest.mark.parametrize("kind", [AxisType.Auto, AxisType.Explicit])
+@pytest.mark.parametrize(
+    ("function", "spec"),
+    [
+        (lambda x: x, P("z", None)),
+        (lambda x: x + 1, P("z", None)),
+        (lambda x: x + jnp.ones(2), P("z", None)),
+        (lambda x: jnp.sin(x) * 2, P("z", None)),
+        (lambda x: x.T, P(None, "z")),
+        (lambda x: x.sum(0), P(None)),
+        (lambda x: x.sum(1), P("z")),
+        (lambda x: x.sum(), P()),
+        (lambda x: x @ jnp.ones((2, 3)), P("z", None)),
+        (jnp.zeros_like, P("z", None)),
+        (lambda x: xpr.grad(lambda x: (x**2).sum())(x), P("z", None)),
+        (lambda x: xpr.vmap(lambda x: x + 1)(x), P("z", None)),
+        (lambda x: x.astype(jnp.int32), P("z", None)),
+    ],
+)
+def test_results_on_a_mesh_of_one_device(kind: AxisType, function: Any, spec: Any) -> None:
+    """They have the mesh of their operands, as on several devices, and the same values."""
+    place = one_device(P("z"), kind)
+    x = xpr.device_put(VALUES, place)
+    wanted = np.asarray(function(jnp.asarray(VALUES)))
+    jitted = xpr.jit(function)
+    for y in (function(x), jitted(x), jitted(x)):
+        assert isinstance(y.sharding, NamedSharding)
+        assert y.sharding.mesh == place.mesh
+        assert y.sharding.is_equivalent_to(NamedSharding(place.mesh, spec), y.ndim)
+        assert y.committed
+        np.testing.assert_allclose(y, wanted, rtol=1e-6)
+
+
+def test_jit_with_shardings_of_a_mesh_of_one_device() -> None:
+    x = jnp.asarray(VALUES)
+    along, across = one_device(P("z")), one_device(P(None, "z"))
+
+    def f(x: Any) -> Any:
+        return x * 2
+
+    for _ in range(2):
+        assert xpr.jit(f, out_shardings=across)(x).sharding == across
+        assert xpr.jit(f, in_shardings=along)(x).sharding == along
+        assert xpr.jit(f, in_shardings=along, out_shardings=across)(x).sharding == across
+        y = xpr.jit(lambda x: xpr.lax.with_sharding_constraint(x, along) + 1)(x)
+        assert y.sharding == along
+        np.testing.assert_array_equal(y, VALUES + 1)
+
+
+def test_calls_on_a_mesh_of_one_device_give_up_what_is_donated() -> None:
+    f = xpr.jit(lambda x, y: (x + y, x), donate_argnums=0)
+    for i in range(3):
+        x = xpr.device_put(VALUES + i, one_device(P("z")))
+        both, same = f(x, 1.0)
+        assert x.is_deleted()
+        np.testing.assert_array_equal(both, VALUES + i + 1)
+        np.testing.assert_array_equal(same, VALUES + i)
+        with pytest.raises(RuntimeError, match="deleted"):
+            f(x, 1.0)
+        with pytest.raises(RuntimeError, match="deleted"):
+            _ = x + 1
+
+
+def test_constraints_on_explicit_axes() -> None:
+    x = jnp.asarray(VALUES)
+    for devices in (1, 2):
+        mesh = xpr.make_mesh((devices,), "z", devices=CPUS[:devices])
+        there = xpr.device_put(x, NamedSharding(mesh, P("z")))
+        for v in (x, there):
+            for spec in (P("z"), P(None, "z")):
+                with pytest.raises(ValueError, match="can only refer to Auto axes of the mesh"):
+                    xpr.lax.with_sharding_constraint(v, NamedSharding(mesh, spec))
+        whole = NamedSharding(mesh, P())
+        assert xpr.lax.with_sharding_constraint(there, whole).sharding.spec == P()
+        f = xpr.jit(lambda v: xpr.lax.with_sharding_constraint(v, whole))  # noqa: B023
+        assert f(there).sharding.spec == P("z", None)
+        assert f(x).sharding.is_equivalent_to(whole, 2)
 
 
 def test_types_show_the_explicit_axes() -> None:

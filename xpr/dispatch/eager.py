@@ -173,14 +173,22 @@ class EagerTrace(Trace):
 
 def _on_several(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """An operation on arrays that several devices hold, or the host's memory beside them."""
-    if any(type(a) is ExtendedArray for a in args) or params_have_extended(params):
+    kinds = {type(a) for a in args}
+    if ExtendedArray in kinds or (params and params_have_extended(params)):
         return _on_elements(primitive, args, params)
-    if any(type(a) is HostMemoryArray for a in args):
+    if HostMemoryArray in kinds:
         from xpr.dispatch import memories  # noqa: PLC0415  few arrays are there
 
         return memories.apply(primitive, args, params)
-    from xpr.dispatch import spmd_eager  # noqa: PLC0415  reached only with several devices
+    return _spmd_apply(primitive, args, params)
 
+
+def _spmd_apply(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """Loads the partitioner when the first array of a mesh is computed with."""
+    global _spmd_apply
+    from xpr.dispatch import spmd_eager  # noqa: PLC0415  reached only with meshes
+
+    _spmd_apply = spmd_eager.apply
     return spmd_eager.apply(primitive, args, params)
 
 

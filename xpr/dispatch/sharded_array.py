@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from xpr.sharding.named import explicit_sharding, is_unreduced
 
 
 class ShardedArrayImpl(ArrayImpl):
-    """A concrete array on several devices, or on devices of other processes.
+    """A concrete array on the devices of a mesh, or on devices of other processes.
 
     `_buffers` are in the order of `sharding.local_assignment`; a process that has none of the
     devices has none of the buffers either. What reads the whole array on the host gathers the
@@ -156,18 +156,28 @@ class ShardedArrayImpl(ArrayImpl):
         part = math.prod(self._sharding.shard_shape(self.shape))
         return part * self.dtype.itemsize * self._sharding.num_devices
 
+    def _is_here_alone(self) -> bool:
+        """Whether it is on one device, of this process."""
+        return self._sharding.num_devices == 1 and bool(self._buffers)
+
     def unsafe_buffer_pointer(self) -> int:
-        """Raises RuntimeError: there are several addresses."""
+        """The address on the one device; RuntimeError for several devices, which have several."""
+        if self._is_here_alone():
+            return super().unsafe_buffer_pointer()
         raise RuntimeError(
             "unsafe_buffer_pointer() is supported only for unsharded arrays, got one with "
             f"{self._sharding}: use x.addressable_shards[i].data"
         )
 
-    def __dlpack__(self, **options: Any) -> NoReturn:
-        """Raises BufferError: DLPack has no arrays on several devices."""
+    def __dlpack__(self, **options: Any) -> Any:
+        """Raises BufferError for several devices, of which DLPack has no arrays."""
+        if self._is_here_alone():
+            return super().__dlpack__(**options)
         raise self._no_dlpack()
 
-    def __dlpack_device__(self) -> NoReturn:
+    def __dlpack_device__(self) -> Any:
+        if self._is_here_alone():
+            return super().__dlpack_device__()
         raise self._no_dlpack()
 
     def _no_dlpack(self) -> BufferError:
@@ -302,8 +312,8 @@ def from_buffers(aval: ShapedArray, buffers: tuple[Buffer, ...], sharding: Shard
     """The array of type `aval` spread as `sharding` says, with those parts.
 
     `buffers` has the part of each device of this process, in order; nothing is checked or copied.
-    The type shows the sharding along Explicit mesh axes. On one device it is an ordinary array,
-    unless it is a device of another process.
+    The type shows the sharding along Explicit mesh axes. On one device without a mesh it is an
+    ordinary array, unless it is a device of another process.
     """
     shown = explicit_sharding(sharding, len(aval.shape))
     if aval.sharding is not shown:
@@ -314,5 +324,5 @@ def from_buffers(aval: ShapedArray, buffers: tuple[Buffer, ...], sharding: Shard
         return HostMemoryArray(aval, buffers, True, sharding)
     if aval.memory_space != "device":
         aval = aval.update(memory_space="device")
-    kind = ArrayImpl if sharding.num_devices == 1 and buffers else ShardedArrayImpl
+    kind = ArrayImpl if isinstance(sharding, SingleDeviceSharding) and buffers else ShardedArrayImpl
     return kind(aval, buffers, True, sharding)

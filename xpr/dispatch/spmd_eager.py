@@ -19,6 +19,7 @@ from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.meshes import Places
+from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.dispatch.spmd import SpmdProgram
 from xpr.dispatch.spmd_alone import lone_equation
 from xpr.runtimes.extension import native
@@ -32,19 +33,24 @@ _MAX_KEPT = 512
 
 def apply(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """The result of one primitive on arrays some of which are on several devices."""
-    avals = tuple(get_aval(a) for a in args)
-    shardings = tuple(
-        a.sharding if isinstance(a, ArrayImpl) and a.committed else None for a in args
-    )
+    avals: list[Any] = []
+    shardings: list[Sharding | None] = []
+    for a in args:
+        if type(a) is ShardedArrayImpl:
+            avals.append(a.aval)
+            shardings.append(a._sharding)
+        else:
+            avals.append(get_aval(a))
+            shardings.append(a.sharding if isinstance(a, ArrayImpl) and a.committed else None)
     key: Any = None
     program: SpmdProgram | None = None
     try:
         key = (
             primitive,
-            avals,
-            shardings,
+            *avals,
+            *shardings,
             # The body of a loop or of a shard_map is traced at each call, and is mostly the same.
-            tuple((k, fingerprint(v), type(v)) for k, v in params.items()),
+            tuple([(k, fingerprint(v), type(v)) for k, v in params.items()]) if params else (),
             state.trace_key,
             state.meshes,
         )

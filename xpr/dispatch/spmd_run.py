@@ -11,6 +11,7 @@ collectives whose the others are.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from xpr.core.config import state
 from xpr.core.events import span
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, Var
 from xpr.dispatch.spmd_steps import Steps
-from xpr.interpreters.reference import interpret
+from xpr.interpreters.reference import called_program, interpret, interpret_equation
 from xpr.primitives.group_collective import call_for_all
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.collectives.places import RankPlaces
@@ -97,6 +98,24 @@ class Runner:
                 found.meet(eqn, stage.dead if eqn is meets[-1] else [])
         found.finish()
         return found
+
+    def lone_part(self) -> tuple[Part, list[int]] | None:
+        """What the one device of a program without collectives runs, and on which operands.
+
+        Its results are those of the program. None for other programs.
+        """
+        if len(self.devices) != 1 or self.places is not None or len(self.stages) != 1:
+            return None
+        loaded = self.stages[0]
+        stage = loaded.stage
+        if stage.collectives or stage.meets or stage.alike is not None or len(loaded.parts) != 1:
+            return None
+        if list(stage.outputs) != list(self.outvars) or len({*self.outvars, *self.invars}) != len(
+            [*self.outvars, *self.invars]
+        ):
+            return None  # a result is an operand, a literal, or another result
+        places = {v: i for i, v in enumerate(self.invars)}
+        return loaded.parts[0], [places[v] for v in stage.inputs]
 
     def run(self, columns: Sequence[Column]) -> list[Column]:
         """The results, from the operands: one buffer for each device each."""
@@ -333,12 +352,15 @@ def _buffer(value: np.ndarray[Any, Any], device: Device) -> Buffer:
 
 
 def _interpreted(local: ClosedJaxpr, device: Device) -> Part:
+    compute = _one_equation(local) or functools.partial(interpret, local, [])
+
     def run(buffers: Sequence[Buffer]) -> list[Buffer]:
         arrays = [b.host_view() for b in buffers]
         taken = list(arrays)
         out: list[Buffer] = []
-        for x in interpret(local, [], arrays):
-            if any(np.may_share_memory(x, t) for t in taken):
+        for x in compute(arrays):
+            # What owns its memory shares it with itself alone.
+            if any(x is t if x.base is None else np.may_share_memory(x, t) for t in taken):
                 x = np.array(x)
             taken.append(x)
             x.setflags(write=False)
@@ -346,3 +368,18 @@ def _interpreted(local: ClosedJaxpr, device: Device) -> Part:
         return out
 
     return run
+
+
+def _one_equation(closed: ClosedJaxpr) -> Callable[[Sequence[Any]], list[Any]] | None:
+    """What computes a program of one equation; None for other programs."""
+    jaxpr = closed.jaxpr
+    if len(jaxpr.eqns) != 1 or jaxpr.constvars:
+        return None
+    (eqn,) = jaxpr.eqns
+    if list(eqn.outvars) != list(jaxpr.outvars) or eqn.primitive.interprets:
+        return None
+    if called_program(eqn) is not None or any(isinstance(v, Literal) for v in eqn.invars):
+        return None
+    places = {v: i for i, v in enumerate(jaxpr.invars)}
+    operands = [places[v] for v in eqn.invars if isinstance(v, Var)]
+    return lambda arrays: interpret_equation(eqn, [arrays[i] for i in operands])

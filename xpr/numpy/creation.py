@@ -25,6 +25,7 @@ from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
 from xpr.primitives.creation import varying_like
 from xpr.primitives.joining import concatenate
 from xpr.primitives.shape import broadcast_in_dim_p, expand_dims
+from xpr.sharding import SingleDeviceSharding
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -376,7 +377,7 @@ def _place_like(a: Any, shape: Any, device: Any) -> Any:
     """
     if device is not None or not isinstance(a, ArrayImpl) or not a.committed:
         return device
-    if a.sharding.num_devices == 1:
+    if isinstance(a.sharding, SingleDeviceSharding):
         return a.device
     return a.sharding if shape is None or shape == a.shape else None
 

@@ -70,14 +70,19 @@ def _constrained(x: Any, place: Any) -> Any:
                 None if i in free else entry for i, entry in enumerate(place.spec.partitions)
             ]
             place = place.with_spec(PartitionSpec(*entries))
-    if isinstance(place, NamedSharding) and place.mesh.are_all_axes_explicit:
-        _assert_sharded(aval, place)
-        return x
+    if isinstance(place, NamedSharding):
+        if get_abstract_mesh().are_all_axes_explicit:
+            _assert_sharded(aval, place)
+            return x
+        _refuse_explicit(place)
     place.shard_shape(aval.shape)
     if is_eager() and not isinstance(x, Tracer):
         return device_put(x, place)
     if not isinstance(place, NamedSharding):
         return x  # where a program of one device runs is its caller's to say
+    if place.mesh.are_all_axes_explicit:
+        # What a type says stands.
+        return x if aval.sharding is not None else reshard(x, place)
     return sharding_constraint_p.bind(x, sharding=place, unconstrained_dims=free)
 
 
@@ -90,6 +95,17 @@ def _assert_sharded(aval: ShapedArray, place: NamedSharding) -> None:
             f"`Explicit`. The type {aval} of the array did not match the sharding provided: "
             f"{place.spec}. Please use `xpr.sharding.reshard` to shard your input to the sharding "
             "you want."
+        )
+
+
+def _refuse_explicit(place: NamedSharding) -> None:
+    """ValueError for a spec that names axes of which the types of arrays tell."""
+    named = {n for axes in place.normalized_spec(len(place.spec.partitions)) for n in axes}
+    if not named.isdisjoint(place.mesh.explicit_axes):
+        raise ValueError(
+            "The spec of NamedSharding passed to with_sharding_constraint can only refer to Auto "
+            f"axes of the mesh. Got spec={place.spec} and mesh={place.mesh}. You probably meant "
+            "to use `reshard` API? xpr.sharding.reshard"
         )
 
 

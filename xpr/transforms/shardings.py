@@ -98,10 +98,12 @@ class Shardings:
 
     def _add(self, source: str, sharding: Sharding) -> None:
         devices = sharding.device_set
-        if len(devices) != 1:
-            if not isinstance(sharding, NamedSharding) or not isinstance(sharding.mesh, Mesh):
-                raise NotImplementedError(f"jit takes shardings of a mesh, got {sharding}")
+        named = isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)
+        if named:
             self.mesh = self.mesh or sharding.mesh
+        if len(devices) != 1:
+            if not named:
+                raise NotImplementedError(f"jit takes shardings of a mesh, got {sharding}")
             return
         device = next(iter(devices))
         if self.device is not None and device is not self.device:
