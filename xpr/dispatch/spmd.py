@@ -22,11 +22,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import check_finite
 from xpr.dispatch.meshes import LONE
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
-<<<<<<< HEAD
-from xpr.dispatch.spmd_run import Column, Runner
-=======
-from xpr.dispatch.spmd_run import Part, Runner
->>>>>>> clients
+from xpr.dispatch.spmd_run import Column, Part, Runner
 from xpr.dispatch.transfer import placed
 from xpr.runtimes.base import Buffer
 from xpr.runtimes.collectives.places import RankPlaces
@@ -259,13 +255,9 @@ class SpmdProgram:
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results."""
         runner = self._runner or self.load()
-<<<<<<< HEAD
-        columns = list(self.front)
-=======
-        if self._lone is not None and self._makers:
+        if self._lone is not None and self.result_makers:
             return self._call_lone(leaves, *self._lone)
-        columns = list(self._front)
->>>>>>> clients
+        columns = list(self.front)
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
                 leaf._check_alive()
@@ -299,7 +291,7 @@ class SpmdProgram:
 
     def _call_lone(self, leaves: Sequence[Any], part: Part, inputs: Sequence[int]) -> list[Any]:
         """A call of what one device runs alone, after the first."""
-        buffers: list[Any] = [c[0] for c in self._front]
+        buffers: list[Any] = [c[0] for c in self.front]
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
                 buffers.append(leaf._buffers[0])  # where it is read it has to be alive
@@ -311,7 +303,7 @@ class SpmdProgram:
                 leaves[i].delete()
         out: list[Any] = [
             kind(aval, (b,), True, sharding)
-            for (kind, aval, sharding), b in zip(self._makers, found, strict=True)
+            for (kind, aval, sharding), b in zip(self.result_makers, found, strict=True)
         ]
         if state.debug_nans or state.debug_infs:
             self._check_finite(out)
