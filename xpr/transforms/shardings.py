@@ -98,11 +98,11 @@ class Shardings:
 
     def _add(self, source: str, sharding: Sharding) -> None:
         devices = sharding.device_set
-        named = isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh)
-        if named:
-            self.mesh = self.mesh or sharding.mesh
+        mesh = sharding.mesh if isinstance(sharding, NamedSharding) else None
+        if isinstance(mesh, Mesh):
+            self.mesh = self.mesh or mesh
         if len(devices) != 1:
-            if not named:
+            if not isinstance(mesh, Mesh):
                 raise NotImplementedError(f"jit takes shardings of a mesh, got {sharding}")
             return
         device = next(iter(devices))
