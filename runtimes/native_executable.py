@@ -132,16 +132,21 @@ def _caller(
     return call
 
 
+OWN = -1
+"""The device that runs a program, as one of those whose buffers it reads."""
+
+
 @dataclass(frozen=True)
 class GroupPart:
     """A program that several devices run, and the columns of a table that it reads and makes.
 
-    A column has one buffer for each device. `source` tells for each device the one whose results
-    it gets: itself or an earlier one.
+    A column has one buffer for each device. An input is a column and the device whose buffer is
+    read, `OWN` for that of the device that runs the program. `source` tells for each device the one
+    whose results it gets: itself or an earlier one.
     """
 
     executable: NativeExecutable
-    inputs: Sequence[int]
+    inputs: Sequence[tuple[int, int]]
     outputs: Sequence[int]
     source: Sequence[int]
 
@@ -165,12 +170,12 @@ def native_group(
     if any(p is None for p in programs):
         return None
     kinds: dict[int, ArrayType] = {}
-    written: set[int] = set()
+    written: dict[int, Sequence[int]] = {}
     for p in parts:
         signature = p.executable.signature
-        kinds.update(zip(p.inputs, signature.inputs, strict=True))
+        kinds.update(zip((column for column, _ in p.inputs), signature.inputs, strict=True))
         kinds.update(zip(p.outputs, signature.outputs, strict=True))
-        written.update(p.inputs[i] for i, _ in signature.donations)
+        written.update((p.inputs[i][0], p.source) for i, _ in signature.donations)
     places = {column: i for i, (column, _) in enumerate(leaves)}
     if not all(places.get(column) in donated for column in written):
         return None
@@ -185,7 +190,7 @@ def native_group(
         [(column, buffers) for column, buffers in front if column in kinds],
         [(column, kinds[column][1] if number else None) for column, number in leaves],
         [(column, kinds.get(column), sharding) for column, sharding in results],
-        sorted(places[column] for column in written),
+        [(places[column], source) for column, source in written.items()],
         donated,
         None if keeps_lock else _run_without_lock,
     )

@@ -20,6 +20,17 @@ std::vector<T> numbers_of(nb::handle sequence) {
   return found;
 }
 
+std::vector<StageInput> inputs_of(nb::handle sequence) {
+  std::vector<StageInput> found;
+  for (nb::handle input : nb::borrow<nb::sequence>(sequence)) {
+    nb::object column = input[0], device = input[1];
+    auto number = nb::cast<std::int64_t>(device);
+    found.push_back({nb::cast<std::uint32_t>(column),
+                     number < 0 ? StageInput::kOwn : static_cast<std::uint32_t>(number)});
+  }
+  return found;
+}
+
 bool is_deleted(PyObject* buffer) {
   return is_none(slot(buffer, classes.host)) && is_none(slot(buffer, classes.view)) &&
          is_none(slot(buffer, classes.block));
@@ -61,7 +72,7 @@ DeviceCall::DeviceCall(nb::sequence devices, std::size_t columns, nb::sequence s
   for (nb::handle one : stages) {
     nb::object program = one[0], inputs = one[1], outputs = one[2], source = one[3];
     if (!nb::isinstance<Program>(program)) throw nb::type_error("a stage needs a Program");
-    found.push_back({nb::inst_ptr<Program>(program), numbers_of<std::uint32_t>(inputs),
+    found.push_back({nb::inst_ptr<Program>(program), inputs_of(inputs),
                      numbers_of<std::uint32_t>(outputs), numbers_of<std::uint32_t>(source)});
     held_.push_back(PyRef::borrow(program.ptr()));
   }
@@ -105,12 +116,17 @@ DeviceCall::DeviceCall(nb::sequence devices, std::size_t columns, nb::sequence s
   }
   holds_ = nb::len(given_up) != 0;
   for (const Result& result : results_) holds_ |= result.leaf != kNone;
-  written_ = numbers_of<std::size_t>(written);
   given_up_ = numbers_of<std::size_t>(given_up);
-  for (const std::vector<std::size_t>* list : {&written_, &given_up_}) {
-    for (std::size_t leaf : *list) {
-      require(leaf < leaves_.size() && leaves_[leaf].type < 0, "what is donated is no array");
-    }
+  for (std::size_t leaf : given_up_) {
+    require(leaf < leaves_.size() && leaves_[leaf].type < 0, "what is donated is no array");
+  }
+  for (nb::handle one : written) {
+    nb::object leaf = one[0], source = one[1];
+    Written made{nb::cast<std::size_t>(leaf), numbers_of<std::uint32_t>(source)};
+    require(std::count(given_up_.begin(), given_up_.end(), made.leaf) == 1 &&
+                made.source.size() == devices_.size(),
+            "what is written to is not donated");
+    written_.push_back(std::move(made));
   }
   if (!run.is_none()) run_ = PyRef::borrow(run.ptr());
 }
@@ -154,21 +170,27 @@ class DeviceCall::Call {
       if (queued != 0) return queued < 0 ? Ran::kFailed : Ran::kNot;
     }
     if (!is_each_given_once()) return Ran::kNot;  // the Python path refuses that
-    for (std::size_t leaf : owner_.written_) {
-      PyObject* parts = parts_of(argument(leaf), programs_.device_count());
+    for (const Written& written : owner_.written_) give_up_parts(written, false);
+    for (const Written& written : owner_.written_) {
+      PyObject* parts = parts_of(argument(written.leaf), programs_.device_count());
       for (std::size_t d = 0; d < programs_.device_count(); ++d) {
-        if (!take_block(item(parts, d), block(owner_.leaves_[leaf].column, d))) return Ran::kFailed;
+        if (written.source[d] != d) continue;
+        Block& place = block(owner_.leaves_[written.leaf].column, d);
+        if (!take_block(item(parts, d), place)) return Ran::kFailed;
       }
     }
-    for (std::size_t leaf : owner_.written_) give_up_parts(leaf);
+    for (const Written& written : owner_.written_) give_up_parts(written, true);
     return Ran::kWell;
   }
 
   // Deletes what was donated, written to or not.
   void give_up() {
     for (std::size_t leaf : owner_.given_up_) {
-      bool is_known = std::count(owner_.written_.begin(), owner_.written_.end(), leaf) != 0;
-      if (!is_known) give_up_parts(leaf);
+      bool is_known = std::any_of(owner_.written_.begin(), owner_.written_.end(),
+                                  [&](const Written& written) { return written.leaf == leaf; });
+      std::vector<PyObject*> buffers;
+      if (!is_known) append_parts(leaf, buffers);
+      for (PyObject* buffer : buffers) donations_.add(PyRef::borrow(buffer));
       PyRef old = PyRef::steal(
           std::exchange(slot(argument(leaf), classes.deleted), PyRef::borrow(Py_True).release()));
     }
@@ -268,10 +290,15 @@ class DeviceCall::Call {
     for (std::size_t d = 0; d < programs_.device_count(); ++d) buffers.push_back(item(parts, d));
   }
 
-  void give_up_parts(std::size_t leaf) {
-    std::vector<PyObject*> buffers;
-    append_parts(leaf, buffers);
-    for (PyObject* buffer : buffers) donations_.add(PyRef::borrow(buffer));
+  // Those that a program writes to are deleted when it has run. Others, for which one device's
+  // program computes, are deleted before: they may have the memory that it writes to.
+  void give_up_parts(const Written& written, bool are_written_to) {
+    Donations now;
+    PyObject* parts = parts_of(argument(written.leaf), programs_.device_count());
+    for (std::size_t d = 0; d < programs_.device_count(); ++d) {
+      if ((written.source[d] == d) != are_written_to) continue;
+      (are_written_to ? donations_ : now).add(PyRef::borrow(item(parts, d)));
+    }
   }
 
   static constexpr std::size_t kFew = 32;

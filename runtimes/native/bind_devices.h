@@ -11,12 +11,13 @@ namespace xpr {
 // Programs of several devices with all that a call of them needs: `_native.DevicePrograms`.
 class DeviceCall {
  public:
-  // `stages` are (program, inputs, outputs, source); `front` are (column, buffers): arrays that are
-  // the same in each call. `leaves` are (column, dtype), in the order of the arguments' leaves; the
+  // `stages` are (program, inputs, outputs, source), with (column, device) for each input, and a
+  // negative device for the one that runs it. `front` are (column, buffers): arrays that are the
+  // same in each call. `leaves` are (column, dtype), in the order of the arguments' leaves; the
   // dtype is that of a Python number, and None for arrays. `results` are (column, type of a part,
-  // sharding). `written` and `given_up` are leaves that the programs may write to, and those that
-  // are deleted after a call. `run` gets a `DeviceRun` to be called where Python's lock is not to
-  // be held meanwhile; None where it is.
+  // sharding). `written` are (leaf, source): arrays that a program with that source may write to,
+  // and `given_up` the leaves that are deleted after a call. `run` gets a `DeviceRun` to be called
+  // where Python's lock is not to be held meanwhile; None where it is.
   DeviceCall(nanobind::sequence devices, std::size_t columns, nanobind::sequence stages,
              nanobind::sequence front, nanobind::sequence leaves, nanobind::sequence results,
              nanobind::sequence written, nanobind::sequence given_up, nanobind::handle run);
@@ -47,6 +48,10 @@ class DeviceCall {
     std::size_t earlier;  // the result that it is once more, or `kNone`
   };
   static constexpr std::size_t kNone = SIZE_MAX;
+  struct Written {
+    std::size_t leaf;
+    std::vector<std::uint32_t> source;
+  };
   class Call;
 
   bool run_programs(Block* table) const;
@@ -59,7 +64,7 @@ class DeviceCall {
   std::vector<Front> front_;
   std::vector<Leaf> leaves_;
   std::vector<Result> results_;
-  std::vector<std::size_t> written_;
+  std::vector<Written> written_;
   std::vector<std::size_t> given_up_;
   bool holds_ = false;  // whether arguments are looked at again when the programs have run
   PyRef run_;

@@ -20,8 +20,9 @@ DevicePrograms::DevicePrograms(std::size_t devices, std::size_t columns,
       require(from <= d && stage.source[from] == from, "a device gets results of none");
     }
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
-      std::uint32_t column = stage.inputs[i];
-      require(column < columns, "a program reads an array that does not exist");
+      auto [column, device] = stage.inputs[i];
+      require(column < columns && (device < devices_ || device == StageInput::kOwn),
+              "a program reads an array that does not exist");
       if (made[column]) continue;
       std::size_t size = stage.program->input_bytes(i);
       require(bytes_[column] == kUnused || bytes_[column] == size, "an array has two sizes");
@@ -57,11 +58,15 @@ void DevicePrograms::run(Block* table) const {
         }
         continue;
       }
-      for (std::size_t i = 0; i < taken; ++i) operands[i] = table[stage.inputs[i] * devices_ + d];
+      for (std::size_t i = 0; i < taken; ++i) {
+        auto [column, device] = stage.inputs[i];
+        operands[i] = table[column * devices_ + (device == StageInput::kOwn ? d : device)];
+      }
       stage.program->run(operands, results, false);
       for (std::size_t k = 0; k < made; ++k) {
         table[stage.outputs[k] * devices_ + d] = std::move(results[k]);
       }
+      for (std::size_t i = 0; i < taken; ++i) operands[i] = Block();
     }
   }
 }

@@ -5,11 +5,18 @@
 
 namespace xpr {
 
+// What a program reads: its own device's block of a column, or that of one device.
+struct StageInput {
+  static constexpr std::uint32_t kOwn = UINT32_MAX;
+  std::uint32_t column = 0;
+  std::uint32_t device = kOwn;
+};
+
 // One program, and the devices that run it.
 struct DeviceStage {
   const Program* program = nullptr;
-  std::vector<std::uint32_t> inputs;   // the columns that it reads
-  std::vector<std::uint32_t> outputs;  // and those that it makes
+  std::vector<StageInput> inputs;
+  std::vector<std::uint32_t> outputs;  // the columns that it makes
   // For each device the one whose results it gets: itself, or an earlier one that has the same
   // arguments.
   std::vector<std::uint32_t> source;

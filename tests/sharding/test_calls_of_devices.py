@@ -243,14 +243,83 @@ def test_shard_map_without_collectives() -> None:
         assert calls.others == 0
 
 
+def test_sums_over_all_devices() -> None:
+    """What one device computes for all may add up the parts of all."""
+    f = xpr.jit(lambda x, w: (w - 0.5 * (x * w).sum(0), x * 2))
+    a, w = random(16, 3), random(3, seed=1)
+    x, y = spread(a), spread(w, WHOLE)
+    with counted() as calls:
+        for _ in range(5):
+            less, double = f(x, y)
+            np.testing.assert_allclose(
+                np.asarray(less), w - 0.5 * (a * w).sum(0), rtol=1e-5, atol=1e-5
+            )
+            np.testing.assert_array_equal(np.asarray(double), a * 2)
+            assert less.sharding.is_fully_replicated
+            for part in less.addressable_shards:
+                np.testing.assert_array_equal(np.asarray(part.data), np.asarray(less))
+    if ANSWERS:
+        assert (calls.first, calls.others) == (1, 0)
+
+
+@pytest.mark.parametrize("donates", [False, True])
+def test_steps_of_training(donates: bool) -> None:
+    def step(state: Any, x: Any, y: Any) -> Any:
+        def loss(w: Any) -> Any:
+            return ((jnp.tanh(x @ w) - y) ** 2).sum()
+
+        slope = xpr.grad(loss)(state["w"])
+        momentum = state["m"] * 0.5 + slope
+        return {"w": state["w"] - 0.01 * momentum, "m": momentum, "n": state["n"] + 1}
+
+    f = xpr.jit(step, donate_argnums=0 if donates else ())
+    a, b, w = random(16, 6), random(16, 4, seed=1), random(6, 4, seed=2)
+    m = np.zeros_like(w)
+    x, y = spread(a), spread(b)
+    state = {"w": spread(w, WHOLE), "m": spread(m, WHOLE), "n": spread(np.int32(0), WHOLE)}
+    with counted() as calls:
+        for i in range(6):
+            old = state
+            state = f(state, x, y)
+            t = np.tanh(a @ w)
+            m = m * np.float32(0.5) + a.T @ (2 * (t - b) * (1 - t * t))
+            w = w - np.float32(0.01) * m
+            np.testing.assert_allclose(np.asarray(state["w"]), w, rtol=1e-4, atol=1e-4)
+            assert int(state["n"]) == i + 1
+            assert all(leaf.is_deleted() == donates for leaf in old.values())
+            for part in state["w"].addressable_shards:
+                np.testing.assert_array_equal(np.asarray(part.data), np.asarray(state["w"]))
+    if ANSWERS:
+        assert calls.others == 0
+
+
+def test_donated_replicated_arrays_that_somebody_else_sees() -> None:
+    f = xpr.jit(lambda w, x: w + x.sum(0), donate_argnums=0)
+    a, w = random(16, 512), random(512, seed=1)
+    x = spread(a)
+    once = f(spread(w, WHOLE), x)
+    wanted = w + a.sum(0)
+    for keep in (None, 0, 5):
+        for _ in range(2):
+            kept = None if keep is None else np.asarray(once.addressable_shards[keep].data)
+            copy = None if kept is None else np.array(kept)
+            after = f(once, x)
+            wanted = wanted + a.sum(0)
+            assert once.is_deleted()
+            np.testing.assert_allclose(np.asarray(after), wanted, rtol=1e-4, atol=1e-3)
+            if kept is not None:
+                np.testing.assert_array_equal(kept, copy)
+            once = after
+
+
 def test_programs_with_collectives_stay_as_they_are() -> None:
-    f = xpr.jit(lambda x: (x.sum(), x * 2))
+    f = xpr.jit(lambda x: (x / x.max(), lax.sort(x)))
     a = random(16)
     x = spread(a)
     for _ in range(5):
-        total, double = f(x)
-        np.testing.assert_allclose(np.asarray(total), a.sum(), rtol=1e-5)
-        np.testing.assert_array_equal(np.asarray(double), a * 2)
+        share, ordered = f(x)
+        np.testing.assert_allclose(np.asarray(share), a / a.max(), rtol=1e-5)
+        np.testing.assert_array_equal(np.asarray(ordered), np.sort(a))
 
 
 def test_closed_over_arrays() -> None:

@@ -18,7 +18,7 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.dispatch.spmd import SpmdProgram, is_there
 from xpr.dispatch.spmd_run import LoadedStage
 from xpr.interpreters.reference import called_program
-from xpr.runtimes.native_executable import GroupPart, NativeExecutable, native_group
+from xpr.runtimes.native_executable import OWN, GroupPart, NativeExecutable, native_group
 from xpr.sharding import Sharding
 
 
@@ -59,8 +59,10 @@ def alone_program(program: SpmdProgram, leaves: Sequence[Any]) -> AloneProgram |
             return None
         constants = compiled._const_buffers
         front += [(count + i, (b,) * len(runner.devices)) for i, b in enumerate(constants)]
-        inputs = [*range(count, count + len(constants))]
-        inputs += [columns[stage.inputs[i]] for i in compiled.kept]
+        operands = [(columns[v], OWN) for v in stage.inputs]
+        operands += [(columns[v], d) for v in stage.summed for d in range(len(runner.devices))]
+        inputs = [(column, OWN) for column in range(count, count + len(constants))]
+        inputs += [operands[i] for i in compiled.kept]
         count += len(constants)
         outputs = range(count, count + len(stage.outputs))
         count += len(stage.outputs)
@@ -100,7 +102,7 @@ def lone_equation(
         return None
     (loaded,) = runner.stages
     eqns = loaded.stage.closed.jaxpr.eqns
-    if not _is_alone(loaded) or len(eqns) != 1:
+    if not _is_alone(loaded) or loaded.stage.summed or len(eqns) != 1:
         return None
     eqn = eqns[0]
     own = eqn.primitive
@@ -127,9 +129,12 @@ def _is_taken(leaf: Any, sharding: Sharding) -> bool:
 
 
 def _is_alone(loaded: LoadedStage) -> bool:
-    """Whether one thread runs a stage for all devices, which meet neither in it nor behind it."""
+    """Whether one thread runs a stage for all devices, which meet neither in it nor behind it.
+
+    Sums over all devices may be a part of a program that one of them runs.
+    """
     stage = loaded.stage
-    return not (stage.meets or stage.collectives or stage.summed or loaded.in_threads)
+    return not (stage.meets or stage.collectives or loaded.in_threads)
 
 
 def _compiled(loaded: LoadedStage) -> Any:
@@ -141,9 +146,6 @@ def _compiled(loaded: LoadedStage) -> Any:
         return None
     if program._routes != [("out", i) for i in range(len(loaded.stage.outputs))]:
         return None
-    if program.donate:
-        # Where a device runs it for others, these give up theirs before.
-        runs_everywhere = len(loaded.ranks) == len(loaded.devices)
-        if not (runs_everywhere and program.in_place and set(program.donate) <= set(program.kept)):
-            return None
+    if program.donate and not (program.in_place and set(program.donate) <= set(program.kept)):
+        return None
     return program
