@@ -11,6 +11,7 @@ from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
 from xpr.interpreters.batching import BatchAxis, batch_jaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.choice import scan_in_one_dispatch
+from xpr.lowering.loops.products_apart import has_large_products, products_apart
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -121,7 +122,9 @@ def _scan_lower(
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]
     if length == 0:
         return [*carry, *stacks]
-    if ctx.target.single_dispatch_loops:
+    loops = ctx.target.single_dispatch_loops
+    large = loops and has_large_products(jaxpr.jaxpr, num_consts)
+    if loops and not large:
         params = {"jaxpr": jaxpr, "length": length, "reverse": reverse}
         params |= {"num_consts": num_consts, "num_carry": num_carry}
         found = scan_in_one_dispatch(ctx, operands, **params)
@@ -143,6 +146,8 @@ def _scan_lower(
             num_consts=num_consts,
             unroll=unroll,
         )
+    if large:
+        jaxpr = products_apart(jaxpr, num_consts)
     per_step = min(unroll or length, length)  # none for each turn means all at once
 
     def step(inner: LoweringContext, count: Value, values: Sequence[Value]) -> list[Value]:

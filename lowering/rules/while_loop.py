@@ -5,6 +5,14 @@ from __future__ import annotations
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.choice import while_in_one_dispatch
+from xpr.lowering.loops.memory.dispatch import memory_call, shared_product
+from xpr.lowering.loops.products_apart import (
+    has_large_products,
+    in_one_dispatch_p,
+    products_apart,
+    shared_product_p,
+)
+from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -21,7 +29,10 @@ def _while_lower(
 ) -> list[Value]:
     num_consts = cond_nconsts + body_nconsts
     cond_consts, body_consts = operands[:cond_nconsts], operands[cond_nconsts:num_consts]
-    if ctx.target.single_dispatch_loops:
+    loops = ctx.target.single_dispatch_loops
+    if loops and has_large_products(body_jaxpr.jaxpr, body_nconsts):
+        body_jaxpr = products_apart(body_jaxpr, body_nconsts)
+    elif loops:
         found = while_in_one_dispatch(
             ctx,
             operands,
@@ -44,4 +55,24 @@ def _while_lower(
     )
 
 
+def _in_one_dispatch_lower(
+    ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr
+) -> list[Value]:
+    try:
+        return memory_call(ctx, jaxpr, operands)
+    except NotInMemory:
+        return inline_program(ctx, jaxpr, operands)
+
+
+def _shared_product_lower(
+    ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr
+) -> list[Value]:
+    try:
+        return shared_product(ctx, jaxpr, operands)
+    except NotInMemory:
+        return inline_program(ctx, jaxpr, operands)
+
+
+register(shared_product_p, _shared_product_lower)
+register(in_one_dispatch_p, _in_one_dispatch_lower)
 register(while_p, _while_lower)

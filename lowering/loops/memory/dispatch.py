@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, Var
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.builder import Builder
@@ -18,15 +18,17 @@ from xpr.lowering.ir.graph import Block, Executable, PlainValue
 from xpr.lowering.loops.memory.affine import Place
 from xpr.lowering.loops.memory.arrays import Array, Buffer, Scalar, View, actual, whole
 from xpr.lowering.loops.memory.context import LoopContext, memory_element
-from xpr.lowering.loops.memory.control import scan, while_
+from xpr.lowering.loops.memory.control import call, scan, while_
 from xpr.lowering.loops.memory.elementwise import full
 from xpr.lowering.loops.memory.nest import Share
+from xpr.lowering.loops.memory.products import product_in_shares
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.memory.rules import rule_for
 from xpr.lowering.loops.memory.split import Split, split_of
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.table import NotInRegisters
 from xpr.lowering.loops.single_dispatch import flat_memory, memory_dtype, shaped
+from xpr.primitives.call import jit_p
 from xpr.primitives.scan import scan_p
 from xpr.primitives.while_loop import while_p
 
@@ -128,6 +130,9 @@ class _Dispatch:
         """The results, each stored in shares."""
         assert self.share is not None
         p = self.program
+        stored = [x for x in results if isinstance(x, View) and x.buffer in p.fresh]
+        if len(stored) == len(results):
+            return stored
         views = [p.allocate(x.shape, x.dtype) for x in results]
         p.store_shares(views, results, self.share)
         return views
@@ -264,6 +269,38 @@ def memory_while(
     avals = [v.aval for v in carry]
     operands = [*cond_consts, *body_consts, *carry]
     return _one_dispatch(ctx, while_, while_p, avals, operands, params, split)
+
+
+def memory_call(
+    ctx: LoweringContext, closed: ClosedJaxpr, operands: Sequence[Value]
+) -> list[Value]:
+    """A program as one dispatch on arrays in memory; NotInMemory if it does not do."""
+    params = {"jaxpr": closed}
+    return _one_dispatch(ctx, call("jaxpr"), jit_p, closed.out_avals, operands, params, None)
+
+
+def shared_product(
+    ctx: LoweringContext, closed: ClosedJaxpr, operands: Sequence[Value]
+) -> list[Value]:
+    """The product of a large matrix and a few vectors, each workgroup a part of it.
+
+    NotInMemory if its elements do not lie along lanes.
+    """
+    (aval,) = closed.out_avals
+    size = max(x.aval.nbytes for x in operands)
+    count = max(1, min(_MOST_SHARES, size // _SHARE_BYTES))
+    dispatch = _Dispatch(ctx, shared=count)
+    p, share = dispatch.program, dispatch.share
+    assert share is not None
+    (eqn,) = closed.eqns
+    known = dict(zip(closed.jaxpr.invars, map(dispatch.operand, operands), strict=True))
+    x, y = (known.get(v) for v in eqn.invars if isinstance(v, Var))
+    out = p.allocate(aval.shape, aval.dtype)
+    if not isinstance(x, View) or not isinstance(y, View):
+        raise NotInMemory("a product with one number")
+    if not product_in_shares(p.ctx, x, y, out, eqn.params["dimension_numbers"][0], share):
+        raise NotInMemory("a product of elements that lie apart")
+    return dispatch.finish([out], [aval])
 
 
 # What a workgroup stores, about, and the most workgroups of one dispatch.

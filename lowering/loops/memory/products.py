@@ -16,7 +16,7 @@ from xpr.lowering.context import Value
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.memory.arrays import View
 from xpr.lowering.loops.memory.context import LoopContext
-from xpr.lowering.loops.memory.nest import lanes_for, reduce_lanes
+from xpr.lowering.loops.memory.nest import Share, lanes_for, reduce_lanes
 
 # The vectors that a tile of the result has: enough that no addition waits for the one before, and
 # not more than there are registers beside those of the operands.
@@ -90,6 +90,48 @@ def in_tiles(ctx: LoopContext, product: Product) -> bool:
         _along_sum(ctx, product, deep, lanes)
         return True
     return False
+
+
+def product_in_shares(
+    ctx: LoopContext,
+    x: View,
+    y: View,
+    out: View,
+    contracted: tuple[Sequence[int], Sequence[int]],
+    share: Share,
+) -> bool:
+    """A workgroup's part of the product of a large matrix and another operand, in either order.
+
+    All workgroups have as many rows or columns of the matrix: the last ones may compute elements
+    that others compute, too. False if no axis lies along lanes.
+    """
+    (left,), (right,) = contracted
+    free_x = [i for i in range(len(x.shape)) if i != left]
+    free_y = [i for i in range(len(y.shape)) if i != right]
+    is_left = x.size > y.size
+    cut = 0 if is_left else len(free_x)
+    size, lanes = out.shape[cut], lanes_for([x.dtype])
+    each = min(size, -(-size // (share.count * lanes)) * lanes)
+    first = ctx.clamped(ctx.times_index(share.own, each), None, size - each)
+    begin = Place.of(Symbol(first, 0, size - each))
+
+    def axes(v: View, free: Sequence[int], at: int) -> Iterator[tuple[int, int, int]]:
+        for a, i in enumerate(free, at):
+            yield each if a == cut else v.shape[i], v.strides[i], out.strides[a]
+
+    def moved(v: View, stride: int) -> View:
+        return View(v.buffer, v.offset + begin * stride, v.strides, v.shape, v.dtype)
+
+    part = Product(
+        moved(x, x.strides[free_x[0]]) if is_left else x,
+        y if is_left else moved(y, y.strides[free_y[0]]),
+        moved(out, out.strides[cut]),
+        (),
+        tuple(Axis(n, s, 0, to) for n, s, to in axes(x, free_x, 0)),
+        tuple(Axis(n, 0, s, to) for n, s, to in axes(y, free_y, len(free_x))),
+        (Axis(x.shape[left], x.strides[left], y.strides[right]),),
+    )
+    return in_tiles(ctx, part)
 
 
 def _unit_axis(axes: Sequence[Axis], stride: Callable[[Axis], int]) -> Axis | None:
