@@ -28,6 +28,7 @@ from xpr.lowering.cache import default_cache
 from xpr.lowering.iree import installed, stopwatch
 from xpr.runtimes import processor
 from xpr.runtimes.base import Device
+from xpr.runtimes.cores import cores
 
 if TYPE_CHECKING:
     from xpr.lowering.module import LoweredModule
@@ -89,7 +90,7 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
         parts = (
             (_REVISION, stamp, installed.version(), sys.version),
             (np.__version__, ml_dtypes.__version__),
-            (target, processor.description() if target == "cpu" else ""),
+            (target, processor.description() if target == "cpu" else "", cores() == 1),
             getattr(device, "capabilities", None),
             trace_settings(),
             (name, tuple(donated)),
