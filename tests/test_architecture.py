@@ -36,7 +36,12 @@ ALLOWED = {
     # What devices do together is described where they do it.
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
     # Foreign functions are called here, as NumPy is called elsewhere.
-    "xpr.primitives.ffi": {"xpr.core", "xpr.interpreters", "xpr.primitives", "xpr.runtimes.foreign"},
+    "xpr.primitives.ffi": {
+        "xpr.core",
+        "xpr.interpreters",
+        "xpr.primitives",
+        "xpr.runtimes.foreign",
+    },
     "xpr.primitives": {
         "xpr.core",
         "xpr.interpreters",
