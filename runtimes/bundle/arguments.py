@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.polynomials import Monomial, evaluate
+from xpr.core.polynomials import Monomial, evaluate, variables
 from xpr.runtimes.bundle.errors import ArgumentTypeError, ArgumentValueError
 from xpr.runtimes.bundle.tensors import Array, named_dtype
 
@@ -49,14 +49,14 @@ def _value(extent: int | Mapping[Monomial, int], sizes: Mapping[str, int]) -> in
 def _solve(extent: Mapping[Monomial, int], found: int, sizes: dict[str, int]) -> None:
     """Takes a symbolic dimension from an extent that has no other one, if that can be done
     exactly."""
-    unknown = {n for names in extent for n in names if n not in sizes}
+    unknown = variables(extent) - set(sizes)
     if len(unknown) != 1:
         return
     (name,) = unknown
-    linear = [names for names in extent if name in names]
+    linear = [names for names in extent if name in variables({names: 1})]
     if linear != [(name,)]:
         return
-    rest = {names: f for names, f in extent.items() if name not in names}
+    rest = {names: f for names, f in extent.items() if names != (name,)}
     quotient, remainder = divmod(found - evaluate(rest, sizes), extent[(name,)])
     if remainder == 0:
         sizes[name] = quotient
@@ -80,10 +80,7 @@ def symbolic_sizes(
                         _solve(extent, found, sizes)
     told = "".join(f", where {n} is {v}" for n, v in sorted(sizes.items()))
     for kind, shape in zip(types, shapes, strict=True):
-        known = all(
-            isinstance(e, int) or all(n in sizes for names in e for n in names)
-            for e in kind.extents
-        )
+        known = all(isinstance(e, int) or variables(e) <= set(sizes) for e in kind.extents)
         if len(shape) != len(kind.extents) or not known or kind.shape(sizes) != shape:
             found = ",".join(map(str, shape))
             raise ArgumentValueError(

@@ -80,9 +80,8 @@ def test_arithmetic_and_comparisons():
     assert (4 * b - 1) // 4 == b - 1
     assert (6 * a * b) % 3 == 0
     assert (3 * a) // -3 == -a
-    for number in (2, 1.5, b):
-        with pytest.raises(NotImplementedError, match="cannot be divided"):
-            _ = b // number
+    with pytest.raises(TypeError, match="unsupported operand"):
+        _ = b // 1.5
     with pytest.raises(NotImplementedError, match="cannot be divided"):
         _ = b / 1
     with pytest.raises(ZeroDivisionError, match="the symbolic dimension b by zero"):
@@ -135,7 +134,7 @@ def test_constraints_are_read():
     assert scope.names == ["a", "b"]
     for a, b, fine in ((16, 8, True), (17, 8, False), (8, 4, False), (120, 60, False)):
         assert scope.holds({"a": a, "b": b}) is fine
-    for text in ("b", "b != 3", "mod(b, 4) == 1"):
+    for text in ("b", "b != 3"):
         with pytest.raises(ValueError, match="a constraint"):
             SymbolicScope([text])
     with pytest.raises(ValueError, match="a sequence of texts"):
@@ -395,15 +394,15 @@ def test_programs_that_depend_on_the_size():
     def branches(x):
         return x + 1 if x.shape[0] > 1000 else x * 2
 
-    def halves(x):
-        return x[: x.shape[0] // 2]
+    def powers(x):
+        return x[: round(x.shape[0] ** 0.5)]
 
     def constant(x):
         return x + np.ones(x.shape[0], np.float32)
 
     for f, message in (
-        (branches, "another way than by sums and products|different operations"),
-        (halves, "the operation slice cannot be exported with symbolic dimensions"),
+        (branches, "another way than by sums, products|different operations"),
+        (powers, "the operation slice cannot be exported with symbolic dimensions"),
         (constant, "closes over an array that depends on the symbolic dimensions"),
     ):
         with pytest.raises(SizeDependenceError, match=message):

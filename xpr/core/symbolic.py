@@ -1,4 +1,5 @@
-"""Symbolic dimensions: polynomials in named sizes, each of which is at least one.
+"""Symbolic dimensions: polynomials in named sizes, each of which is at least one, and in quotients,
+remainders, greater and lesser ones of such.
 
 They stand in the shapes of `ShapeDtypeStruct`s that `xpr.export` takes, and of the types of
 exported functions. Traced programs have numbers only.
@@ -11,7 +12,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xpr.core.errors import InconclusiveDimensionOperation
-from xpr.core.polynomials import Monomial, evaluate
+from xpr.core.polynomials import (
+    Monomial,
+    Terms,
+    added,
+    call_text,
+    evaluate,
+    is_call,
+    multiplied,
+    parsed_call,
+    text_of,
+    variables,
+)
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -20,9 +32,9 @@ if TYPE_CHECKING:
 class SymbolicDim:
     """A symbolic dimension, such as `b` or `2*b + 1`.
 
-    Made by `xpr.export.symbolic_shape`. It can be added to and multiplied by integers and others
-    of its scope; comparisons answer if the answer is the same for all sizes of one and more that
-    satisfy the scope's constraints.
+    Made by `xpr.export.symbolic_shape`. It can be added to, multiplied and divided by integers and
+    others of its scope; comparisons answer if the answer is the same for all sizes of one and more
+    that satisfy the scope's constraints.
     """
 
     __slots__ = ("scope", "terms")
@@ -33,7 +45,7 @@ class SymbolicDim:
 
     # ---- arithmetic
 
-    def _other(self, other: Any) -> dict[Monomial, int] | None:
+    def _other(self, other: Any) -> Terms | None:
         if isinstance(other, SymbolicDim):
             if other.scope is not self.scope:
                 raise ValueError(
@@ -42,17 +54,14 @@ class SymbolicDim:
                 )
             return other.terms
         if isinstance(other, int):
-            return {(): other}
+            return {(): other} if other else {}
         return None
 
     def _plus(self, other: Any, sign: int) -> Any:
         terms = self._other(other)
         if terms is None:
             return NotImplemented
-        total = dict(self.terms)
-        for monomial, factor in terms.items():
-            total[monomial] = total.get(monomial, 0) + sign * factor
-        return simplified(total, self.scope)
+        return simplified(added(self.terms, terms, sign), self.scope)
 
     def __add__(self, other: Any) -> Any:
         return self._plus(other, 1)
@@ -72,43 +81,43 @@ class SymbolicDim:
         terms = self._other(other)
         if terms is None:
             return NotImplemented
-        total: dict[Monomial, int] = {}
-        for m, a in self.terms.items():
-            for n, b in terms.items():
-                key = tuple(sorted(m + n))
-                total[key] = total.get(key, 0) + a * b
-        return simplified(total, self.scope)
+        return simplified(multiplied(self.terms, terms), self.scope)
 
     __rmul__ = __mul__
 
     def __pow__(self, power: int) -> Any:
         return math.prod([self] * power, start=1)
 
-    def __divmod__(self, other: Any) -> tuple[Any, int]:
-        """Quotient and remainder, where the remainder is the same for all sizes."""
-        if not isinstance(other, int) or isinstance(other, bool):
-            raise self._undivided(other)
-        if other == 0:
-            raise ZeroDivisionError(f"division of the symbolic dimension {self} by zero")
-        if any(c % other for m, c in self.terms.items() if m):
-            raise self._undivided(other)
-        return simplified({m: c // other for m, c in self.terms.items()}, self.scope), (
-            self.terms.get((), 0) % other
-        )
+    def __divmod__(self, other: Any) -> Any:
+        """Quotient and remainder; what is left over may depend on the sizes."""
+        terms = self._other(other)
+        if terms is None:
+            return NotImplemented
+        return divided(self.terms, terms, self.scope)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        terms = self._other(other)
+        return NotImplemented if terms is None else divided(terms, self.terms, self.scope)
 
     def __floordiv__(self, other: Any) -> Any:
-        return divmod(self, other)[0]
+        found = self.__divmod__(other)
+        return found if found is NotImplemented else found[0]
 
-    def __mod__(self, other: Any) -> int:
-        return divmod(self, other)[1]
+    def __rfloordiv__(self, other: Any) -> Any:
+        found = self.__rdivmod__(other)
+        return found if found is NotImplemented else found[0]
+
+    def __mod__(self, other: Any) -> Any:
+        found = self.__divmod__(other)
+        return found if found is NotImplemented else found[1]
+
+    def __rmod__(self, other: Any) -> Any:
+        found = self.__rdivmod__(other)
+        return found if found is NotImplemented else found[1]
 
     def __truediv__(self, other: Any) -> Any:
-        raise self._undivided(other)
-
-    def _undivided(self, other: Any) -> NotImplementedError:
-        return NotImplementedError(
-            f"symbolic dimensions cannot be divided: {self} by {other}, for what is left over "
-            "depends on the sizes"
+        raise NotImplementedError(
+            f"symbolic dimensions cannot be divided to fractions: {self} by {other}; use //"
         )
 
     # ---- questions
@@ -173,7 +182,7 @@ class SymbolicDim:
     @property
     def names(self) -> frozenset[str]:
         """The symbolic dimensions that it depends on."""
-        return frozenset(n for monomial in self.terms for n in monomial)
+        return frozenset(variables(self.terms))
 
     def __repr__(self) -> str:
         return text_of(self.terms)
@@ -185,6 +194,80 @@ def simplified(terms: Mapping[Monomial, int], scope: Any) -> Any:
     if all(m == () for m in found):
         return found.get((), 0)
     return SymbolicDim(found, scope)
+
+
+def _called(function: str, a: Terms, b: Terms, scope: Any) -> Any:
+    return simplified({(call_text(function, a, b),): 1}, scope)
+
+
+def divided(dividend: Terms, divisor: Terms, scope: Any) -> tuple[Any, Any]:
+    """Quotient and remainder of two polynomials.
+
+    They are polynomials if the division ends with a remainder that is right for all sizes, and else
+    stand for what is computed when the sizes are known. ZeroDivisionError for the divisor 0.
+    """
+    if not any(divisor.values()):
+        raise ZeroDivisionError(f"division of the symbolic dimension {text_of(dividend)} by zero")
+    quotient: Terms = {}
+    rest = dict(dividend)
+    lead = _leading(divisor)
+    while rest and set(rest) != {()}:
+        monomial = _leading(rest)
+        over = _without(monomial, lead)
+        if over is None or rest[monomial] % divisor[lead]:
+            break
+        term = {over: rest[monomial] // divisor[lead]}
+        quotient = added(quotient, term)
+        rest = added(rest, multiplied(term, divisor), -1)
+    else:
+        left = rest.get((), 0)
+        if lead == ():
+            whole, left = divmod(left, divisor[()])
+            return simplified(added(quotient, {(): whole}), scope), left
+        if left == 0:
+            return simplified(quotient, scope), 0
+    return _called("floordiv", dividend, divisor, scope), _called("mod", dividend, divisor, scope)
+
+
+def _leading(terms: Terms) -> Monomial:
+    return max(terms, key=lambda m: (len(m), m))
+
+
+def _without(monomial: Monomial, part: Monomial) -> Monomial | None:
+    """The quotient of two monomials; None if it is none."""
+    names = list(monomial)
+    for name in part:
+        if name not in names:
+            return None
+        names.remove(name)
+    return tuple(names)
+
+
+def greater(a: Any, b: Any) -> Any:
+    """The greater of two sizes."""
+    return _chosen("max", a, b)
+
+
+def lesser(a: Any, b: Any) -> Any:
+    """The lesser of two sizes."""
+    return _chosen("min", a, b)
+
+
+def _chosen(function: str, a: Any, b: Any) -> Any:
+    scope = a.scope if isinstance(a, SymbolicDim) else getattr(b, "scope", None)
+    if scope is None:
+        return max(a, b) if function == "max" else min(a, b)
+    difference = a - b
+    if isinstance(difference, int):
+        low = high = float(difference)
+    else:
+        low, high = bounds(difference.terms, scope.known)
+    if low >= 0:
+        return a if function == "max" else b
+    if high <= 0:
+        return b if function == "max" else a
+    first, second = (x.terms if isinstance(x, SymbolicDim) else {(): x} for x in (a, b))
+    return _called(function, first, second, scope)
 
 
 class Known(NamedTuple):
@@ -203,12 +286,69 @@ def bounds(terms: Mapping[Monomial, int], known: tuple[Known, ...] = ()) -> tupl
     from fractions import Fraction  # noqa: PLC0415  most programs have no symbolic dimensions
 
     exact = {monomial: Fraction(factor) for monomial, factor in terms.items() if factor}
-    low = _lower(exact, known, 3)
-    return low, -_lower({m: -c for m, c in exact.items()}, known, 3)
+    facts = (*_facts(terms), *known)
+    low = _lower(exact, facts, 3)
+    return low, -_lower({m: -c for m, c in exact.items()}, facts, 3)
+
+
+def _facts(terms: Mapping[Monomial, int]) -> list[Known]:
+    """What is known of the quotients and the greater and lesser ones in a polynomial."""
+    found: list[Known] = []
+    for name in sorted({n for m in terms for n in m if is_call(n)}):
+        function, a, b = parsed_call(name)
+        own: Terms = {(name,): 1}
+        if function == "floordiv" and set(b) == {()} and b[()] > 0:
+            over = added(a, multiplied(own, b), -1)  # 0, ..., b - 1
+            found += [Known(over, False), Known(added({(): b[()] - 1}, over, -1), False)]
+        elif function in ("max", "min"):
+            sign = 1 if function == "max" else -1
+            for x in (a, b):
+                difference = added(own, x, -1)
+                found.append(Known({m: sign * c for m, c in difference.items()}, False))
+        else:
+            continue
+        found += _facts(a) + _facts(b)
+    return found
+
+
+def _interval(name: str) -> tuple[float, float]:
+    """Between which numbers lies what a name stands for."""
+    if not is_call(name):
+        return 1, math.inf
+    function, a, b = parsed_call(name)
+    (low, high), (least, most) = bounds(a), bounds(b)
+    if function == "max":
+        return max(low, least), max(high, most)
+    if function == "min":
+        return min(low, least), min(high, most)
+    if function == "mod":
+        if least > 0:
+            return 0, min(most - 1, high if low >= 0 else math.inf)
+        return (least + 1, 0) if most < 0 else (-math.inf, math.inf)
+    if least == most and least != 0:
+        ends = sorted((low / least, high / least))
+        return _floor(ends[0]), _floor(ends[1])
+    if least > 0 and low >= 0:
+        return 0, high
+    return -math.inf, math.inf
+
+
+def _floor(x: float) -> float:
+    return x if math.isinf(x) else math.floor(x)
+
+
+def _least(monomial: Monomial, factor: Fraction) -> float:
+    """A lower bound of a monomial with its factor."""
+    low, high = 1.0, 1.0
+    for name in monomial:
+        ends = [0.0 if 0 in (x, y) else x * y for x in (low, high) for y in _interval(name)]
+        low, high = min(ends), max(ends)
+    end = low if factor > 0 else high
+    return end * float(factor) if end else 0.0
 
 
 def _lower(terms: dict[Monomial, Fraction], known: tuple[Known, ...], depth: int) -> float:
-    best = sum(float(c) if c > 0 or not m else -math.inf for m, c in terms.items())
+    best = sum(_least(m, c) for m, c in terms.items())
     if depth == 0:
         return best
     for i, fact in enumerate(known):
@@ -222,15 +362,3 @@ def _lower(terms: dict[Monomial, Fraction], known: tuple[Known, ...], depth: int
                 rest = {m: c for m, c in rest.items() if c}
                 best = max(best, _lower(rest, known[:i] + known[i + 1 :], depth - 1))
     return float(best)
-
-
-def text_of(terms: Mapping[Monomial, int]) -> str:
-    """A polynomial as one writes it: `2*b + 1`."""
-    out = ""
-    for monomial, factor in sorted(terms.items(), key=lambda t: (-len(t[0]), t[0])):
-        names = "*".join(monomial)
-        size = abs(factor)
-        part = str(size) if not names else names if size == 1 else f"{size}*{names}"
-        sign = "-" if factor < 0 else "+"
-        out += f" {sign} {part}" if out else part if factor > 0 else f"-{part}"
-    return out or "0"

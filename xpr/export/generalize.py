@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.polynomials import Monomial, evaluate
+from xpr.core.polynomials import Monomial, Terms, evaluate
 from xpr.export.program_data import Json, dtype_of
 from xpr.export.symbolic import terms_data, terms_of
 
 Sizes = dict[str, int]
-Terms = dict[Monomial, int]
-
 
 ADVICE = "Export a bundle for each size, or one for arrays that are padded to a size that is fixed"
 """What to do where a program cannot be compiled for symbolic dimensions."""
@@ -164,8 +162,7 @@ class _Unifier:
         )
         return SizeDependenceError(
             f"{self.what} cannot be exported with symbolic dimensions: it depends on them in "
-            f"another way "
-            f"than by sums and products ({shown})"
+            f"another way than by sums, products and simple quotients ({shown})"
         )
 
     def value(self, values: Sequence[Json]) -> Json:

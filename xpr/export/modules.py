@@ -79,8 +79,8 @@ def module_of(
     reasons: list[ValueError] = []
     for least, greatest in _RANGES:
         try:
-            points = program.fitting_points(least, greatest)
-            return _symbolic_module(program, points, target, name, weights_above)
+            fitter = program.fitter(least, greatest)
+            return _symbolic_module(program, fitter, target, name, weights_above)
         except ValueError as error:
             reasons.append(error)
     raise next((r for r in reasons if isinstance(r, SizeDependenceError)), reasons[-1])
@@ -92,16 +92,15 @@ _RANGES = ((17, 96), (17, 31), (3, 24), (100, 400), (2, 96))
 
 def _symbolic_module(
     program: SymbolicProgram,
-    points: list[dict[str, int]],
+    fitter: Fitter,
     target: Target,
     name: str,
     weights_above: int | None,
 ) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
     """One module for all sizes, from those at the points."""
-    closeds = [module_program(program.at_named(p), weights_above) for p in points]
+    closeds = [module_program(program.at_named(p), weights_above) for p in fitter.points]
     target = symbolic_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
-    fitter = Fitter(program.symbolic_scope.free_names(), points)
     graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_symbolic_arrays)
     if state.enable_checks:
         verify(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
+from xpr.core.polynomials import Monomial, is_call, variables
 from xpr.core.symbolic import SymbolicDim
+from xpr.export.function_fits import RUN, FunctionFitter
 from xpr.export.generalize import (
     Fitter,
     SizeDependenceError,
@@ -36,6 +38,7 @@ from xpr.export.symbolic import (
     ones,
     sample_sizes,
     scope_of,
+    sizes_in_a_row,
 )
 from xpr.runtimes.bundle import ArgumentType
 from xpr.runtimes.bundle.arguments import symbolic_sizes
@@ -123,6 +126,7 @@ class SymbolicProgram(Program):
         self.in_avals = tuple(in_avals)
         self._make = make
         self._made: dict[Sizes, ClosedJaxpr] = {}
+        self._has_functions = any(is_call(n) for d in _symbolic_dims(self.in_avals) for n in d)
         self._tables, self._arrays = self._generalized() if general is None else general
         self.out_avals = tuple(
             SymbolicAval(tuple(_dim(d, scope) for d in shape), dtype_of(name), bool(weak))
@@ -142,15 +146,42 @@ class SymbolicProgram(Program):
         """The program for sizes by name."""
         return self.at(tuple(sizes[n] for n in self.symbolic_scope.names))
 
-    def fitting_points(self, least: int = 2, greatest: int = _SMALL) -> list[dict[str, int]]:
-        """Choices of the sizes from which a general form can be made."""
-        count = count_of_points(self.symbolic_scope.free_names())
-        return sample_sizes(self.symbolic_scope, count, greatest, least)
+    def fitter(self, least: int = 2, greatest: int = _SMALL) -> Fitter:
+        """Choices of the sizes from which a general form can be made, and what makes it."""
+        names = self.symbolic_scope.free_names()
+        count = count_of_points(names)
+        points = sample_sizes(self.symbolic_scope, count, greatest, least)
+        return self._fitter(points, least) if self._has_functions else Fitter(names, points)
+
+    def _fitter(self, points: list[dict[str, int]], least: int) -> Fitter:
+        """One that knows more than polynomials."""
+        names = self.symbolic_scope.free_names()
+        runs = {}
+        for name in names:
+            rows = sizes_in_a_row(self.symbolic_scope, name, points[0], least, RUN)
+            runs[name] = list(range(len(points), len(points) + len(rows)))
+            points = [*points, *rows]
+        return FunctionFitter(names, points, runs)
 
     def _generalized(self) -> tuple[Json, Arrays]:
-        points = self.fitting_points()
+        points = self.fitter().points
         points += [p for p in sample_sizes(self.symbolic_scope, 1, _LARGE) if p not in points]
-        found = [program_data(self.at_named(p)) for p in points]
+        try:
+            return self._made_of(Fitter(self.symbolic_scope.free_names(), points))
+        except SizeDependenceError as error:
+            if len(self.symbolic_scope.free_names()) > _MAX_FUNCTION_NAMES:
+                raise
+            first = error
+        self._has_functions = True
+        try:
+            return self._made_of(self._fitter(points, 2))
+        except ValueError:
+            # It says best what is wrong: fewer and more different sizes were tried.
+            raise first from None
+
+    def _made_of(self, fitter: Fitter) -> tuple[Json, Arrays]:
+        """The general form, from the programs at the fitter's points."""
+        found = [program_data(self.at_named(p)) for p in fitter.points]
         arrays = found[0][1]
         for _, others in found[1:]:
             for name, array in others.items():
@@ -162,7 +193,6 @@ class SymbolicProgram(Program):
                         f"shape {array.shape} for one choice of them: compute it with xpr.numpy, "
                         "not with NumPy"
                     )
-        fitter = Fitter(self.symbolic_scope.free_names(), points)
         tables = generalize_data([tables for tables, _ in found], fitter)
         for sizes in ones(self.symbolic_scope):
             self._check_ones(sizes, tables, arrays)
@@ -211,7 +241,17 @@ class SymbolicProgram(Program):
         return tuple(found_sizes[n] for n in self.symbolic_scope.names)
 
 
-_KEPT = 64
+def _symbolic_dims(avals: Sequence[Any]) -> Iterator[Monomial]:
+    for aval in avals:
+        for d in aval.shape:
+            if isinstance(d, SymbolicDim):
+                yield from d.terms
+
+
+_KEPT = 128
+_MAX_FUNCTION_NAMES = 2
+"""Of so many free symbolic dimensions others may be quotients and the like."""
+
 _ADVICE = "; a constraint such as 'b >= 2' excludes that"
 _TOLERANCE = 1e-3
 
@@ -314,11 +354,38 @@ def trace_program(
         positional, named = tree_util.tree_unflatten(tree, known)
         return fun_jit.trace(*positional, **named)
 
+    _check_solvable(leaves, names)
     first = sample_sizes(scope, 1, _SMALL)[0]
     traced = trace(first)
     symbolic_leaves = iter(_dynamic(leaves, traced.jaxpr.in_avals, first))
     in_avals = [next(symbolic_leaves) for _ in traced.jaxpr.in_avals]
     return SymbolicProgram(scope, in_avals, lambda sizes: trace(sizes).jaxpr), traced
+
+
+def _check_solvable(leaves: Sequence[Any], names: Sequence[str]) -> None:
+    """ValueError if the shapes of arguments do not tell a symbolic dimension of theirs."""
+    shapes = [tuple(getattr(leaf, "shape", ())) for leaf in leaves]
+    dims: list[SymbolicDim] = [d for shape in shapes for d in shape if isinstance(d, SymbolicDim)]
+    wanted = {n for d in dims for n in d.names}
+    known: set[str] = set()
+    for _ in wanted:
+        for d in dims:
+            unknown = set(d.names) - known
+            if len(unknown) == 1 and [m for m in d.terms if unknown & variables({m: 1})] == [
+                tuple(unknown)
+            ]:
+                known |= unknown
+    if known != wanted:
+        given = ", ".join(
+            f"{n}.shape = {s}"
+            for n, s in zip(names, shapes, strict=True)
+            if any(isinstance(d, SymbolicDim) for d in s)
+        )
+        raise ValueError(
+            f"Cannot solve for values of dimension variables {sorted(wanted - known)}. We can only "
+            f"solve linear uni-variate constraints: each of them must be a size, or a multiple of "
+            f"it and a number, where the others are known. Got {given}"
+        )
 
 
 def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 import random
 import re
 from collections.abc import Callable, Sequence
@@ -10,8 +11,8 @@ from typing import Any, NamedTuple
 
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
-from xpr.core.polynomials import Monomial, evaluate
-from xpr.core.symbolic import Known, SymbolicDim, simplified, text_of
+from xpr.core.polynomials import Monomial, evaluate, is_call, text_of, variables
+from xpr.core.symbolic import Known, SymbolicDim, greater, lesser, simplified
 from xpr.transforms.tracing import ShapeDtypeStruct, abstractify
 
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
@@ -22,6 +23,12 @@ _RELATIONS: dict[str, Callable[[int, int], bool]] = {
 _CONSTRAINT = re.compile(r"(?P<left>[^<>=]+?)\s*(?P<relation>==|>=|<=|>|<)\s*(?P<right>[^<>=]+)\Z")
 _MOD = re.compile(r"\s*mod\((?P<left>[^,]+),\s*(?P<by>\d+)\s*\)\s*\Z")
 _MAX_NAMES = 3
+_FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "max": greater,
+    "min": lesser,
+}
 
 
 class Constraint(NamedTuple):
@@ -68,6 +75,7 @@ class SymbolicScope:
                 f"the constraints of a scope are a sequence of texts, got {constraints_str!r}"
             )
         self.names: list[str] = []
+        self.known: tuple[Known, ...] = ()
         self.constraints: list[Constraint] = [self._constraint(t) for t in constraints_str]
         # What they say of polynomials' signs, for comparisons of dimensions.
         self.known = tuple(
@@ -87,9 +95,7 @@ class SymbolicScope:
                 f"'mod(a, 4) == 0', got {text!r}"
             )
         divided = _MOD.match(match["left"])
-        if divided is not None:
-            if match["relation"] != "==" or match["right"].strip() != "0":
-                raise ValueError(f"a constraint with mod must end in '== 0', got {text!r}")
+        if divided is not None and match["relation"] == "==" and match["right"].strip() == "0":
             left = self.terms(divided["left"])
             return Constraint(left, "mod", {(): int(divided["by"])}, text)
         left, right = self.terms(match["left"]), self.terms(match["right"])
@@ -132,11 +138,18 @@ class SymbolicScope:
                     return a - b
                 if isinstance(op, ast.Mult):
                     return a * b
+                if isinstance(op, ast.Pow) and isinstance(b, int) and b >= 0:
+                    return a**b
+            case ast.Call(func=ast.Name(id=function), args=[left, right], keywords=[]) if (
+                function in _FUNCTIONS
+            ):
+                a, b = self.dimension(left, text), self.dimension(right, text)
+                return _FUNCTIONS[function](a, b)
             case _:
                 pass
         raise ValueError(
             f"cannot read the size {ast.unparse(node)!r} in {text!r}: expected numbers and names, "
-            "joined by +, - and *"
+            "joined by +, - and *, powers with ^, and floordiv, mod, max and min of two of these"
         )
 
     def free_names(self) -> list[str]:
@@ -144,8 +157,8 @@ class SymbolicScope:
         given: set[str] = set()
         for c in self.constraints:
             name = _single(c.left)
-            if c.relation == "==" and name is not None and not given & _names(c.right):
-                given |= {name} - _names(c.right)
+            if c.relation == "==" and name is not None and not given & variables(c.right):
+                given |= {name} - variables(c.right)
         return [n for n in self.names if n not in given]
 
     def holds(self, sizes: dict[str, int]) -> bool:
@@ -165,18 +178,15 @@ def _single(terms: dict[Monomial, int]) -> str | None:
     """The name that a polynomial consists of, if it is one."""
     if len(terms) == 1:
         ((monomial, factor),) = terms.items()
-        if factor == 1 and len(monomial) == 1:
+        if factor == 1 and len(monomial) == 1 and not is_call(monomial[0]):
             return monomial[0]
     return None
 
 
-def _names(terms: dict[Monomial, int]) -> set[str]:
-    return {n for monomial in terms for n in monomial}
-
-
 def _parsed(text: str) -> ast.expr:
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        # Python's own `^` binds less than `+`.
+        return ast.parse(text.strip().replace("^", "**"), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"cannot read the shape {text!r}: {error.msg}") from None
 
@@ -190,7 +200,8 @@ def symbolic_shape(
 ) -> tuple[Any, ...]:
     """A shape from a text such as `"b, 28, 28"`, in which names are symbolic dimensions.
 
-    Sizes are sums and products of numbers and names. `_` takes a size from `like`, and `...` all
+    Sizes are sums and products of numbers and names, and `floordiv(b, 2)`, `mod(b, 3)`,
+    `max(a, b)` and `min(a, b)` of such. `_` takes a size from `like`, and `...` all
     that are not given. `constraints` says what is required of the sizes, see `SymbolicScope`; to
     use the same names in several shapes, give the `scope` of the first: `shape[0].scope`.
 
@@ -353,6 +364,27 @@ def sample_sizes(
         f"found only {len(found)} of {count} choices of {', '.join(names)} that satisfy "
         f"{[c.text for c in scope.constraints]}: use fewer symbolic dimensions, or require less"
     )
+
+
+def sizes_in_a_row(
+    scope: SymbolicScope, name: str, others: dict[str, int], least: int, count: int
+) -> list[dict[str, int]]:
+    """The first choices from `least` on that the constraints allow, of which one size is varied.
+
+    Raises ValueError if there are not enough.
+    """
+    found: list[dict[str, int]] = []
+    for value in range(least, least + 4 * count):
+        sizes = others | {name: value}
+        for c in scope.constraints:
+            given = _single(c.left)
+            if c.relation == "==" and given is not None and given != name:
+                sizes[given] = evaluate(c.right, sizes)
+        if min(sizes.values()) >= 1 and scope.holds(sizes):
+            found.append(sizes)
+            if len(found) == count:
+                return found
+    raise ValueError(f"found only {len(found)} of {count} choices of {name} in a row")
 
 
 def ones(scope: SymbolicScope) -> list[dict[str, int]]:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpr.export.generalize import ADVICE, SizeDependenceError, Terms
+from xpr.core.polynomials import Terms, is_call, parsed_call
+from xpr.export.generalize import ADVICE, SizeDependenceError
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import (
     NO_ATTRIBUTES,
@@ -183,15 +184,30 @@ class SizeValues:
                 if not isinstance(dim, int) and (name,) in dim and not set(dim) - {(), (name,)}:
                     yield argument, axis, dim
 
+    def _called(self, name: str) -> Value:
+        """The value of a function of two sizes."""
+        function, left, right = parsed_call(name)
+        x, y = self.value(left), self.value(right)
+        if function in ("max", "min"):
+            return self._combined(f"{function}si", x, y)
+        # Rounded down, as in Python, whatever the signs: rem(rem(x, y) + y, y) is the remainder.
+        rest = self._combined("remsi", x, y)
+        rest = self._combined("remsi", self._combined("addi", rest, y), y)
+        if function == "mod":
+            return rest
+        return self._combined("divsi", self._combined("subi", x, rest), y)
+
     def value(self, dim: Dim) -> Value:
         """A size as a value of type index."""
         if isinstance(dim, int):
             return self.index(dim)
+        if not dim:
+            return self.index(0)
         total: Value | None = None
         for monomial, factor in dim.items():
             part = self.index(factor) if factor != 1 or not monomial else None
             for name in monomial:
-                size = self._size(name)
+                size = self._called(name) if is_call(name) else self._size(name)
                 part = size if part is None else self._combined("muli", part, size)
             assert part is not None
             total = part if total is None else self._combined("addi", total, part)

@@ -9,6 +9,8 @@ from xpr.contexts import ensure_compile_time_eval
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import Literal, Var, eval_jaxpr
+from xpr.core.symbolic import greater as max_dim
+from xpr.core.symbolic import lesser as min_dim
 from xpr.core.token import abstract_token as abstract_token
 from xpr.core.trace import Trace, Tracer, get_aval, outside_programs
 
@@ -43,16 +45,6 @@ class OpaqueTraceState:
         return self._trace is other._trace and self._axes == other._axes
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def max_dim(d1: Any, d2: Any) -> Any:
-    """The greater of two sizes; InconclusiveDimensionOperation if it depends on their values."""
-    return d1 if d1 >= d2 else d2
-
-
-def min_dim(d1: Any, d2: Any) -> Any:
-    """The lesser of two sizes; InconclusiveDimensionOperation if it depends on their values."""
-    return d2 if d1 >= d2 else d1
 
 
 def is_concrete(x: Any) -> bool:
