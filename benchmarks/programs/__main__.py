@@ -8,6 +8,7 @@ import statistics
 import sys
 import tempfile
 
+from benchmarks.busy import one_busy_core
 from benchmarks.programs.all_programs import PROGRAMS
 from benchmarks.programs.libraries import Child, prepared
 from benchmarks.programs.program import Program
@@ -15,11 +16,8 @@ from benchmarks.programs.program import Program
 _LEAST_SECONDS = 0.02
 
 
-def _measure(
-    children: dict[str, Child], program: Program, size: int, rounds: int
-) -> dict[str, tuple[float, float]]:
-    """The seconds of the first call and the median of later ones, by library."""
-    first = {name: prepared(child, program, size) for name, child in children.items()}
+def _medians(children: dict[str, Child], rounds: int) -> dict[str, float]:
+    """The median of the seconds that a call takes, by library."""
     calls = {}
     for name, child in children.items():
         once = min(child.ask(do="seconds", calls=1) for _ in range(2))
@@ -30,7 +28,69 @@ def _measure(
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             taken = children[name].ask(do="seconds", calls=calls[name])
             samples[name].append(taken / calls[name])
-    return {name: (first[name], statistics.median(samples[name])) for name in children}
+    return {name: statistics.median(samples[name]) for name in children}
+
+
+def _measure(
+    children: dict[str, Child], program: Program, size: int, rounds: int
+) -> dict[str, tuple[float, float]]:
+    """The seconds of the first call and the median of later ones, by library."""
+    first = {name: prepared(child, program, size) for name, child in children.items()}
+    steady = _medians(children, rounds)
+    return {name: (first[name], steady[name]) for name in children}
+
+
+_NEITHER = float("nan"), float("nan")
+
+
+class _Steady:
+    """The table of first calls and of later ones."""
+
+    heading = "| program | size | first call, xpr | JAX | xpr | JAX | xpr / JAX |"
+    ends = "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+
+    def __init__(self) -> None:
+        self._ratios: list[float] = []
+
+    def row(self, children: dict[str, Child], program: Program, size: int, rounds: int) -> str:
+        found = _measure(children, program, size, rounds)
+        first, steady = found["xpr"]
+        theirs, their_steady = found.get("jax", _NEITHER)
+        self._ratios.append(steady / their_steady)
+        return (
+            f"| {program.name} | {size} | {first:.2f} s | {theirs:.2f} s | {steady * 1e3:.3f} ms "
+            f"| {their_steady * 1e3:.3f} ms | {self._ratios[-1]:.2f} |"
+        )
+
+    def mean(self) -> str:
+        return f"| geometric mean | | | | | | {statistics.geometric_mean(self._ratios):.2f} |"
+
+
+class _Busy:
+    """The table of calls alone and beside a process that keeps one core busy."""
+
+    heading = "| program | size | xpr | beside | JAX | beside | xpr / JAX | beside |"
+    ends = "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+
+    def __init__(self) -> None:
+        self._ratios: list[tuple[float, float, float, float]] = []
+
+    def row(self, children: dict[str, Child], program: Program, size: int, rounds: int) -> str:
+        for child in children.values():
+            prepared(child, program, size)
+        alone = _medians(children, rounds)
+        with one_busy_core():
+            beside = _medians(children, rounds)
+        (a, b), (x, y) = ((t["xpr"], t.get("jax", float("nan"))) for t in (alone, beside))
+        self._ratios.append((x / a, y / b, a / b, x / y))
+        return (
+            f"| {program.name} | {size} | {a * 1e3:.3f} ms | {x / a:.2f} | {b * 1e3:.3f} ms "
+            f"| {y / b:.2f} | {a / b:.2f} | {x / y:.2f} |"
+        )
+
+    def mean(self) -> str:
+        x, y, a, b = map(statistics.geometric_mean, zip(*self._ratios, strict=True))
+        return f"| geometric mean | | | {x:.2f} | | {y:.2f} | {a:.2f} | {b:.2f} |"
 
 
 def main() -> None:
@@ -39,11 +99,15 @@ def main() -> None:
     parser.add_argument("--only", default="", help="programs whose name has one of these words")
     parser.add_argument("--sizes", default="0,1,2", help="which of the three sizes")
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument(
+        "--busy",
+        action="store_true",
+        help="how many times as long calls take beside a process that keeps one core busy",
+    )
     options = parser.parse_args()
     words = options.only.split(",")
-    ratios = []
-    print("| program | size | first call, xpr | JAX | xpr | JAX | xpr / JAX |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |", flush=True)
+    table = _Busy() if options.busy else _Steady()
+    print(table.heading, table.ends, sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as cache:
         children = {"xpr": Child(sys.executable, "xpr", cache)}
         if options.jax_python:
@@ -52,20 +116,11 @@ def main() -> None:
             if not any(w in program.name for w in words):
                 continue
             for k in map(int, options.sizes.split(",")):
-                size = program.sizes[k]
-                found = _measure(children, program, size, options.rounds)
-                first, steady = found["xpr"]
-                theirs, their_steady = found.get("jax", (float("nan"), float("nan")))
-                ratios.append(steady / their_steady)
-                print(
-                    f"| {program.name} | {size} | {first:.2f} s | {theirs:.2f} s | "
-                    f"{steady * 1e3:.3f} ms | {their_steady * 1e3:.3f} ms | {ratios[-1]:.2f} |",
-                    flush=True,
-                )
+                row = table.row(children, program, program.sizes[k], options.rounds)
+                print(row, flush=True)
         for child in children.values():
             child.close()
-    mean = statistics.geometric_mean(ratios)
-    print(f"| geometric mean | | | | | | {mean:.2f} |")
+    print(table.mean())
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ from xpr import lax
 from xpr.core import sources
 from xpr.core.config import override
 from xpr.core.events import before_compile
+from xpr.core.primitive import Primitive
 from xpr.dispatch import compiling, known_programs
 from xpr.dispatch.compiled import CompiledProgram
 from xpr.dispatch.known_programs import UNREAD, KnownModule, key_of
@@ -33,6 +34,12 @@ from xpr.runtimes import registry
 
 X = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_rules_of_other_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowering_rules.load_all()
+    monkeypatch.setattr(sys.modules["xpr.lowering.registry"], "program_rules", {})
 
 
 @pytest.fixture
@@ -392,6 +399,9 @@ def test_the_lowering_does_not_read_what_the_key_leaves_out() -> None:
 
 def test_a_program_of_the_users_own_rules_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     lowering_registry = sys.modules["xpr.lowering.registry"]
+    assert key(lambda x: x * 2, X) is not None
+    own = Primitive("of_the_users_own")
+    monkeypatch.setitem(lowering_registry.program_rules, own, {})
     assert key(lambda x: x * 2, X) is not None
     monkeypatch.setitem(lowering_registry.program_rules, pure_callback_p, {})
     assert key(lambda x: x * 2, X) is None

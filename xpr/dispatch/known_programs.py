@@ -24,6 +24,7 @@ from xpr.core.canonical import NoTextError, canonical_text, canonical_value
 from xpr.core.config import state, trace_settings
 from xpr.core.events import before_compile, recorders
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.primitive import registry
 from xpr.lowering.cache import default_cache
 from xpr.lowering.iree import installed, stopwatch
 from xpr.runtimes import processor
@@ -103,11 +104,13 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
 
 def _is_watched() -> bool:
     """Whether somebody wants to see how programs are lowered and compiled, or to change it."""
-    registry: Any = sys.modules.get("xpr.lowering.registry")
+    lowering: Any = sys.modules.get("xpr.lowering.registry")
+    # Rules for primitives of the user's own alter no program that has a key.
+    rules = lowering.program_rules if lowering is not None else ()
     return bool(
         (state.enable_checks or state.dump_ir_to or state.log_compiles or state.explain != "none")
         or (before_compile or recorders or stopwatch.current())
-        or (registry is not None and registry.program_rules)
+        or any(registry.get(p.name) is p for p in rules)
     )
 
 
