@@ -400,7 +400,7 @@ def test_the_lowering_does_not_read_what_the_key_leaves_out() -> None:
 def test_a_program_of_the_users_own_rules_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
     lowering_registry = sys.modules["xpr.lowering.registry"]
     assert key(lambda x: x * 2, X) is not None
-    own = Primitive("of_the_users_own")
+    own = Primitive("of_the_users_own", "custom")
     monkeypatch.setitem(lowering_registry.program_rules, own, {})
     assert key(lambda x: x * 2, X) is not None
     monkeypatch.setitem(lowering_registry.program_rules, pure_callback_p, {})
