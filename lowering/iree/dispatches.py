@@ -23,18 +23,11 @@ from typing import Protocol
 
 from xpr.lowering.iree.mlir import Mlir
 
-REVISION = 2
+REVISION = 1
 """Tells apart what an older form of this file kept, and modules that it made."""
 
 FROM, TO = "flow", "hal"
 """The phases between which `compile_dispatches` does what the compiler would."""
-
-
-def _nested(*passes: str) -> str:
-    """Passes over each function."""
-    pipeline = ",".join(passes)
-    return f"util.initializer({pipeline}),util.func({pipeline})"
-
 
 # As IREE has it, without iree-stream-fuse-dispatch-bindings, and without two passes that tell of
 # values that operands may have.
@@ -46,18 +39,18 @@ _STREAM = (
     "iree-stream-pack-dispatch-operands,iree-stream-cleanup-pipeline,"
     "iree-stream-fold-uniform-operands,iree-stream-cleanup-pipeline,symbol-dce"
 )
-_TIDY_FUNCTIONS = _nested("canonicalize", "cse")
-# As IREE has it, without what compiles dispatches, and tidied up once in place of three times.
-_HOST = ",".join(
-    (
-        *("iree-hal-conversion", "iree-hal-outline-memoize-regions", _TIDY_FUNCTIONS),
-        *("iree-hal-prune-executables", "iree-hal-resolve-export-ordinals"),
-        *("iree-hal-materialize-resource-caches", "iree-hal-resolve-topology-queries"),
-        *("iree-hal-memoize-device-selection", "iree-hal-memoize-device-queries"),
-        "iree-hal-initialize-devices{target-registry=global}",
-        *("iree-affine-expand-index-ops", "iree-lower-affine", _nested("convert-scf-to-cf")),
-        *(_TIDY_FUNCTIONS, "iree-util-fold-globals", "iree-util-fuse-globals", "symbol-dce"),
-    )
+_TIDY = (
+    "util.initializer(canonicalize,cse),util.func(canonicalize,cse),iree-util-fold-globals,"
+    "iree-util-fuse-globals"
+)
+# As IREE has it, without what compiles dispatches.
+_HOST = (
+    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY},iree-hal-prune-executables,"
+    "iree-hal-resolve-export-ordinals,iree-hal-materialize-resource-caches,"
+    "iree-hal-resolve-topology-queries,iree-hal-memoize-device-selection,"
+    f"iree-hal-memoize-device-queries,{_TIDY},iree-hal-initialize-devices{{target-registry=global}},"
+    "iree-affine-expand-index-ops,iree-lower-affine,"
+    f"util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),{_TIDY},symbol-dce"
 )
 
 _EXECUTABLE, _VARIANT = "hal.executable", "hal.executable.variant"
@@ -279,10 +272,7 @@ def _compile(
 
 
 def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
-    """A module of some dispatches, which are public, so that they are not taken out.
-
-    It has no function: on those passes cost as much as the machine code of a small dispatch.
-    """
+    """A module of some dispatches, and of a function that keeps them from being taken out."""
     devices = [
         op
         for op in mlir.operations(module)
@@ -290,9 +280,18 @@ def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
     ]
     if len(devices) != 1:
         raise StoppedError(f"one device is required, got {len(devices)}")
-    lines = ["module {", mlir.printed(devices[0])]
-    lines += [d.text.replace("hal.executable private", "hal.executable public", 1) for d in missing]
-    lines += ["}"]
+    device = _symbol(mlir, devices[0])
+    lines = ["module {", mlir.printed(devices[0]), *(d.text for d in missing)]
+    lines += ["util.func public @xpr_keeps() {", f"%d = util.global.load @{device} : {_DEVICE}"]
+    for i, d in enumerate(missing):
+        lines += [
+            f"%e{i} = hal.executable.lookup device(%d : {_DEVICE}) executable(@{d.executable}) : "
+            "!hal.executable",
+            f"%f{i} = hal.executable.lookup.function target(%e{i} : !hal.executable) "
+            f"function(@{d.executable}::@{d.variant}::@{d.function}) : i64",
+            f"%u{i} = util.optimization_barrier %f{i} : i64",
+        ]
+    lines += ["util.return", "}", "}"]
     shell = mlir.parsed(module, "\n".join(lines))
     mlir.copy_attributes(module, shell)
     return shell

@@ -226,35 +226,3 @@ def test_entries_name_a_function_its_declaration_and_a_library() -> None:
         assert f"@{function}" in export
         assert store.kept[bytes.fromhex(library)] == libraries[0]
         assert function.encode() in libraries[0]
-
-
-# What IREE has, with all that it does to clean up.
-_TIDY = (
-    "util.initializer(canonicalize,cse),util.func(canonicalize,cse),iree-util-fold-globals,"
-    "iree-util-fuse-globals"
-)
-WHOLE_HOST = (
-    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY},iree-hal-prune-executables,"
-    "iree-hal-resolve-export-ordinals,iree-hal-materialize-resource-caches,"
-    "iree-hal-resolve-topology-queries,iree-hal-memoize-device-selection,"
-    f"iree-hal-memoize-device-queries,{_TIDY},iree-hal-initialize-devices{{target-registry=global}},"
-    "iree-affine-expand-index-ops,iree-lower-affine,"
-    f"util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),{_TIDY},symbol-dce"
-)
-
-
-def _many(x: Any, w: Any) -> Any:
-    """Constants, slices, copies, results that are operands, and products."""
-    table = jnp.sin(jnp.arange(40.0)) @ w
-    y = x.at[1:3].set(0.0) + table
-    z = jnp.concatenate([y, y[::2]], 0) @ w
-    return z, x, z[:2], jnp.cumsum(y, axis=1), jnp.where(y > 0, y, 0).sum(0), jnp.ones(3)
-
-
-@pytest.mark.parametrize("function", [two_layers, _many, lambda x, w: x + 1, lambda x, w: x @ w])
-def test_less_cleaning_up_gives_the_same_modules(
-    function: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    short = compiled(Store(), function, X, W)
-    monkeypatch.setattr(dispatches, "_HOST", WHOLE_HOST)
-    assert compiled(Store(), function, X, W) == short
