@@ -26,6 +26,7 @@ from xpr.core.primitive import Primitive
 from xpr.dispatch import compiling, known_programs
 from xpr.dispatch.compiled import CompiledProgram
 from xpr.dispatch.known_programs import UNREAD, KnownModule, key_of
+from xpr.lowering import passes
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.cache import CompileCache, default_cache
 from xpr.lowering.registry import rules as rules_by_name
@@ -404,6 +405,11 @@ def test_a_program_of_the_users_own_rules_is_lowered(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(lowering_registry.program_rules, own, {})
     assert key(lambda x: x * 2, X) is not None
     monkeypatch.setitem(lowering_registry.program_rules, pure_callback_p, {})
+    assert key(lambda x: x * 2, X) is None
+
+
+def test_a_program_with_a_pass_switched_off_is_lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(passes.PASSES, "conversions")
     assert key(lambda x: x * 2, X) is None
 
 

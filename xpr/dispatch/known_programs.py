@@ -105,12 +105,14 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
 def _is_watched() -> bool:
     """Whether somebody wants to see how programs are lowered and compiled, or to change it."""
     lowering: Any = sys.modules.get("xpr.lowering.registry")
+    passes: Any = sys.modules.get("xpr.lowering.passes")
     # Rules for primitives of the user's own alter no program that has a key.
     rules = lowering.program_rules if lowering is not None else ()
     return bool(
         (state.enable_checks or state.dump_ir_to or state.log_compiles or state.explain != "none")
         or (before_compile or recorders or stopwatch.current())
         or any(registry.get(p.name) is p for p in rules)
+        or (passes is not None and passes.are_altered())
     )
 
 
