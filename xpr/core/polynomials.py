@@ -37,11 +37,11 @@ def evaluate(terms: Mapping[Monomial, int], sizes: Mapping[str, int]) -> int:
 
 
 def _value_of_name(name: str, sizes: Mapping[str, int]) -> int:
+    if not is_call(name):
+        return sizes[name]
     found = sizes.get(name)
     if found is not None:
         return found
-    if not is_call(name):
-        raise KeyError(name)
     function, *operands = parsed_call(name)
     return FUNCTIONS[function](*(evaluate(t, sizes) for t in operands))
 
