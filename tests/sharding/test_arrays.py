@@ -330,3 +330,16 @@ def test_iteration_gives_rows(kind: AxisType) -> None:
         rows = list(xpr.device_put(whole, NamedSharding(mesh, spec)))
         assert [r.shape for r in rows] == [(3,)] * 8
         np.testing.assert_array_equal(np.stack([np.asarray(r) for r in rows]), whole)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_deleted_arguments_are_refused_though_nothing_reads_them(count: int) -> None:
+    mesh = Mesh(np.array(CPUS[:count]), ("x",))
+    x, y = (xpr.device_put(VALUES, NamedSharding(mesh, P("x"))) for _ in range(2))
+    f = xpr.jit(lambda x, y: x + 1)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(f(x, y)), VALUES + 1)
+    y.delete()
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="Array has been deleted"):
+            f(x, y)

@@ -180,15 +180,8 @@ def _on_several(primitive: Primitive, args: Sequence[Any], params: dict[str, Any
         from xpr.dispatch import memories  # noqa: PLC0415  few arrays are there
 
         return memories.apply(primitive, args, params)
-    return _spmd_apply(primitive, args, params)
-
-
-def _spmd_apply(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
-    """Loads the partitioner when the first array of a mesh is computed with."""
-    global _spmd_apply
     from xpr.dispatch import spmd_eager  # noqa: PLC0415  reached only with meshes
 
-    _spmd_apply = spmd_eager.apply
     return spmd_eager.apply(primitive, args, params)
 
 

@@ -22,7 +22,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import check_finite
 from xpr.dispatch.meshes import LONE
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
-from xpr.dispatch.spmd_run import Column, Part, Runner
+from xpr.dispatch.spmd_run import Column, Runner
 from xpr.dispatch.transfer import placed
 from xpr.runtimes.base import Buffer
 from xpr.runtimes.collectives.places import RankPlaces
@@ -173,7 +173,6 @@ class SpmdProgram:
         self.interpreted = interpreted
         self._lock = threading.Lock()
         self._runner: Runner | None = None
-        self._lone: tuple[Part, list[int]] | None = None
 
     @property
     def constants(self) -> list[Any]:
@@ -188,9 +187,7 @@ class SpmdProgram:
         """Compiles the program and loads it on each device, if that has not been done."""
         with self._lock:
             if self._runner is None:
-                runner = self._loaded()
-                self._lone = runner.lone_part()
-                self._runner = runner
+                self._runner = self._loaded()
         return self._runner
 
     def _loaded(self) -> Runner:
@@ -255,8 +252,6 @@ class SpmdProgram:
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results."""
         runner = self._runner or self.load()
-        if self._lone is not None and self.result_makers:
-            return self._call_lone(leaves, *self._lone)
         columns = list(self.front)
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
             if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
@@ -286,34 +281,11 @@ class SpmdProgram:
             if not self._float0:
                 self.result_makers = [(type(x), x.aval, x.sharding) for x in out]
         if state.debug_nans or state.debug_infs:
-            self._check_finite(out)
+            for a in out:
+                if isinstance(a, ArrayImpl):
+                    for b in a._buffers:
+                        check_finite(b.host_view(), self.name)
         return out
-
-    def _call_lone(self, leaves: Sequence[Any], part: Part, inputs: Sequence[int]) -> list[Any]:
-        """A call of what one device runs alone, after the first."""
-        buffers: list[Any] = [c[0] for c in self.front]
-        for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
-            if type(leaf) is ShardedArrayImpl and leaf._sharding is sharding:
-                buffers.append(leaf._buffers[0])  # where it is read it has to be alive
-            else:
-                buffers.append(self._placed(leaf, sharding)[0])
-        found = part([buffers[i] for i in inputs])
-        for i in self.donate:
-            if isinstance(leaves[i], ArrayImpl):
-                leaves[i].delete()
-        out: list[Any] = [
-            kind(aval, (b,), True, sharding)
-            for (kind, aval, sharding), b in zip(self.result_makers, found, strict=True)
-        ]
-        if state.debug_nans or state.debug_infs:
-            self._check_finite(out)
-        return out
-
-    def _check_finite(self, results: Sequence[Any]) -> None:
-        for a in results:
-            if isinstance(a, ArrayImpl):
-                for b in a._buffers:
-                    check_finite(b.host_view(), self.name)
 
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:
         if isinstance(leaf, ArrayImpl):

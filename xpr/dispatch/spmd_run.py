@@ -99,24 +99,6 @@ class Runner:
         found.finish()
         return found
 
-    def lone_part(self) -> tuple[Part, list[int]] | None:
-        """What the one device of a program without collectives runs, and on which operands.
-
-        Its results are those of the program. None for other programs.
-        """
-        if len(self.devices) != 1 or self.places is not None or len(self.stages) != 1:
-            return None
-        loaded = self.stages[0]
-        stage = loaded.stage
-        if stage.collectives or stage.meets or stage.alike is not None or len(loaded.parts) != 1:
-            return None
-        if list(stage.outputs) != list(self.outvars) or len({*self.outvars, *self.invars}) != len(
-            [*self.outvars, *self.invars]
-        ):
-            return None  # a result is an operand, a literal, or another result
-        places = {v: i for i, v in enumerate(self.invars)}
-        return loaded.parts[0], [places[v] for v in stage.inputs]
-
     def run(self, columns: Sequence[Column]) -> list[Column]:
         """The results, from the operands: one buffer for each device each."""
         if self.places is not None and self.meets_others:

@@ -107,34 +107,36 @@ def _workspace(name: str, dtype: np.dtype[Any], sizes: tuple[int, ...]) -> int:
     """How much memory the function is quickest with, which it says when asked."""
     best, none = np.empty((1, 1), dtype), Each(np.empty((1, 1), dtype))
     info = Each(np.empty(1, np.int32))
-    *shape, stride = sizes
-    arguments: list[Argument] = [*shape, none, stride, none, Each(best), -1, info]
+    arguments: list[Argument] = [*sizes, none, sizes[0], none, Each(best), -1, info]
     call(name, dtype, arguments, count=1, work=1)
     return max(1, int(best[0, 0].real))
+
+
+def _reflect(name: str, sizes: tuple[int, ...], columns: Host, taus: Host) -> None:
+    """Calls what reads or writes reflections in matrices [count, n, m], and their scales.
+
+    `sizes` are those that the function takes, m before the others.
+    """
+    count, n, m = columns.shape
+    size, info = _workspace(name, columns.dtype, sizes), np.empty(count, np.int32)
+    work: list[Argument] = [Scratch(size, columns.dtype), size, Each(info)]
+    arguments: list[Argument] = [*sizes, Each(columns), m, Each(taus), *work]
+    call(name, columns.dtype, arguments, count=count, work=2 * m * n * taus.shape[-1])
 
 
 def geqrf(x: Host) -> tuple[Host, Host]:
     """R and the reflections below it, and their scales."""
     *batch, m, n = x.shape
     factors, k = _columns(x), min(m, n)
-    count = len(factors)
-    taus, info = np.empty((count, k), x.dtype), np.empty(count, np.int32)
-    size = _workspace("geqrf", x.dtype, (m, n, m))
-    work: list[Argument] = [Scratch(size, x.dtype), size, Each(info)]
-    arguments: list[Argument] = [m, n, Each(factors), m, Each(taus), *work]
-    call("geqrf", x.dtype, arguments, count=count, work=2 * m * n * k)
+    taus = np.empty((len(factors), k), x.dtype)
+    _reflect("geqrf", (m, n), factors, taus)
     return _rows(factors, tuple(batch)), taus.reshape(*batch, k)
 
 
 def householder_product(a: Host, taus: Host) -> Host:
     """The first columns of the products of reflections."""
     *batch, m, n = a.shape
-    columns, scales, k = _columns(a), np.ascontiguousarray(_flat(taus, 1)), taus.shape[-1]
-    count = len(columns)
+    columns, scales = _columns(a), np.ascontiguousarray(_flat(taus, 1))
     name = "ungqr" if np.iscomplexobj(a) else "orgqr"
-    info = np.empty(count, np.int32)
-    size = _workspace(name, a.dtype, (m, n, k, m))
-    work: list[Argument] = [Scratch(size, a.dtype), size, Each(info)]
-    arguments: list[Argument] = [m, n, k, Each(columns), m, Each(scales), *work]
-    call(name, a.dtype, arguments, count=count, work=2 * m * n * k)
+    _reflect(name, (m, n, taus.shape[-1]), columns, scales)
     return _rows(columns, tuple(batch))
