@@ -321,8 +321,8 @@ Ran make_ready(const Entry& entry, const CallKey& key) {
 // Replaces the blocks of donated operands by ones that nobody else sees.
 Ran take_donated(const Entry& entry, const CallKey& key, Block* blocks, Donations& donations) {
   // What waits there may still have to read what is donated: the Python path waits for it.
-  int queued = has_queue(entry.device.get());
-  if (queued != 0) return queued < 0 ? Ran::kFailed : Ran::kNot;
+  int waiting = has_programs_waiting(entry.device.get());
+  if (waiting != 0) return waiting < 0 ? Ran::kFailed : Ran::kNot;
   std::vector<PyRef> taken;
   for (std::uint32_t place : entry.donated) {
     PyObject* leaf = key.leaf(entry.operands[place - entry.first.size()]);
@@ -562,6 +562,7 @@ void learn_calls(nb::object context, nb::object eager, nb::object settings) {
   found.alias_name = intern("alias");
   found.delete_name = intern("delete");
   found.queue_name = intern("queue");
+  found.is_idle_name = intern("is_idle");
   found.guard_name = intern("transfer_guard_host_to_device");
   around = found;
 }

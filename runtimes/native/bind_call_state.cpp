@@ -33,10 +33,14 @@ bool read_number(PyObject* number, int type, std::size_t size, Block& block) {
   return true;
 }
 
-int has_queue(PyObject* device) {
+int has_programs_waiting(PyObject* device) {
   PyRef queue = PyRef::steal(PyObject_GetAttr(device, around.queue_name));
   if (!queue) return -1;
-  return queue.get() != Py_None;
+  if (is_none(queue.get())) return 0;
+  PyRef is_idle = PyRef::steal(PyObject_GetAttr(queue.get(), around.is_idle_name));
+  if (!is_idle) return -1;
+  int idle = PyObject_IsTrue(is_idle.get());
+  return idle < 0 ? -1 : idle == 0;
 }
 
 bool take_block(PyObject* buffer, Block& block) {

@@ -166,8 +166,8 @@ class DeviceCall::Call {
   Ran take_donated() {
     // What waits there may still have to read what is donated: the Python path waits for it.
     for (const PyRef& device : owner_.devices_) {
-      int queued = has_queue(device.get());
-      if (queued != 0) return queued < 0 ? Ran::kFailed : Ran::kNot;
+      int waiting = has_programs_waiting(device.get());
+      if (waiting != 0) return waiting < 0 ? Ran::kFailed : Ran::kNot;
     }
     if (!is_each_given_once()) return Ran::kNot;  // the Python path refuses that
     for (const Written& written : owner_.written_) give_up_parts(written, false);

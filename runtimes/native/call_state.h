@@ -21,6 +21,7 @@ struct Surroundings {
   PyObject* alias_name = nullptr;
   PyObject* delete_name = nullptr;
   PyObject* queue_name = nullptr;
+  PyObject* is_idle_name = nullptr;
   PyObject* guard_name = nullptr;
 };
 inline Surroundings around;
@@ -39,8 +40,8 @@ PyRef block_object(PyObject* buffer);
 // A Python number as an array of `size` bytes; false where it does not fit or may not be taken.
 bool read_number(PyObject* number, int type, std::size_t size, Block& block);
 
-// Whether something waits for the device: 1 or 0, or -1 with an exception set.
-int has_queue(PyObject* device);
+// Whether programs wait for the device or run: 1 or 0, or -1 with an exception set.
+int has_programs_waiting(PyObject* device);
 
 // A block with the values of a donated buffer that nobody else sees: `block` as it is, or another
 // one. False with an exception set.

@@ -191,7 +191,7 @@ def test_whoever_watches_sees_all(
     assert lowerings.count == 2
 
 
-def test_whoever_may_forbid_a_compile_is_asked(cache: CompileCache) -> None:
+def test_whoever_may_forbid_a_compile_is_asked(cache: CompileCache, lowerings: Lowerings) -> None:
     again(program, X)
     asked: list[str] = []
     before_compile.append(asked.append)
@@ -200,6 +200,7 @@ def test_whoever_may_forbid_a_compile_is_asked(cache: CompileCache) -> None:
     finally:
         before_compile.remove(asked.append)
     assert asked == ["cpu"]
+    assert lowerings.count == 1
 
 
 def test_programs_with_effects_and_calls_of_the_host_are_lowered(

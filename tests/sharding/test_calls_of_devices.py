@@ -24,6 +24,7 @@ import xpr.numpy as jnp
 from xpr import lax
 from xpr.core.config import override
 from xpr.runtimes.extension import native
+from xpr.runtimes.queue import barrier, queue_of
 from xpr.sharding import AxisType, Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
 from xpr.transforms import jit as jit_module
@@ -598,6 +599,28 @@ def test_donated_arrays_are_given_up_and_written_to() -> None:
     if ANSWERS:
         assert calls.first == 1
         assert calls.others == 5  # those with deleted arrays
+
+
+def test_donations_beside_queues_that_have_run_their_programs() -> None:
+    """A device that once had a program in its queue is as good as one that never had."""
+    f = xpr.jit(lambda x, y: x * 2 + y, donate_argnums=0)
+    g = xpr.jit(lambda x: x + 3, donate_argnums=0)
+    a, b = random(8, 64), random(8, 64, seed=1)
+    for device in CPUS[:8]:
+        queue_of(device).call(tuple)
+    x, y = f(spread(a), spread(b)), spread(b)
+    z = g(xpr.device_put(a, CPUS[0]))
+    barrier()
+    with counted() as calls:
+        for _ in range(4):
+            x, z = f(x, y), g(z)
+    wanted = a
+    for _ in range(5):
+        wanted = wanted * 2 + b
+    np.testing.assert_allclose(np.asarray(x), wanted, rtol=1e-5)
+    np.testing.assert_allclose(np.asarray(z), a + 15, rtol=1e-5)
+    if ANSWERS:
+        assert calls.others == 0
 
 
 def test_donated_arrays_that_somebody_else_sees() -> None:

@@ -35,7 +35,8 @@ def record(
 
 
 before_compile: list[Callable[[str], None]] = []
-"""Called with the name of the target before a program is compiled; what they raise forbids it."""
+"""Called with the name of the target before a program is compiled, or its module is taken from the
+cache; what they raise forbids it."""
 
 
 class span:

@@ -15,6 +15,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.effects import INSPECT
+from xpr.core.events import before_compile
 from xpr.core.guards import check_transfer
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var, dce_jaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
@@ -143,6 +144,8 @@ class CompiledProgram:
         key = known_programs.key_of(closed, self.name, device, self.donated_kept)
         known = None if key is None else known_programs.find(key)
         if known is not None:
+            for announce in before_compile:
+                announce(runtime.target)
             self.in_place = known.in_place
             self._tell_lost_donations(known.donations)
             self.pending = known

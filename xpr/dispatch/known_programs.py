@@ -22,7 +22,7 @@ import numpy as np
 from xpr.core import sources
 from xpr.core.canonical import NoTextError, canonical_text, canonical_value
 from xpr.core.config import state, trace_settings
-from xpr.core.events import before_compile, recorders
+from xpr.core.events import recorders
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import registry
 from xpr.lowering.cache import default_cache
@@ -110,7 +110,7 @@ def _is_watched() -> bool:
     rules = lowering.program_rules if lowering is not None else ()
     return bool(
         (state.enable_checks or state.dump_ir_to or state.log_compiles or state.explain != "none")
-        or (before_compile or recorders or stopwatch.current())
+        or (recorders or stopwatch.current())
         or any(registry.get(p.name) is p for p in rules)
         or (passes is not None and passes.are_altered())
     )

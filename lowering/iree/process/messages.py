@@ -15,7 +15,9 @@ def send(connection: socket.socket, header: dict[str, Any], payload: bytes = b""
     """Sends one message."""
     data = json.dumps(header).encode()
     connection.sendall(_SIZES.pack(len(data), len(payload)) + data)
-    connection.sendall(payload)
+    # The other side may have closed already when the header was all that it needed.
+    if payload:
+        connection.sendall(payload)
 
 
 def receive(connection: socket.socket) -> tuple[dict[str, Any], bytes]:
