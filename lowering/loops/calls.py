@@ -6,6 +6,11 @@ CALLS = {
     "jit": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
+    "custom_vmap_call": "call_jaxpr",
+    "linear_call": "call_jaxpr",
+    "remat_opt": "call_jaxpr",
+    # What a round computes again it needs in that round only: nothing is kept by sharing it.
+    "remat2": "jaxpr",
     "custom_partitioning": "call",
 }
 """The parameter with the program, by the primitive's name."""

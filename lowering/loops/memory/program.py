@@ -19,6 +19,7 @@ from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN
 from xpr.lowering.context import Shape, Value
 from xpr.lowering.ir.graph import Block, PlainValue
+from xpr.lowering.loops.calls import CALLS
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.memory.arrays import (
     NO_BUFFERS,
@@ -58,7 +59,7 @@ _SMALL_PART = 8
 # Operations that make something of empty operands.
 _TAKE_EMPTY = frozenset(
     (
-        *("scan", "while", "cond", "jit", "custom_jvp_call", "custom_vjp_call"),
+        *("scan", "while", "cond", *CALLS),
         *("concatenate", "pad", "split", "dynamic_update_slice", "name", "stop_gradient"),
         *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"),
         *("reduce_xor", "dot_general"),
