@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr.primitives import _linalg_stacks as stacks
+from xpr.primitives._blas_threads import with_few_threads
 
 Host = np.ndarray[Any, Any]
 
@@ -29,7 +30,17 @@ def lapack(name: str, dtype: np.dtype[Any]) -> Any:
     # SciPy's LAPACK is loaded when it is first needed: it takes longer than all of xpr.
     from scipy.linalg import get_lapack_funcs  # noqa: PLC0415
 
-    return get_lapack_funcs(name, dtype=dtype)
+    function: Any = get_lapack_funcs(name, dtype=dtype)
+    return with_few_threads(name, function)
+
+
+@functools.cache
+def _trsm(dtype: np.dtype[Any]) -> Any:
+    """SciPy's binding of BLAS's solution of triangular equations."""
+    from scipy.linalg import get_blas_funcs  # noqa: PLC0415
+
+    function: Any = get_blas_funcs("trsm", dtype=dtype)
+    return with_few_threads("trsm", function)
 
 
 def cholesky(x: Host) -> Host:
@@ -91,11 +102,7 @@ def triangular_solve(
     n, count = a.shape[-1], math.prod(a.shape[:-2])
     if count > _STACK * n:
         return _substitution(a, b, left_side, lower, transpose_a, conjugate_a, unit_diagonal)
-    # SciPy's BLAS is loaded when it is first needed: it takes longer than all of xpr.
-    from scipy.linalg import get_blas_funcs  # noqa: PLC0415
-
-    trsm: Any = get_blas_funcs("trsm", dtype=a.dtype)
-    out = np.empty(b.shape, b.dtype)
+    trsm, out = _trsm(a.dtype), np.empty(b.shape, b.dtype)
     for index in np.ndindex(*a.shape[:-2]):
         # The transposes of rows in memory are BLAS's columns; the equation is transposed with them.
         solved = trsm(

@@ -1,0 +1,73 @@
+"""Matrices of some hundred rows are factored in one thread.
+
+The threads of OpenBLAS wait for each other hundreds of times in one factorisation, by spinning. Of
+matrices of up to about 400 rows that costs as much as the second thread brings; beside processes
+that keep two cores busy it costs fifty times as much: 200 ms for eigenvectors of 180 rows, which
+one thread finds in 4 ms.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# Rows from which on several threads take less time on an idle machine of two cores: 1.2 to 1.5
+# times for these, at most 1.1 times at 600 rows for all others (SVD, QR, LU, general eigenvalues).
+_ROWS = {"potrf": 384, "syevd": 384, "heevd": 384, "trsm": 256}
+_OTHER_ROWS = 768
+# Under this size OpenBLAS uses one thread for nearly all that these functions do.
+_LEAST = 96
+
+# Held while one thread of the process is in such a call.
+_limited = threading.Lock()
+
+
+def _after_fork() -> None:
+    global _limited
+    _limited = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+@functools.cache
+def _libraries() -> Any:
+    """The BLAS of SciPy, which is loaded."""
+    # It looks through all loaded libraries, which small matrices need not wait for.
+    from threadpoolctl import ThreadpoolController  # noqa: PLC0415
+
+    # NumPy's may be another one, which these functions do not use.
+    found = ThreadpoolController().select(user_api="blas")
+    ours = [b.filepath for b in found.lib_controllers if "scipy" in b.filepath.split("/")[-2]]
+    return found.select(filepath=ours) if ours else found
+
+
+def with_few_threads(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """SciPy's `function`, which is `name` in LAPACK or BLAS, with threads for large matrices only.
+
+    The largest operand counts, by its smaller side; what has no matrix is called as it is. OpenBLAS
+    has one number of threads for all threads of a process: while two of them are in such calls, the
+    one that came first decides.
+    """
+    rows = _ROWS.get(name, _OTHER_ROWS)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        matrices = (x for x in args if isinstance(x, np.ndarray) and x.ndim == 2)
+        size = max((min(x.shape) for x in matrices), default=0)
+        if not _LEAST <= size < rows:
+            return function(*args, **kwargs)
+        if not _limited.acquire(blocking=False):
+            return function(*args, **kwargs)
+        try:
+            with _libraries().limit(limits=1):
+                return function(*args, **kwargs)
+        finally:
+            _limited.release()
+
+    return call
