@@ -169,7 +169,8 @@ def _permutation(pivots: list[int], size: int) -> list[int]:
 def eigh(x: Host, *, lower: bool) -> tuple[Host, Host]:
     """Eigenvectors (columns) and ascending eigenvalues of Hermitian matrices."""
     real = x.real.dtype
-    read = np.tril(x) if lower else np.triu(x)
+    # The other triangle is not read: it may hold anything.
+    read = x if np.isfinite(x).all() else np.tril(x) if lower else np.triu(x)
 
     def small(matrices: Host) -> tuple[Host, ...]:
         values, vectors = np.linalg.eigh(matrices, "L" if lower else "U")

@@ -110,23 +110,21 @@ def fft_in_place(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...])
 
 
 def _pocketfft(
-    x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], **options: bool
+    x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], **options: Any
 ) -> NDArray:
     # SciPy's transforms are loaded when they are first needed.
     from scipy import fft as scipy_fft  # noqa: PLC0415
 
     count = len(fft_lengths)
-    axes = tuple(range(x.ndim - count, x.ndim))
     # One transform of one axis is the work of one thread.
     shared = x.size >= _THREADED and (count > 1 or x.size > x.shape[-1])
-    workers = -1 if shared else None
-    function = {
-        FftType.FFT: scipy_fft.fftn,
-        FftType.IFFT: scipy_fft.ifftn,
-        FftType.RFFT: scipy_fft.rfftn,
-        FftType.IRFFT: scipy_fft.irfftn,
-    }[fft_type]
-    return np.asarray(function(x, fft_lengths, axes, workers=workers, **options))
+    options["workers"] = -1 if shared else None
+    # The functions of several axes take longer to look at their arguments than a small transform.
+    name = fft_type.name.lower()
+    if count == 1:
+        return np.asarray(getattr(scipy_fft, name)(x, fft_lengths[0], **options))
+    axes = tuple(range(x.ndim - count, x.ndim))
+    return np.asarray(getattr(scipy_fft, f"{name}n")(x, fft_lengths, axes, **options))
 
 
 def _redundancy(x: Any, length: int) -> Any:
