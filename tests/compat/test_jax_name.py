@@ -194,3 +194,16 @@ def test_settings_by_jaxs_names() -> None:
     text = "jax_compilation_cache_dir is a setting of JAX's that has no effect in xpr"
     assert said == f"[{text!r}] /nowhere"
     assert unknown == "Unrecognized config option: 'jax_no_such'"
+
+
+def test_names_are_looked_for_once() -> None:
+    code = HEAD + (
+        "import importlib.util, jax\n"
+        "names = ['jit', 'Array', 'numpy', 'nn', 'core', 'tree', 'block_until_ready']\n"
+        "first = [getattr(jax, name) for name in names]\n"
+        "importlib.util.find_spec = None\n"
+        "assert all(getattr(jax, name) is x for name, x in zip(names, first))\n"
+        "assert jax.jit is __import__('xpr').jit\n"
+        "print('same')\n"
+    )
+    assert run("-c", code).strip() == "same"

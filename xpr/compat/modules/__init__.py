@@ -20,15 +20,22 @@ def __getattr__(name: str) -> Any:
     """A name of xpr's; AttributeError if JAX has it and xpr has not, or neither has."""
     if name.startswith("__") or name in finder.NOT_JAX:
         raise AttributeError(f"module 'jax' has no attribute {name!r}")
+    found = _find(name)
+    if found is None:
+        raise AttributeError(f"module 'jax' has no attribute {name!r} in xpr: {finder.PAGE}")
+    # Looking for a module takes a hundred times as long as all else that a call of `jax.jit` does.
+    globals()[name] = found
+    return found
+
+
+def _find(name: str) -> Any:
     if finder.is_own(name):
         return importlib.import_module(f"{__name__}.{name}")
     found = getattr(xpr, name, None)
     if found is not None:
         return found
     target = finder.target_of(name)
-    if target is not None:
-        return importlib.import_module(target)
-    raise AttributeError(f"module 'jax' has no attribute {name!r} in xpr: {finder.PAGE}")
+    return None if target is None else importlib.import_module(target)
 
 
 def __dir__() -> list[str]:
