@@ -24,6 +24,7 @@ from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
+from xpr.lowering.loops.complex_passes import complex_passes
 from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
@@ -242,7 +243,7 @@ class ModuleBuilder:
 
         apart = as_they_are or source is not None or ctx.in_region
         if ctx.target.single_dispatch_loops and not apart:
-            jaxpr = in_few_passes(jaxpr)
+            jaxpr = in_few_passes(complex_passes(jaxpr))
         dead = last_uses(jaxpr)
         outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):

@@ -15,7 +15,7 @@ from xpr.lowering.loops.complex_parts import (
     scan_in_parts,
     whole_values,
 )
-from xpr.lowering.loops.memory.dispatch import memory_scan, memory_while
+from xpr.lowering.loops.memory.dispatch import memory_scan, memory_while, one_pass
 from xpr.lowering.loops.refusal import NotInMemory, explain
 from xpr.lowering.loops.registers.context import LONG, SHORT, Limit
 from xpr.lowering.loops.registers.dispatch import vector_scan, vector_while
@@ -75,6 +75,20 @@ def scan_in_one_dispatch(
     if found is None:
         return None
     return whole_values(ctx, jaxpr.out_avals, found)
+
+
+def one_pass_in_parts(
+    ctx: LoweringContext, closed: ClosedJaxpr, operands: Sequence[Value]
+) -> list[Value]:
+    """A program of operations on elements in one pass; complex numbers are taken apart for it.
+
+    NotInMemory if it cannot be.
+    """
+    if not has_complex(closed.jaxpr):
+        return one_pass(ctx, closed, operands)
+    parts = in_parts(closed)
+    found = one_pass(ctx, parts, [p for x in operands for p in parts_of(ctx, x)])
+    return whole_values(ctx, closed.out_avals, found)
 
 
 def _scan(

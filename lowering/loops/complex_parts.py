@@ -379,6 +379,9 @@ _FORMS: dict[str, Callable[..., Sequence[Any]]] = {
     "dot_general": _dot_general,
 }
 
+IN_PARTS = _LINEAR | _FORMS.keys()
+"""Operations that are few operations on the parts."""
+
 
 # ---- a part of the result of any elementwise operation
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.loops.memory.dispatch import one_pass
+from xpr.lowering.loops.choice import one_pass_in_parts
 from xpr.lowering.loops.passes_over_memory import one_pass_p
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.registry import register
@@ -50,7 +50,7 @@ def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Shape) -> Value:
 
 def _one_pass_lower(ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr) -> list[Value]:
     try:
-        found = one_pass(ctx, jaxpr, operands)
+        found = one_pass_in_parts(ctx, jaxpr, operands)
     except NotInMemory:
         return ctx.module.lower_jaxpr(ctx, jaxpr.jaxpr, (), operands, as_they_are=True)
     ctx.module.note_pass(jaxpr.jaxpr)

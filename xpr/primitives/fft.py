@@ -127,18 +127,18 @@ def _pocketfft(
     return np.asarray(getattr(scipy_fft, f"{name}n")(x, fft_lengths, axes, **options))
 
 
-def _redundancy(x: Any, length: int) -> Any:
+def _redundancy(x: Any, length: int, often: float = 2) -> Any:
     """How often each frequency of a half spectrum `x` counts in the whole one: once or twice.
 
     The transform of `length` real numbers has the conjugates of all frequencies but 0 and, for even
-    lengths, the last one.
+    lengths, the last one. `often` stands for twice.
     """
     shape = shape_of(x)
-    twice = np.full(shape[-1], 2, get_aval(x).dtype)
-    twice[0] = 1
+    counts = np.full(shape[-1], often, get_aval(x).dtype)
+    counts[0] = 1
     if length % 2 == 0:
-        twice[-1] = 1
-    return ops.broadcast_in_dim(twice, shape, (len(shape) - 1,))
+        counts[-1] = 1
+    return ops.broadcast_in_dim(counts, shape, (len(shape) - 1,))
 
 
 def _fft_transpose(
@@ -150,7 +150,8 @@ def _fft_transpose(
         return [fft_p.bind(ct, fft_type=fft_type, fft_lengths=fft_lengths)]
     size, last = math.prod(fft_lengths), fft_lengths[-1]
     if fft_type == FftType.RFFT:
-        halved = ops.div(el.conj(ct), _redundancy(ct, last))
+        # Halves are exact, and a complex quotient takes many times as long as a product.
+        halved = ops.mul(el.conj(ct), _redundancy(ct, last, 0.5))
         found = fft_p.bind(halved, fft_type=FftType.IRFFT, fft_lengths=fft_lengths)
         return [ops.mul(found, full_like(found, size))]
     found = fft_p.bind(ct, fft_type=FftType.RFFT, fft_lengths=fft_lengths)
