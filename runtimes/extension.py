@@ -15,7 +15,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-INTERFACE = 12
+INTERFACE = 13
 """The number that the extension must have; one that was built from other sources is not used."""
 
 RUNS_PROGRAMS = True

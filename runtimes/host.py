@@ -481,7 +481,7 @@ class BlockMemory:
         self, view: Any, kind: ArrayType, function: Callable[[np.ndarray[Any, Any]], Any]
     ) -> Any:
         """A block with a copy of the values that the function has changed in place."""
-        copy = block_copied(np.ndarray(view.nbytes, np.uint8, view))
+        copy = native().executor.Block.copied(view)
         function(_over(copy, kind))
         return copy
 
@@ -502,7 +502,7 @@ def _over(block: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
     shape, dtype = kind
     if block.nbytes == 0:
         return np.empty(shape, dtype)
-    return writable(np.ndarray(block.nbytes, np.uint8, block)).view(dtype).reshape(shape)
+    return np.ndarray(shape, dtype, block.unfinished())
 
 
 def writable(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -20,6 +20,19 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
 
 PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_buffer)}, {0, nullptr}};
 
+// A block whose values are still to be made, by whoever made the block.
+struct Unfinished {
+  Block block;
+};
+
+int get_writable_buffer(PyObject* self, Py_buffer* view, int flags) {
+  const Block& block = nb::inst_ptr<Unfinished>(nb::handle(self))->block;
+  return PyBuffer_FillInfo(view, self, block.data, static_cast<Py_ssize_t>(block.size), 0, flags);
+}
+
+PyType_Slot writable_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&get_writable_buffer)},
+                                {0, nullptr}};
+
 struct Held {
   Py_buffer view;  // has a reference to the array
 };
@@ -87,12 +100,16 @@ Block over(nb::handle array, size_t small) {
 }  // namespace
 
 void bind_blocks(nb::module_& module) {
+  nb::class_<Unfinished>(module, "Unfinished", nb::type_slots(writable_slots));
   nb::class_<Block>(module, "Block", nb::type_slots(slots))
       .def_static("empty", &empty_block, nb::arg("size"), "A block without values.")
       .def_static("copied", &copied, nb::arg("array"), "A block with a copy of a contiguous array.")
       .def_static("over", &over, nb::arg("array"), nb::arg("small"),
                   "A block over an array's memory; over a copy if it has at most `small` bytes or "
                   "is not aligned.")
+      .def(
+          "unfinished", [](const Block& b) { return Unfinished{b}; },
+          "The memory of a block that nobody else has yet, for its values to be written.")
       .def_prop_ro(
           "address", [](const Block& b) { return reinterpret_cast<uintptr_t>(b.data); },
           "Where it begins.")
