@@ -9,21 +9,28 @@ BCOO(float32[2, 3], nse=3)
 Array([1., 5.], dtype=float32)
 
 `BCOO` arrays hold an index for each element that is specified, `BCSR` arrays hold their elements
-row by row. Both are pytrees: they go through `jit`, and through `vmap` along their batch axes.
-Their products with arrays read and write each specified element once. Derivatives are taken with
-respect to `data`, as `sparse.grad` does. `docs/sparse.md` says more.
+row by row; the older formats `COO`, `CSR` and `CSC` are matrices with products only. All are
+pytrees: they go through `jit`, and through `vmap` along their batch axes. Their products with
+arrays read and write each specified element once. Derivatives are taken with respect to `data`, as
+`sparse.grad` does. `docs/sparse.md` says more.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.experimental.sparse import _surface
+from xpr.experimental.sparse import linalg as linalg
 from xpr.experimental.sparse._array import BCOO, JAXSparse, install
-from xpr.experimental.sparse._parts import SparseEfficiencyError, SparseEfficiencyWarning
+from xpr.experimental.sparse._parts import (
+    CuSparseEfficiencyWarning,
+    SparseEfficiencyError,
+    SparseEfficiencyWarning,
+)
 from xpr.experimental.sparse._rows import BCSR
 from xpr.experimental.sparse.arithmetic import (
     bcoo_extract,
@@ -32,13 +39,26 @@ from xpr.experimental.sparse.arithmetic import (
     bcoo_reduce_sum,
 )
 from xpr.experimental.sparse.creation import (
-    bcoo_empty,
     bcoo_eye,
     bcoo_fromdense,
     bcoo_todense,
     random_bcoo,
 )
 from xpr.experimental.sparse.layout import bcoo_update_layout
+from xpr.experimental.sparse.matrices import (
+    COO,
+    CSC,
+    CSR,
+    Matrix,
+    coo_fromdense,
+    coo_matmat,
+    coo_matvec,
+    coo_todense,
+    csr_fromdense,
+    csr_matmat,
+    csr_matvec,
+    csr_todense,
+)
 from xpr.experimental.sparse.pieces import (
     bcoo_concatenate,
     bcoo_dynamic_slice,
@@ -56,7 +76,6 @@ from xpr.experimental.sparse.reordering import (
 )
 from xpr.experimental.sparse.rows import (
     bcsr_dot_general,
-    bcsr_empty,
     bcsr_from_bcoo,
     bcsr_fromdense,
     bcsr_todense,
@@ -75,6 +94,10 @@ from xpr.transforms.vmap import register_container
 __all__ = [
     "BCOO",
     "BCSR",
+    "COO",
+    "CSC",
+    "CSR",
+    "CuSparseEfficiencyWarning",
     "JAXSparse",
     "SparseEfficiencyError",
     "SparseEfficiencyWarning",
@@ -99,12 +122,21 @@ __all__ = [
     "bcsr_dot_general",
     "bcsr_fromdense",
     "bcsr_todense",
+    "coo_fromdense",
+    "coo_matmat",
+    "coo_matvec",
+    "coo_todense",
+    "csr_fromdense",
+    "csr_matmat",
+    "csr_matvec",
+    "csr_todense",
     "empty",
     "eye",
     "grad",
     "jacfwd",
     "jacobian",
     "jacrev",
+    "linalg",
     "random_bcoo",
     "sparsify",
     "todense",
@@ -115,9 +147,15 @@ install(_surface)
 register_container(JAXSparse)
 
 
-def _require_format(sparse_format: str, name: str) -> None:
-    if sparse_format not in ("bcoo", "bcsr"):
-        raise ValueError(f"{name}: sparse_format must be 'bcoo' or 'bcsr', got {sparse_format!r}")
+_FORMATS: dict[str, Any] = {"bcsr": BCSR, "bcoo": BCOO, "coo": COO, "csr": CSR, "csc": CSC}
+
+
+def _format(sparse_format: str) -> Any:
+    if sparse_format not in _FORMATS:
+        raise ValueError(
+            f"sparse_format={sparse_format!r} not recognized; must be one of {list(_FORMATS)}"
+        )
+    return _FORMATS[sparse_format]
 
 
 def empty(
@@ -125,18 +163,18 @@ def empty(
     dtype: Any = None,
     index_dtype: Any = np.int32,
     sparse_format: str = "bcoo",
-    n_batch: int = 0,
-    n_dense: int = 0,
-    nse: int = 0,
+    **kwds: int,
 ) -> JAXSparse:
-    """A sparse array of zeros, float32 unless `dtype` is given, of the format "bcoo" or "bcsr".
+    """A sparse array of zeros, float32 unless `dtype` is given.
+
+    The format is "bcoo", "bcsr", "coo", "csr" or "csc". The first two have `n_batch`, `n_dense` and
+    `nse`, 0 by default.
 
     >>> empty((2, 3))
     BCOO(float32[2, 3], nse=0)
     """
-    _require_format(sparse_format, "empty")
-    make = bcsr_empty if sparse_format == "bcsr" else bcoo_empty
-    return make(shape, dtype, index_dtype, n_dense, n_batch, nse)
+    make = _format(sparse_format)._empty
+    return make(tuple(shape), dtype=dtype, index_dtype=index_dtype, **kwds)
 
 
 def eye(
@@ -146,14 +184,32 @@ def eye(
     dtype: Any = None,
     index_dtype: Any = np.int32,
     sparse_format: str = "bcoo",
-    n_batch: int = 0,
-    n_dense: int = 0,
+    **kwds: int,
 ) -> JAXSparse:
-    """The matrix [N, M] with ones on its k-th diagonal, of the format "bcoo" or "bcsr".
+    """The matrix [N, M] with ones on its k-th diagonal.
+
+    The format is "bcoo", "bcsr", "coo", "csr" or "csc". The first two have `n_batch` and `n_dense`,
+    0 by default.
 
     >>> eye(2).todense().tolist()
     [[1.0, 0.0], [0.0, 1.0]]
     """
-    _require_format(sparse_format, "eye")
-    found = bcoo_eye(N, M, k, dtype, index_dtype, n_batch, n_dense)
-    return bcsr_from_bcoo(found) if sparse_format == "bcsr" else found
+    kind = _format(sparse_format)
+    if issubclass(kind, Matrix):
+        n, k = operator.index(N), operator.index(k)
+        m = n if M is None else operator.index(M)
+        return kind._eye(n, m, k, dtype=dtype, index_dtype=index_dtype, **kwds)
+    found = _entries_eye(N, M, k, dtype, index_dtype, **kwds)
+    return bcsr_from_bcoo(found) if kind is BCSR else found
+
+
+def _entries_eye(
+    N: int,
+    M: int | None,
+    k: int,
+    dtype: Any,
+    index_dtype: Any,
+    n_batch: int = 0,
+    n_dense: int = 0,
+) -> BCOO:
+    return bcoo_eye(N, M, k, dtype, index_dtype, n_batch, n_dense)

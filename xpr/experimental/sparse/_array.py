@@ -46,7 +46,7 @@ class JAXSparse:
     """
 
     data: Any
-    info: SparseInfo
+    info: Any  # of BCOO and BCSR a SparseInfo
 
     # `dense @ sparse` is computed here.
     __array_priority__ = 200
@@ -103,7 +103,7 @@ class JAXSparse:
 
     def _is_base(self, what: str) -> NotImplementedError:
         return NotImplementedError(
-            f"{type(self).__name__} has no {what}: it is the base of BCOO and BCSR, which have them"
+            f"{type(self).__name__} has no {what}: it is a base of the classes that have them"
         )
 
     @property

@@ -30,6 +30,14 @@ class SparseEfficiencyWarning(UserWarning):
     """
 
 
+class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
+    """What JAX warns of on a GPU; xpr never does.
+
+    >>> issubclass(CuSparseEfficiencyWarning, SparseEfficiencyWarning)
+    True
+    """
+
+
 def require_bcoo(name: str, mat: Any) -> BCOO:
     """TypeError unless `mat` is a BCOO array."""
     if not isinstance(mat, BCOO):

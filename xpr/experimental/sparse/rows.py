@@ -160,5 +160,5 @@ def todense(arr: Any) -> Any:
     if isinstance(arr, BCOO):
         return bcoo_todense(arr)
     if isinstance(arr, JAXSparse):
-        raise NotImplementedError(f"todense of {type(arr).__name__}")
+        return arr.todense()
     return jnp.asarray(arr)
