@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import c_api, dispatches, merging
+from xpr.lowering.iree import c_api, dispatches, keep_timepoints, merging
 from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.failures import TEXT_NAME, Failure, source_location
 from xpr.lowering.iree.jobs import Job
@@ -100,7 +100,11 @@ def _attempt(job: Job, text: str, flags: FlagSet, verify: bool) -> Outcome:
         module, diagnostics = run_compiler(job, text, flags, verify)
     except TimeoutError as error:
         return Failure(text, [Diagnostic("error", f"{error}")], too_long=True)
-    return Failure(text, diagnostics) if module is None else _finished(module, job)
+    if module is not None:
+        return _finished(module, job)
+    if not job.timepoints and keep_timepoints.is_needed(d.message for d in diagnostics):
+        return _attempt(replace(job, timepoints=True), text, flags, verify)
+    return Failure(text, diagnostics)
 
 
 def run_compiler(

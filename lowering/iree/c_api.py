@@ -300,6 +300,7 @@ def _at(
                     reached = change.phase
                 if not compiling.change(change):
                     raise RefusedError(change.key)
+                reached = change.reaches or reached
             if reached != phase:
                 compiling.phases(reached, phase)
         except RefusedError:
@@ -382,12 +383,15 @@ def _run(
                     watch.kept, watch.dispatches = kept, count
             elif phase == objects.TO and reached == objects.FROM:
                 compiling.to_hal()
-            elif phase != START:
+            elif phase not in (START, reached):
                 compiling.phases(reached, phase)
             reached = phase
             for change in changes:
-                if change.phase == phase and not compiling.change(change):
+                if change.phase != phase:
+                    continue
+                if not compiling.change(change):
                     return False
+                reached = change.reaches or reached
             if phase == "executable-sources" and watch is not None:
                 watch.dispatches = compiling.count("hal.executable")
     except RefusedError:

@@ -47,6 +47,8 @@ class Job:
     """The seconds that an attempt may take in a helper process."""
     separate: bool = False
     """Whether operations are not to be fused, and nothing else is to be tried."""
+    timepoints: bool = False
+    """Whether all timepoints are kept (`keep_timepoints.py`)."""
     watch: Stopwatch | None = None
     """What is told of the phases of a compile in this process."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -57,7 +59,12 @@ class Job:
         # Whether the program may free arrays while it runs.
         frees = self.target.host_memory or not (self.separate or self.hints.has_barriers)
         has_branches = self.hints.has_control_flow
-        return changes_for(has_branches=has_branches, frees=frees, separate=self.separate)
+        return changes_for(
+            has_branches=has_branches,
+            frees=frees,
+            separate=self.separate,
+            timepoints=self.timepoints,
+        )
 
     def patches(self) -> tuple[Patch, ...]:
         """What is changed in the compiled module."""
@@ -68,7 +75,8 @@ class Job:
     @property
     def keeps_dispatches(self) -> bool:
         """Whether its dispatches are compiled one by one, and kept for other programs."""
-        return self.target.keeps_dispatches and not (self.separate or self.hints.has_control_flow)
+        other_passes = self.separate or self.timepoints or self.hints.has_control_flow
+        return self.target.keeps_dispatches and not other_passes
 
     def cache_key(self) -> bytes:
         """The key of its module in the disk cache."""

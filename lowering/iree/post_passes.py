@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xpr.lowering.iree import (
     balance_loops,
     block_starts,
+    keep_timepoints,
     patch_vm_bytecode,
     remove_deallocations,
     separate_operations,
@@ -48,6 +49,9 @@ class Change:
     tidy: str | None = None
     """A pipeline of passes that take out what the change has made useless."""
 
+    reaches: str | None = None
+    """The phase that the pipeline comes to, if it is one in place of the compiler's own."""
+
     @property
     def key(self) -> str:
         return f"{self.name} {self.revision}"
@@ -70,6 +74,14 @@ SEPARATE_OPERATIONS = Change(
     "operations are separate", 2, START, separate_operations.separate_operations
 )
 BALANCE_LOOPS = Change("loops are balanced", 2, balance_loops.PHASE, balance_loops.balance_loops)
+KEEP_TIMEPOINTS = Change(
+    "timepoints are kept",
+    1,
+    keep_timepoints.PHASE,
+    keep_timepoints.nothing,
+    keep_timepoints.PIPELINE,
+    keep_timepoints.REACHES,
+)
 REMOVE_DEALLOCATIONS = Change(
     "frees nothing",
     1,
@@ -87,6 +99,7 @@ SHADER_BARRIERS = Patch("barriers", 1, shader_barriers.with_barriers)
 POST_PASSES = (
     SEPARATE_OPERATIONS,
     BALANCE_LOOPS,
+    KEEP_TIMEPOINTS,
     REMOVE_DEALLOCATIONS,
     WIDEN_BLOCK_ARGUMENTS,
     BLOCK_STARTS,
@@ -104,15 +117,18 @@ def change_of(key: str) -> Change:
     return _BY_KEY[key]
 
 
-def changes_for(*, has_branches: bool, frees: bool, separate: bool = False) -> tuple[Change, ...]:
+def changes_for(
+    *, has_branches: bool, frees: bool, separate: bool = False, timepoints: bool = False
+) -> tuple[Change, ...]:
     """The changes that a program needs, in the order they are made in.
 
     `has_branches` says that it has loops or branches, `frees` that it may free arrays on its way,
-    `separate` that its operations are not to be fused.
+    `separate` that its operations are not to be fused, `timepoints` that all of these are kept.
     """
     wanted = {
         SEPARATE_OPERATIONS: separate,
         BALANCE_LOOPS: has_branches,
+        KEEP_TIMEPOINTS: timepoints,
         REMOVE_DEALLOCATIONS: not frees,
         WIDEN_BLOCK_ARGUMENTS: True,
         BLOCK_STARTS: True,

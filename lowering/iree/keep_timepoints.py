@@ -1,0 +1,42 @@
+"""Programs whose timepoints are all kept.
+
+IREE gives what is computed on a device a timepoint, at which it is there, and leaves out those that
+another one covers. Which do so, it finds by going around the program's loops until nothing changes,
+and 32 times at most: a loop of many arrays and branches can need more, and then the compile fails
+("failed to solve for timepoint coverage"). Such a program is compiled without that simplification:
+its host joins more timepoints, and that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from xpr.lowering.iree.mlir import Mlir
+
+PHASE, REACHES = "flow", "stream"
+"""The phases between which `PIPELINE` does what the compiler would."""
+
+# As IREE has it, without iree-stream-elide-timepoints.
+PIPELINE = (
+    "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
+    "iree-stream-cmd-transformation-pipeline,iree-stream-cleanup-pipeline,"
+    "util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),"
+    "iree-util-fixed-point-iterator{max-iterations=10 "
+    "pipeline=builtin.module(iree-stream-cleanup-pipeline)},"
+    "iree-stream-fuse-dispatch-bindings,iree-stream-annotate-dispatch-arguments,"
+    "iree-stream-annotate-dispatch-assumptions,iree-stream-pack-dispatch-operands,"
+    "iree-stream-cleanup-pipeline,iree-stream-fold-uniform-operands,"
+    "iree-stream-cleanup-pipeline,symbol-dce"
+)
+
+_SAID = "failed to solve for timepoint coverage"
+
+
+def nothing(mlir: Mlir, module: int) -> None:
+    """Leaves a module as it is: the change is the pipeline."""
+    del mlir, module
+
+
+def is_needed(said: Iterable[str]) -> bool:
+    """Whether this is what a compile failed for, of which the compiler said something."""
+    return any(_SAID in message for message in said)
