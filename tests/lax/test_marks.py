@@ -93,7 +93,7 @@ def test_a_constraint_places_arrays() -> None:
     ("places", "error", "message"),
     [
         (None, ValueError, "got sharding None which is not allowed"),
-        ("x", TypeError, "requires shardings, got 'x' of type <class 'str'>"),
+        ("x", TypeError, "or None, but got 'x' of type <class 'str'>"),
         ({"b": HERE}, ValueError, "prefix"),
     ],
 )

@@ -27,7 +27,7 @@ NOT_CHECKED_BY_JAX = re.compile(
 
 OTHER_CLASS: dict[str, str] = {
     r"incompatible shapes for broadcasting$|transpose permutation": (
-        "JAX makes a matrix symmetric before it looks at its shape"
+        "JAX adds arrays before it looks at their shapes"
     ),
     r"dtype: None|None is not a valid value|cannot be None|dtype must be specified": (
         "None in the place of an array or a dtype is a TypeError everywhere"

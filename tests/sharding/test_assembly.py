@@ -120,7 +120,7 @@ def test_from_the_data_of_the_only_process() -> None:
         make(SPLIT, VALUES[:7])
     with pytest.raises(ValueError, match="another rank"):
         make(SPLIT, VALUES, (8,))
-    with pytest.raises(TypeError, match="takes a Sharding"):
+    with pytest.raises(TypeError, match="sharding should be an instance"):
         make(3, VALUES)  # pyright: ignore[reportArgumentType]
 
 

@@ -125,7 +125,7 @@ def test_rules_may_use_zeros_of_primals() -> None:
 
     first.defvjp(fwd, bwd, symbolic_zeros=True)
     assert xpr.grad(first, argnums=(0, 1))(1.0, 2.0) == (3, 0)
-    with pytest.raises(TypeError, match=r"expected CustomVJPPrimal leaves, got .*int"):
+    with pytest.raises(TypeError, match=r"unexpected leaf type .*int.*CustomVJPPrimal"):
         custom_vjp_primal_tree_values([CustomVJPPrimal(1, True), 2])
 
 

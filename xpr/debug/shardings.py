@@ -12,6 +12,8 @@ from xpr.core.trace import Tracer, get_aval
 from xpr.debug import drawing
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
+from xpr.dispatch.parts import check_sharding
+from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.sharding import inspect_sharding_p
 from xpr.sharding import Sharding, SingleDeviceSharding
 
@@ -69,7 +71,8 @@ def visualize_sharding(
 
     Each part has the platform and the numbers of the devices that hold it. On a terminal with
     colours each part has one, if `rich` is installed; `color_map(i)` is that of the part of number
-    `i`, as red, green and blue from 0 to 1. Raises ValueError for ranks other than 1 and 2.
+    `i`, as red, green and blue from 0 to 1. Raises ValueError for ranks other than 1 and 2,
+    TypeError for what is no shape or no sharding.
 
     >>> import xpr
     >>> place = xpr.sharding.SingleDeviceSharding(xpr.devices("cpu")[0])
@@ -78,9 +81,11 @@ def visualize_sharding(
     │   CPU 0   │
     └───────────┘
     """
-    grid = drawing.grid_of("visualize_sharding", shape, sharding)
+    check_sharding("visualize_sharding", sharding)
+    sizes = canonicalize_shape("visualize_sharding", shape)
+    grid = drawing.grid_of("visualize_sharding", sizes, sharding)
     console = _color_console(max_width) if use_color else None
-    cells = drawing.cells_of(grid, len(shape), scale, min_width, max_width, console is None)
+    cells = drawing.cells_of(grid, len(sizes), scale, min_width, max_width, console is None)
     if console is None:
         sys.stdout.write(drawing.with_lines(grid, cells) + "\n")
     else:

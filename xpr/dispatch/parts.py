@@ -190,4 +190,7 @@ def put_host(
 def check_sharding(name: str, sharding: Any) -> None:
     """Raises TypeError for what is no sharding."""
     if not isinstance(sharding, Sharding):
-        raise TypeError(f"{name} takes a Sharding, got {shown(sharding)} of {type(sharding)}")
+        raise TypeError(
+            f"sharding should be an instance of `jax.sharding`. Got {shown(sharding)} of type "
+            f"{type(sharding)} ({name})"
+        )

@@ -249,7 +249,9 @@ def _stacked(items: Sequence[Any], dtype: DType) -> Array:
 def _sizes(name: str, shape: Any) -> Shape:
     sizes = canonicalize_shape(name, shape)
     if any(d < 0 for d in sizes):
-        raise TypeError(f"{name} shape must have every element be nonnegative, got {sizes}.")
+        raise TypeError(
+            f"broadcast_in_dim shape must have every element be nonnegative, got {sizes}. ({name})"
+        )
     return sizes
 
 

@@ -45,13 +45,19 @@ from xpr.primitives.shape import broadcast_in_dim_p, reshape
 def reduced_axes(axis: Axis, ndim: int) -> Shape:
     """The axes that `axis` names, each in 0 .. ndim-1.
 
-    Raises ValueError for an axis out of range or named twice, TypeError for no integer,
-    ConcretizationTypeError for a traced one.
+    Raises ValueError for an axis out of range or named twice, TypeError for no integer, NameError
+    for a string, ConcretizationTypeError for a traced one.
     """
     if axis is None:
         return tuple(range(ndim))
     if type(axis) is int:
         return (canonicalize_axis(axis, ndim),)
+    if isinstance(axis, str):
+        raise NameError(
+            f"Found an unbound axis name: {axis}. To fix this, please call psum under "
+            "`jax.shard_map`. Here an axis is an integer: the collectives of lax take the names of "
+            "mapped axes"
+        )
     try:
         axes = (canonicalize_axis(operator.index(axis), ndim),)  # type: ignore[arg-type]
     except TypeError:
@@ -61,6 +67,14 @@ def reduced_axes(axis: Axis, ndim: int) -> Shape:
     if len(set(axes)) != len(axes):
         raise ValueError(f"duplicate value in 'axis': {axis}")
     return axes
+
+
+def _refuse_name(name: str, axis: Any) -> None:
+    """NotImplementedError for the name of an axis, which no collective of lax reduces like this."""
+    if isinstance(axis, str):
+        raise NotImplementedError(
+            f"Named reductions not implemented for jnp.{name}, got axis={axis!r}"
+        )
 
 
 def kept_dims(x: Any, shape: Shape, axes: Shape) -> Array:
@@ -115,6 +129,8 @@ def _add_up(
         result = requested_dtype(dtype, name)
     elif promote_integers or result == dtypes.BOOL:
         result = _promoted_integer(result)
+    if reduce_p is reduce_prod_p:
+        _refuse_name("prod", axis)
     axes = reduced_axes(axis, aval.ndim)
     compute = wide_dtype(result)
     if aval.dtype != compute or aval.weak_type:
@@ -273,6 +289,7 @@ def _logical_reduction(
 ) -> Array:
     x = a if type(a) is ArrayImpl else as_operand(name, a)
     aval = get_aval(x)
+    _refuse_name(name, axis)
     axes = reduced_axes(axis, aval.ndim)
     x = convert_type(x, dtypes.BOOL) if aval.dtype.kind != "c" else to_bool(x)
     if where is not None:

@@ -26,7 +26,7 @@ from xpr.numpy.manipulation import moveaxis, ravel
 from xpr.numpy.nonzero import nonzero
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
-from xpr.primitives._index_dims import canonicalize_axis
+from xpr.primitives._index_dims import canonicalize_axis, no_shape
 from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import broadcasted_iota, full
 from xpr.primitives.cumulative import cumprod
@@ -45,8 +45,12 @@ def _compare_places(rows: int, columns: int, k: Any, test: Callable[[Any, Any], 
 
 
 def _sizes(name: str, n: Any, m: Any) -> tuple[int, int]:
-    rows = operator.index(n)
-    columns = rows if m is None else operator.index(m)
+    try:
+        rows = operator.index(n)
+        columns = rows if m is None else operator.index(m)
+    except TypeError:
+        shape = (n, n if m is None else m)
+        raise TypeError(no_shape(name, shape, shape)) from None
     if rows < 0 or columns < 0:
         raise ValueError(f"negative dimensions are not allowed, got {n} and {m}")
     return rows, columns

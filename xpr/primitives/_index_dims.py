@@ -52,21 +52,22 @@ def canonicalize_shape(name: str, shape: Any) -> Shape:
     if type(shape) is tuple and all(type(d) is int for d in shape):
         return shape
     if isinstance(shape, (str, bytes)):
-        raise TypeError(_no_shape(name, shape, ()))
+        raise TypeError(no_shape(name, shape, ()))
     single = not isinstance(shape, Iterable)
     if isinstance(shape, Array):
         if isinstance(shape, Tracer) and shape.ndim:
-            raise TypeError(_no_shape(name, shape, (shape,)))
+            raise TypeError(no_shape(name, shape, (shape,)))
         single = shape.ndim == 0
     entries: list[Any] = [shape] if single else list(shape)
     try:
         return tuple([d if type(d) is int else operator.index(d) for d in entries])
     except TypeError:
         shown = tuple(entries) if isinstance(shape, tuple) else entries
-        raise TypeError(_no_shape(name, shown, entries)) from None
+        raise TypeError(no_shape(name, shown, entries)) from None
 
 
-def _no_shape(name: str, shape: Any, entries: Iterable[Any]) -> str:
+def no_shape(name: str, shape: Any, entries: Iterable[Any]) -> str:
+    """What is said of a shape that is none; `entries` are what it was to be made of."""
     return (
         "Shapes must be 1D sequences of concrete values of integer type, "
         f"got {shape}.{_advice(entries)}\n(in {name})"

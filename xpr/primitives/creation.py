@@ -226,7 +226,8 @@ def full_like(
     aval = get_aval(fill_value)
     if aval.shape:
         raise TypeError(
-            f"full_like must be called with scalar fill_value, got fill_value.shape {aval.shape}."
+            "full must be called with scalar fill_value, got fill_value.shape "
+            f"{aval.shape}. (full_like)"
         )
     like = own_sharding if sizes == own_shape else None
     out = broadcast(_as_scalar(fill_value, aval, target, weak), sizes, out_sharding=like)

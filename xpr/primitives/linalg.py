@@ -34,6 +34,12 @@ def _symmetrized(name: str, x: Any, wanted: bool) -> Any:
     """The Hermitian part of checked square matrices."""
     x = strong(x)
     aval = get_aval(x)
+    if wanted and aval.ndim >= 2 and aval.shape[-1] != aval.shape[-2]:
+        turned = (*aval.shape[:-2], aval.shape[-1], aval.shape[-2])
+        raise TypeError(
+            f"add got incompatible shapes for broadcasting: {aval.shape}, {turned}. {name} with "
+            "symmetrize_input adds the transpose, and requires square matrices"
+        )
     check_matrices(name, aval, square=True)
     if not wanted:
         return x
@@ -65,7 +71,8 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Array:
 
     With `symmetrize_input` the Hermitian part of `x` is factored; without, only its lower triangle
     is read. A matrix that is not positive definite gives NaN. Raises TypeError for other dtypes
-    than float32, float64, complex64 and complex128, ValueError for matrices that are not square.
+    than float32, float64, complex64 and complex128, and for matrices that are not square: without
+    `symmetrize_input` ValueError for these.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]], np.float32))
     Array([[2., 0.],
@@ -328,8 +335,9 @@ def eigh(
     The eigenvalues ascend, whatever `sort_eigenvalues` says. With `symmetrize_input` the Hermitian
     part of `x` is meant; without, the triangle that `lower` names. `subset_by_index` is the first
     place of the wanted eigenvalues and the one after the last. `implementation` is ignored.
-    Raises TypeError for other dtypes than float32, float64, complex64 and complex128, ValueError
-    for matrices that are not square and for a subset that is none.
+    Raises TypeError for other dtypes than float32, float64, complex64 and complex128, and for
+    matrices that are not square (ValueError without `symmetrize_input`); ValueError for a subset
+    that is none.
 
     >>> v, w = eigh(np.array([[2.0, 1.0], [1.0, 2.0]], np.float64))
     >>> np.round(np.asarray(w), 6).tolist()

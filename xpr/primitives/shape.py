@@ -185,10 +185,10 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     >>> broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
+    shown = [canonicalize_shape("broadcast_shapes", s) for s in shapes]
     try:
-        return tuple(np.broadcast_shapes(*(tuple(s) for s in shapes)))
+        return tuple(np.broadcast_shapes(*shown))
     except ValueError:
-        shown = [tuple(s) for s in shapes]
         raise ValueError(f"Incompatible shapes for broadcasting: shapes={shown}") from None
 
 

@@ -57,7 +57,9 @@ def _constrained(x: Any, place: Any) -> Any:
         place = _with_mesh(place)
     if not isinstance(place, Sharding):
         raise TypeError(
-            f"with_sharding_constraint requires shardings, got {shown(place)} of type {type(place)}"
+            "shardings leaf specifications are expected to be PartitionSpec instances or None, but "
+            f"got {shown(place)} of type {type(place)} (with_sharding_constraint, which takes "
+            "Shardings, too)"
         )
     aval = get_aval(x)
     free: frozenset[int] = frozenset()

@@ -8,7 +8,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.primitives._custom_linear import linear_call as linear_call_flat
 from xpr.transforms.arguments import FlatFunction, check_leaf
-from xpr.transforms.tracing import check_callable
+from xpr.transforms.tracing import FIRST_ARGUMENT, check_callable
 
 
 def linear_call(
@@ -35,7 +35,7 @@ def linear_call(
     >>> f(2.0), xpr.grad(f)(2.0)
     (Array(0.5, dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
-    check_callable(fun, "linear_call")
+    check_callable(fun, "linear_call", FIRST_ARGUMENT)
     check_callable(fun_transpose, "linear_call")
     residuals, res_tree = tree_util.tree_flatten(residual_args)
     operands, lin_tree = tree_util.tree_flatten(linear_args)

@@ -61,7 +61,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
 
     def value(leaf: Any) -> Any:
         if not isinstance(leaf, CustomVJPPrimal):
-            raise TypeError(f"expected CustomVJPPrimal leaves, got one of type {type(leaf)}")
+            raise TypeError(f"unexpected leaf type {type(leaf)}: leaves are CustomVJPPrimal")
         return leaf.value
 
     return tree_util.tree_map(value, tree)

@@ -44,7 +44,7 @@ from xpr.transforms.pullbacks import (
     flatten_cotangent,
 )
 from xpr.transforms.signature import name_of
-from xpr.transforms.tracing import abstractify, check_callable
+from xpr.transforms.tracing import FIRST_ARGUMENT, abstractify, check_callable
 
 # ---- forward mode
 
@@ -211,7 +211,7 @@ def linear_transpose(
     >>> xpr.linear_transpose(lambda x, y: 2 * x - y, 1.0, 1.0)(3.0)
     (Array(6., dtype=float32, weak_type=True), Array(-3., dtype=float32, weak_type=True))
     """
-    check_callable(fun, "linear_transpose")
+    check_callable(fun, "linear_transpose", FIRST_ARGUMENT)
     if reduce_axes:
         raise NotImplementedError("linear_transpose: reduce_axes is deprecated and not supported")
     leaves, tree = tree_util.tree_flatten((primals, {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,14 +161,20 @@ def abstractify(x: Any) -> ShapedArray:
     return get_aval(x)
 
 
-def check_callable(fun: Any, transform: str) -> None:
-    """Raises TypeError unless `fun` can be called."""
+def check_callable(
+    fun: Any, transform: str, says: str = "Expected a callable value, got {}"
+) -> None:
+    """Raises TypeError unless `fun` can be called; `says` are the first words."""
     if not callable(fun):
-        raise TypeError(
-            f"Expected a callable value, got {shown(fun)} of type {type(fun)} ({transform})"
-        )
+        shown_first = f"{fun}" if isinstance(fun, str) else shown(fun)
+        text = says.format(shown_first)
+        raise TypeError(f"{text} ({transform}, which was given {shown(fun)} of type {type(fun)})")
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun} ({transform})")
+
+
+FIRST_ARGUMENT = "the first argument must be callable"
+"""What JAX says of what is no function where it makes a `functools.partial` of it."""
 
 
 class TracedProgram:
@@ -307,7 +313,7 @@ def make_jaxpr(
     >>> xpr.make_jaxpr(lambda x: x * 2)(1.0)
     { lambda ; a:f32[]. let b:f32[] = mul a 2.0:f32[] in (b,) }
     """
-    check_callable(fun, "make_jaxpr")
+    check_callable(fun, "make_jaxpr", FIRST_ARGUMENT)
     if axis_env:
         raise NotImplementedError("make_jaxpr: axis_env is not supported; name axes with vmap")
     roles = argument_roles(fun, static_argnums, None, None, None)
@@ -343,7 +349,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> xpr.eval_shape(lambda x: x @ x.T, xpr.ShapeDtypeStruct((2, 3), jnp.float32))
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
     """
-    check_callable(fun, "eval_shape")
+    if isinstance(fun, Hashable):
+        check_callable(fun, "eval_shape")
+    check_callable(fun, "eval_shape", FIRST_ARGUMENT)
     leaves, in_tree = tree_util.tree_flatten((args, kwargs))
     given: dict[int, ShapeDtypeStruct] = {}
 

@@ -1,4 +1,4 @@
-"""blackjax: a step of NUTS, HMC and Langevin dynamics, and a chain of HMC as one program."""
+"""blackjax: a step of NUTS, HMC and Langevin dynamics, and chains as one program each."""
 
 import blackjax
 import jax
@@ -47,6 +47,13 @@ def single():
     return found
 
 
+def adapted(key):
+    """The step size and mass matrix that warm-up finds for NUTS, by loops in loops."""
+    found = blackjax.window_adaptation(blackjax.nuts, density).run(key, start, num_steps=60)
+    return [found[0].parameters["step_size"], found[0].parameters["inverse_mass_matrix"]]
+
+
 walked, rates = steps(blackjax.hmc(density, 0.03, jnp.ones(3), 5), jax.random.key(4), 400)
-results = single()
-coarse = [jax.tree.map(jnp.mean, walked), jnp.mean(rates)]
+turned, _ = steps(blackjax.nuts(density, 0.05, jnp.ones(3)), jax.random.key(0), 20)
+results = [single(), turned]
+coarse = [jax.tree.map(jnp.mean, walked), jnp.mean(rates), adapted(jax.random.key(3))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -11,6 +10,7 @@ from xpr.core import dtypes
 from xpr.core.placing import resharded
 from xpr.numpy._typing import Array, DType, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
+from xpr.primitives._index_dims import canonicalize_shape
 
 
 @runtime_checkable
@@ -57,5 +57,9 @@ def weights_type(
 
     Raises TypeError for sizes that are no integers.
     """
-    sizes = tuple(operator.index(n) for n in shape)
+    sizes = canonicalize_shape(name, shape)
+    if any(n < 0 for n in sizes):
+        raise TypeError(
+            f"broadcast_in_dim shape must have every element be nonnegative, got {sizes}. ({name})"
+        )
     return sizes, dtypes.default_dtype("f") if dtype is None else requested_dtype(dtype, name)

@@ -40,6 +40,7 @@ def square_matrices(name: str, a: Any) -> Array:
 
 # JAX's words where its functions do not say "Argument to ... must have shape [..., n, n]".
 _NOT_SQUARE = {
+    "cholesky": "The input to cholesky must be a square matrix. Got shape {}.",
     "cho_factor": "The input to cholesky must be a square matrix. Got shape {}.",
     "eig": "The input to eig must be a square matrix. Got shape {}.",
     "eigvals": "The input to eig must be a square matrix. Got shape {}.",

@@ -17,7 +17,7 @@ from xpr.primitives.linalg import triangular_solve
 from xpr.primitives.linalg_general import schur as _schur
 from xpr.primitives.linalg_householder import hessenberg as _hessenberg
 from xpr.primitives.linalg_householder import householder_product
-from xpr.scipy.linalg._operands import promoted, square_matrices, stacked
+from xpr.scipy.linalg._operands import matrices, promoted, square_matrices, stacked
 
 # ---- Hermitian matrices
 
@@ -39,8 +39,9 @@ def eigh(
     With `eigvals_only` only the values. Positive definite `b` makes the equation a v = w b v, or
     a b v = w v (`type` 2), or b a v = w v (`type` 3); the vectors then have v^H b v = 1, and
     v^H b^-1 v = 1 for `type` 3. The Hermitian part of `a` is meant, and of `b` the triangle that
-    `lower` says is read. Other arguments are ignored. Raises ValueError for another `type` and
-    matrices that are not square, NotImplementedError for `eigvals`.
+    `lower` says is read. Other arguments are ignored. Raises ValueError for another `type`,
+    TypeError for matrices that are not square (ValueError with `b`), NotImplementedError for
+    `eigvals`.
 
     >>> import xpr.numpy as jnp
     >>> eigh(jnp.diag(jnp.array([2.0, 6.0])), 4 * jnp.eye(2), eigvals_only=True)
@@ -52,7 +53,7 @@ def eigh(
     if type not in (1, 2, 3):
         raise ValueError(f"eigh: type must be 1, 2 or 3, got {type}")
     if b is None:
-        x = square_matrices("eigh", a)
+        x = matrices("eigh", a)
         vectors, values = _linalg.eigh(x, lower=lower)
         return values if eigvals_only else (values, vectors)
     x, right = promoted("eigh", a, b)

@@ -232,8 +232,8 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
     n = rates.shape[-1]
     if chances.shape[-1] != n - 1:
         raise ValueError(
-            "leslie: s must have one element less than f along the last axis, got shapes "
-            f"{rates.shape} (f) and {chances.shape} (s)"
+            "Incorrect lengths for f and s. The length of s along the last axis must be one less "
+            f"than the length of f; got f shape {rates.shape} and s shape {chances.shape}. (leslie)"
         )
     if n < 2:
         raise ValueError(f"leslie: f must have at least 2 elements, got shape {rates.shape}")
