@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from xpr.core.primitive import uninterpreted
 from xpr.core.references import AbstractRef, Ref, normalized, require_ref
+from xpr.core.trace import is_valid_value
 from xpr.interpreters.zeros import zeros
 from xpr.primitives.ref import addupdate_p, freeze_p, get_p, new_ref_p, swap_p
 from xpr.transforms.tracing import abstractify
@@ -33,6 +35,11 @@ __all__ = [
 ]
 
 
+def _check_value(name: str, x: Any) -> None:
+    if not is_valid_value(x):
+        raise uninterpreted(name, 0, x)
+
+
 def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None) -> Ref:
     """A reference to a new place that holds `init_val`, an array or a number.
 
@@ -49,6 +56,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
         raise NotImplementedError(f"new_ref: memory spaces are not supported, got {memory_space!r}")
     if kind not in (None, "no_grad_no_remat"):
         raise ValueError(f"new_ref: kind must be None or 'no_grad_no_remat', got {kind!r}")
+    _check_value("new_ref", init_val)
     return new_ref_p.bind(init_val, kind=kind, memory_space=None)[0]
 
 
@@ -74,6 +82,7 @@ def freeze(ref: Ref) -> Any:
     >>> freeze(xpr.new_ref(xpr.numpy.arange(3)))
     Array([0, 1, 2], dtype=int32)
     """
+    _check_value("freeze", ref)
     return freeze_p.bind(ref)
 
 

@@ -56,7 +56,7 @@ _BAD_ARGUMENTS: list[tuple[str, Any, type[Exception], str]] = [
         "data of another shape",
         lambda: r.wrap_key_data(np.zeros(3, np.uint32)),
         TypeError,
-        r"wrap_key_data got.*\[3\]",
+        r"key_data.shape to end with .*got shape=\(3,\) \(wrap_key_data",
     ),
     ("typed data", lambda: r.wrap_key_data(_KEY), TypeError, "typed keys"),
     ("negative split", lambda: r.split(_KEY, -1), ValueError, "num.*-1"),

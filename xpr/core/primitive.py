@@ -122,7 +122,7 @@ class Primitive:
         except _NOTED as error:
             wrong = next((i for i, a in enumerate(args) if not trace.is_valid_value(a)), None)
             if wrong is not None and isinstance(error, TypeError):
-                raise _uninterpreted(self.name, wrong, args[wrong]) from None
+                raise uninterpreted(self.name, wrong, args[wrong]) from None
             place = trace.context.source or current()
             note_user_line(error, f"in {self.name}, called from {place}")
             raise
@@ -142,7 +142,8 @@ class Primitive:
         return (get_primitive, (self.name,))
 
 
-def _uninterpreted(name: str, position: int, value: Any) -> TypeError:
+def uninterpreted(name: str, position: int, value: Any) -> TypeError:
+    """The error for an operand that is no array and no number."""
     return TypeError(
         f"Error interpreting argument to {name} as a JAX value. The problematic value is of type "
         f"{type(value)} and was passed to {name} at position {position}: {shown(value)}. Expected "

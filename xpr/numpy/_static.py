@@ -34,7 +34,10 @@ def static_size(name: str, size: Any) -> int:
         )
     found = operator.index(size)
     if found < 0:
-        raise TypeError(f"{name}: size must be nonnegative, got {found}")
+        raise TypeError(
+            f"broadcast_in_dim shape must have every element be nonnegative, got ({found},). "
+            f"({name}: size)"
+        )
     return found
 
 

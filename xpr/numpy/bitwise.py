@@ -89,8 +89,8 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     Array([ 4, -4], dtype=int32)
     """
     (x, y), dtype = _shift_operands("right_shift", x1, x2)
-    signed = dtypes.kind(dtype) == "i"
-    return (bits.shift_right_arithmetic_p if signed else bits.shift_right_logical_p).bind(x, y)
+    unsigned = dtypes.kind(dtype) == "u"
+    return (bits.shift_right_logical_p if unsigned else bits.shift_right_arithmetic_p).bind(x, y)
 
 
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift

@@ -318,14 +318,14 @@ def _check_cores(name: str, signature: str, x: Any, y: Any, cores: tuple[str, st
         shape = get_aval(v).shape
         if len(shape) < len(core):
             raise ValueError(
-                f"{name}: input with shape {shape} does not have enough dimensions for all core "
-                f"dimensions of signature {signature!r}"
+                f"input with shape {shape} does not have enough dimensions for all core "
+                f"dimensions of {name}, whose signature is {signature!r}"
             )
         sizes.append(shape[core.index("k") - len(core)])
     if sizes[0] != sizes[1]:
         raise ValueError(
-            f"{name}: inconsistent size for core dimension: {sizes[0]} and {sizes[1]} with "
-            f"signature {signature!r}"
+            f"inconsistent size for core dimension of {name}, whose signature is {signature!r}: "
+            f"{sizes[1]} vs {sizes[0]}"
         )
 
 

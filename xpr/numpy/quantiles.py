@@ -51,7 +51,8 @@ def _quantiles(
     for v in (x, levels):
         if dtypes.is_complex(get_aval(v).dtype):
             raise ValueError(
-                f"{name} does not support complex input, as the operation is poorly defined."
+                "quantile does not support complex input, as the operation is poorly defined. "
+                f"({name})"
             )
     (x,), (levels,) = promote_dtypes_inexact(x), promote_dtypes_inexact(levels)
     if get_aval(levels).ndim > 1:

@@ -50,6 +50,12 @@ def _mean_dtypes(name: str, own: DType, dtype: DTypeLike) -> tuple[DType, DType]
 # ---- means
 
 
+def _refuse_name(name: str, axis: Any) -> None:
+    """NameError for the name of an axis, whose size would have to be known."""
+    if isinstance(axis, str):
+        raise NameError(f"unbound axis name: {axis}. An axis of {name} is an integer")
+
+
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -71,6 +77,7 @@ def mean(
     refuse_out("mean", out)
     x = a if type(a) is ArrayImpl else as_operand("mean", a)
     aval = get_aval(x)
+    _refuse_name("mean", axis)
     axes = reduced_axes(axis, aval.ndim)
     compute, result = _mean_dtypes("mean", aval.dtype, dtype)
     if aval.dtype != compute or aval.weak_type:
@@ -178,6 +185,7 @@ def _variance(
         ddof = correction
     x = as_operand(name, a)
     aval = get_aval(x)
+    _refuse_name(name, axis)
     axes = reduced_axes(axis, aval.ndim)
     compute, result = _variance_dtypes(name, aval.dtype, dtype)
     if aval.dtype != compute or aval.weak_type:

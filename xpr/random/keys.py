@@ -16,6 +16,7 @@ from xpr import numpy as jnp
 from xpr.core.array import Array
 from xpr.core.config import state
 from xpr.core.dtypes import is_integer
+from xpr.core.errors import shown
 from xpr.core.extended_array import seen_as
 from xpr.core.key_types import GENERATORS, Generator, KeyType
 from xpr.core.trace import get_aval, is_eager, is_valid_value
@@ -230,15 +231,17 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     aval = get_aval(key_bits_array) if is_valid_value(key_bits_array) else None
     size = generator.key_shape[0]
     if aval is None or aval.dtype != _UINT32 or aval.shape[-1:] != (size,):
-        found = type(key_bits_array).__name__ if aval is None else f"{aval.dtype}{[*aval.shape]}"
-        wanted = (
-            f"key_data.shape to end with {generator.key_shape}"
-            if aval is not None and aval.dtype == _UINT32
-            else "key_data.dtype = uint32"
-        )
+        if aval is None or isinstance(key_bits_array, (bool, int, float, complex)):
+            wanted = (
+                f"key_data to have ndim, shape, and dtype attributes. Got {shown(key_bits_array)}"
+            )
+        elif aval.shape[-1:] != (size,):
+            wanted = f"key_data.shape to end with {generator.key_shape}; got shape={aval.shape}"
+        else:
+            wanted = f"key_data.dtype = uint32; got dtype={aval.dtype}"
         raise TypeError(
-            f"JAX encountered invalid PRNG key data: expected {wanted}; wrap_key_data got {found}, "
-            f"and {generator.name} takes uint32[..., {size}]"
+            f"JAX encountered invalid PRNG key data: expected {wanted} (wrap_key_data, of keys of "
+            f"{generator.name}: uint32[..., {size}])"
         )
     return random_wrap(jnp.asarray(key_bits_array), generator)
 
