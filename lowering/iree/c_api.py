@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from xpr.lowering.iree import installed, objects
 from xpr.lowering.iree.dispatches import (
     FROM,
+    MACHINE,
     TO,
     RefusedError,
     StoppedError,
@@ -369,7 +370,7 @@ def _run(
         between = PHASES[PHASES.index(FROM) + 1 : PHASES.index(TO)]
         if any(change.phase in between for change in changes):
             raise StoppedError("a change is to be made between the phases of dispatches")
-        wanted = (wanted | {FROM, TO}) - set(between)
+        wanted = (wanted | {FROM, TO, "vm"}) - set(between)
     if compiling.objects_alone and store is None:
         wanted |= {objects.FROM, objects.TO}
     reached = START
@@ -382,6 +383,8 @@ def _run(
                     watch.kept, watch.dispatches = kept, count
             elif phase == objects.TO and reached == objects.FROM:
                 compiling.to_hal()
+            elif store is not None and (reached, phase) == (TO, "vm"):
+                compiling.passes(MACHINE, "vm")
             elif phase != START:
                 compiling.phases(reached, phase)
             reached = phase

@@ -226,3 +226,82 @@ def test_entries_name_a_function_its_declaration_and_a_library() -> None:
         assert f"@{function}" in export
         assert store.kept[bytes.fromhex(library)] == libraries[0]
         assert function.encode() in libraries[0]
+
+
+# What IREE has, with all that it does to clean up.
+_TIDY = (
+    "util.initializer(canonicalize,cse),util.func(canonicalize,cse),iree-util-fold-globals,"
+    "iree-util-fuse-globals"
+)
+WHOLE_HOST = (
+    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY},iree-hal-prune-executables,"
+    "iree-hal-resolve-export-ordinals,iree-hal-materialize-resource-caches,"
+    "iree-hal-resolve-topology-queries,iree-hal-memoize-device-selection,"
+    f"iree-hal-memoize-device-queries,{_TIDY},iree-hal-initialize-devices{{target-registry=global}},"
+    "iree-affine-expand-index-ops,iree-lower-affine,"
+    f"util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),{_TIDY},symbol-dce"
+)
+WHOLE_MACHINE = "iree-vm-transformation-pipeline,iree-util-drop-compiler-hints"
+
+
+def _many(x: Any, w: Any) -> Any:
+    """Constants, slices, copies, results that are operands, and products."""
+    table = jnp.sin(jnp.arange(40.0)) @ w
+    y = x.at[1:3].set(0.0) + table
+    z = jnp.concatenate([y, y[::2]], 0) @ w
+    return z, x, z[:2], jnp.cumsum(y, axis=1), jnp.where(y > 0, y, 0).sum(0), jnp.ones(3)
+
+
+def _at_places(x: Any, w: Any) -> Any:
+    """Rows whose places are computed, which the host has to read."""
+    at = jnp.argmax(x[0]).astype(int)
+    row = xpr.lax.dynamic_index_in_dim(w, at, 0)
+    return xpr.lax.dynamic_update_index_in_dim(w, row * 2.0, at + 1, 0)
+
+
+def _called(x: Any, w: Any) -> Any:
+    """Functions that are called twice."""
+    layer = xpr.jit(lambda v: jnp.tanh(v @ w))
+    return layer(layer(x))
+
+
+def _many_in_numpy(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
+    y = x.copy()
+    y[1:3] = 0.0
+    y = y + np.sin(np.arange(40.0, dtype=np.float32)) @ w
+    z = np.concatenate([y, y[::2]], 0) @ w
+    rest = [np.cumsum(y, axis=1), np.where(y > 0, y, 0).sum(0), np.ones(3, np.float32)]
+    return [z, x, z[:2], *rest]
+
+
+def _at_places_in_numpy(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
+    at = int(np.argmax(x[0]))
+    expected = w.copy()
+    expected[min(at + 1, len(w) - 1)] = w[at] * 2.0
+    return [expected]
+
+
+LESS_CLEANING = (
+    (two_layers, in_numpy),
+    (_many, _many_in_numpy),
+    (_at_places, _at_places_in_numpy),
+    (_called, lambda x, w: [np.tanh(np.tanh(x @ w) @ w)]),
+    (lambda x, w: x + 1, lambda x, w: [x + 1]),
+)
+
+
+@pytest.mark.parametrize(("function", "wanted"), LESS_CLEANING)
+def test_less_cleaning_up_gives_the_same_dispatches(
+    function: Any, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, whole = Store(), Store()
+    module, _, count = compiled(short, function, X, W)
+    monkeypatch.setattr(dispatches, "_STREAM", dispatches._WHOLE_STREAM)
+    monkeypatch.setattr(dispatches, "_HOST", WHOLE_HOST)
+    monkeypatch.setattr(c_api, "MACHINE", WHOLE_MACHINE)
+    longer, _, number = compiled(whole, function, X, W)
+    assert short.kept == whole.kept
+    assert count == number
+    # The host's part differs in a few instructions at most.
+    assert abs(len(module) - len(longer)) <= 256
+    check(module, wanted(X, W), X, W)
