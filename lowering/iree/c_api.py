@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 from xpr.lowering.iree import installed, objects
 from xpr.lowering.iree.dispatches import (
     FROM,
-    MACHINE,
     TO,
     RefusedError,
     StoppedError,
@@ -374,17 +373,19 @@ def _run(
     if compiling.objects_alone and store is None:
         wanted |= {objects.FROM, objects.TO}
     reached = START
+    machine: str | None = None
     try:
         for phase in (START, *sorted(wanted, key=PHASES.index)):
             if phase == TO and store is not None:
-                kept, count = compile_dispatches(compiling, store, identity)
+                done = compile_dispatches(compiling, store, identity)
+                machine = done.machine
                 if watch is not None:
                     watch.passed("dispatches")
-                    watch.kept, watch.dispatches = kept, count
+                    watch.kept, watch.dispatches = done.kept, done.number
             elif phase == objects.TO and reached == objects.FROM:
                 compiling.to_hal()
-            elif store is not None and (reached, phase) == (TO, "vm"):
-                compiling.passes(MACHINE, "vm")
+            elif machine is not None and (reached, phase) == (TO, "vm"):
+                compiling.passes(machine, "vm")
             elif phase != START:
                 compiling.phases(reached, phase)
             reached = phase

@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from xpr.lowering.iree.mlir import Mlir
 
@@ -87,7 +87,17 @@ _STREAM = ",".join(
 )
 
 _TIDY = _nested("canonicalize", "cse")
-# Without what compiles dispatches.
+_TIDY_ALL = f"{_TIDY},iree-util-fold-globals,iree-util-fuse-globals"
+# As IREE has it, without what compiles dispatches.
+_WHOLE_HOST = (
+    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY_ALL},"
+    "iree-hal-prune-executables,iree-hal-resolve-export-ordinals,"
+    "iree-hal-materialize-resource-caches,iree-hal-resolve-topology-queries,"
+    f"iree-hal-memoize-device-selection,iree-hal-memoize-device-queries,{_TIDY_ALL},"
+    "iree-hal-initialize-devices{target-registry=global},"
+    f"iree-affine-expand-index-ops,iree-lower-affine,{_nested('convert-scf-to-cf')},{_TIDY_ALL},"
+    "symbol-dce"
+)
 _HOST = ",".join(
     (
         *("iree-hal-conversion", "iree-hal-outline-memoize-regions", _TIDY),
@@ -99,7 +109,8 @@ _HOST = ",".join(
     )
 )
 
-MACHINE = ",".join(
+# From `TO` to the phase vm: what the host does, as a program of IREE's virtual machine.
+_MACHINE = ",".join(
     (
         *("inline{default-pipeline=}", "symbol-dce", "iree-util-verify-initialization-order"),
         *("iree-util-combine-initializers", "iree-util-propagate-subranges", _TIDY, "symbol-dce"),
@@ -117,7 +128,19 @@ MACHINE = ",".join(
         "iree-util-drop-compiler-hints",
     )
 )
-"""From `TO` to the phase vm: what the host does, as a program of IREE's virtual machine."""
+
+
+class _Pipelines(NamedTuple):
+    """What is done between the phases, in order: from `FROM`, to `TO`, and from there to vm."""
+
+    stream: str
+    host: str
+    machine: str | None
+    """None for IREE's own way."""
+
+
+_WHOLE = _Pipelines(_WHOLE_STREAM, _WHOLE_HOST, None)
+_SHORT = _Pipelines(_STREAM, _HOST, _MACHINE)
 
 _EXECUTABLE, _VARIANT = "hal.executable", "hal.executable.variant"
 _EXPORT, _BINARY = "hal.executable.export", "hal.executable.binary"
@@ -216,13 +239,26 @@ class _Compiled:
     library: bytes
 
 
-def compile_dispatches(compiling: Compile, store: Store, identity: str) -> tuple[int, int]:
-    """Brings a program from `FROM` to `TO`; how many of its dispatches were kept, of how many.
+class Done(NamedTuple):
+    """How a program was brought to `TO`."""
+
+    kept: int
+    """How many of its dispatches were kept,"""
+    number: int
+    """of how many;"""
+    machine: str | None
+    """The passes that bring it to the phase vm; None for IREE's own."""
+
+
+def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
+    """Brings a program from `FROM` to `TO`.
 
     `identity` is what the code depends on beside the program: flags and versions.
     """
-    has_initializers = compiling.count("util.initializer") > 0
-    compiling.passes(_WHOLE_STREAM if has_initializers else _STREAM, "stream")
+    # One global is the device; others with values get initializers on the way.
+    has_more = compiling.count("util.initializer") > 0 or compiling.count("util.global") > 1
+    pipelines = _WHOLE if has_more else _SHORT
+    compiling.passes(pipelines.stream, "stream")
     compiling.phases("stream", "executable-sources")
     texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
     module = compiling.take()
@@ -248,12 +284,12 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> tuple
         found |= made
     formats = _refer(mlir, module, dispatches, found)
     compiling.give(module)
-    compiling.passes(_HOST, "host")
+    compiling.passes(pipelines.host, "host")
     module = compiling.take()
     _put_in(mlir, module, formats, libraries)
     _match_devices(mlir, module)
     compiling.give(module)
-    return len(dispatches) - len(missing), len(dispatches)
+    return Done(len(dispatches) - len(missing), len(dispatches), pipelines.machine)
 
 
 def _symbol(mlir: Mlir, operation: int) -> str:

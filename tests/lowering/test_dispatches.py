@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -228,22 +229,6 @@ def test_entries_name_a_function_its_declaration_and_a_library() -> None:
         assert function.encode() in libraries[0]
 
 
-# What IREE has, with all that it does to clean up.
-_TIDY = (
-    "util.initializer(canonicalize,cse),util.func(canonicalize,cse),iree-util-fold-globals,"
-    "iree-util-fuse-globals"
-)
-WHOLE_HOST = (
-    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY},iree-hal-prune-executables,"
-    "iree-hal-resolve-export-ordinals,iree-hal-materialize-resource-caches,"
-    "iree-hal-resolve-topology-queries,iree-hal-memoize-device-selection,"
-    f"iree-hal-memoize-device-queries,{_TIDY},iree-hal-initialize-devices{{target-registry=global}},"
-    "iree-affine-expand-index-ops,iree-lower-affine,"
-    f"util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),{_TIDY},symbol-dce"
-)
-WHOLE_MACHINE = "iree-vm-transformation-pipeline,iree-util-drop-compiler-hints"
-
-
 def _many(x: Any, w: Any) -> Any:
     """Constants, slices, copies, results that are operands, and products."""
     table = jnp.sin(jnp.arange(40.0)) @ w
@@ -296,12 +281,25 @@ def test_less_cleaning_up_gives_the_same_dispatches(
 ) -> None:
     short, whole = Store(), Store()
     module, _, count = compiled(short, function, X, W)
-    monkeypatch.setattr(dispatches, "_STREAM", dispatches._WHOLE_STREAM)
-    monkeypatch.setattr(dispatches, "_HOST", WHOLE_HOST)
-    monkeypatch.setattr(c_api, "MACHINE", WHOLE_MACHINE)
+    monkeypatch.setattr(dispatches, "_SHORT", dispatches._WHOLE)
     longer, _, number = compiled(whole, function, X, W)
     assert short.kept == whole.kept
     assert count == number
     # The host's part differs in a few instructions at most.
     assert abs(len(module) - len(longer)) <= 256
     check(module, wanted(X, W), X, W)
+
+
+def test_programs_whose_constants_are_globals_are_taken_too() -> None:
+    """IREE makes globals of what several functions read, and stores their values at the start."""
+    target = dataclasses.replace(CPU, host_calls=False)
+    x = RNG.standard_normal((8, 8), dtype=np.float32)
+    closed = xpr.make_jaxpr(lambda x: jnp.linalg.svd(x)[1])(x)
+    lowered = lowering.lower_jaxpr_to_module(closed, target, name="m")
+    store, flags, watch = Store(), target.flag_sets(lowered.hints)[0], Stopwatch()
+    module, said = c_api.compile_module(
+        lowered.text, flags, name="m", verify=True, watch=watch, dispatches=store
+    )
+    assert module is not None, said
+    assert (watch.kept, len(store.kept) > 1) == (0, True)
+    check(module, [np.linalg.svd(x, compute_uv=False)], x)
