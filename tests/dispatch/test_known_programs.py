@@ -413,6 +413,12 @@ def test_what_files_hold_is_told_without_their_times(
     assert len(found) == 4
 
 
+def test_files_are_not_read_where_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPR_CACHE", "0")
+    monkeypatch.setattr(known_programs, "_contents", lambda stamp: pytest.fail("files are read"))
+    assert key(lambda x: x * 2, X) == key(lambda x: x * 2, X) != key(lambda x: x * 3, X)
+
+
 SHIPPED = """
 import sys
 import numpy as np

@@ -92,9 +92,11 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
     if stamp is None:
         return None
     target = device.runtime.target
+    # Without a cache nothing is found, and the files need not be read.
+    files = stamp if default_cache() is None else _contents(stamp)
     try:
         parts = (
-            (_REVISION, _contents(stamp), installed.version(), sys.version),
+            (_REVISION, files, installed.version(), sys.version),
             (np.__version__, ml_dtypes.__version__),
             (target, processor.description() if target == "cpu" else "", cores() == 1),
             getattr(device, "capabilities", None),
