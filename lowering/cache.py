@@ -5,7 +5,8 @@ that belongs to the current user, nobody else may write it, and its digest is ri
 processes may share a directory: an entry is written to a temporary file and then renamed.
 
 Beside the modules lie *programs*: small files, by a key of the program before it is lowered, that
-say under which key its module is kept.
+say under which key its module is kept; and *sources*, by which programs of this machine are found
+to be those of others.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ _MAGIC = b"xprcache"
 _FORMAT_VERSION = 1
 _SUFFIX = ".vmfb"
 _PROGRAM_SUFFIX = ".program"
+_SOURCES_SUFFIX = ".sources"
 _DISPATCHES = "dispatches"
 _TEMPORARY_PREFIX = "xpr-"
 _TEMPORARY_SUFFIX = ".tmp"
@@ -40,6 +42,7 @@ _NOTE_SUFFIX = ".json"
 _NOTE_NAME = r"[0-9a-f]{64}\.json"
 _ENTRY_NAME = r"[0-9a-f]{64}\.vmfb"
 _PROGRAM_NAME = r"[0-9a-f]{64}\.program"
+_SOURCES_NAME = r"[0-9a-f]{64}\.sources"
 _TEMPORARY_NAME = r"xpr-\w+\.tmp"
 
 # A hit renews an entry's time stamp, but not more often than this, to spare the disk.
@@ -139,6 +142,18 @@ class CompileCache:
         """
         self._write(self.path(key).with_suffix(_PROGRAM_SUFFIX), key, facts, warns=False)
 
+    def programs(self) -> list[bytes]:
+        """The keys of the programs of which something is known, in no order."""
+        return [bytes.fromhex(path.stem) for path, _ in self._stored(_PROGRAM_NAME)]
+
+    def sources(self, key: bytes) -> bytes | None:
+        """The digest of xpr's files, by a key of their sizes and times."""
+        return self._read(self.path(key).with_suffix(_SOURCES_SUFFIX), key)
+
+    def put_sources(self, key: bytes, digest: bytes) -> None:
+        """Keep the digest of xpr's files, as `put_program` does with what is known of programs."""
+        self._write(self.path(key).with_suffix(_SOURCES_SUFFIX), key, digest, warns=False)
+
     def _write(self, path: Path, key: bytes, payload: bytes, *, warns: bool) -> None:
         if not self._writable:
             return
@@ -228,7 +243,7 @@ class CompileCache:
         for entry in entries:
             self.discard(entry.key)
         self._remove_stale()
-        for path, _ in self._stored(_NOTE_NAME, _PROGRAM_NAME):
+        for path, _ in self._stored(_NOTE_NAME, _PROGRAM_NAME, _SOURCES_NAME):
             _remove(path)
         if self.dispatches.directory.is_dir():
             self.dispatches.clear()
@@ -237,7 +252,7 @@ class CompileCache:
     def prune(self) -> None:
         """Remove the entries used longest ago until the directory is within its limit."""
         self._remove_stale()
-        stored = self._stored(_ENTRY_NAME, _PROGRAM_NAME)
+        stored = self._stored(_ENTRY_NAME, _PROGRAM_NAME, _SOURCES_NAME)
         total = sum(status.st_size for _, status in stored)
         if total > self.max_bytes:
             goal = int(self.max_bytes * _PRUNE_TO)

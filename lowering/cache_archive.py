@@ -11,7 +11,7 @@ from pathlib import Path
 
 from xpr.lowering.cache import CompileCache
 
-_ENTRY = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})\.vmfb")
+_NAME = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})\.(vmfb|program)")
 _LARGEST = 1 << 32
 
 
@@ -20,7 +20,10 @@ class BadArchiveError(ValueError):
 
 
 def export_cache(cache: CompileCache, file: Path) -> int:
-    """Writes the sound entries of a cache to a file, whole or not at all; their number."""
+    """Writes the sound entries of a cache to a file, whole or not at all; their number.
+
+    With them goes what is known of programs, by which these are found without being lowered.
+    """
     descriptor, temporary = tempfile.mkstemp(".tmp", file.name, file.parent)
     try:
         count = 0
@@ -28,12 +31,12 @@ def export_cache(cache: CompileCache, file: Path) -> int:
             for entry in sorted(cache.entries()):
                 payload = cache.get(entry.key)
                 if payload is not None:
-                    name = cache.path(entry.key).relative_to(cache.directory).as_posix()
-                    found = tarfile.TarInfo(name)
-                    content = cache.packed(entry.key, payload)
-                    found.size, found.mode = len(content), 0o600
-                    archive.addfile(found, io.BytesIO(content))
+                    _add(archive, cache, entry.key, "vmfb", payload)
                     count += 1
+            for key in sorted(cache.programs()):
+                facts = cache.program(key)
+                if facts is not None:
+                    _add(archive, cache, key, "program", facts)
         os.replace(temporary, file)
     except BaseException:
         os.unlink(temporary)
@@ -41,11 +44,22 @@ def export_cache(cache: CompileCache, file: Path) -> int:
     return count
 
 
+def _add(
+    archive: tarfile.TarFile, cache: CompileCache, key: bytes, kind: str, payload: bytes
+) -> None:
+    path = cache.path(key).relative_to(cache.directory).with_suffix(f".{kind}")
+    found = tarfile.TarInfo(path.as_posix())
+    content = cache.packed(key, payload)
+    found.size, found.mode = len(content), 0o600
+    archive.addfile(found, io.BytesIO(content))
+
+
 def import_cache(cache: CompileCache, file: Path) -> tuple[int, int]:
-    """Adds the entries in a file to a cache: how many there are, and how many were damaged.
+    """Adds what is in a file to a cache: how many entries there are, and how much was damaged.
 
     The entries are native code that programs will run: import only what you trust. Nothing but
-    entries is taken, and no name in the file decides where anything is written.
+    entries and what is known of programs is taken, and no name in the file decides where anything
+    is written.
 
     Raises `BadArchiveError` for a file of another kind.
     """
@@ -53,7 +67,7 @@ def import_cache(cache: CompileCache, file: Path) -> tuple[int, int]:
     try:
         with tarfile.open(file, mode="r:gz") as archive:
             for member in archive:
-                found = _ENTRY.fullmatch(member.name)
+                found = _NAME.fullmatch(member.name)
                 opened = archive.extractfile(member) if found and member.isreg() else None
                 if found is None or opened is None or member.size > _LARGEST:
                     bad += 1
@@ -63,8 +77,11 @@ def import_cache(cache: CompileCache, file: Path) -> tuple[int, int]:
                 if payload is None:
                     bad += 1
                     continue
-                cache.put(key, payload)
-                good += 1
+                if found[2] == "program":
+                    cache.put_program(key, payload)
+                else:
+                    cache.put(key, payload)
+                    good += 1
     except (tarfile.TarError, EOFError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise

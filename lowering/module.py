@@ -26,6 +26,7 @@ from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.loops.complex_passes import complex_passes
 from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
+from xpr.lowering.loops.repeated_steps import in_rounds, rounds_p
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -243,7 +244,7 @@ class ModuleBuilder:
 
         apart = as_they_are or source is not None or ctx.in_region
         if ctx.target.single_dispatch_loops and not apart:
-            jaxpr = in_few_passes(complex_passes(jaxpr))
+            jaxpr = in_rounds(in_few_passes(complex_passes(jaxpr)))
         dead = last_uses(jaxpr)
         outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):
@@ -265,7 +266,7 @@ class ModuleBuilder:
                         f"its abstract rule {aval.str_short()}"
                     )
                 env[var] = value
-            if eqn.primitive is not one_pass_p:
+            if eqn.primitive not in (one_pass_p, rounds_p):
                 self.note_work(eqn)
                 if source is None:
                     known = self.flops_by_place.get(eqn.source_info, 0.0)

@@ -370,19 +370,23 @@ def _run(
         between = PHASES[PHASES.index(FROM) + 1 : PHASES.index(TO)]
         if any(change.phase in between for change in changes):
             raise StoppedError("a change is to be made between the phases of dispatches")
-        wanted = (wanted | {FROM, TO}) - set(between)
+        wanted = (wanted | {FROM, TO, "vm"}) - set(between)
     if compiling.objects_alone and store is None:
         wanted |= {objects.FROM, objects.TO}
     reached = START
+    machine: str | None = None
     try:
         for phase in (START, *sorted(wanted, key=PHASES.index)):
             if phase == TO and store is not None:
-                kept, count = compile_dispatches(compiling, store, identity)
+                done = compile_dispatches(compiling, store, identity)
+                machine = done.machine
                 if watch is not None:
                     watch.passed("dispatches")
-                    watch.kept, watch.dispatches = kept, count
+                    watch.kept, watch.dispatches = done.kept, done.number
             elif phase == objects.TO and reached == objects.FROM:
                 compiling.to_hal()
+            elif machine is not None and (reached, phase) == (TO, "vm"):
+                compiling.passes(machine, "vm")
             elif phase not in (START, reached):
                 compiling.phases(reached, phase)
             reached = phase

@@ -19,19 +19,26 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from xpr.lowering.iree.mlir import Mlir
 
-REVISION = 1
+REVISION = 2
 """Tells apart what an older form of this file kept, and modules that it made."""
 
 FROM, TO = "flow", "hal"
 """The phases between which `compile_dispatches` does what the compiler would."""
 
+
+def _nested(*passes: str) -> str:
+    """Passes over each function."""
+    pipeline = ",".join(passes)
+    return f"util.initializer({pipeline}),util.func({pipeline})"
+
+
 # As IREE has it, without iree-stream-fuse-dispatch-bindings, and without two passes that tell of
 # values that operands may have.
-_STREAM = (
+_WHOLE_STREAM = (
     "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
     "iree-stream-cmd-transformation-pipeline,iree-stream-cleanup-pipeline,"
     "iree-util-fixed-point-iterator{max-iterations=10 "
@@ -39,19 +46,101 @@ _STREAM = (
     "iree-stream-pack-dispatch-operands,iree-stream-cleanup-pipeline,"
     "iree-stream-fold-uniform-operands,iree-stream-cleanup-pipeline,symbol-dce"
 )
-_TIDY = (
-    "util.initializer(canonicalize,cse),util.func(canonicalize,cse),iree-util-fold-globals,"
-    "iree-util-fuse-globals"
+
+# There IREE makes functions canonical and folds globals some fifteen times, and each time builds
+# all of its rewrite patterns anew: for a small program that took longer than the machine code. So
+# this has its passes in its order, and tidies up where the next ones go by a tidy form. That gives
+# the same dispatches. It is for programs in which nothing is computed once, when the module is
+# loaded: there are no initializers and no globals to fold then.
+_CANONICAL = "util.func(canonicalize,cse)"
+_NUMBERS = (
+    "util.func(canonicalize,cse,iree-util-optimize-int-arithmetic,"
+    "iree-util-simplify-global-accesses)"
 )
+_STREAM = ",".join(
+    (
+        *("iree-stream-verify-input", "iree-stream-clone-to-consumers", "iree-stream-conversion"),
+        *("iree-stream-verify-lowering-to-tensors", "inline{default-pipeline=}", _CANONICAL),
+        *("iree-stream-specialize-encodings", "util.func(iree-stream-encode-host-tensors)"),
+        "stream.executable(iree-stream-encode-device-tensors)",
+        "iree-stream-materialize-encodings",
+        *("util.func(iree-stream-layout-slices)", _CANONICAL),
+        "iree-stream-verify-lowering-to-async-resources",
+        "util.func(iree-stream-materialize-copy-on-write,canonicalize)",
+        "iree-stream-elide-async-copies",
+        "util.func(canonicalize,iree-stream-emplace-allocations)",
+        *("iree-stream-refine-usage", "util.func(canonicalize)", "iree-stream-elide-async-copies"),
+        *(_NUMBERS, "iree-stream-verify-async-access-ranges"),
+        "iree-stream-place-transfer-executions",
+        "util.func(iree-stream-schedule-execution,iree-stream-schedule-concurrency)",
+        *("iree-stream-sync-initializers", "iree-stream-propagate-timepoints"),
+        *("iree-stream-materialize-builtins", _CANONICAL, "iree-stream-verify-lowering-to-async"),
+        *("iree-stream-schedule-allocation", "iree-stream-emplace-transients"),
+        "iree-stream-materialize-transient-size-queries",
+        "util.func(iree-stream-pack-constants,iree-stream-layout-slices,canonicalize)",
+        *("iree-util-propagate-subranges", _NUMBERS, "iree-stream-automatic-reference-counting"),
+        *("iree-stream-annotate-constant-transient-size", "iree-stream-verify-lowering-to-cmd"),
+        *("iree-stream-elide-timepoints", "iree-stream-pack-dispatch-operands", _NUMBERS),
+        # Folding globals makes all of the program canonical, the code of dispatches too.
+        *("iree-stream-fold-uniform-operands", _NUMBERS, "iree-util-fold-globals", "symbol-dce"),
+    )
+)
+
+_TIDY = _nested("canonicalize", "cse")
+_TIDY_ALL = f"{_TIDY},iree-util-fold-globals,iree-util-fuse-globals"
 # As IREE has it, without what compiles dispatches.
-_HOST = (
-    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY},iree-hal-prune-executables,"
-    "iree-hal-resolve-export-ordinals,iree-hal-materialize-resource-caches,"
-    "iree-hal-resolve-topology-queries,iree-hal-memoize-device-selection,"
-    f"iree-hal-memoize-device-queries,{_TIDY},iree-hal-initialize-devices{{target-registry=global}},"
-    "iree-affine-expand-index-ops,iree-lower-affine,"
-    f"util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),{_TIDY},symbol-dce"
+_WHOLE_HOST = (
+    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY_ALL},"
+    "iree-hal-prune-executables,iree-hal-resolve-export-ordinals,"
+    "iree-hal-materialize-resource-caches,iree-hal-resolve-topology-queries,"
+    f"iree-hal-memoize-device-selection,iree-hal-memoize-device-queries,{_TIDY_ALL},"
+    "iree-hal-initialize-devices{target-registry=global},"
+    f"iree-affine-expand-index-ops,iree-lower-affine,{_nested('convert-scf-to-cf')},{_TIDY_ALL},"
+    "symbol-dce"
 )
+_HOST = ",".join(
+    (
+        *("iree-hal-conversion", "iree-hal-outline-memoize-regions", _TIDY),
+        *("iree-hal-prune-executables", "iree-hal-resolve-export-ordinals"),
+        *("iree-hal-materialize-resource-caches", "iree-hal-resolve-topology-queries"),
+        *("iree-hal-memoize-device-selection", "iree-hal-memoize-device-queries"),
+        "iree-hal-initialize-devices{target-registry=global}",
+        *("iree-affine-expand-index-ops", "iree-lower-affine", _nested("convert-scf-to-cf")),
+    )
+)
+
+# From `TO` to the phase vm: what the host does, as a program of IREE's virtual machine.
+_MACHINE = ",".join(
+    (
+        *("inline{default-pipeline=}", "symbol-dce", "iree-util-verify-initialization-order"),
+        *("iree-util-combine-initializers", "iree-util-propagate-subranges", _TIDY, "symbol-dce"),
+        _nested("iree-util-simplify-global-accesses", "iree-util-apply-patterns"),
+        *("iree-util-fold-globals", "iree-util-fuse-globals"),
+        "iree-vm-conversion{index-bits=64 f32-extension=true f64-extension=true"
+        " truncate-unsupported-floats=true}",
+        "vm.module(iree-vm-reify-rodata-tables,iree-vm-hoist-inlined-rodata,"
+        "iree-vm-deduplicate-rodata,iree-vm-drop-unused-calls)",
+        *("symbol-dce", "vm.module(iree-vm-resolve-rodata-loads,iree-vm-global-initialization)"),
+        *("canonicalize", "cse", "canonicalize"),
+        "vm.module(iree-vm-drop-empty-module-initializers,iree-vm-annotate-functions,"
+        "iree-vm-convert-to-yieldable-calls,iree-vm-drop-optimization-barriers,"
+        "iree-vm-materialize-ref-discards)",
+        "iree-util-drop-compiler-hints",
+    )
+)
+
+
+class _Pipelines(NamedTuple):
+    """What is done between the phases, in order: from `FROM`, to `TO`, and from there to vm."""
+
+    stream: str
+    host: str
+    machine: str | None
+    """None for IREE's own way."""
+
+
+_WHOLE = _Pipelines(_WHOLE_STREAM, _WHOLE_HOST, None)
+_SHORT = _Pipelines(_STREAM, _HOST, _MACHINE)
 
 _EXECUTABLE, _VARIANT = "hal.executable", "hal.executable.variant"
 _EXPORT, _BINARY = "hal.executable.export", "hal.executable.binary"
@@ -107,6 +196,10 @@ class Compile(Protocol):
         """The module as text in which each operation can be read alone, without places."""
         ...
 
+    def count(self, name: str) -> int:
+        """How many operations of that name are directly in the module."""
+        ...
+
     def take(self) -> int:
         """Takes the module out."""
         ...
@@ -146,12 +239,26 @@ class _Compiled:
     library: bytes
 
 
-def compile_dispatches(compiling: Compile, store: Store, identity: str) -> tuple[int, int]:
-    """Brings a program from `FROM` to `TO`; how many of its dispatches were kept, of how many.
+class Done(NamedTuple):
+    """How a program was brought to `TO`."""
+
+    kept: int
+    """How many of its dispatches were kept,"""
+    number: int
+    """of how many;"""
+    machine: str | None
+    """The passes that bring it to the phase vm; None for IREE's own."""
+
+
+def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
+    """Brings a program from `FROM` to `TO`.
 
     `identity` is what the code depends on beside the program: flags and versions.
     """
-    compiling.passes(_STREAM, "stream")
+    # One global is the device; others with values get initializers on the way.
+    has_more = compiling.count("util.initializer") > 0 or compiling.count("util.global") > 1
+    pipelines = _WHOLE if has_more else _SHORT
+    compiling.passes(pipelines.stream, "stream")
     compiling.phases("stream", "executable-sources")
     texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
     module = compiling.take()
@@ -177,12 +284,12 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> tuple
         found |= made
     formats = _refer(mlir, module, dispatches, found)
     compiling.give(module)
-    compiling.passes(_HOST, "host")
+    compiling.passes(pipelines.host, "host")
     module = compiling.take()
     _put_in(mlir, module, formats, libraries)
     _match_devices(mlir, module)
     compiling.give(module)
-    return len(dispatches) - len(missing), len(dispatches)
+    return Done(len(dispatches) - len(missing), len(dispatches), pipelines.machine)
 
 
 def _symbol(mlir: Mlir, operation: int) -> str:
@@ -272,7 +379,10 @@ def _compile(
 
 
 def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
-    """A module of some dispatches, and of a function that keeps them from being taken out."""
+    """A module of some dispatches, which are public, so that they are not taken out.
+
+    It has no function: on those passes cost as much as the machine code of a small dispatch.
+    """
     devices = [
         op
         for op in mlir.operations(module)
@@ -280,18 +390,9 @@ def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
     ]
     if len(devices) != 1:
         raise StoppedError(f"one device is required, got {len(devices)}")
-    device = _symbol(mlir, devices[0])
-    lines = ["module {", mlir.printed(devices[0]), *(d.text for d in missing)]
-    lines += ["util.func public @xpr_keeps() {", f"%d = util.global.load @{device} : {_DEVICE}"]
-    for i, d in enumerate(missing):
-        lines += [
-            f"%e{i} = hal.executable.lookup device(%d : {_DEVICE}) executable(@{d.executable}) : "
-            "!hal.executable",
-            f"%f{i} = hal.executable.lookup.function target(%e{i} : !hal.executable) "
-            f"function(@{d.executable}::@{d.variant}::@{d.function}) : i64",
-            f"%u{i} = util.optimization_barrier %f{i} : i64",
-        ]
-    lines += ["util.return", "}", "}"]
+    lines = ["module {", mlir.printed(devices[0])]
+    lines += [d.text.replace("hal.executable private", "hal.executable public", 1) for d in missing]
+    lines += ["}"]
     shell = mlir.parsed(module, "\n".join(lines))
     mlir.copy_attributes(module, shell)
     return shell

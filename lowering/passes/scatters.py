@@ -1,7 +1,8 @@
 """Scatters, whose dispatch IREE fills with more than it gets through with.
 
 A dispatch on a processor that computes the updates, too, keeps all of them on the stack; where they
-are gathered from what is updated, the compiler's process may end. There the updates get a barrier.
+are gathered from what is updated, the compiler's process may end. There the updates get a barrier,
+and so do places that it computes, if they are many: they are kept on the stack, too.
 Unsigned integers that a loop carries do not compile: they are scattered as signed ones, whose bits
 are the same, and are unsigned only where two of them are combined.
 
@@ -22,6 +23,9 @@ from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 _SCATTER = "stablehlo.scatter"
+
+_MOST_ON_THE_STACK = 16 << 10
+"""How many bytes of computed places a dispatch may hold: IREE refuses twice as many."""
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
@@ -47,6 +51,8 @@ class _Scatters:
             return None
         if self._has_barriers:
             x, places, updates = op.operands
+            if places.op is not None and places.aval.nbytes > _MOST_ON_THE_STACK:
+                places = self.writer.barrier(places)
             op.replace_operands((x, places, self.writer.barrier(updates)))
         return self._signed(op) if dtypes.kind(op.result.dtype) == "u" else None
 

@@ -12,6 +12,7 @@ from xpr.interpreters.batching import BatchAxis, batch_jaxpr
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.choice import scan_in_one_dispatch
 from xpr.lowering.loops.products_apart import has_large_products, products_apart
+from xpr.lowering.loops.repeated_steps import rounds_p
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
@@ -185,4 +186,20 @@ def _scan_lower(
     return list(values)
 
 
+def _rounds_lower(
+    ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr, length: int
+) -> list[Value]:
+    module = ctx.module
+    before = module.flops, module.bytes_accessed
+    params: dict[str, Any] = {"num_consts": len(operands) - 1, "num_carry": 1}
+    params |= {"reverse": False, "unroll": 1}
+    results = _scan_lower(ctx, *operands, jaxpr=jaxpr, length=length, **params)
+    # The work is that of the program as it was written.
+    module.flops, module.bytes_accessed = before
+    for _ in range(length):
+        module.note_pass(jaxpr.jaxpr)
+    return list(results)
+
+
 register(scan_p, _scan_lower)
+register(rounds_p, _rounds_lower)

@@ -77,13 +77,19 @@ def test_a_cache_that_is_switched_off(call: Call, monkeypatch: pytest.MonkeyPatc
 
 def test_a_cache_is_shipped(call: Call, cache: CompileCache, tmp_path: Path) -> None:
     _fill(cache)
+    cache.put_program(KEYS[0], b"facts")
+    cache.put_program(KEYS[2], b"others")
+    cache.put_sources(KEYS[3], b"of this machine")
     file, where = tmp_path / "cache.tar.gz", cache.directory
     assert call("cache", "export", str(file)) == (0, f"{file}: 4 entries from {where}\n", "")
     contents = {key: cache.get(key) for key in KEYS}
     cache.clear()
+    assert cache.programs() == []
     status, out, _ = call("cache", "import", str(file))
     assert (status, out) == (0, f"{where}: 4 entries added from {file}, 0 damaged\n")
     assert {key: cache.get(key) for key in KEYS} == contents
+    assert [cache.program(key) for key in KEYS[:3]] == [b"facts", None, b"others"]
+    assert cache.sources(KEYS[3]) is None
 
 
 def test_damaged_and_foreign_files_are_not_imported(

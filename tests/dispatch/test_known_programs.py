@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import shutil
 import subprocess
 import sys
 import warnings
@@ -327,9 +328,9 @@ def test_the_key_has_all_that_the_lowering_goes_by(monkeypatch: pytest.MonkeyPat
     for name, value in (("enable_x64", True), ("default_matmul_precision", "highest")):
         with override(name, value):
             keys.append(key_of(closed, "f", registry.first_device("cpu"), ()))
-    for module, name in ((known_programs.installed, "version"), (known_programs.sources, "stamp")):
+    for module, name in ((known_programs.installed, "version"), (known_programs, "_contents")):
         with monkeypatch.context() as patch:
-            patch.setattr(module, name, lambda: "another")
+            patch.setattr(module, name, lambda *_: "another")
             keys.append(key(f, X))
     with monkeypatch.context() as patch:
         patch.setattr(known_programs.processor, "description", lambda: "another")
@@ -386,6 +387,76 @@ def test_files_that_were_changed_while_the_process_runs(
     (tmp_path / "core" / "one.py").unlink()
     (tmp_path / "core").rmdir()
     assert stamp() is None  # a package in an archive
+
+
+def test_what_files_hold_is_told_without_their_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in sources._FOLDERS:
+        (tmp_path / folder / "below").mkdir(parents=True)
+        (tmp_path / folder / "one.py").write_text("1")
+        (tmp_path / folder / "below" / "two.py").write_text("2")
+    monkeypatch.setattr(sources, "_PACKAGE", str(tmp_path))
+    first = sources.contents()
+    os.utime(tmp_path / "core" / "one.py", ns=(10, 10))
+    (tmp_path / "core" / "note.txt").write_text("no program")
+    assert sources.contents() == first
+    found = {first}
+    (tmp_path / "core" / "one.py").write_text("3")
+    found.add(sources.contents())
+    (tmp_path / "core" / "one.py").write_text("1")
+    assert sources.contents() == first
+    (tmp_path / "core" / "one.py").rename(tmp_path / "core" / "other.py")
+    found.add(sources.contents())
+    (tmp_path / "lowering" / "below" / "two.py").write_text("22")
+    found.add(sources.contents())
+    assert len(found) == 4
+
+
+def test_files_are_not_read_where_there_is_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XPR_CACHE", "0")
+    monkeypatch.setattr(known_programs, "_contents", lambda stamp: pytest.fail("files are read"))
+    assert key(lambda x: x * 2, X) == key(lambda x: x * 2, X) != key(lambda x: x * 3, X)
+
+
+SHIPPED = """
+import sys
+import numpy as np
+import xpr, xpr.numpy as jnp
+f = xpr.jit(lambda x: jnp.sin(x) @ x.T + 1)
+print(np.asarray(f(np.eye(3, dtype=np.float32))).tolist())
+print("xpr.lowering.module" in sys.modules, xpr.__file__)
+"""
+
+
+def test_a_shipped_cache_spares_another_machine_the_lowering(tmp_path: Path) -> None:
+    """The other machine has a copy of xpr, with times of its own, at another place."""
+    copy = tmp_path / "elsewhere" / "xpr"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "xpr", copy, symlinks=False, ignore=ignored)
+    for path in copy.rglob("*.py"):
+        os.utime(path, (1e9, 1e9))
+
+    def ran(root: Path, cache: str, *args: str) -> list[str]:
+        environment = {**os.environ, "XPR_CACHE": "1", "XPR_CACHE_DIR": str(tmp_path / cache)}
+        environment |= {"PYTHONPATH": str(root)}
+        command = [sys.executable, *args]
+        options: dict[str, Any] = {"capture_output": True, "text": True, "check": True}
+        options["cwd"] = root
+        return subprocess.run(command, env=environment, **options).stdout.splitlines()
+
+    file = str(tmp_path / "cache.tar.gz")
+    first = ran(ROOT, "here", "-c", SHIPPED)
+    assert first[1].startswith("True ")
+    ran(ROOT, "here", "-m", "xpr", "cache", "export", file)
+    ran(copy.parent, "there", "-m", "xpr", "cache", "import", file)
+    second = ran(copy.parent, "there", "-c", SHIPPED)
+    assert second == [first[0], f"False {copy / '__init__.py'}"]
+    # Without what is known of programs the module is found, but behind the lowering.
+    for path in (tmp_path / "there").glob("*/*.program"):
+        path.unlink()
+    third = ran(copy.parent, "there", "-c", SHIPPED)
+    assert third == [first[0], f"True {copy / '__init__.py'}"]
 
 
 def test_the_lowering_does_not_read_what_the_key_leaves_out() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import logging
 from pathlib import Path
@@ -226,3 +227,79 @@ def test_entries_name_a_function_its_declaration_and_a_library() -> None:
         assert f"@{function}" in export
         assert store.kept[bytes.fromhex(library)] == libraries[0]
         assert function.encode() in libraries[0]
+
+
+def _many(x: Any, w: Any) -> Any:
+    """Constants, slices, copies, results that are operands, and products."""
+    table = jnp.sin(jnp.arange(40.0)) @ w
+    y = x.at[1:3].set(0.0) + table
+    z = jnp.concatenate([y, y[::2]], 0) @ w
+    return z, x, z[:2], jnp.cumsum(y, axis=1), jnp.where(y > 0, y, 0).sum(0), jnp.ones(3)
+
+
+def _at_places(x: Any, w: Any) -> Any:
+    """Rows whose places are computed, which the host has to read."""
+    at = jnp.argmax(x[0]).astype(int)
+    row = xpr.lax.dynamic_index_in_dim(w, at, 0)
+    return xpr.lax.dynamic_update_index_in_dim(w, row * 2.0, at + 1, 0)
+
+
+def _called(x: Any, w: Any) -> Any:
+    """Functions that are called twice."""
+    layer = xpr.jit(lambda v: jnp.tanh(v @ w))
+    return layer(layer(x))
+
+
+def _many_in_numpy(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
+    y = x.copy()
+    y[1:3] = 0.0
+    y = y + np.sin(np.arange(40.0, dtype=np.float32)) @ w
+    z = np.concatenate([y, y[::2]], 0) @ w
+    rest = [np.cumsum(y, axis=1), np.where(y > 0, y, 0).sum(0), np.ones(3, np.float32)]
+    return [z, x, z[:2], *rest]
+
+
+def _at_places_in_numpy(x: np.ndarray, w: np.ndarray) -> list[np.ndarray]:
+    at = int(np.argmax(x[0]))
+    expected = w.copy()
+    expected[min(at + 1, len(w) - 1)] = w[at] * 2.0
+    return [expected]
+
+
+LESS_CLEANING = (
+    (two_layers, in_numpy),
+    (_many, _many_in_numpy),
+    (_at_places, _at_places_in_numpy),
+    (_called, lambda x, w: [np.tanh(np.tanh(x @ w) @ w)]),
+    (lambda x, w: x + 1, lambda x, w: [x + 1]),
+)
+
+
+@pytest.mark.parametrize(("function", "wanted"), LESS_CLEANING)
+def test_less_cleaning_up_gives_the_same_dispatches(
+    function: Any, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, whole = Store(), Store()
+    module, _, count = compiled(short, function, X, W)
+    monkeypatch.setattr(dispatches, "_SHORT", dispatches._WHOLE)
+    longer, _, number = compiled(whole, function, X, W)
+    assert short.kept == whole.kept
+    assert count == number
+    # The host's part differs in a few instructions at most.
+    assert abs(len(module) - len(longer)) <= 256
+    check(module, wanted(X, W), X, W)
+
+
+def test_programs_whose_constants_are_globals_are_taken_too() -> None:
+    """IREE makes globals of what several functions read, and stores their values at the start."""
+    target = dataclasses.replace(CPU, host_calls=False)
+    x = RNG.standard_normal((8, 8), dtype=np.float32)
+    closed = xpr.make_jaxpr(lambda x: jnp.linalg.svd(x)[1])(x)
+    lowered = lowering.lower_jaxpr_to_module(closed, target, name="m")
+    store, flags, watch = Store(), target.flag_sets(lowered.hints)[0], Stopwatch()
+    module, said = c_api.compile_module(
+        lowered.text, flags, name="m", verify=True, watch=watch, dispatches=store
+    )
+    assert module is not None, said
+    assert (watch.kept, len(store.kept) > 1) == (0, True)
+    check(module, [np.linalg.svd(x, compute_uv=False)], x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,30 @@ def test_without_the_pass_updates_lie_on_the_stack() -> None:
     assert module is None, MENDED
     assert "exceeded stack allocation limit" in said[0].message
     assert compile_with(_text(function, *args, without=False), FAST)[0] is not None
+
+
+def test_without_the_pass_places_lie_on_the_stack() -> None:
+    def function(x: Any, i: Any, u: Any) -> Any:
+        return x.at[i].add(u)  # places before the first are counted from the end
+
+    args = np.ones(20000, "f4"), np.zeros(20000, np.int32), np.ones(20000, "f4")
+    module, said = compile_with(_text(function, *args, without=True), FAST)
+    assert module is None, MENDED
+    assert "exceeded stack allocation limit" in said[0].message
+    assert compile_with(_text(function, *args, without=False), FAST)[0] is not None
+
+
+def test_many_places_that_are_computed() -> None:
+    rng = np.random.default_rng(8)
+    for count in (4000, 4097, 20000):  # up to and past what may lie on the stack
+        x = rng.standard_normal(300).astype("f4")
+        i, u = rng.integers(-300, 300, count, np.int32), rng.integers(0, 9, count).astype("f4")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = xpr.jit(lambda x, i, u: (x * 0).at[i].add(u))(x, i, u)
+        expected = np.zeros(300, "f4")
+        np.add.at(expected, i, u)  # whole numbers, so that their order does not matter
+        np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.usefixtures("plain_loops")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import hashlib
+    from collections.abc import Iterator
 
 _IMPORTED = time.time_ns()
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -17,6 +18,35 @@ _FOLDERS = (
     *("core", "interpreters", "primitives", "sharding", "tree_util"),
     *("lowering", "runtimes"),
 )
+
+
+def contents() -> bytes:
+    """A digest of the files' contents, which is the same on every machine that has them.
+
+    It takes some 20 ms; files of the same `stamp` have the same contents.
+    """
+    import hashlib  # noqa: PLC0415  this file is imported before all others
+
+    digest = hashlib.sha256()
+    for folder in _FOLDERS:
+        for path, name in _files(os.path.join(_PACKAGE, folder), folder):
+            with open(path, "rb") as file:
+                content = file.read()
+            digest.update(f"{name} {len(content)}\n".encode())
+            digest.update(content)
+    return digest.digest()
+
+
+def _files(folder: str, name: str) -> Iterator[tuple[str, str]]:
+    """The files of a folder, each with its name within the package, in a fixed order."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        below = f"{name}/{entry.name}"
+        if entry.name.endswith(".py"):
+            yield entry.path, below
+        elif entry.is_dir() and entry.name != "__pycache__":
+            yield from _files(entry.path, below)
 
 
 @functools.cache

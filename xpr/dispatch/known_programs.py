@@ -5,10 +5,15 @@ the time from a new program to its module in the cache were spent on that, mostl
 lowering. So the cache keeps, under a key of the jaxpr and of all that the lowering goes by, the
 module's key and what else must be known to load it. What is not exactly as it was when that was
 written has another key, and goes the long way.
+
+xpr's own files are told by what they hold, so that a cache helps on other machines, too. To read
+them takes longer than all the rest, so that the digest is kept in the cache, under their sizes and
+times.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import struct
 import sys
@@ -34,7 +39,7 @@ from xpr.runtimes.cores import cores
 if TYPE_CHECKING:
     from xpr.lowering.module import LoweredModule
 
-_REVISION = "1"
+_REVISION = "2"
 
 # Rules of the user's, which the lowering does not read: it compiles the programs beside them.
 UNREAD = {
@@ -87,9 +92,11 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
     if stamp is None:
         return None
     target = device.runtime.target
+    # Without a cache nothing is found, and the files need not be read.
+    files = stamp if default_cache() is None else _contents(stamp)
     try:
         parts = (
-            (_REVISION, stamp, installed.version(), sys.version),
+            (_REVISION, files, installed.version(), sys.version),
             (np.__version__, ml_dtypes.__version__),
             (target, processor.description() if target == "cpu" else "", cores() == 1),
             getattr(device, "capabilities", None),
@@ -100,6 +107,19 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
     except NoTextError:
         return None
     return hashlib.sha256(text.encode()).digest()
+
+
+@functools.cache
+def _contents(stamp: str) -> bytes:
+    """The digest of xpr's files, which have that stamp."""
+    cache = default_cache()
+    key = hashlib.sha256(f"sources {stamp}".encode()).digest()
+    found = cache.sources(key) if cache is not None else None
+    if found is None:
+        found = sources.contents()
+        if cache is not None:
+            cache.put_sources(key, found)
+    return found
 
 
 def _is_watched() -> bool:
