@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.lowering.iree import installed, objects
+from xpr.lowering.iree import fusion_check, installed, objects
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
@@ -229,7 +229,8 @@ def _compile_once(
             tell("parse")
         identity = "\0".join((library.revision, *flags))
         compiling = _Compile(library, invocation, watch, objects_alone, tell)
-        if not _run(compiling, changes, watch, store, identity):
+        checks = fusion_check.is_needed(flags) and not verify
+        if not _run(compiling, changes, watch, store, identity, checks=checks):
             return None, diagnostics
         module = _written(library, library.InvocationOutputVMBytecode, invocation)
         if watch is not None:
@@ -361,9 +362,13 @@ def _run(
     watch: Stopwatch | None,
     store: Store | None,
     identity: str,
+    *,
+    checks: bool,
 ) -> bool:
     """Runs the compile, with stops for the changes and the watch; whether it came to its end."""
     wanted = {END, *(change.phase for change in changes)} - {START}
+    if checks:
+        wanted |= {fusion_check.BEFORE, fusion_check.PHASE}
     if watch is not None:
         wanted = set(PHASES) - {START}
     if store is not None:
@@ -388,7 +393,7 @@ def _run(
             elif machine is not None and (reached, phase) == (TO, "vm"):
                 compiling.passes(machine, "vm")
             elif phase not in (START, reached):
-                compiling.phases(reached, phase)
+                compiling.phases(reached, phase, checked=checks and phase == fusion_check.PHASE)
             reached = phase
             for change in changes:
                 if change.phase != phase:
@@ -432,9 +437,13 @@ class _Compile:
             raise StoppedError(f"the compiler does not run {pipeline}")
         self._passed(stage)
 
-    def phases(self, after: str, to: str) -> None:
+    def phases(self, after: str, to: str, *, checked: bool = False) -> None:
+        if checked:
+            self._library.InvocationSetVerifyIR(self._invocation, True)
         if self.is_refused(after, to):
             raise RefusedError(to)
+        if checked:
+            self._library.InvocationSetVerifyIR(self._invocation, False)
 
     def is_refused(self, after: str, to: str) -> bool:
         library, invocation = self._library, self._invocation

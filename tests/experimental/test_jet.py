@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import mpmath
@@ -14,7 +14,6 @@ import xpr
 import xpr.numpy as jnp
 import xpr.scipy.special as sp
 from xpr import lax
-from xpr.core.config import state
 from xpr.experimental.jet import jet
 
 Function = Callable[..., Any]
@@ -152,18 +151,6 @@ PROGRAMS: dict[str, Function] = {
 }
 
 
-@pytest.fixture
-def short_compiles() -> Iterator[None]:
-    before = state.compiler_timeout
-    xpr.config.update("compiler_timeout", 60.0)
-    yield
-    xpr.config.update("compiler_timeout", before)
-
-
-# The compiler crashed on "transformed" once in many compiles, and once did not end, for a reason
-# that is not known; the plainer form that is taken then has to give the same values.
-@pytest.mark.usefixtures("short_compiles")
-@pytest.mark.filterwarnings("default:the compiler cannot compile:RuntimeWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs(name: str) -> None:
     with xpr.enable_x64(True):

@@ -1,0 +1,72 @@
+"""Programs that aggressive fusion makes a cycle of: the compile ends, and says why it failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from tests.lowering.iree_util import MENDED
+from xpr.experimental.jet import jet
+from xpr.lowering.iree import c_api, fusion_check
+from xpr.lowering.targets import get_target
+from xpr.lowering.targets.flags import ProgramHints
+
+
+def _program() -> str:
+    """The Taylor series of a spectrum and of an angle, which share many intermediate values."""
+
+    def function(x: Any, y: Any) -> Any:
+        return jnp.abs(jnp.fft.fft(x)) + jnp.arctan2(x, y.T)
+
+    with xpr.enable_x64(True):
+        x, y = [np.ones((3, 4))] * 4, [np.ones((4, 3))] * 4
+        jitted = xpr.jit(jet, static_argnums=0)
+        return jitted.lower(function, (x[0], y[0]), (x[1:], y[1:])).as_text()
+
+
+def test_a_cycle_is_found_behind_the_fusion() -> None:
+    """Without the check some of its compiles did not end, and others failed two phases later."""
+    text = _program()
+    fused, plain = get_target("cpu").flag_sets(ProgramHints())
+    phases: list[str] = []
+    module, said = c_api.compile_module(
+        text, fused, name="program", verify=False, tell=phases.append
+    )
+    assert module is None, MENDED
+    assert "does not dominate this use" in said[0].message
+    assert phases[-1] == fusion_check.PHASE
+    # What other flags make of it is not checked, and compiles.
+    assert not fusion_check.is_needed(plain)
+    module, said = c_api.compile_module(text, plain, name="program", verify=False)
+    assert module is not None, said
+
+
+def test_only_the_fusion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    library = c_api.load()
+    settings: list[bool] = []
+    was: list[bool] = []
+    set_verify, run = library.InvocationSetVerifyIR, library.InvocationPipeline
+
+    def note(invocation: int, on: bool) -> None:
+        settings.append(on)
+        set_verify(invocation, on)
+
+    def pipeline(invocation: int, kind: int) -> bool:
+        was.append(settings[-1])
+        return run(invocation, kind)
+
+    monkeypatch.setattr(library, "InvocationSetVerifyIR", note)
+    monkeypatch.setattr(library, "InvocationPipeline", pipeline)
+    text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text()
+    for flags, times in zip(get_target("cpu").flag_sets(ProgramHints()), (1, 0), strict=True):
+        was.clear()
+        module, said = c_api.compile_module(text, flags, name="program", verify=False)
+        assert module is not None, said
+        assert was.count(True) == times
+        was.clear()
+        c_api.compile_module(text, flags, name="program", verify=True)
+        assert all(was)
