@@ -27,6 +27,7 @@ from xpr.lowering.ir.verifier import verify
 from xpr.lowering.loops.complex_passes import complex_passes
 from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
 from xpr.lowering.loops.repeated_steps import in_rounds, rounds_p
+from xpr.lowering.loops.stacked_parts import with_parts_combined
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -244,7 +245,7 @@ class ModuleBuilder:
 
         apart = as_they_are or source is not None or ctx.in_region
         if ctx.target.single_dispatch_loops and not apart:
-            jaxpr = in_rounds(in_few_passes(complex_passes(jaxpr)))
+            jaxpr = in_rounds(in_few_passes(complex_passes(with_parts_combined(jaxpr))))
         dead = last_uses(jaxpr)
         outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):
