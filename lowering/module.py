@@ -170,7 +170,7 @@ class ModuleBuilder:
         ]
         inner = [ctx.bitcast(o, v.aval.dtype) for o, v in zip(outer, variables, strict=True)]
         consts = consts if embed_consts else inner[:offset]
-        results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:])
+        results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:], is_whole=True)
         results = [ctx.bitcast(r, abi_type(r.dtype)) for r in results]
         self._finish(ctx, ENTRY, results, attributes, targets)
         return donations
@@ -228,11 +228,12 @@ class ModuleBuilder:
         source: SourceInfo | None = None,
         *,
         as_they_are: bool = False,
+        is_whole: bool = False,
     ) -> list[Value]:
         """Emits the equations of `jaxpr` into `ctx` and returns its results.
 
         With `source` all of them are told to come from that place. With `as_they_are` none of them
-        are put together.
+        are put together. `is_whole` says that they are the whole program.
         """
         env: dict[Var, Value] = {}
         env.update(zip(jaxpr.constvars, consts, strict=True))
@@ -245,7 +246,8 @@ class ModuleBuilder:
 
         apart = as_they_are or source is not None or ctx.in_region
         if ctx.target.single_dispatch_loops and not apart:
-            jaxpr = in_rounds(in_few_passes(complex_passes(with_parts_combined(jaxpr))))
+            jaxpr = complex_passes(with_parts_combined(jaxpr))
+            jaxpr = in_rounds(in_few_passes(jaxpr, is_whole=is_whole))
         dead = last_uses(jaxpr)
         outer = ctx.source, ctx.in_avals, ctx.out_avals
         for index, eqn in enumerate(jaxpr.eqns):

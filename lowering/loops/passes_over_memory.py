@@ -12,7 +12,7 @@ else it is stored, and read by the passes that need it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,19 +33,36 @@ _MAX_AGAIN = 12
 _MAX_COST = 100
 _MAX_OPERANDS = 24
 _MAX_JOINED = 8
+# Each place that reads a pad cuts the loops again where that begins and ends.
+_MOST_READERS = 9
 # Rows of so few elements are copied slowly.
 _SHORT_ROW = 16
 
 _JOINING = frozenset(("pad", "concatenate", "stack"))
 _MOVING = _JOINING | {"slice"}
+# What is computed of so many windows of arrays, as in stencils and filters, is a pass of its own.
+# IREE's is one, too, which takes half as long again and twice as long to compile: it reads windows
+# that begin anywhere in narrower vectors.
+_LEAST_WINDOWS = 4
+_LEAST_WINDOWS_BYTES = 1 << 14
+_MAX_WINDOWS_COST = 3000
 _DTYPES = frozenset(map(np.dtype, ("f4", "f8", "i4", "i8", "u4", "u8")))
 
 
-def in_few_passes(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with `one_pass` for what IREE would make several passes of."""
-    if not any(e.primitive.name in _JOINING for e in jaxpr.eqns):
+def in_few_passes(jaxpr: Jaxpr, *, is_whole: bool = False) -> Jaxpr:
+    """The same program with `one_pass` for what IREE would make several passes of.
+
+    `is_whole` says that it is all of a program, so that nothing else reads its results.
+    """
+    names = [e.primitive.name for e in jaxpr.eqns]
+    joins = any(name in _JOINING for name in names)
+    has_windows = is_whole and names.count("slice") >= _LEAST_WINDOWS
+    if not (joins or has_windows):
         return jaxpr
-    groups = _Groups(jaxpr).found()
+    found = _Groups(jaxpr)
+    groups = found.found()
+    if has_windows:
+        groups |= found.of_windows(groups)
     if not groups:
         return jaxpr
     eqns: list[JaxprEqn] = []
@@ -76,7 +93,8 @@ class _Groups:
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self._jaxpr = jaxpr
-        self._results = {v for v in jaxpr.outvars if isinstance(v, Var)}
+        self._results = dict.fromkeys(v for v in jaxpr.outvars if isinstance(v, Var))
+        self._given = {*jaxpr.constvars, *jaxpr.invars}
         self._maker = {e.outvars[0]: e for e in jaxpr.eqns if _is_taken(e)}
         self._users: dict[Var, list[JaxprEqn]] = {}
         for eqn in jaxpr.eqns:
@@ -110,7 +128,7 @@ class _Groups:
         # Of what a pad or a concatenation reads only one is computed for each element.
         is_join = eqn.primitive.name in _JOINING
         cost = max(costs, default=0) if is_join else sum(costs)
-        cost += 0 if moves else cost_of_operation(eqn.primitive)
+        cost += _cost_in_pass(eqn)
         joins = self._joins[out] = sum(self._joins[v] for v in reads) + is_join
         spreads = any(e.primitive.name == "broadcast_in_dim" for e in taken)
         if (
@@ -118,7 +136,7 @@ class _Groups:
             and cost <= _MAX_COST
             and cost * (places - 1) <= _MAX_AGAIN
             and not (spreads and cost and out.aval.size > 1)
-            and not (joins and is_read_elsewhere)
+            and not (joins and (is_read_elsewhere or places > _MOST_READERS))
             and out not in self._results
         ):
             self._inner[out] = cost
@@ -138,6 +156,52 @@ class _Groups:
                 if _can_be_read(group):
                     groups[id(root)] = group
         return groups
+
+    def of_windows(self, joined: Mapping[int, Sequence[JaxprEqn]]) -> dict[int, list[JaxprEqn]]:
+        """The equations of results that are computed of windows of arrays, and of nothing else."""
+        groups: dict[int, list[JaxprEqn]] = {}
+        for out in self._results:
+            root = self._maker.get(out)
+            if root is None or id(root) in joined or root.primitive.name in _MOVING:
+                continue
+            group = self._of_windows(root)
+            if group is not None:
+                groups[id(root)] = group
+        return groups
+
+    def _of_windows(self, root: JaxprEqn) -> list[JaxprEqn] | None:
+        (out,) = root.outvars
+        if out.aval.nbytes < _LEAST_WINDOWS_BYTES or out.aval.dtype not in _DTYPES:
+            return None
+        found: dict[int, JaxprEqn] = {}
+        left = [root]
+        while left:
+            eqn = left.pop()
+            if id(eqn) in found:
+                continue
+            found[id(eqn)] = eqn
+            for v in eqn.invars:
+                maker = self._maker.get(v) if isinstance(v, Var) else None
+                if maker is not None and maker.primitive.name not in _JOINING:
+                    left.append(maker)
+                elif isinstance(v, Var) and maker is None and v not in self._given:
+                    return None
+        # Nothing is computed for more than one place that reads it, and nothing is read elsewhere.
+        for eqn in found.values():
+            (v,) = eqn.outvars
+            users = self._users.get(v, ())
+            if any(id(e) not in found for e in users) or (v in self._results and v is not out):
+                return None
+            moves = [e.primitive.name in ("slice", "broadcast_in_dim") for e in users]
+            is_moved_itself = eqn.primitive.name in ("slice", "broadcast_in_dim", "reshape")
+            if any(moves) and not is_moved_itself:
+                return None
+        group = [e for e in self._jaxpr.eqns if id(e) in found]
+        windows = sum(e.primitive.name == "slice" for e in group)
+        cost = sum(_cost_in_pass(e) for e in group)
+        if windows < _LEAST_WINDOWS or cost > _MAX_WINDOWS_COST or not _can_be_read(group):
+            return None
+        return group
 
     def _pays(self, root: JaxprEqn) -> bool:
         (out,) = root.outvars
@@ -159,6 +223,10 @@ class _Groups:
             found[id(eqn)] = eqn
             left += [self._maker[v] for v in eqn.invars if isinstance(v, Var) and v in self._inner]
         return [e for e in self._jaxpr.eqns if id(e) in found]
+
+
+def _cost_in_pass(eqn: JaxprEqn) -> int:
+    return 0 if eqn.primitive.name in _MOVING else cost_of_operation(eqn.primitive)
 
 
 def _interleaves(eqn: JaxprEqn) -> bool:
