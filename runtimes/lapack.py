@@ -34,7 +34,8 @@ class Scratch(NamedTuple):
 
 Argument = int | str | Host | Each | Scratch
 
-_PREFIXES = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+"""The letters of LAPACK's types, by NumPy's."""
 
 # Multiplications and additions of a whole stack, some 50 us, from which other threads take a share;
 # and as many as a call takes the time of.
@@ -63,6 +64,17 @@ def available() -> bool:
     return getrf is not None and '"void (int *, int *, ' in repr(getrf)
 
 
+@functools.lru_cache(256)
+def _constant(value: int | str) -> tuple[int, Host]:
+    """Where a number or a letter lies in memory, and what keeps it there."""
+    array = np.array(value, np.int32) if isinstance(value, int) else np.array(value.encode())
+    return _address(array), array
+
+
+def _address(array: Host) -> int:
+    return array.__array_interface__["data"][0]
+
+
 def call(
     name: str,
     dtype: np.dtype[Any],
@@ -77,12 +89,17 @@ def call(
     `Each` and `Scratch`. `work` is about the number of multiplications and additions per matrix.
     For matrices so large that OpenBLAS uses threads itself, those of the pool would disturb it.
     """
-    function = _function(_PREFIXES[np.dtype(dtype).name] + name)
+    function = _function(_PREFIXES[dtype.char] + name)
     parts = _PARTS if count * (work + _CALL) >= _PARALLEL else 1
     chunk = max(1, -(-count // parts))
     given: list[tuple[int, int, int]] = []
     kept: list[Host] = []
     for a in arguments:
+        if isinstance(a, (int, str)):
+            address, array = _constant(a)
+            kept.append(array)  # the cache may forget it
+            given.append((address, 0, 0))
+            continue
         per_matrix = per_chunk = 0
         if isinstance(a, Each):
             array, per_matrix = a.array, a.array.nbytes // count
@@ -92,9 +109,7 @@ def call(
             array = np.empty((-(-count // chunk), a.size), a.dtype)
             per_chunk = array.strides[0]
         else:
-            array = np.array(a, np.int32) if isinstance(a, int) else np.asarray(a)
-            if isinstance(a, str):
-                array = np.array(a.encode())
+            array = a
         kept.append(array)
-        given.append((array.__array_interface__["data"][0], per_matrix, per_chunk))
+        given.append((_address(array), per_matrix, per_chunk))
     native().module.call_over_stack(function, given, count, chunk, parts > 1)

@@ -91,8 +91,9 @@ def lu(x: Host) -> tuple[Host, Host, Host]:
     arguments: list[Argument] = [m, n, Each(factors), m, Each(pivots), Each(info)]
     call("getrf", x.dtype, arguments, count=count, work=m * n * k)
     # Among NaNs there is no greatest element: the row that is named may not be one.
-    np.clip(pivots, 1, m, out=pivots)
-    order = np.tile(np.arange(m, dtype=np.float64), (count, 1))
+    np.minimum(np.maximum(pivots, 1, out=pivots), m, out=pivots)
+    order = np.empty((count, m), np.float64)
+    order[:] = np.arange(m)
     exchanges: list[Argument] = [1, Each(order), m, 1, k, Each(pivots), 1]
     call("laswp", order.dtype, exchanges, count=count, work=m)
     return (
