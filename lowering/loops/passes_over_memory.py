@@ -33,8 +33,9 @@ _MAX_AGAIN = 12
 _MAX_COST = 100
 _MAX_OPERANDS = 24
 _MAX_JOINED = 8
-# Each place that reads a pad cuts the loops again where that begins and ends.
-_MOST_READERS = 9
+# Each place that reads a pad cuts the loops again where that begins and ends; so many may, and so
+# many where much is computed in each part.
+_MOST_READERS, _MOST_READERS_FOR_MUCH = 25, 9
 # Rows of so few elements are copied slowly.
 _SHORT_ROW = 16
 
@@ -106,6 +107,8 @@ class _Groups:
         self._joins: dict[Var, int] = {}
         # What is stored.
         self._stored: dict[Var, JaxprEqn] = {}
+        work = sum(map(_cost_in_pass, self._maker.values()))
+        self._most_readers = _MOST_READERS_FOR_MUCH if work > _MAX_COST else _MOST_READERS
         for eqn in self._maker.values():
             self._note(eqn)
 
@@ -136,7 +139,7 @@ class _Groups:
             and cost <= _MAX_COST
             and cost * (places - 1) <= _MAX_AGAIN
             and not (spreads and cost and out.aval.size > 1)
-            and not (joins and (is_read_elsewhere or places > _MOST_READERS))
+            and not (joins and (is_read_elsewhere or places > self._most_readers))
             and out not in self._results
         ):
             self._inner[out] = cost

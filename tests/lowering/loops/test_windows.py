@@ -99,6 +99,24 @@ def test_one_pass_for_each_result() -> None:
     assert len(xpr.jit(lambda u: _bilateral(jnp, u)).lower(u).as_text()) < 400_000
 
 
+def _erosion(n: Any, u: Any) -> Any:
+    """The least of 25 neighbours: little is computed, so that the edges are not stored first."""
+    rows, columns = u.shape
+    padded, least = n.pad(u, 2, constant_values=n.inf), u
+    for i in range(5):
+        for j in range(5):
+            least = n.minimum(least, padded[i : i + rows, j : j + columns])
+    return least
+
+
+def test_few_operations_on_many_windows() -> None:
+    u = np.random.default_rng(0).random((97, 211))
+    lowered = xpr.jit(lambda u: _erosion(jnp, u)).lower(u).as_text()
+    assert lowered.count("flow.dispatch @") == 1
+    assert "stablehlo.pad" not in lowered
+    np.testing.assert_array_equal(xpr.jit(lambda u: _erosion(jnp, u))(u), _erosion(np, u))
+
+
 def test_what_others_read_is_left_to_be_fused() -> None:
     u = np.random.default_rng(0).random((97, 211))
     v = np.random.default_rng(1).random((209, 5))
