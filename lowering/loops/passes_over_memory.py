@@ -42,8 +42,8 @@ _SHORT_ROW = 16
 _JOINING = frozenset(("pad", "concatenate", "stack"))
 _MOVING = _JOINING | {"slice"}
 # What is computed of so many windows of arrays, as in stencils and filters, is a pass of its own.
-# IREE's is one, too, which takes half as long again and twice as long to compile: it reads windows
-# that begin anywhere in narrower vectors.
+# IREE's is one, too, which takes a third as long again (stencils of a million elements; none at
+# all in one dimension), and compiles in nine tenths of the time.
 _LEAST_WINDOWS = 4
 _LEAST_WINDOWS_BYTES = 1 << 14
 _MAX_WINDOWS_COST = 3000
