@@ -2,8 +2,9 @@
 
 IREE makes a pass over memory of each pad and each concatenation: the gradient of a stencil is as
 many padded arrays, which are added in one pass more. Here the equations that lead from arrays to
-a result by pads, concatenations, slices and operations on elements become one, `one_pass`, that is
-compiled as one nest of loops, which is cut where pads begin and end (`loops/memory`).
+a result by pads, concatenations, slices, reversals (of which IREE makes loops without vectors) and
+operations on elements become one, `one_pass`, that is compiled as one nest of loops, which is cut
+where pads begin and end (`loops/memory`).
 
 What would be computed at several places is computed at each of them, as long as that is little;
 else it is stored, and read by the passes that need it.
@@ -40,7 +41,7 @@ _MOST_READERS, _MOST_READERS_FOR_MUCH = 25, 9
 _SHORT_ROW = 16
 
 _JOINING = frozenset(("pad", "concatenate", "stack"))
-_MOVING = _JOINING | {"slice"}
+_MOVING = _JOINING | {"slice", "rev"}
 # What is computed of so many windows of arrays, as in stencils and filters, is a pass of its own.
 # IREE's is one, too, which takes a third as long again (stencils of a million elements; none at
 # all in one dimension), and compiles in nine tenths of the time.
@@ -56,7 +57,7 @@ def in_few_passes(jaxpr: Jaxpr, *, is_whole: bool = False) -> Jaxpr:
     `is_whole` says that it is all of a program, so that nothing else reads its results.
     """
     names = [e.primitive.name for e in jaxpr.eqns]
-    joins = any(name in _JOINING for name in names)
+    joins = any(name in _JOINING or name == "rev" for name in names)
     has_windows = is_whole and names.count("slice") >= _LEAST_WINDOWS
     if not (joins or has_windows):
         return jaxpr
@@ -103,7 +104,7 @@ class _Groups:
                 self._users.setdefault(v, []).append(eqn)
         # How many operations lead to an element of what is computed where it is read,
         self._inner: dict[Var, int] = {}
-        # and how many pads and concatenations.
+        # and how many pads, concatenations and reversals.
         self._joins: dict[Var, int] = {}
         # What is stored.
         self._stored: dict[Var, JaxprEqn] = {}
@@ -132,7 +133,8 @@ class _Groups:
         is_join = eqn.primitive.name in _JOINING
         cost = max(costs, default=0) if is_join else sum(costs)
         cost += _cost_in_pass(eqn)
-        joins = self._joins[out] = sum(self._joins[v] for v in reads) + is_join
+        is_costly = is_join or eqn.primitive.name == "rev"
+        joins = self._joins[out] = sum(self._joins[v] for v in reads) + is_costly
         spreads = any(e.primitive.name == "broadcast_in_dim" for e in taken)
         if (
             taken
@@ -210,7 +212,8 @@ class _Groups:
         (out,) = root.outvars
         if out.aval.nbytes < _LEAST_BYTES or out.aval.dtype not in _DTYPES:
             return False
-        if _interleaves(root):
+        # IREE reverses element by element.
+        if _interleaves(root) or root.primitive.name == "rev":
             return True
         # Where another operation reads it, that one would be in the same pass as what adds pads.
         spared = self._joins[out] - (root.primitive.name in _JOINING)
@@ -271,4 +274,4 @@ def _is_taken(eqn: JaxprEqn) -> bool:
     if name in ("reshape", "squeeze"):
         old, new = ([n for n in a.shape if n != 1] for a in avals)
         return (old == new and params.get("dimensions") is None) or name == "squeeze"
-    return name == "broadcast_in_dim" or primitive.family in ELEMENTWISE_FAMILIES
+    return name in ("broadcast_in_dim", "rev") or primitive.family in ELEMENTWISE_FAMILIES

@@ -267,3 +267,22 @@ def test_what_costs_much_is_stored_before_it_is_read_at_several_places() -> None
     assert len(_passes(lambda x: chain(jnp, x), x)) == 4
     f = xpr.jit(lambda x: chain(jnp, x))
     np.testing.assert_allclose(f(x), chain(np, x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(700,), (40, 30), (9, 8, 17), (300, 1), (1, 513)])
+def test_reversals(shape: tuple[int, ...]) -> None:
+    """Along each axis and all, alone and beside what is not reversed."""
+    x = np.random.default_rng(7).standard_normal(shape)
+    for axes in (*range(len(shape)), tuple(range(len(shape)))):
+
+        def f(np_: Any, x: Any, axes: Any = axes) -> Any:
+            y = np_.flip(x, axes)
+            return y, y + x, 2 * np_.flip(np_.exp(x), axes) - y
+
+        assert _passes(lambda x, f=f: f(jnp, x)[:2], x)
+        for got, wanted in zip(xpr.jit(lambda x, f=f: f(jnp, x))(x), f(np, x), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-14, atol=0)
+    n = np.arange(x.size).reshape(shape)
+    np.testing.assert_array_equal(xpr.jit(lambda n: n[::-1])(n), n[::-1])
+    slope = xpr.jit(xpr.grad(lambda x: jnp.sum(x[::-1] * x**2)))(x)
+    np.testing.assert_allclose(slope, 2 * x * x[::-1] + (x**2)[::-1], rtol=1e-13, atol=1e-13)
