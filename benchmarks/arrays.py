@@ -27,8 +27,15 @@ def _integers(rng: Any, quick: bool) -> list[numpy.ndarray]:
     return [rng.integers(0, 2**30, 20_000 if quick else 1_000_000).astype(numpy.int32)]
 
 
-def _definite(rng: Any, quick: bool) -> list[numpy.ndarray]:
-    n = 32 if quick else 512
+def _complex(rng: Any, quick: bool) -> list[numpy.ndarray]:
+    """Two arrays, the second of them far from zero."""
+    n = 1000 if quick else 65536
+    z, w = rng.standard_normal((2, n)) + 1j * rng.standard_normal((2, n))
+    return [z.astype(numpy.complex64), (w / abs(w) * (1 + abs(w))).astype(numpy.complex64)]
+
+
+def _definite(rng: Any, quick: bool, rows: int = 512) -> list[numpy.ndarray]:
+    n = 32 if quick else rows
     a = rng.standard_normal((n, n)).astype(numpy.float32)
     return [a @ a.T / numpy.float32(n) + numpy.eye(n, dtype=numpy.float32)]
 
@@ -110,6 +117,7 @@ ARRAYS: tuple[Case, ...] = (
     _case("cholesky 512", lambda np, lax, a: np.linalg.cholesky(a), _definite),
     _case("lu 512", _lu, _square, numpy_program=_numpy_lu, tolerance=1e-3),
     _case("eigh 512", _eigh, _definite, tolerance=1e-4),
+    _case("eigh 180", _eigh, functools.partial(_definite, rows=180), tolerance=1e-4),
     _case("svd 512", _svd, _square, tolerance=1e-4),
     _case("solve 512", lambda np, lax, a: np.linalg.solve(a, a[0]), _definite, tolerance=1e-3),
     _case(
@@ -130,6 +138,9 @@ ARRAYS: tuple[Case, ...] = (
         functools.partial(_stack, 1000, 8),
         tolerance=1e-3,
     ),
+    _case("quotients of 64K complex numbers", lambda np, lax, z, w: z / w, _complex),
+    _case("logarithms of 64K complex numbers", lambda np, lax, z, w: np.log(w), _complex),
+    _case("rows of 512x512 backwards", lambda np, lax, a: a[::-1] * 2, _square),
     _compiling("median", lambda np, x: np.median(x)),
     _compiling("histogram", lambda np, x: np.histogram(x, bins=50)),
     _compiling("interp", _interp),
