@@ -139,4 +139,4 @@ print(cache.fault(entry.key), sorted(f.suffix for f in files))
 assert (np.asarray(xpr.jit(f)(x)) == [15, 12, 9, 6, 3]).all()
 """
     out = run(body, XPR_CACHE="1", XPR_CACHE_DIR=str(tmp_path))
-    assert out == "[0, 0, 0, 0, 0, 0, 0, 0]\nNone ['.program', '.vmfb']\n"
+    assert out == "[0, 0, 0, 0, 0, 0, 0, 0]\nNone ['.program', '.sources', '.vmfb']\n"

@@ -146,7 +146,7 @@ X = np.ones((2, 2), np.float32)
         (lambda: linalg.hankel(3.0), "hankel: c must be at least 1-dimensional"),
         (lambda: linalg.companion(X[0, :1]), "must be at least 2; got shape"),
         (lambda: linalg.fiedler_companion(X[0, :0]), "to have nonzero length"),
-        (lambda: linalg.leslie(X, X), r"got shapes \(2, 2\) \(f\) and \(2, 2\) \(s\)"),
+        (lambda: linalg.leslie(X, X), r"got f shape \(2, 2\) and s shape \(2, 2\)"),
         (lambda: linalg.leslie(X[0, :1], X[0, :0]), "at least 2 elements"),
         (lambda: linalg.convolution_matrix(X[0], 0), "n must be a positive integer; got 0"),
         (lambda: linalg.convolution_matrix(X[0], 1, "x"), "mode must be one of 'full', 'valid'"),
