@@ -28,12 +28,17 @@ class Writer(StablehloBuilder):
         return super().parts(x)
 
     def copied(self, x: Value) -> Value:
-        """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero."""
+        """Another array with the bits of `x`: the last bit of n (n + 1) is added, which is zero.
+
+        Of equal values the compiler would make one copy, which each of its owners updates, and of
+        constants none. So each has a barrier in front, of the kind that is not merged with others.
+        """
         if x.dtype.kind == "c":
             return self.complex(*map(self.copied, self.parts(x)))
         if x.dtype == I1:
             return self.compare("NE", self.copied(self.convert(x, np.dtype(np.uint8))), 0)
-        bits = self.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
+        own = self.assign("util.optimization_barrier", (x,), x.shape, x.dtype)
+        bits = self.bitcast(own, np.dtype(f"u{x.dtype.itemsize}"))
         zero = self.and_(self.mul(bits, self.add(bits, 1)), 1)
         return self.bitcast(self.xor(bits, zero), x.dtype)
 

@@ -5,11 +5,6 @@ another one covers. Which do so, it finds by going around the program's loops un
 and 32 times at most: a loop of many arrays and branches can need more, and then the compile fails
 ("failed to solve for timepoint coverage"). Such a program is compiled without that simplification:
 its host joins more timepoints, and that is all.
-
-Such programs are the largest that there are, and what guards against updates in place of arrays
-that are still read (`lowering/passes/`) was found not to be enough for one of them, the gradient of
-steps of MJX in `scan`, whose numbers were wrong. So they copy whatever is updated in place, as
-`separate_operations.py` does.
 """
 
 from __future__ import annotations

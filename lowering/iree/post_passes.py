@@ -73,7 +73,6 @@ class Patch:
 SEPARATE_OPERATIONS = Change(
     "operations are separate", 2, START, separate_operations.separate_operations
 )
-COPY_UPDATED = Change("what is updated is copied", 1, START, separate_operations.copy_updated)
 BALANCE_LOOPS = Change("loops are balanced", 2, balance_loops.PHASE, balance_loops.balance_loops)
 KEEP_TIMEPOINTS = Change(
     "timepoints are kept",
@@ -99,7 +98,6 @@ SHADER_BARRIERS = Patch("barriers", 1, shader_barriers.with_barriers)
 
 POST_PASSES = (
     SEPARATE_OPERATIONS,
-    COPY_UPDATED,
     BALANCE_LOOPS,
     KEEP_TIMEPOINTS,
     REMOVE_DEALLOCATIONS,
@@ -129,7 +127,6 @@ def changes_for(
     """
     wanted = {
         SEPARATE_OPERATIONS: separate,
-        COPY_UPDATED: timepoints and not separate,
         BALANCE_LOOPS: has_branches,
         KEEP_TIMEPOINTS: timepoints,
         REMOVE_DEALLOCATIONS: not frees,

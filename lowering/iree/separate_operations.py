@@ -28,30 +28,21 @@ _TRUE = "%true = stablehlo.constant dense<true> : tensor<i1>"
 
 def separate_operations(mlir: Mlir, module: int) -> None:
     """Puts a barrier behind each operation in the functions of a StableHLO module."""
-    _change(mlir, module, bars=True)
-
-
-def copy_updated(mlir: Mlir, module: int) -> None:
-    """Copies whatever is updated in place in the functions of a StableHLO module."""
-    _change(mlir, module, bars=False)
-
-
-def _change(mlir: Mlir, module: int, *, bars: bool) -> None:
     for function in mlir.operations(module):
         if mlir.name(function) == "func.func":
-            _separate(mlir, function, bars)
+            _separate(mlir, function)
 
 
-def _separate(mlir: Mlir, operation: int, bars: bool) -> None:
+def _separate(mlir: Mlir, operation: int) -> None:
     for inner in mlir.operations(operation):
         name = mlir.name(inner)
         if name in _WITH_BLOCKS:
-            _separate(mlir, inner, bars)
+            _separate(mlir, inner)
         every = name in _UPDATE_ALL
         updated = mlir.OperationGetNumOperands(inner) if every else _UPDATES.get(name, 0)
         for i in range(updated):
             _copy(mlir, inner, i)
-        if bars and name.startswith(("stablehlo.", "chlo.")) and name not in _KEPT:
+        if name.startswith(("stablehlo.", "chlo.")) and name not in _KEPT:
             _bar_results(mlir, inner)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from iree.compiler import ir
+from iree.compiler.passmanager import PassManager
 
 import xpr
 from tests.harness import assert_same, run_compiled, run_reference
@@ -134,3 +136,59 @@ def test_a_checkpointed_update_keeps_its_operand(runtime: str) -> None:
     ((found,),) = run_compiled(cases, runtime)
     ((expected,),) = run_reference(cases)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def _two_copies(u: Any, v: Any, i: Any, j: Any) -> Any:
+    """Two updates of zeros, of which a barrier lets the compiler think that they are others'."""
+    zeros = lax.optimization_barrier(xpr.numpy.zeros(3))
+    first = xpr.numpy.zeros(3).at[i].add(u)
+    return first, xpr.numpy.zeros(3).at[j].add(v * first), zeros
+
+
+_TWO_COPIES = (
+    np.array([1, 2, 3], "f4"),
+    np.array([0.5, 0.25, 2], "f4"),
+    np.array([2, 2, 0]),
+    np.array([1, 0, 1]),
+)
+
+
+def test_copies_of_one_value_stay_apart() -> None:
+    """Also when the compiler has merged what it takes for the same."""
+    text = xpr.jit(_two_copies).lower(*_TWO_COPIES).as_text()
+    with ir.Context():
+        module = ir.Module.parse(text)
+        pipeline = "builtin.module(iree-stablehlo-input-transformation-pipeline)"
+        PassManager.parse(pipeline).run(module.operation)
+        merged = str(module)
+    assert text.count("stablehlo.xor") == 2
+    assert merged.count("arith.xori") == 2
+
+
+def test_barriers_of_one_value_are_merged() -> None:
+    """Why another kind stands in front of a copy: if this fails, all may be of one kind."""
+    text = """
+    func.func @f(%x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
+      %a = stablehlo.optimization_barrier %x : tensor<3xf32>
+      %b = stablehlo.optimization_barrier %x : tensor<3xf32>
+      %c = util.optimization_barrier %x : tensor<3xf32>
+      %d = util.optimization_barrier %x : tensor<3xf32>
+      %y = stablehlo.add %a, %b : tensor<3xf32>
+      %z = stablehlo.add %c, %d : tensor<3xf32>
+      return %y, %z : tensor<3xf32>, tensor<3xf32>
+    }"""
+    with ir.Context():
+        module = ir.Module.parse(text)
+        PassManager.parse("builtin.module(func.func(cse))").run(module.operation)
+        merged = str(module)
+    assert merged.count("stablehlo.optimization_barrier") == 1
+    assert merged.count("util.optimization_barrier") == 2
+
+
+def test_two_updates_of_one_value() -> None:
+    u, v, i, j = _TWO_COPIES
+    first, second = np.zeros(3, "f4"), np.zeros(3, "f4")
+    np.add.at(first, i, u)
+    np.add.at(second, j, v * first)
+    for got, wanted in zip(xpr.jit(_two_copies)(*_TWO_COPIES), (first, second, 0 * u), strict=True):
+        np.testing.assert_array_equal(np.asarray(got), wanted)
