@@ -37,8 +37,10 @@ class Writer(StablehloBuilder):
             return self.complex(*map(self.copied, self.parts(x)))
         if x.dtype == I1:
             return self.compare("NE", self.copied(self.convert(x, np.dtype(np.uint8))), 0)
-        own = self.assign("util.optimization_barrier", (x,), x.shape, x.dtype)
-        bits = self.bitcast(own, np.dtype(f"u{x.dtype.itemsize}"))
+        # Of unsigned integers IREE refuses such a barrier.
+        bits = self.bitcast(x, np.dtype(f"i{x.dtype.itemsize}"))
+        bits = self.assign("util.optimization_barrier", (bits,), bits.shape, bits.dtype)
+        bits = self.bitcast(bits, np.dtype(f"u{x.dtype.itemsize}"))
         zero = self.and_(self.mul(bits, self.add(bits, 1)), 1)
         return self.bitcast(self.xor(bits, zero), x.dtype)
 
