@@ -108,7 +108,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 60) -> None:
 def is_running(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone before, or between, opening and reading
         return False
 
 

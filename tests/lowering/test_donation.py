@@ -17,6 +17,14 @@ from xpr.primitives.elementwise import add_p, mul_p, neg_p, sub_p
 from xpr.runtimes import registry
 
 Function = Callable[..., list[Any]]
+
+
+@pytest.fixture(autouse=True)
+def _lowered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that the cache knows by its jaxpr is not lowered."""
+    monkeypatch.setenv("XPR_CACHE", "0")
+
+
 A = np.random.default_rng(7).integers(1, 5, (64, 64)).astype(np.float32)
 B = np.random.default_rng(8).integers(1, 5, (64, 64)).astype(np.float32)
 
