@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var
 from xpr.core.primitive import registry
 from xpr.lowering.loops.complex_parts import IN_PARTS
-from xpr.lowering.loops.passes_over_memory import one_pass_p
+from xpr.lowering.loops.passes_over_memory import one_pass_equation, read_from_outside
 from xpr.primitives import ELEMENTWISE_FAMILIES
 
 # Taking fewer elements apart takes longer than is gained.
@@ -42,8 +42,8 @@ def complex_passes(jaxpr: Jaxpr) -> Jaxpr:
     end = 0
     for group in _groups(jaxpr.eqns):
         end += len(group)
-        made = {v for e in group for v in e.outvars}
-        results = [v for v in made if users.get(v, -1) >= end]
+        # In their order: programs with one jaxpr have one text, by which the cache knows them.
+        results = [v for e in group for v in e.outvars if users.get(v, -1) >= end]
         kept = _equation(group, results) if any(map(_is_long, group)) else None
         eqns += group if kept is None else [kept]
     return jaxpr.replace(eqns=eqns)
@@ -52,47 +52,34 @@ def complex_passes(jaxpr: Jaxpr) -> Jaxpr:
 def _groups(eqns: Sequence[JaxprEqn]) -> Iterator[list[JaxprEqn]]:
     """The equations in their order: what may be one pass together, and what may not one by one."""
     group: list[JaxprEqn] = []
+    count = 0  # of the long operations in it
     for eqn in eqns:
-        if not _is_taken(eqn):
-            if group:
-                yield group
-            yield [eqn]
-            group = []
-            continue
-        if group and not _may_join(group, eqn):
+        is_long = _is_long(eqn)
+        joins = bool(group) and _is_taken(eqn) and _is_taken(group[0])
+        if joins:
+            joins = eqn.outvars[0].aval.shape == group[0].outvars[0].aval.shape
+        if group and not (joins and count + is_long <= _MOST_OPERATIONS):
             yield group
-            group = []
+            group, count = [], 0
         group.append(eqn)
+        count += is_long
     if group:
         yield group
 
 
-def _may_join(group: Sequence[JaxprEqn], eqn: JaxprEqn) -> bool:
-    count = sum(map(_is_long, group)) + _is_long(eqn)
-    return eqn.outvars[0].aval.shape == group[0].outvars[0].aval.shape and count <= _MOST_OPERATIONS
-
-
 def _equation(group: Sequence[JaxprEqn], results: Sequence[Var]) -> JaxprEqn | None:
     """One equation for a group, of which `results` are read elsewhere; None for too many arrays."""
-    made = {v for e in group for v in e.outvars}
-    read = dict.fromkeys(v for e in group for v in e.invars if isinstance(v, Var) and v not in made)
-    arrays: list[Atom] = [*read, *results]
+    arrays = [*read_from_outside(group), *results]
     if sum(1 + dtypes.is_complex(v.aval.dtype) for v in arrays) > _MOST_ARRAYS:
         return None
     last = next(e for e in reversed(group) if _is_long(e))
-    inner = Jaxpr([], list(read), list(results), list(group))
-    return last.replace(
-        primitive=one_pass_p,
-        invars=list(read),
-        outvars=list(results),
-        params={"jaxpr": ClosedJaxpr(inner, ())},
-    )
+    return one_pass_equation(last, group, results)
 
 
 def _is_long(eqn: JaxprEqn) -> bool:
     """Whether an equation is an operation on complex elements of many instructions."""
     name, atoms = eqn.primitive.name, (*eqn.invars, *eqn.outvars)
-    if not (_is_taken(eqn) and any(dtypes.is_complex(a.aval.dtype) for a in atoms)):
+    if not (any(dtypes.is_complex(a.aval.dtype) for a in atoms) and _is_taken(eqn)):
         return False
     # A negative power is a quotient.
     return name not in IN_PARTS or (name == "integer_pow" and eqn.params["y"] < 0)

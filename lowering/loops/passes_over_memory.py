@@ -80,14 +80,26 @@ def in_few_passes(jaxpr: Jaxpr, *, is_whole: bool = False) -> Jaxpr:
 
 def _equation(root: JaxprEqn, group: Sequence[JaxprEqn]) -> JaxprEqn:
     """The equation that computes the results of `root` by the equations of its group."""
-    made = {v for e in group for v in e.outvars}
-    read = dict.fromkeys(v for e in group for v in e.invars if isinstance(v, Var) and v not in made)
-    inner = Jaxpr([], list(read), list(root.outvars), list(group))
-    return root.replace(
+    return one_pass_equation(root, group, root.outvars)
+
+
+def one_pass_equation(at: JaxprEqn, group: Sequence[JaxprEqn], results: Sequence[Var]) -> JaxprEqn:
+    """The equation, told to come from the place of `at`, that computes `results` by a group."""
+    read = read_from_outside(group)
+    inner = Jaxpr([], read, list(results), list(group))
+    return at.replace(
         primitive=one_pass_p,
-        invars=list(read),
+        invars=read,
+        outvars=list(results),
         params={"jaxpr": ClosedJaxpr(inner, ())},
     )
+
+
+def read_from_outside(eqns: Sequence[JaxprEqn]) -> list[Var]:
+    """The variables that equations read and do not make, each once, in the order of their use."""
+    made = {v for e in eqns for v in e.outvars}
+    read = (a for e in eqns for a in e.invars if isinstance(a, Var) and a not in made)
+    return list(dict.fromkeys(read))
 
 
 class _Groups:
@@ -251,8 +263,7 @@ def _interleaves(eqn: JaxprEqn) -> bool:
 
 def _can_be_read(group: Sequence[JaxprEqn]) -> bool:
     """Whether all that a pass reads is of types that it reads without copies."""
-    made = {v for e in group for v in e.outvars}
-    read = {v for e in group for v in e.invars if isinstance(v, Var) and v not in made}
+    read = read_from_outside(group)
     return len(read) <= _MAX_OPERANDS and all(v.aval.dtype in _DTYPES for v in read)
 
 

@@ -9,7 +9,6 @@ function, beside which counting costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.core.primitive import Primitive
 from xpr.lowering.loops.memory.costs import cost_of_operation
+from xpr.lowering.loops.passes_over_memory import read_from_outside
 from xpr.primitives import ELEMENTWISE_FAMILIES
 
 rounds_p: Final = Primitive("rounds", "loops", multiple_results=True)
@@ -183,16 +183,10 @@ class _Runs:
         body = self._eqns[at + period : at + 2 * period]
         last = self._eqns[at + period * rounds - 1]
         (carried,) = self._eqns[at + period - 1].outvars
-        consts = _read_from_outside(body, carried)
+        consts = [v for v in read_from_outside(body) if v is not carried]
         step = Jaxpr([], [*consts, carried], list(body[-1].outvars), list(body))
         return last.replace(
             primitive=rounds_p,
             invars=[*consts, start],
             params={"jaxpr": ClosedJaxpr(step, ()), "length": rounds},
         )
-
-
-def _read_from_outside(eqns: Sequence[JaxprEqn], beside: Var) -> list[Var]:
-    made = {beside, *(v for eqn in eqns for v in eqn.outvars)}
-    read = [a for eqn in eqns for a in eqn.invars if isinstance(a, Var) and a not in made]
-    return list(dict.fromkeys(read))

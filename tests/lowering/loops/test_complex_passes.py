@@ -162,3 +162,15 @@ def test_real_functions_beside_complex_ones() -> None:
 
     got = xpr.jit(lambda z: f(jnp, xpr.scipy.special.erf, z))(z)
     np.testing.assert_allclose(got, f(np, scipy.special.erf, z), rtol=1e-11, atol=1e-12)
+
+
+def test_one_program_has_one_text() -> None:
+    """The cache finds modules by it, in other processes as well."""
+
+    def program(z: Any) -> Any:
+        a = [jnp.exp(z * k) for k in (1, 2, 3)]
+        return [*a, *(x.real for x in a), *(x.imag for x in a), *(x + 1 for x in a)]
+
+    z = _numbers(7)
+    texts = {xpr.jit(lambda z: program(z)).lower(z).as_text() for _ in range(4)}
+    assert len(texts) == 1
