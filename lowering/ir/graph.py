@@ -199,6 +199,24 @@ class Executable:
         self.body.parent = self
 
 
+@dataclass(frozen=True)
+class PrebuiltKernel:
+    """A dispatch that calls a function of an object that comes with xpr.
+
+    The function takes the addresses of operands and results, `numbers` 32-bit integers, which the
+    dispatch is given, and the workgroup's place along three axes, in 64 bits.
+    """
+
+    function: str
+    object_path: str
+    object_digest: str
+    element: str
+    """The type of all elements."""
+    operands: int
+    results: int
+    numbers: int
+
+
 @dataclass
 class Module:
     """Functions, and declarations of those that lie elsewhere: (symbol, operands, results)."""
@@ -209,6 +227,8 @@ class Module:
     """Functions that users wrote in MLIR, by their symbols."""
     functions: list[Function] = field(default_factory=list)
     executables: list[Executable] = field(default_factory=list)
+    prebuilt: dict[str, PrebuiltKernel] = field(default_factory=dict)
+    """Kernels that are compiled already, by the symbols of their dispatches."""
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -11,7 +11,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.source_info import SourceInfo
-from xpr.lowering.ir.graph import Block, Executable, Function, Module, Op, Value
+from xpr.lowering.ir.graph import (
+    Block,
+    Executable,
+    Function,
+    Module,
+    Op,
+    PrebuiltKernel,
+    Value,
+)
 from xpr.lowering.ir.traits import TRAITS
 
 _STEP = "  "
@@ -29,6 +37,8 @@ def print_module(module: Module, name: str, *, locations: bool = False) -> str:
     printer = _Printer(locations)
     for executable in module.executables:
         printer.executable(executable, out)
+    for symbol, kernel in module.prebuilt.items():
+        printer.prebuilt(symbol, kernel, out)
     for function in module.functions:
         printer.function(function, out)
     out.append("}")
@@ -43,6 +53,8 @@ class _Printer:
         self._locations = locations
         self._regions = 0
         self._layout = ""
+        self._numbers = 0
+        self._before: list[str] = []
 
     @property
     def layout(self) -> str:
@@ -90,6 +102,62 @@ class _Printer:
             "  }",
         ]
 
+    def prebuilt(self, symbol: str, kernel: PrebuiltKernel, out: list[str]) -> None:
+        """A dispatch that calls a function of an object."""
+        bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * kernel.operands
+        bindings += ["#hal.pipeline.binding<storage_buffer>"] * kernel.results
+        layout = (
+            f"#hal.pipeline.layout<constants = {kernel.numbers}, bindings = [{', '.join(bindings)}]>"
+        )
+        memory = f"memref<1x{kernel.element}>"
+        types = [*[memory] * len(bindings), *["i32"] * kernel.numbers, *["index"] * 3]
+        values = [
+            *(
+                f"hal.interface.binding.subspan layout({layout}) binding({i}) alignment(64) "
+                f"offset(%zero) : {memory}"
+                for i in range(len(bindings))
+            ),
+            *(
+                f"hal.interface.constant.load layout({layout}) ordinal({i}) : i32"
+                for i in range(kernel.numbers)
+            ),
+            *(f"hal.interface.workgroup.id[{axis}] : index" for axis in range(3)),
+        ]
+        names = ", ".join(f"%{i}" for i in range(len(values)))
+        # The short form of the operation has no place for objects.
+        out += [
+            f'  "hal.executable.source"() <{{sym_name = "{symbol}", sym_visibility = "private", '
+            f"objects = #hal.executable.objects<{{{_CPU} = "
+            f'[#hal.executable.object<{{path = "{kernel.object_path}"}}>]}}>}}> ({{',
+            f"    hal.executable.export public @{symbol} ordinal(0) layout({layout}) "
+            "count(%device: !hal.device, %x: index, %y: index, %z: index) "
+            "-> (index, index, index) {",
+            "      hal.return %x, %y, %z : index, index, index",
+            "    }",
+            "    builtin.module {",
+            f"      func.func private @{kernel.function}({', '.join(types)}) "
+            "attributes {hal.import.static, llvm.bareptr = true}",
+            f"      func.func @{symbol}() attributes {{translation_info = "
+            "#iree_codegen.translation_info<pipeline = "
+            '#iree_codegen.pass_pipeline<"canonicalize,cse">>, '
+            f'xpr.object = "{kernel.object_digest}"}} {{',
+            "        %zero = arith.constant 0 : index",
+            *(f"        %{i} = {text}" for i, text in enumerate(values)),
+            f"        func.call @{kernel.function}({names}) : ({', '.join(types)}) -> ()",
+            "        return",
+            "      }",
+            "    }",
+            '    "hal.executable.source_end"() : () -> ()',
+            "  }) : () -> ()",
+        ]
+
+    def number(self, value: int, type_: str) -> str:
+        """The name of a constant, defined before the operation that is being written."""
+        name = f"%number_{self._numbers}"
+        self._numbers += 1
+        self._before.append(f"{name} = arith.constant {value} : {type_}")
+        return name
+
     def block(self, block: Block, prefix: str, indent: str) -> list[str]:
         """The operations of a block, each with all of its lines."""
         names, count, out = self.names, 0, []
@@ -97,6 +165,9 @@ class _Printer:
             form = _FORMS[op.name]
             results = op.results
             text = form(self, op, indent)
+            if self._before:
+                out += [indent + line for line in self._before]
+                self._before = []
             if self._locations and op.source.code is not None and op.name not in _ENDS:
                 text += _location(op.source)
             if not results:
@@ -369,8 +440,24 @@ def _if(p: _Printer, op: Op, indent: str) -> str:
     return f"scf.if {p.names[bit]}{results} {{\n{one}\n{indent}}} else {{\n{other}\n{indent}}}"
 
 
+_CPU = '#hal.executable.target<"llvm-cpu", "embedded-elf-x86_64">'
+
+
+def _prebuilt(p: _Printer, op: Op, indent: str) -> str:
+    symbol, numbers = op.attributes["symbol"], op.attributes["numbers"]
+    groups = ", ".join([p.number(n, "index") for n in op.attributes["workgroups"]])
+    given = ", ".join([*(p.number(n, "i32") for n in numbers), p.list(op.operands)])
+    types = ", ".join([*["i32"] * len(numbers), _types(op.operands)])
+    return (
+        f"flow.dispatch @{symbol}::@{symbol}[{groups}]({given}) : ({types}) -> "
+        f"({_types(op.results)})"
+    )
+
+
 def _executable(p: _Printer, op: Op, indent: str) -> str:
     symbol = op.attributes["symbol"]
+    if "workgroups" in op.attributes:
+        return _prebuilt(p, op, indent)
     return (
         f"flow.dispatch @{symbol}::@{symbol}({p.list(op.operands)}) : "
         f"({_types(op.operands)}) -> ({_types(op.results)})"

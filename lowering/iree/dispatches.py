@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from xpr.lowering.iree import prebuilt
 from xpr.lowering.iree.mlir import Mlir
 
 REVISION = 2
@@ -228,6 +229,8 @@ class _Dispatch:
     function: str
     target: str
     key: bytes
+    export: str
+    """The text that declares its function, which compiling it may add to."""
 
 
 @dataclass(frozen=True)
@@ -271,7 +274,11 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
     found: dict[bytes, _Compiled] = {}
     libraries: dict[bytes, bytes] = {}
     for dispatch in dispatches:
-        kept = found.get(dispatch.key) or _kept(store, dispatch.key, libraries)
+        kept = (
+            found.get(dispatch.key)
+            or _prebuilt(dispatch, libraries)
+            or _kept(store, dispatch.key, libraries)
+        )
         if kept is not None:
             found[dispatch.key] = kept
     missing = {d.key: d for d in dispatches if d.key not in found}
@@ -311,10 +318,13 @@ def _read(mlir: Mlir, operation: int, texts: dict[str, str], identity: str) -> _
     text = texts.get(executable)
     if text is None or _bindings(text) > _MOST_BINDINGS:
         raise StoppedError(f"{executable} has another form")
-    named = text.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
+    named = prebuilt.without_folder(text)
+    named = named.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
     digest = hashlib.sha256(f"dispatch {REVISION}\0{identity}\0{named}".encode()).digest()
     target = mlir.attribute_text(variant, "target")
-    return _Dispatch(operation, text, executable, _symbol(mlir, variant), function, target, digest)
+    symbol = _symbol(mlir, variant)
+    declared = mlir.printed(export)
+    return _Dispatch(operation, text, executable, symbol, function, target, digest, declared)
 
 
 def _bindings(text: str) -> int:
@@ -324,6 +334,17 @@ def _bindings(text: str) -> int:
 
 
 # ---- what is kept
+
+
+def _prebuilt(dispatch: _Dispatch, libraries: dict[bytes, bytes]) -> _Compiled | None:
+    """A dispatch that calls a kernel which comes with xpr."""
+    found = prebuilt.library(dispatch.text)
+    if found is None:
+        return None
+    kernel, library = found
+    name = hashlib.sha256(library).digest()
+    libraries[name] = library
+    return _Compiled(kernel, dispatch.export.replace(f"@{dispatch.function}", f"@{kernel}"), name)
 
 
 def _kept(store: Store, key: bytes, libraries: dict[bytes, bytes]) -> _Compiled | None:

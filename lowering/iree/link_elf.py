@@ -1,4 +1,4 @@
-"""A linker for what LLVM makes of dispatches: one object for x86-64, which calls no other code.
+"""A linker for what LLVM makes of dispatches: an object for x86-64, and those that it calls.
 
 IREE's own way to the library that its loader reads goes through a program, `iree-lld`, which loads
 the whole compiler once more. Such an object needs little of what a linker can do: the sections
@@ -11,8 +11,8 @@ section 4.4.)
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 ENTRY = "iree_hal_executable_library_query"
 """The one function of a library that the loader asks for."""
@@ -68,27 +68,29 @@ class _Section:
 
 @dataclass(frozen=True)
 class _Symbol:
-    name: int
+    name: str
     section: int
     value: int
     size: int
 
 
-def link(data: bytes) -> bytes:
+def link(data: bytes, defining: Callable[[str], bytes | None] = lambda name: None) -> bytes:
     """The shared library of an object.
 
-    Raises `UnlinkableError` if it calls functions that it does not hold, or is of another kind.
+    `defining` gives another object that holds a function, which is linked in. Raises
+    `UnlinkableError` if it calls functions that no object holds, or is of another kind.
     """
     try:
-        sections, symbols, names = _read(data)
-        entry = _entry(symbols, names)
+        sections, symbols = _read(data)
+        entry = _entry(symbols)
+        _define(sections, symbols, defining)
         used = list(_reached(sections, symbols, entry))
         return _written(sections, symbols, used, entry)
     except (struct.error, IndexError) as error:
         raise UnlinkableError(f"the object is damaged: {error}") from error
 
 
-def _read(data: bytes) -> tuple[list[_Section], list[_Symbol], bytes]:
+def _read(data: bytes) -> tuple[list[_Section], list[_Symbol]]:
     header = _HEADER.unpack_from(data)
     if not header[0].startswith(_IDENTITY[:7]) or header[1:3] != (_RELOCATABLE, _X86_64):
         raise UnlinkableError("this is no object for x86-64")
@@ -96,28 +98,64 @@ def _read(data: bytes) -> tuple[list[_Section], list[_Symbol], bytes]:
     raw = [_SECTION.unpack_from(data, at + i * _SECTION.size) for i in range(count)]
     sections: list[_Section] = []
     symbols: list[_Symbol] = []
-    names = b""
     for _, kind, flags, _, offset, size, link_to, _, alignment, _ in raw:
         content = b"" if kind == _NO_BITS else data[offset : offset + size]
         sections.append(_Section(kind, flags, size, max(alignment, 1), content))
         if kind == _SYMBOLS:
             strings = raw[link_to]
             names = data[strings[4] : strings[4] + strings[5]]
-            symbols = [_Symbol(s[0], s[3], s[4], s[5]) for s in _SYMBOL.iter_unpack(content)]
+            symbols = [
+                _Symbol(names[s[0] : names.index(b"\0", s[0])].decode(), *s[3:])
+                for s in _SYMBOL.iter_unpack(content)
+            ]
     for (_, kind, *_, info, _, _), section in zip(raw, sections, strict=True):
         if kind == _RELOCATIONS:
             sections[info].relocations = [
                 (place, both & 0xFFFFFFFF, both >> 32, addend)
                 for place, both, addend in _RELOCATION.iter_unpack(section.content)
             ]
-    return sections, symbols, names
+    return sections, symbols
 
 
-def _entry(symbols: Sequence[_Symbol], names: bytes) -> int:
+def _entry(symbols: Sequence[_Symbol]) -> int:
+    return _defined(symbols, ENTRY)
+
+
+def _defined(symbols: Sequence[_Symbol], name: str) -> int:
     for i, symbol in enumerate(symbols):
-        if names[symbol.name :].startswith(ENTRY.encode() + b"\0") and symbol.section != _NOWHERE:
+        if symbol.name == name and symbol.section != _NOWHERE:
             return i
-    raise UnlinkableError(f"the object has no {ENTRY}")
+    raise UnlinkableError(f"the object has no {name}")
+
+
+def _define(
+    sections: list[_Section],
+    symbols: list[_Symbol],
+    defining: Callable[[str], bytes | None],
+) -> None:
+    """Adds the objects that hold what an object calls, and has its symbols mean theirs."""
+    added: dict[bytes, int] = {}
+    for i, symbol in enumerate(symbols.copy()):
+        if symbol.section != _NOWHERE or not symbol.name:
+            continue
+        other = defining(symbol.name)
+        if other is None:
+            continue
+        if other not in added:
+            found, theirs = _read(other)
+            first, shift = len(sections), len(symbols)
+            for section in found:
+                section.relocations = [
+                    (place, kind, index + shift, addend)
+                    for place, kind, index, addend in section.relocations
+                ]
+            sections += found
+            for own in theirs:
+                inside = own.section != _NOWHERE and own.section < _SPECIAL
+                symbols.append(replace(own, section=own.section + first) if inside else own)
+            added[other] = shift
+        at = _defined(symbols[added[other] :], symbol.name)
+        symbols[i] = symbols[added[other] + at]
 
 
 def _reached(

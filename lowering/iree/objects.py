@@ -3,8 +3,9 @@
 Into each library for the loader of its own IREE puts a C library, as code for LLVM: 80 kB of
 assembly beside a kernel of three instructions, which took half of the compile of a small program.
 Hardly any dispatch calls it. So LLVM is asked for the object alone, as where the system's linker
-is to be used, and `link_elf.py` makes the library of it. The object of a dispatch that calls the C
-library cannot be linked; such a program is brought to its end in IREE's own way.
+is to be used, and `link_elf.py` makes the library of it and of the objects that come with xpr
+(`prebuilt.py`). The object of a dispatch that calls the C library cannot be linked; such a program
+is brought to its end in IREE's own way.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from xpr.lowering.iree import prebuilt
 from xpr.lowering.iree.link_elf import UnlinkableError, link
 from xpr.lowering.iree.mlir import Mlir
 
@@ -21,8 +23,8 @@ FROM, TO = "executable-targets", "hal"
 """The phases between which `to_hal` does what the compiler would."""
 
 # In place of a linker, IREE runs this as a line of the shell, which gives it the object back.
-# Behind it come: -o LIBRARY -nostdlib -static -shared --strip-debug OBJECT
-_COPY = 'xpr_copy() { if [ "$#" = 7 ]; then exec cp "$7" "$2"; fi; exit 1; }; xpr_copy'
+# Behind it come: -o LIBRARY -nostdlib -static -shared --strip-debug OBJECT, and other objects.
+_COPY = 'xpr_copy() { if [ "$#" -ge 7 ]; then exec cp "$7" "$2"; fi; exit 1; }; xpr_copy'
 
 FLAGS = (f"--iree-llvmcpu-system-linker-path={_COPY}",)
 """What a session needs for `to_hal`, and does not change what it does otherwise."""
@@ -108,7 +110,7 @@ def _ask_for_objects(mlir: Mlir, module: int) -> bool:
 
 def _link(mlir: Mlir, module: int) -> None:
     binaries = _executables(mlir, module, _BINARY)
-    libraries = [link(mlir.data(binary, "data")) for binary in binaries]
+    libraries = [link(mlir.data(b, "data"), prebuilt.defining) for b in binaries]
     for binary, library in zip(binaries, libraries, strict=True):
         text = f'dense<"0x{library.hex().upper()}"> : vector<{len(library)}xi8>'
         mlir.set_attribute(binary, "data", text)

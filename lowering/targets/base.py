@@ -106,6 +106,10 @@ class Target:
     overrides: dict[str, Callable[..., Any]] = field(default_factory=dict, compare=False)
     """Lowering rules by primitive name that replace the common rule on this target."""
 
+    product_kernels: Callable[[], str | None] | None = field(default=None, compare=False)
+    """Names the object with kernels for products of matrices (`rules/_packed_products.py`), for
+    targets that have one."""
+
     machine: Callable[[], str] | None = field(default=None, compare=False)
     """Names the machine a module is bound to, for targets that compile for the host only."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import platform
 
+from xpr.lowering.iree import prebuilt
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import (
     COMMON_FLAGS,
@@ -39,6 +40,22 @@ def _has_fused_products() -> bool:
     return platform.machine() in ("aarch64", "arm64") or "fma" in processor.description().split()
 
 
+@functools.cache
+def _product_kernels() -> str | None:
+    """The object with kernels for the processor, if xpr was installed with one."""
+    features = processor.description().split()
+    for kind, needed in (("avx512", _AVX512), ("avx2", _AVX2)):
+        name = f"products_{kind}"
+        if needed.issubset(features) and prebuilt.content(name) is not None:
+            return name
+    return None
+
+
+# What compilers take for granted at the levels x86-64-v3 and v4.
+_AVX2 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"})
+_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+
+
 def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Target:
     """The CPU target for LLVM's CPU ``target_cpu`` and ``target_triple``, for modules to export.
 
@@ -60,6 +77,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         keeps_dispatches=target_cpu == "host" and target_triple is None,
         rounds_to_bfloat16=target_cpu == "host" and _has_bfloat16(),
         fuses_products=target_cpu == "host" and _has_fused_products(),
+        product_kernels=_product_kernels if target_cpu == "host" and target_triple is None else None,
         machine=processor.description if target_cpu == "host" else None,
     )
 

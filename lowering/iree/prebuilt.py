@@ -1,0 +1,77 @@
+"""Machine code that comes with xpr, in objects beside the native part, and is linked into programs.
+
+A program names an object by `path(...)`, whose folder it does not know, so that its text is the
+same wherever xpr is installed; the compile puts the folder in.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from pathlib import Path
+
+from xpr.lowering.iree.link_elf import link
+
+_PREFIX = "xpr-objects/"
+_FOLDER = f"{Path(__file__).resolve().parents[2] / 'runtimes'}/"
+_SUFFIX = ".o"
+FUNCTIONS = "xpr_"
+"""How the names of functions in objects begin. They end in `_` and the object's kind."""
+
+# The declaration of such a function in a dispatch that calls it and does nothing else.
+_CALLED = re.compile(rf"func\.func private @({FUNCTIONS}\w+)\(.*\bhal\.import\.static\b")
+
+
+def path(name: str) -> str:
+    """How a program names an object."""
+    return f"{_PREFIX}{name}{_SUFFIX}"
+
+
+@functools.cache
+def content(name: str) -> bytes | None:
+    """The object of that name, if xpr was installed with it."""
+    file = Path(f"{_FOLDER}{name}{_SUFFIX}")
+    return file.read_bytes() if file.exists() else None
+
+
+@functools.cache
+def digest(name: str) -> str:
+    """What tells an object from another one of the same name; empty if there is none."""
+    found = content(name)
+    return "" if found is None else hashlib.sha256(found).hexdigest()[:16]
+
+
+def defining(function: str) -> bytes | None:
+    """The object that holds a function, by whose name it says so."""
+    _, _, kind = function.rpartition("_")
+    return content(f"products_{kind}") if function.startswith(FUNCTIONS) else None
+
+
+def library(dispatch: str) -> tuple[str, bytes] | None:
+    """The kernel that a dispatch calls, and a library that holds it.
+
+    `dispatch` is the text of its executable. None for all other dispatches.
+    """
+    found = _CALLED.search(dispatch)
+    if found is None:
+        return None
+    kernel, _, kind = found[1].rpartition("_")
+    linked = _library(kind)
+    return None if linked is None else (kernel, linked)
+
+
+@functools.cache
+def _library(kind: str) -> bytes | None:
+    listed = content(f"library_{kind}")
+    return None if listed is None else link(listed, defining)
+
+
+def with_folder(text: str) -> str:
+    """A program with the objects' places on this machine."""
+    return text.replace(f'path = "{_PREFIX}', f'path = "{_FOLDER}')
+
+
+def without_folder(text: str) -> str:
+    """The program from `with_folder`, as it was."""
+    return text.replace(f'path = "{_FOLDER}', f'path = "{_PREFIX}')

@@ -1,0 +1,196 @@
+"""Products of matrices by kernels that come with xpr, for processors that there are kernels for.
+
+Two dispatches: one packs the operands into panels, in the order in which the other one reads them,
+as in Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (2008). The code is
+in `runtimes/native/products/`, compiled ahead of time: a program that calls it is compiled sooner
+than one whose products IREE has to tile. Each element is summed in the order of the contracted
+index by fused multiplications and additions, as in IREE's products.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xpr.lowering.context import LoweringContext, Value
+from xpr.lowering.iree import prebuilt
+from xpr.lowering.ir.graph import PrebuiltKernel
+from xpr.lowering.ir.types import element_type
+from xpr.primitives.dot_general import DotDims
+
+# Multiplications, in all and for each element of a batch, from which on a product is packed. IREE's
+# own code for float32 is as fast for smaller ones, and computes what comes before and behind in the
+# same dispatch (us, packed and IREE's, one run: 128x128x128 34 and 26, 256x256x256 168 and 155,
+# 64 of 128x64x128 765 and 944 with the second one transposed); for float64 it is not (64x64x64 12
+# and 23, 128x128x128 53 and 95, 16x512x512 236 and 911).
+_WORK = {"float32": (1 << 23, 1 << 20), "float64": (1 << 16, 1 << 16)}
+# The same in float32 where rows are not of whole vectors.
+_UNEVEN_WORK = (1 << 19, 1 << 19)
+_EVEN = 32
+_LEAST = 16
+
+# A workgroup computes a block of at most so many panels of each operand; blocks are smaller where
+# there would be few, down to so many multiplications.
+_BLOCK_ROWS, _BLOCK_COLUMNS = 18, 16
+_FEW_BLOCKS = 8
+_SMALL_BLOCK = 1 << 20
+
+# What the interface of dispatches has place for: elements, and workgroups along the third axis.
+_LARGEST = 1 << 31
+_MOST_GROUPS = (1 << 16) - 1
+
+# How many panels a workgroup packs: `kPanels` in the kernels' source.
+_PACKED_TOGETHER = 4
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The part of a result that a kernel holds in registers: rows, and the bytes of a row."""
+
+    rows: int
+    row_bytes: int
+
+    def columns(self, dtype: np.dtype[Any]) -> int:
+        return self.row_bytes // dtype.itemsize
+
+
+_TILES = {"products_avx512": _Tile(14, 128), "products_avx2": _Tile(6, 64)}
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """An operand as a kernel reads it: strides, in elements, along each of its three axes."""
+
+    value: Value
+    free: int
+    depth: int
+    batch: int
+
+
+def packed_product(
+    ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, dtype: np.dtype[Any]
+) -> Value | None:
+    """The contraction in `dtype` by such kernels; None where they are not to be had, or do not pay."""
+    kernels = ctx.target.product_kernels
+    if kernels is None or dtype.name not in _WORK or not lhs.dtype == rhs.dtype == dtype:
+        return None
+    batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
+    if not _pays(batch, m, n, k, dtype) or (name := kernels()) is None:
+        return None
+    tile = _TILES[name]
+    first = _operand(ctx, lhs, dims.lhs_batch, dims.lhs_contract)
+    second = _operand(ctx, rhs, dims.rhs_batch, dims.rhs_contract)
+    columns = tile.columns(dtype)
+    panels = -(-m // tile.rows), -(-n // columns)
+    sizes = batch * panels[0] * tile.rows * k, batch * panels[1] * columns * k
+    if max(*sizes, batch * m * n) >= _LARGEST:
+        return None
+    packed = [Value((size,), dtype) for size in sizes]
+    strides = [getattr(x, axis) for x in (first, second) for axis in ("free", "depth", "batch")]
+    _call(
+        ctx,
+        name,
+        "pack",
+        [first.value, second.value],
+        packed,
+        (m, n, k, *strides),
+        (sum(-(-count // _PACKED_TOGETHER) for count in panels), 1, batch),
+    )
+    result = Value(dims.out_shape(lhs.shape, rhs.shape), dtype)
+    rows, across = _blocks(*panels, batch, tile.rows * columns * k)
+    _call(
+        ctx,
+        name,
+        "product",
+        packed,
+        [result],
+        (m, n, k, rows * tile.rows, across * columns),
+        (-(-panels[1] // across), -(-panels[0] // rows), batch),
+    )
+    return result
+
+
+def _pays(batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    if min(m, n, k) < _LEAST or batch > _MOST_GROUPS:
+        return False
+    uneven = dtype.name == "float32" and n % _EVEN != 0 and min(n, k) >= _EVEN
+    least, least_each = _UNEVEN_WORK if uneven else _WORK[dtype.name]
+    each = m * n * k
+    return each >= least_each and batch * each >= least
+
+
+def _operand(
+    ctx: LoweringContext, x: Value, batch: Sequence[int], contract: Sequence[int]
+) -> _Operand:
+    """Where the axes of a kind lie behind each other, they are one; else `x` is transposed."""
+    shape = x.shape
+    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    op = x.op
+    if op is not None and op.name == "stablehlo.transpose":
+        # The kernel reads what was transposed.
+        (x,) = op.operands
+        inner = [math.prod(x.shape[i + 1 :]) for i in range(len(shape))]
+        strides = [inner[i] for i in op.attributes["dims"]]
+    free = [i for i in range(len(shape)) if i not in batch and i not in contract]
+    found = [_stride(shape, strides, axes) for axes in (free, contract, batch)]
+    if None in found:
+        order = [*batch, *free, *contract]
+        if op is not None and op.name == "stablehlo.transpose":
+            x = op.result
+        x = ctx.transpose(x, order)
+        depth = math.prod(shape[i] for i in contract)
+        return _Operand(x, depth, 1, depth * math.prod(shape[i] for i in free))
+    return _Operand(x, *(s for s in found if s is not None))
+
+
+def _stride(shape: Sequence[int], strides: Sequence[int], axes: Sequence[int]) -> int | None:
+    """The stride of several axes as one; None where they are not."""
+    long = [i for i in axes if shape[i] != 1]
+    for i, j in zip(long, long[1:], strict=False):
+        if strides[i] != strides[j] * shape[j]:
+            return None
+    return strides[long[-1]] if long else 0
+
+
+def _blocks(rows: int, columns: int, batch: int, tile_work: int) -> tuple[int, int]:
+    """How many panels of each operand a workgroup takes, about the same for all."""
+    down, across = min(rows, _BLOCK_ROWS), min(columns, _BLOCK_COLUMNS)
+    while (
+        batch * -(-rows // down) * -(-columns // across) < _FEW_BLOCKS
+        and down * across * tile_work > _SMALL_BLOCK
+        and max(down, across) > 1
+    ):
+        if down >= 2 * across:
+            down = -(-down // 2)
+        else:
+            across = -(-across // 2)
+    down = -(-rows // -(-rows // down))
+    return down, -(-columns // -(-columns // across))
+
+
+def _call(
+    ctx: LoweringContext,
+    name: str,
+    kernel: str,
+    operands: Sequence[Value],
+    results: Sequence[Value],
+    numbers: Sequence[int],
+    workgroups: tuple[int, int, int],
+) -> None:
+    element = element_type(results[0].dtype)
+    symbol = f"xpr_{kernel}_{element}"
+    ctx.module.module.prebuilt[symbol] = PrebuiltKernel(
+        function=f"{symbol}_{name.removeprefix('products_')}",
+        object_path=prebuilt.path(name),
+        object_digest=prebuilt.digest(name),
+        element=element,
+        operands=len(operands),
+        results=len(results),
+        numbers=len(numbers),
+    )
+    attributes = {"symbol": symbol, "numbers": numbers, "workgroups": workgroups}
+    ctx.append("flow.dispatch", operands, results, attributes)
