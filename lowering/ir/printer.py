@@ -106,9 +106,8 @@ class _Printer:
         """A dispatch that calls a function of an object."""
         bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * kernel.operands
         bindings += ["#hal.pipeline.binding<storage_buffer>"] * kernel.results
-        layout = (
-            f"#hal.pipeline.layout<constants = {kernel.numbers}, bindings = [{', '.join(bindings)}]>"
-        )
+        numbers = f"constants = {kernel.numbers}"
+        layout = f"#hal.pipeline.layout<{numbers}, bindings = [{', '.join(bindings)}]>"
         memory = f"memref<1x{kernel.element}>"
         types = [*[memory] * len(bindings), *["i32"] * kernel.numbers, *["index"] * 3]
         values = [

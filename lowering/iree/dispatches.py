@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from xpr.lowering.iree import prebuilt
+from xpr.lowering.iree import prebuilt, prebuilt_libraries
 from xpr.lowering.iree.mlir import Mlir
 
 REVISION = 2
@@ -338,7 +338,7 @@ def _bindings(text: str) -> int:
 
 def _prebuilt(dispatch: _Dispatch, libraries: dict[bytes, bytes]) -> _Compiled | None:
     """A dispatch that calls a kernel which comes with xpr."""
-    found = prebuilt.library(dispatch.text)
+    found = prebuilt_libraries.of_dispatch(dispatch.text)
     if found is None:
         return None
     kernel, library = found

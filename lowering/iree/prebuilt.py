@@ -8,19 +8,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import re
 from pathlib import Path
 
-from xpr.lowering.iree.link_elf import link
+FUNCTIONS = "xpr_"
+"""How the names of functions in objects begin. They end in `_` and the object's kind."""
 
 _PREFIX = "xpr-objects/"
 _FOLDER = f"{Path(__file__).resolve().parents[2] / 'runtimes'}/"
 _SUFFIX = ".o"
-FUNCTIONS = "xpr_"
-"""How the names of functions in objects begin. They end in `_` and the object's kind."""
-
-# The declaration of such a function in a dispatch that calls it and does nothing else.
-_CALLED = re.compile(rf"func\.func private @({FUNCTIONS}\w+)\(.*\bhal\.import\.static\b")
 
 
 def path(name: str) -> str:
@@ -43,28 +38,9 @@ def digest(name: str) -> str:
 
 
 def defining(function: str) -> bytes | None:
-    """The object that holds a function, by whose name it says so."""
+    """The object that holds a function."""
     _, _, kind = function.rpartition("_")
     return content(f"products_{kind}") if function.startswith(FUNCTIONS) else None
-
-
-def library(dispatch: str) -> tuple[str, bytes] | None:
-    """The kernel that a dispatch calls, and a library that holds it.
-
-    `dispatch` is the text of its executable. None for all other dispatches.
-    """
-    found = _CALLED.search(dispatch)
-    if found is None:
-        return None
-    kernel, _, kind = found[1].rpartition("_")
-    linked = _library(kind)
-    return None if linked is None else (kernel, linked)
-
-
-@functools.cache
-def _library(kind: str) -> bytes | None:
-    listed = content(f"library_{kind}")
-    return None if listed is None else link(listed, defining)
 
 
 def with_folder(text: str) -> str:

@@ -9,6 +9,7 @@ index by fused multiplications and additions, as in IREE's products.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.iree import prebuilt
 from xpr.lowering.ir.graph import PrebuiltKernel
 from xpr.lowering.ir.types import element_type
+from xpr.lowering.iree import prebuilt
 from xpr.primitives.dot_general import DotDims
 
 # Multiplications, in all and for each element of a batch, from which on a product is packed. IREE's
@@ -35,8 +36,8 @@ _LEAST = 16
 
 # A workgroup computes a block of at most so many panels of each operand; blocks are smaller where
 # there would be few, down to so many multiplications.
-_BLOCK_ROWS, _BLOCK_COLUMNS = 18, 16
-_FEW_BLOCKS = 8
+_BLOCK_ROWS, _BLOCK_COLUMNS = 9, 8
+_FEW_BLOCKS = 16
 _SMALL_BLOCK = 1 << 20
 
 # What the interface of dispatches has place for: elements, and workgroups along the third axis.
@@ -74,7 +75,7 @@ class _Operand:
 def packed_product(
     ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, dtype: np.dtype[Any]
 ) -> Value | None:
-    """The contraction in `dtype` by such kernels; None where they are not to be had, or do not pay."""
+    """The contraction in `dtype` by such kernels; None where there are none, or they do not pay."""
     kernels = ctx.target.product_kernels
     if kernels is None or dtype.name not in _WORK or not lhs.dtype == rhs.dtype == dtype:
         return None
@@ -150,7 +151,7 @@ def _operand(
 def _stride(shape: Sequence[int], strides: Sequence[int], axes: Sequence[int]) -> int | None:
     """The stride of several axes as one; None where they are not."""
     long = [i for i in axes if shape[i] != 1]
-    for i, j in zip(long, long[1:], strict=False):
+    for i, j in itertools.pairwise(long):
         if strides[i] != strides[j] * shape[j]:
             return None
     return strides[long[-1]] if long else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+from collections.abc import Collection
 
 from xpr.lowering.iree import prebuilt
 from xpr.lowering.targets.base import Target
@@ -40,20 +41,29 @@ def _has_fused_products() -> bool:
     return platform.machine() in ("aarch64", "arm64") or "fma" in processor.description().split()
 
 
-@functools.cache
-def _product_kernels() -> str | None:
-    """The object with kernels for the processor, if xpr was installed with one."""
-    features = processor.description().split()
-    for kind, needed in (("avx512", _AVX512), ("avx2", _AVX2)):
-        name = f"products_{kind}"
+# The kinds of processor that there are kernels for, best first, and what each needs: what compilers
+# take for granted at the levels x86-64-v4 and x86-64-v3.
+_V3 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"})
+_KERNELS = {
+    "products_avx512": _V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+    "products_avx2": _V3,
+}
+
+
+def product_kernels(features: Collection[str]) -> str | None:
+    """The object with kernels for such processors, if xpr was installed with one.
+
+    `features` are instruction sets, by the names of Linux.
+    """
+    for name, needed in _KERNELS.items():
         if needed.issubset(features) and prebuilt.content(name) is not None:
             return name
     return None
 
 
-# What compilers take for granted at the levels x86-64-v3 and v4.
-_AVX2 = frozenset({"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"})
-_AVX512 = _AVX2 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+@functools.cache
+def _host_kernels() -> str | None:
+    return product_kernels(processor.description().split())
 
 
 def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Target:
@@ -77,7 +87,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         keeps_dispatches=target_cpu == "host" and target_triple is None,
         rounds_to_bfloat16=target_cpu == "host" and _has_bfloat16(),
         fuses_products=target_cpu == "host" and _has_fused_products(),
-        product_kernels=_product_kernels if target_cpu == "host" and target_triple is None else None,
+        product_kernels=_host_kernels if target_cpu == "host" and target_triple is None else None,
         machine=processor.description if target_cpu == "host" else None,
     )
 

@@ -15,7 +15,7 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, run
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
-from xpr.lowering.iree import c_api, link_elf, objects
+from xpr.lowering.iree import c_api, link_elf, objects, prebuilt
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.post_passes import Change
 from xpr.lowering.targets import get_target
@@ -88,10 +88,29 @@ def test_small_programs_leave_the_compilers_linker_and_c_library_out() -> None:
     assert sections == 1  # the compiler's linker names its sections
 
 
+def test_functions_of_other_objects_are_linked_in() -> None:
+    kind = CPU.product_kernels() if CPU.product_kernels else None
+    if kind is None:
+        pytest.skip("there are no kernels for this processor, or no native part")
+    data = prebuilt.content(kind.replace("products", "library"))
+    assert data is not None
+    asked: list[str] = []
+
+    def defining(name: str) -> bytes | None:
+        asked.append(name)
+        return prebuilt.defining(name)
+
+    library = link_elf.link(data, defining)
+    assert library[:4] == b"\x7fELF"
+    assert len(asked) == 4
+    with pytest.raises(link_elf.UnlinkableError, match="outside of it"):
+        link_elf.link(data)
+
+
 def test_a_program_that_calls_the_c_library_goes_the_compilers_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(data: bytes) -> bytes:
+    def refuse(data: bytes, defining: Any) -> bytes:
         raise link_elf.UnlinkableError("a test")
 
     monkeypatch.setattr(objects, "link", refuse)

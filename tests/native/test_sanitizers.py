@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.native import corpus
+from xpr.runtimes import processor
 
 ROOT = Path(__file__).parents[2]
 LONG = os.environ.get("XPR_LONG_TESTS") == "1"
@@ -65,6 +66,16 @@ def test_threads_that_run_programs_race_for_nothing(modules: Path) -> None:
     program = built("tsan", "race_programs")
     found = run(program, str(modules), "1000")
     assert found == "pool right, replaced right, programs right\n"
+
+
+@in_the_long_form
+@needs
+@pytest.mark.parametrize("level", ["v3", "v4"])
+def test_products_stay_inside_of_their_memory(level: str) -> None:
+    needed = {"v3": "avx2", "v4": "avx512vl"}[level]
+    if needed not in processor.description().split():
+        pytest.skip("the kernels are for another kind of processor")
+    assert run(built("asan", f"product_bounds_{level}")) == "1000 products right\n"
 
 
 # Python itself is not instrumented: only accesses of the native part are watched, and memory that

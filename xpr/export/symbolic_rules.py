@@ -63,6 +63,8 @@ def symbolic_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
         target,
         # A loop in one dispatch has the sizes of its values in its code.
         single_dispatch_loops=False,
+        # The kernels are told sizes as numbers.
+        product_kernels=None,
         # IREE takes no groups of features of arrays with symbolic dimensions.
         grouped_convolutions=False,
         # Whether products are tiled may depend on the sizes, the program's text may not.

@@ -9,7 +9,7 @@ from typing import Any
 
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
-from xpr.lowering.targets.cpu import cpu_target
+from xpr.lowering.targets.cpu import cpu_target, product_kernels
 from xpr.lowering.targets.gpu import cuda_target, rocm_target
 from xpr.lowering.targets.vulkan import DESKTOP, vulkan_target
 from xpr.runtimes import registry
@@ -60,7 +60,11 @@ def _of_cpu(name: str, architecture: str, cpu: str, features: tuple[str, ...]) -
         )
     # LLVM knows the host's features only when it is left to find the triple as well.
     target = cpu_target(cpu, None if cpu == "host" else triple)
-    target = dataclasses.replace(target, base_flags=(*target.base_flags, *extra))
+    target = dataclasses.replace(
+        target,
+        base_flags=(*target.base_flags, *extra),
+        product_kernels=lambda: product_kernels(features) if architecture == "x86_64" else None,
+    )
     description = {
         "runtime": "cpu",
         "architecture": architecture,

@@ -24,16 +24,15 @@
 
 namespace {
 
-// Of the contracted index so much at a time, so that panels of the right operand stay in the first
-// level of cache, and what is read of the left one in the second.
-constexpr int64_t kDepth = 256;
-
 template <typename T>
 struct Tiles {
   static constexpr int64_t kWidth = XPR_VECTOR_BYTES / sizeof(T);
   static constexpr int64_t kRows = XPR_ROWS;
   static constexpr int64_t kVectors = 2;
   static constexpr int64_t kColumns = kVectors * kWidth;
+  // Of the contracted index so much at a time, so that a panel of the right operand stays in the
+  // first level of cache beside those of the left one that pass.
+  static constexpr int64_t kDepth = sizeof(T) == 4 ? 256 : 192;
   using Vector [[gnu::vector_size(XPR_VECTOR_BYTES)]] = T;
   // The same at any address.
   using Loose [[gnu::vector_size(XPR_VECTOR_BYTES), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
@@ -294,7 +293,7 @@ void product(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k, int6
   block.first_column = x * block_columns;
   block.columns = at_most(block_columns, n - block.first_column);
   // Parts of about the same depth.
-  int64_t depth = groups_of(k, groups_of(k, kDepth));
+  int64_t depth = groups_of(k, groups_of(k, S::kDepth));
   block.template add<true>(0, depth);
   for (int64_t from = depth; from < k; from += depth) {
     block.template add<false>(from, at_most(depth, k - from));
