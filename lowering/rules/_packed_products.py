@@ -77,12 +77,13 @@ def packed_product(
 ) -> Value | None:
     """The contraction in `dtype` by such kernels; None where there are none, or they do not pay."""
     kernels = ctx.target.product_kernels
-    if kernels is None or dtype.name not in _WORK or not lhs.dtype == rhs.dtype == dtype:
+    if kernels is None or dtype.name not in _WORK:
         return None
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
     if not _pays(batch, m, n, k, dtype) or (name := kernels()) is None:
         return None
     tile = _TILES[name]
+    lhs, rhs = ctx.convert(lhs, dtype), ctx.convert(rhs, dtype)
     first = _operand(ctx, lhs, dims.lhs_batch, dims.lhs_contract)
     second = _operand(ctx, rhs, dims.rhs_batch, dims.rhs_contract)
     columns = tile.columns(dtype)
