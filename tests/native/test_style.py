@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     str(path.relative_to(ROOT))
-    for folder in ("runtimes/native", "tests/native")
+    for folder in ("runtimes/native", "runtimes/native/products", "tests/native")
     for path in sorted((ROOT / folder).iterdir())
     if path.suffix in (".cpp", ".h")
 ]

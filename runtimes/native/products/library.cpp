@@ -58,10 +58,10 @@ constexpr KernelAttributes attributes(uint8_t numbers, uint8_t bindings) {
 
 constexpr uint32_t kCount = 4;
 const Kernel kKernels[kCount] = {
-    pack<float, XPR_NAME(pack, f32)>,
-    product<float, XPR_NAME(product, f32)>,
-    pack<double, XPR_NAME(pack, f64)>,
-    product<double, XPR_NAME(product, f64)>,
+    pack<float, XPR_NAME(pack_f32)>,
+    product<float, XPR_NAME(product_f32)>,
+    pack<double, XPR_NAME(pack_f64)>,
+    product<double, XPR_NAME(product_f64)>,
 };
 constexpr KernelAttributes kAttributes[kCount] = {
     attributes(kPackNumbers, kPackBindings),

@@ -302,19 +302,30 @@ void product(const T* a, const T* b, T* c, int64_t m, int64_t n, int64_t k, int6
 
 }  // namespace
 
-#define XPR_KERNELS(type, T)                                                                       \
-  void XPR_NAME(pack, type)(const T* a, const T* b, T* packed_a, T* packed_b, int32_t m,           \
-                            int32_t n, int32_t k, int32_t a_free_stride, int32_t a_depth_stride,   \
-                            int32_t a_batch_stride, int32_t b_free_stride, int32_t b_depth_stride, \
-                            int32_t b_batch_stride, int64_t x, int64_t, int64_t z) {               \
-    pack<T>({a, packed_a, m, k, a_free_stride, a_depth_stride, a_batch_stride},                    \
-            {b, packed_b, n, k, b_free_stride, b_depth_stride, b_batch_stride}, x, z);             \
-  }                                                                                                \
-  void XPR_NAME(product, type)(const T* a, const T* b, T* c, int32_t m, int32_t n, int32_t k,      \
-                               int32_t block_rows, int32_t block_columns, int64_t x, int64_t y,    \
-                               int64_t z) {                                                        \
-    product<T>(a, b, c, m, n, k, block_rows, block_columns, x, y, z);                              \
-  }
+void XPR_NAME(pack_f32)(const float* a, const float* b, float* packed_a, float* packed_b, int32_t m,
+                        int32_t n, int32_t k, int32_t a_free, int32_t a_depth, int32_t a_batch,
+                        int32_t b_free, int32_t b_depth, int32_t b_batch, int64_t x, int64_t,
+                        int64_t z) {
+  pack<float>({a, packed_a, m, k, a_free, a_depth, a_batch},
+              {b, packed_b, n, k, b_free, b_depth, b_batch}, x, z);
+}
 
-XPR_KERNELS(f32, float)
-XPR_KERNELS(f64, double)
+void XPR_NAME(pack_f64)(const double* a, const double* b, double* packed_a, double* packed_b,
+                        int32_t m, int32_t n, int32_t k, int32_t a_free, int32_t a_depth,
+                        int32_t a_batch, int32_t b_free, int32_t b_depth, int32_t b_batch,
+                        int64_t x, int64_t, int64_t z) {
+  pack<double>({a, packed_a, m, k, a_free, a_depth, a_batch},
+               {b, packed_b, n, k, b_free, b_depth, b_batch}, x, z);
+}
+
+void XPR_NAME(product_f32)(const float* a, const float* b, float* c, int32_t m, int32_t n,
+                           int32_t k, int32_t block_rows, int32_t block_columns, int64_t x,
+                           int64_t y, int64_t z) {
+  product<float>(a, b, c, m, n, k, block_rows, block_columns, x, y, z);
+}
+
+void XPR_NAME(product_f64)(const double* a, const double* b, double* c, int32_t m, int32_t n,
+                           int32_t k, int32_t block_rows, int32_t block_columns, int64_t x,
+                           int64_t y, int64_t z) {
+  product<double>(a, b, c, m, n, k, block_rows, block_columns, x, y, z);
+}

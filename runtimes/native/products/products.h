@@ -6,22 +6,27 @@
 #include <cstdint>
 
 #if defined(__AVX512F__)
-#define XPR_NAME(kernel, type) xpr_##kernel##_##type##_avx512
+#define XPR_NAME(kernel) xpr_##kernel##_avx512
 #elif defined(__AVX2__)
-#define XPR_NAME(kernel, type) xpr_##kernel##_##type##_avx2
+#define XPR_NAME(kernel) xpr_##kernel##_avx2
 #else
 #error "there are no kernels for this processor"
 #endif
 
-#define XPR_DECLARE(type, T)                                                                     \
-  extern "C" [[gnu::visibility("hidden")]] void XPR_NAME(pack, type)(                            \
-      const T* a, const T* b, T* packed_a, T* packed_b, int32_t m, int32_t n, int32_t k,         \
-      int32_t a_free_stride, int32_t a_depth_stride, int32_t a_batch_stride,                     \
-      int32_t b_free_stride, int32_t b_depth_stride, int32_t b_batch_stride, int64_t x, int64_t, \
-      int64_t z);                                                                                \
-  extern "C" [[gnu::visibility("hidden")]] void XPR_NAME(product, type)(                         \
-      const T* a, const T* b, T* c, int32_t m, int32_t n, int32_t k, int32_t block_rows,         \
-      int32_t block_columns, int64_t x, int64_t y, int64_t z);
+// Operands and panels of them, m, n and k, the strides of both operands along their free axis, the
+// contracted one and the batch's, and the place.
+template <typename T>
+using Pack = void(const T*, const T*, T*, T*, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
+                  int32_t, int32_t, int32_t, int64_t, int64_t, int64_t);
 
-XPR_DECLARE(f32, float)
-XPR_DECLARE(f64, double)
+// Panels and the result, m, n and k, the rows and columns of a block, and the place.
+template <typename T>
+using Product = void(const T*, const T*, T*, int32_t, int32_t, int32_t, int32_t, int32_t, int64_t,
+                     int64_t, int64_t);
+
+extern "C" {
+[[gnu::visibility("hidden")]] Pack<float> XPR_NAME(pack_f32);
+[[gnu::visibility("hidden")]] Pack<double> XPR_NAME(pack_f64);
+[[gnu::visibility("hidden")]] Product<float> XPR_NAME(product_f32);
+[[gnu::visibility("hidden")]] Product<double> XPR_NAME(product_f64);
+}
