@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Var
-from xpr.interpreters.batching import BatchAxis, batch_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.choice import scan_in_one_dispatch
 from xpr.lowering.loops.products_apart import has_large_products, products_apart
+from xpr.lowering.loops.products_outside import (
+    Behind,
+    ahead_of_the_loop,
+    behind_the_loop,
+    large_products,
+)
 from xpr.lowering.loops.repeated_steps import rounds_p
 from xpr.lowering.loops.while_loop import while_loop
 from xpr.lowering.registry import register
@@ -36,76 +41,13 @@ def _with_slice(ctx: LoweringContext, ys: Value, y: Value, index: Value) -> Valu
     return ctx.assign("stablehlo.dynamic_update_slice", [ys, part, *starts], ys.shape, ys.dtype)
 
 
-# Operations that gain much from being done for many steps at once.
+# Operations that gain much from being done for many steps at once, where each step is of several
+# dispatches.
 _HEAVY = ("dot_general", "conv_general_dilated")
-_MAX_AHEAD_BYTES = 64 << 20
 
 
-def _ahead_of_the_loop(
-    jaxpr: ClosedJaxpr, length: int, num_carry: int, num_consts: int
-) -> tuple[ClosedJaxpr, ClosedJaxpr] | None:
-    """What a step computes from constants and slices alone, for all steps at once.
-
-    Returns that program on whole sequences, and the rest of the step, which takes its results as
-    further slices before the others. None if it holds no product.
-    """
-    carry_end = num_consts + num_carry
-    n = len(jaxpr.in_avals)
-    carried = set(jaxpr.jaxpr.invars[num_consts:carry_end])
-    sliced = set(jaxpr.jaxpr.invars[carry_end:])
-    first: list[JaxprEqn] = []
-    fixed: list[JaxprEqn] = []
-    for eqn in jaxpr.eqns:
-        reads = [v for v in eqn.invars if isinstance(v, Var)]
-        if eqn.effects or any(v in carried for v in reads):
-            carried.update(eqn.outvars)
-        elif not any(v in sliced for v in reads):
-            fixed.append(eqn)  # of constants alone: the same in each step
-        else:
-            sliced.update(eqn.outvars)
-            first.append(eqn)
-    # Only what leads to a product: the rest costs less in the loop than in memory.
-    wanted = _leading_to(first, _HEAVY)
-    if not wanted:
-        return None
-    first_wanted = [e for e in first if id(e) in wanted]
-    again = [e for e in jaxpr.eqns if id(e) not in wanted]
-    read = {v for e in first_wanted for v in e.invars}
-    both = wanted | _leading_to(fixed, (), read)
-    needed = {v for e in again for v in e.invars} | set(jaxpr.jaxpr.outvars)
-    results = [v for e in first_wanted for v in e.outvars if v in needed]
-    if sum(v.aval.nbytes for v in results) * length > _MAX_AHEAD_BYTES:
-        return None
-    inner = jaxpr.jaxpr
-    inputs = [*inner.invars[:num_consts], *inner.invars[carry_end:]]
-    step = ClosedJaxpr(
-        inner.replace(
-            invars=inputs, outvars=list(results), eqns=[e for e in jaxpr.eqns if id(e) in both]
-        ),
-        jaxpr.consts,
-    )
-    dims = (*(None for _ in range(num_consts)), *(0 for _ in range(n - carry_end)))
-    batched = batch_jaxpr(step, BatchAxis(length), dims, (True,) * len(results))
-    body = ClosedJaxpr(
-        inner.replace(
-            invars=[*inner.invars[:carry_end], *results, *inner.invars[carry_end:]], eqns=again
-        ),
-        jaxpr.consts,
-    )
-    return batched.closed, body
-
-
-def _leading_to(
-    eqns: Sequence[JaxprEqn], names: Sequence[str], wanted: Iterable[Any] = ()
-) -> set[int]:
-    """The identities of equations that are, or lead to, operations of those names or variables."""
-    found: set[int] = set()
-    needed = set(wanted)
-    for eqn in reversed(eqns):
-        if eqn.primitive.name in names or any(v in needed for v in eqn.outvars):
-            found.add(id(eqn))
-            needed.update(v for v in eqn.invars if isinstance(v, Var))
-    return found
+def _is_heavy(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name in _HEAVY
 
 
 def _scan_lower(
@@ -125,28 +67,48 @@ def _scan_lower(
         return [*carry, *stacks]
     loops = ctx.target.single_dispatch_loops
     large = loops and has_large_products(jaxpr.jaxpr, num_consts)
-    if loops and not large:
-        params = {"jaxpr": jaxpr, "length": length, "reverse": reverse}
-        params |= {"num_consts": num_consts, "num_carry": num_carry}
-        found = scan_in_one_dispatch(ctx, operands, **params)
-        if found is not None:
-            return found
-    ahead = _ahead_of_the_loop(jaxpr, length, num_carry, num_consts)
-    if ahead is not None:
-        batched, rest = ahead
-        # All steps at once; what the loop needs of it are sequences like the others.
-        made = inline_program(ctx, batched, [*consts, *xs])
-        operands = (*consts, *carry, *made, *xs)
+
+    def again(operands: Sequence[Value], step: ClosedJaxpr, num_carry: int) -> list[Value]:
+        """The loop of another step."""
         return _scan_lower(
             ctx,
             *operands,
-            jaxpr=rest,
+            jaxpr=step,
             length=length,
             reverse=reverse,
             num_carry=num_carry,
             num_consts=num_consts,
             unroll=unroll,
         )
+
+    def ahead(is_heavy: Callable[[JaxprEqn], bool]) -> list[Value] | None:
+        found = ahead_of_the_loop(jaxpr, length, num_carry, num_consts, is_heavy)
+        if found is None:
+            return None
+        batched, rest = found
+        # All steps at once; what the loop needs of it are sequences like the others.
+        made = inline_program(ctx, batched, [*consts, *xs])
+        return again([*consts, *carry, *made, *xs], rest, num_carry)
+
+    if loops and not large:
+        if ctx.target.product_kernels is not None and ctx.target.product_kernels() is not None:
+            is_large = large_products(length)
+            results = ahead(is_large)
+            if results is not None:
+                return results
+            behind = behind_the_loop(jaxpr, length, num_carry, num_consts, is_large)
+            if behind is not None:
+                left = [*consts, *(carry[j] for j in behind.kept), *xs]
+                results = again(left, behind.step, len(behind.kept))
+                return _with_sums(ctx, behind, carry, xs, results)
+        params = {"jaxpr": jaxpr, "length": length, "reverse": reverse}
+        params |= {"num_consts": num_consts, "num_carry": num_carry}
+        found = scan_in_one_dispatch(ctx, operands, **params)
+        if found is not None:
+            return found
+    results = ahead(_is_heavy)
+    if results is not None:
+        return results
     if large:
         jaxpr = products_apart(jaxpr, num_consts)
     per_step = min(unroll or length, length)  # none for each turn means all at once
@@ -184,6 +146,23 @@ def _scan_lower(
         values = step(ctx, count, values)
         count = ctx.add(count, ctx.constant(1, _COUNTER))
     return list(values)
+
+
+def _with_sums(
+    ctx: LoweringContext,
+    behind: Behind,
+    carry: Sequence[Value],
+    xs: Sequence[Value],
+    results: Sequence[Value],
+) -> list[Value]:
+    """The results of a loop, of which some carried arrays are sums over what its steps made."""
+    kept, num_extra = len(behind.kept), behind.num_extra
+    ys, extra = results[kept : len(results) - num_extra], results[len(results) - num_extra :]
+    final = dict(zip(behind.kept, results, strict=False))
+    for s in behind.sums:
+        factors = [xs[i] if is_operand else extra[i] for is_operand, i in s.factors]
+        final[s.carried] = ctx.inline(s.added, carry[s.carried], *factors)
+    return [*(final[j] for j in range(len(carry))), *ys]
 
 
 def _rounds_lower(

@@ -23,7 +23,7 @@ Avals = Sequence[ShapedArray]
 
 # Products of matrices of more multiplications than this are done faster by other dispatches. Those
 # with a vector wait for memory, and what a dispatch for each step costs besides is copies.
-_MAX_PRODUCTS = 1 << 21
+_MAX_PRODUCTS = 1 << 23
 _MAX_VECTOR_PRODUCTS = 1 << 21
 
 
