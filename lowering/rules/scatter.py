@@ -22,11 +22,12 @@ from xpr.lowering.ir.attributes import ScatterNumbers
 from xpr.lowering.loops.while_loop import counted_loop, while_loop
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules._indexing import (
-    clamped_starts,
+    clamped_index,
+    columns_inside,
     dynamic_slice,
     dynamic_update_slice,
+    index_columns,
     select_at,
-    windows_inside,
 )
 from xpr.primitives import scatter as p
 
@@ -76,19 +77,19 @@ def _common_form(
     limits = [x.shape[a] - sizes[a] for a in mapped]
     batch = indices.shape[:-1]
     n = math.prod(batch)
+    columns = [ctx.reshape(c, (n,)) for c in index_columns(ctx, indices)]
     ok = None
-    if mode is p.GatherScatterMode.FILL_OR_DROP and limits:
-        ok = ctx.reshape(windows_inside(ctx, indices, limits), (n,))
-    given = clamped_starts(ctx, indices, limits)
+    if mode is p.GatherScatterMode.FILL_OR_DROP:
+        ok = columns_inside(ctx, columns, limits)
+    index = _INT32 if max(limits, default=0) <= _MAX_INT32 else _INT64
     starts: list[Value | None] = [None] * len(x.shape)
-    for k, axis in enumerate(mapped):
-        if limits[k]:
-            low, high = [0] * len(batch) + [k], [*batch, k + 1]
-            starts[axis] = ctx.reshape(ctx.slice(given, low, high), (n,))
+    for column, axis, limit in zip(columns, mapped, limits, strict=True):
+        if limit:
+            starts[axis] = ctx.convert(clamped_index(ctx, column, limit), index)
     for axis, index_axis in zip(
         dims.operand_batching_dims, dims.scatter_indices_batching_dims, strict=True
     ):
-        starts[axis] = ctx.reshape(ctx.iota(given.dtype, batch, index_axis), (n,))
+        starts[axis] = ctx.reshape(ctx.iota(index, batch, index_axis), (n,))
     rest = [i for i in range(len(updates.shape)) if i not in dims.update_window_dims]
     ordered = ctx.transpose(updates, (*rest, *dims.update_window_dims))
     return _Problem(x, ctx.reshape(ordered, (n, *sizes)), tuple(starts), ok)
