@@ -31,6 +31,7 @@ def _text(function: Callable[..., Any], *args: Any, without: bool) -> str:
         return print_module(graph_of(xpr.make_jaxpr(function)(*args), "cpu"), "m")
 
 
+@pytest.mark.usefixtures("plain_loops")
 def test_without_the_pass_updates_from_the_operand_end_the_compiler() -> None:
     def function(x: Any, i: Any) -> Any:
         return x.at[i].add(x[i[::-1]]) % jnp.int32(7)
@@ -40,6 +41,7 @@ def test_without_the_pass_updates_from_the_operand_end_the_compiler() -> None:
     assert status_of_compile(_text(function, *args, without=False), FAST) == 0
 
 
+@pytest.mark.usefixtures("plain_loops")
 def test_without_the_pass_updates_lie_on_the_stack() -> None:
     def function(x: Any, i: Any, u: Any) -> Any:
         return x.at[i].add(jnp.sin(u))
