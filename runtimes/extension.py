@@ -15,7 +15,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
-INTERFACE = 13
+INTERFACE = 14
 """The number that the extension must have; one that was built from other sources is not used."""
 
 RUNS_PROGRAMS = True

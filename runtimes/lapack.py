@@ -1,4 +1,4 @@
-"""Functions of LAPACK and BLAS over stacks of matrices, without Python between the matrices.
+"""Functions of LAPACK and BLAS over stacks of matrices, and the native part's for small matrices.
 
 They are SciPy's, which hands out their addresses for other compiled code; the native part calls
 them. A call through SciPy's Python functions takes some 10 us, as long as to factor a matrix of 20
@@ -113,3 +113,48 @@ def call(
         kept.append(array)
         given.append((_address(array), per_matrix, per_chunk))
     native().module.call_over_stack(function, given, count, chunk, parts > 1)
+
+
+# ---- small matrices: the native part's own functions, for float32 and float64
+
+
+def is_small(dtype: np.dtype[Any], *sides: int) -> bool:
+    """Whether the functions below take matrices with such sides; `available` holds."""
+    return dtype.char in "fd" and max(sides) <= native().module.most_small_side
+
+
+def _small(name: str, dtype: np.dtype[Any]) -> Any:
+    return getattr(native().module, f"{_PREFIXES[dtype.char]}_{name}")
+
+
+def factor_small(x: Host) -> tuple[Host, Host, Host]:
+    """L and U of matrices [count, m, n] in one matrix, the exchanges of rows and their order."""
+    count, m, n = x.shape
+    x, k = np.ascontiguousarray(x), min(m, n)
+    factors, pivots = np.empty_like(x), np.empty((count, k), np.int32)
+    order = np.empty((count, m), np.int32)
+    addresses = map(_address, (x, factors, pivots, order))
+    _small("factor_small", x.dtype)(*addresses, count, m, n, x.size * k >= _PARALLEL)
+    return factors, pivots, order
+
+
+def factor_small_symmetric(x: Host) -> Host:
+    """Lower Cholesky factors of [count, n, n]; a NaN on the diagonal where there is none."""
+    count, n, _ = x.shape
+    x = np.ascontiguousarray(x)
+    out = np.empty_like(x)
+    function = _small("factor_small_symmetric", x.dtype)
+    function(_address(x), _address(out), count, n, x.size * n >= _PARALLEL)
+    return out
+
+
+def solve_small_triangles(
+    a: Host, b: Host, *, left: bool, lower: bool, transposed: bool, unit: bool
+) -> Host:
+    """X with op(A) X = B, or X op(A) = B, for triangles `a` [count, n, n]."""
+    count, n, _ = a.shape
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    out, width = np.empty_like(b), b.shape[2] if left else b.shape[1]
+    flags = (left, lower, transposed, unit, b.size * n >= _PARALLEL)
+    _small("solve_small_triangles", a.dtype)(*map(_address, (a, b, out)), count, n, width, *flags)
+    return out

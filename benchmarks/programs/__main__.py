@@ -7,6 +7,7 @@ import os
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable
 
 from benchmarks.busy import one_busy_core
 from benchmarks.programs.all_programs import PROGRAMS
@@ -16,8 +17,10 @@ from benchmarks.programs.program import Program
 _LEAST_SECONDS = 0.02
 
 
-def _medians(children: dict[str, Child], rounds: int) -> dict[str, float]:
-    """The median of the seconds that a call takes, by library."""
+def _by_library(
+    children: dict[str, Child], rounds: int, of_rounds: Callable[[list[float]], float]
+) -> dict[str, float]:
+    """The seconds that a call takes, by library: the median of the rounds, or the least."""
     calls = {}
     for name, child in children.items():
         once = min(child.ask(do="seconds", calls=1) for _ in range(2))
@@ -28,19 +31,7 @@ def _medians(children: dict[str, Child], rounds: int) -> dict[str, float]:
         for name in names[turn % len(names) :] + names[: turn % len(names)]:
             taken = children[name].ask(do="seconds", calls=calls[name])
             samples[name].append(taken / calls[name])
-    return {name: statistics.median(samples[name]) for name in children}
-
-
-def _measure(
-    children: dict[str, Child], program: Program, size: int, rounds: int
-) -> dict[str, tuple[float, float]]:
-    """The seconds of the first call and the median of later ones, by library."""
-    first = {name: prepared(child, program, size) for name, child in children.items()}
-    steady = _medians(children, rounds)
-    return {name: (first[name], steady[name]) for name in children}
-
-
-_NEITHER = float("nan"), float("nan")
+    return {name: of_rounds(samples[name]) for name in children}
 
 
 class _Steady:
@@ -49,13 +40,16 @@ class _Steady:
     heading = "| program | size | first call, xpr | JAX | xpr | JAX | xpr / JAX |"
     ends = "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
 
-    def __init__(self) -> None:
+    def __init__(self, of_rounds: Callable[[list[float]], float]) -> None:
+        self._of_rounds = of_rounds
         self._ratios: list[float] = []
 
     def row(self, children: dict[str, Child], program: Program, size: int, rounds: int) -> str:
-        found = _measure(children, program, size, rounds)
-        first, steady = found["xpr"]
-        theirs, their_steady = found.get("jax", _NEITHER)
+        firsts = {name: prepared(child, program, size) for name, child in children.items()}
+        later = _by_library(children, rounds, self._of_rounds)
+        (first, theirs), (steady, their_steady) = (
+            (found["xpr"], found.get("jax", float("nan"))) for found in (firsts, later)
+        )
         self._ratios.append(steady / their_steady)
         return (
             f"| {program.name} | {size} | {first:.2f} s | {theirs:.2f} s | {steady * 1e3:.3f} ms "
@@ -72,15 +66,16 @@ class _Busy:
     heading = "| program | size | xpr | beside | JAX | beside | xpr / JAX | beside |"
     ends = "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
 
-    def __init__(self) -> None:
+    def __init__(self, of_rounds: Callable[[list[float]], float]) -> None:
+        self._of_rounds = of_rounds
         self._ratios: list[tuple[float, float, float, float]] = []
 
     def row(self, children: dict[str, Child], program: Program, size: int, rounds: int) -> str:
         for child in children.values():
             prepared(child, program, size)
-        alone = _medians(children, rounds)
+        alone = _by_library(children, rounds, self._of_rounds)
         with one_busy_core():
-            beside = _medians(children, rounds)
+            beside = _by_library(children, rounds, self._of_rounds)
         (a, b), (x, y) = ((t["xpr"], t.get("jax", float("nan"))) for t in (alone, beside))
         self._ratios.append((x / a, y / b, a / b, x / y))
         return (
@@ -104,9 +99,15 @@ def main() -> None:
         action="store_true",
         help="how many times as long calls take beside a process that keeps one core busy",
     )
+    parser.add_argument(
+        "--least",
+        action="store_true",
+        help="the least of the rounds in place of the median, for a machine that others use, too",
+    )
     options = parser.parse_args()
     words = options.only.split(",")
-    table = _Busy() if options.busy else _Steady()
+    of_rounds = min if options.least else statistics.median
+    table = _Busy(of_rounds) if options.busy else _Steady(of_rounds)
     print(table.heading, table.ends, sep="\n", flush=True)
     with tempfile.TemporaryDirectory() as cache:
         children = {"xpr": Child(sys.executable, "xpr", cache)}

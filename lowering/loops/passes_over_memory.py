@@ -224,12 +224,31 @@ class _Groups:
         (out,) = root.outvars
         if out.aval.nbytes < _LEAST_BYTES or out.aval.dtype not in _DTYPES:
             return False
+        if self._makes_index_vectors(root):
+            return False
         # IREE reverses element by element.
         if _interleaves(root) or root.primitive.name == "rev":
             return True
         # Where another operation reads it, that one would be in the same pass as what adds pads.
         spared = self._joins[out] - (root.primitive.name in _JOINING)
         return spared > (out not in self._results)
+
+    def _makes_index_vectors(self, root: JaxprEqn) -> bool:
+        """Whether indices are joined that gathers and scatters take apart again."""
+        (out,) = root.outvars
+        users = self._users.get(out, ())
+        return (
+            root.primitive.name == "concatenate"
+            and out not in self._results
+            and all(a.aval.shape[-1] == 1 for a in root.invars)
+            and root.params["dimension"] == out.aval.ndim - 1
+            and all(
+                e.primitive.name.startswith(("gather", "scatter"))
+                and e.invars[1] is out
+                and out not in (e.invars[0], *e.invars[2:])
+                for e in users
+            )
+        )
 
     def _leading_to(self, root: JaxprEqn) -> list[JaxprEqn]:
         found: dict[int, JaxprEqn] = {}

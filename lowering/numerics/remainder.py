@@ -5,6 +5,8 @@ IREE calls a C function for it: a slow one in float32, and one that it does not 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from xpr.lowering.numerics.exponential import scaled
@@ -39,6 +41,20 @@ def fmod(x: Expr, y: Expr) -> Expr:
         # A remainder of float32 numbers is a float32 number, and their exponents differ by less.
         return _fmod_double(x.to(_F64), y.to(_F64), 4).to(np.float32)
     return _fmod_double(x, y, 6)
+
+
+def is_simple(divisor: float) -> bool:
+    """Whether `fmod_simple` takes it: a power of two by which no quotient overflows."""
+    size = abs(divisor)
+    return 1 <= size <= 2.0**15 and math.frexp(size)[0] == 0.5
+
+
+def fmod_simple(x: Expr, divisor: float) -> Expr:
+    """`fmod` for such a power of two: no step rounds, and an infinity less itself is NaN."""
+    size, divisor = abs(x), abs(divisor)
+    rest = (size - (size * (1 / divisor)).floor() * divisor).copysign(x)
+    # Numbers that are smaller stay what they are, though arithmetic takes tiny ones for zeros.
+    return where(size < divisor, x, rest)
 
 
 def _fmod_double(x: Expr, y: Expr, squarings: int) -> Expr:

@@ -28,6 +28,41 @@ def clamped_index(ctx: LoweringContext, index: Value, limit: int) -> Value:
     return ctx.convert(index, _INT32 if limit <= np.iinfo(_INT32).max else _INT64)
 
 
+def index_columns(ctx: LoweringContext, indices: Value) -> list[Value]:
+    """The components of index vectors (last axis), each without that axis.
+
+    Those that were joined for the vectors are taken as they are: read at a distance of the others'
+    they would be copied to there first, and read one by one.
+    """
+    *batch, count = indices.shape
+    joined = indices.op
+    if (
+        joined is not None
+        and joined.name == "stablehlo.concatenate"
+        and joined.attributes["dim"] == len(batch)
+        and len(joined.operands) == count
+    ):
+        parts: list[Value] = list(joined.operands)
+    else:
+        low = [0] * len(batch)
+        parts = [ctx.slice(indices, [*low, k], [*batch, k + 1]) for k in range(count)]
+    return [ctx.reshape(x, batch) for x in parts]
+
+
+def columns_inside(
+    ctx: LoweringContext, columns: Sequence[Value], limits: Sequence[int]
+) -> Value | None:
+    """Where 0 <= component k <= limits[k] for all k; None without components."""
+    ok = None
+    for column, limit in zip(columns, limits, strict=True):
+        most = min(limit, np.iinfo(column.dtype).max)
+        inside = ctx.compare("LE", column, most)
+        if dtypes.kind(column.dtype) == "i":
+            inside = ctx.and_(inside, ctx.compare("GE", column, 0))
+        ok = inside if ok is None else ctx.and_(ok, inside)
+    return ok
+
+
 def _bounds(ctx: LoweringContext, indices: Value, limits: Sequence[int]) -> Value:
     """Upper limits of the components of index vectors (their last axis), in the indices' type."""
     most = np.iinfo(indices.dtype).max

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,9 @@ def _round_lower(ctx: LoweringContext, x: Value, *, rounding_method: p.RoundingM
 def _rem_lower(ctx: LoweringContext, x: Value, y: Value) -> Value:
     if dtypes.is_integer(x.dtype):
         return ctx.rem(x, y)
+    known = ctx.known_number(y)
+    if known is not None and remainder.is_simple(known):
+        return kernel(partial(remainder.fmod_simple, divisor=known))(ctx, x)
     return kernel(remainder.fmod)(ctx, x, y)
 
 

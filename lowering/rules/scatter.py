@@ -16,17 +16,21 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.attributes import ScatterNumbers
+from xpr.lowering.loops.memory.dispatch import memory_call
+from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.while_loop import counted_loop, while_loop
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules._indexing import (
-    clamped_starts,
+    clamped_index,
+    columns_inside,
     dynamic_slice,
     dynamic_update_slice,
+    index_columns,
     select_at,
-    windows_inside,
 )
 from xpr.primitives import scatter as p
 
@@ -35,6 +39,8 @@ _INT32 = np.dtype(np.int32)
 _INT64 = np.dtype(np.int64)
 # Up to so many updates a loop over them beats rounds over the whole array.
 _FEW = 16
+# Smaller scatters take less time than a dispatch that is written by hand takes to compile.
+_LEAST_IN_MEMORY = 4096
 _MAX_INT32 = np.iinfo(_INT32).max
 
 Combine = Callable[[LoweringContext, Value, Value], Value]
@@ -76,19 +82,19 @@ def _common_form(
     limits = [x.shape[a] - sizes[a] for a in mapped]
     batch = indices.shape[:-1]
     n = math.prod(batch)
+    columns = [ctx.reshape(c, (n,)) for c in index_columns(ctx, indices)]
     ok = None
-    if mode is p.GatherScatterMode.FILL_OR_DROP and limits:
-        ok = ctx.reshape(windows_inside(ctx, indices, limits), (n,))
-    given = clamped_starts(ctx, indices, limits)
+    if mode is p.GatherScatterMode.FILL_OR_DROP:
+        ok = columns_inside(ctx, columns, limits)
+    index = _INT32 if max(limits, default=0) <= _MAX_INT32 else _INT64
     starts: list[Value | None] = [None] * len(x.shape)
-    for k, axis in enumerate(mapped):
-        if limits[k]:
-            low, high = [0] * len(batch) + [k], [*batch, k + 1]
-            starts[axis] = ctx.reshape(ctx.slice(given, low, high), (n,))
+    for column, axis, limit in zip(columns, mapped, limits, strict=True):
+        if limit:
+            starts[axis] = ctx.convert(clamped_index(ctx, column, limit), index)
     for axis, index_axis in zip(
         dims.operand_batching_dims, dims.scatter_indices_batching_dims, strict=True
     ):
-        starts[axis] = ctx.reshape(ctx.iota(given.dtype, batch, index_axis), (n,))
+        starts[axis] = ctx.reshape(ctx.iota(index, batch, index_axis), (n,))
     rest = [i for i in range(len(updates.shape)) if i not in dims.update_window_dims]
     ordered = ctx.transpose(updates, (*rest, *dims.update_window_dims))
     return _Problem(x, ctx.reshape(ordered, (n, *sizes)), tuple(starts), ok)
@@ -208,8 +214,21 @@ def _counted(ctx: LoweringContext, problem: _Problem, change: Combine) -> Value:
     return while_loop(ctx, [counts, x], more, round_)[1]
 
 
-def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
-    """Rows of a matrix: axes up to the last indexed one make the row number, the rest the row."""
+@dataclass(frozen=True)
+class _OfRows:
+    """A scatter of rows of a matrix, or of elements of a vector."""
+
+    operand: Value
+    numbers: Value
+    """The number of the row of each update, of rank 1."""
+
+    updates: Value
+    ok: Value | None
+    """For each update whether it counts; None when all do."""
+
+
+def _of_rows(ctx: LoweringContext, problem: _Problem) -> _OfRows:
+    """Axes up to the last indexed one make the row number, the rest the row."""
     x, window = problem.x, problem.window
     partial = [
         a for a, size in enumerate(window) if size < x.shape[a] or problem.starts[a] is not None
@@ -234,9 +253,59 @@ def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
         number = ctx.constant(0, index, places_shape)
     count = math.prod(places_shape)
     row = () if width == 1 else (width,)
-    updates = ctx.reshape(problem.updates, (count, *row))
-    operand = ctx.reshape(x, (rows, *row))
-    places = ctx.reshape(number, (count, 1))
+    ok = problem.ok
+    if ok is not None:
+        ok = ctx.reshape(ctx.broadcast_in_dim(ok, places_shape, (0,)), (count,))
+    return _OfRows(
+        ctx.reshape(x, (rows, *row)),
+        ctx.reshape(number, (count,)),
+        ctx.reshape(problem.updates, (count, *row)),
+        ok,
+    )
+
+
+def _in_memory(
+    ctx: LoweringContext, problem: _Problem, primitive: Primitive, params: dict[str, Any]
+) -> Value | None:
+    """Rows one after the other, in a dispatch that is written by hand.
+
+    IREE's own takes each element of a row by itself. None where the dispatch does not do, or would
+    cost more to compile than it spares: elements alone are not taken faster.
+    """
+    x = problem.x
+    if not ctx.target.single_dispatch_loops or problem.updates.aval.size < _LEAST_IN_MEMORY:
+        return None
+    if problem.window[-1:] != x.shape[-1:] or x.shape[-1] == 1 or problem.starts[-1] is not None:
+        return None
+    given = _of_rows(ctx, problem)
+    numbers, mode = given.numbers, p.GatherScatterMode.PROMISE_IN_BOUNDS
+    if given.ok is not None:
+        numbers, mode = ctx.select(given.ok, numbers, -1), p.GatherScatterMode.FILL_OR_DROP
+    (count,) = numbers.shape
+    row = given.updates.shape[1:]
+    params = params | {
+        "dimension_numbers": p.ScatterDimensionNumbers((1,) if row else (), (0,), (0,)),
+        "indices_are_sorted": False,
+        "unique_indices": False,
+        "mode": mode,
+    }
+    operands = [given.operand, ctx.reshape(numbers, (count, 1)), given.updates]
+
+    def program(*values: Any) -> list[Any]:
+        return [primitive.bind(*values, **params)]
+
+    try:
+        (found,) = memory_call(ctx, trace_to_jaxpr(program, [v.aval for v in operands]), operands)
+    except NotInMemory:
+        return None
+    return ctx.reshape(found, x.shape)
+
+
+def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
+    """The same by IREE's scatter; all updates count."""
+    x, given = problem.x, _of_rows(ctx, problem)
+    operand, updates, row = given.operand, given.updates, given.updates.shape[1:]
+    places = ctx.reshape(given.numbers, (*given.numbers.shape, 1))
     # The order of updates counts, so IREE is never told that the indices are unique.
     found = ctx.assign(
         "stablehlo.scatter",
@@ -304,7 +373,7 @@ def _scatter_lower(
     indices: Value,
     updates: Value,
     *,
-    name: str,
+    primitive: Primitive,
     dimension_numbers: p.ScatterDimensionNumbers,
     indices_are_sorted: bool,
     unique_indices: bool,
@@ -312,12 +381,17 @@ def _scatter_lower(
     update_jaxpr: ClosedJaxpr | None,
     update_consts: tuple[Any, ...],
 ) -> Value:
+    name = primitive.name
     if 0 in x.shape or 0 in updates.shape:
         return x
     problem = _common_form(ctx, x, indices, updates, dimension_numbers, mode)
     combine = _combination(name, x.dtype, update_jaxpr)
     if problem.n == 1:
         return _one_update(ctx, problem, combine)
+    kept = {"update_jaxpr": update_jaxpr, "update_consts": update_consts}
+    found = _in_memory(ctx, problem, primitive, kept)
+    if found is not None:
+        return found
     if update_jaxpr is None:
         return _rows(ctx, _redirected(ctx, problem), combine)
     neutral = _neutral(name, x.dtype)
@@ -334,9 +408,9 @@ def _reads(closed: ClosedJaxpr, position: int) -> bool:
     return var in closed.jaxpr.outvars or any(var in eqn.invars for eqn in closed.jaxpr.eqns)
 
 
-def _rule(name: str) -> LoweringRule:
+def _rule(primitive: Primitive) -> LoweringRule:
     def lower(ctx: LoweringContext, *operands: Value, **params: Any) -> Value:
-        return _scatter_lower(ctx, *operands, name=name, **params)
+        return _scatter_lower(ctx, *operands, primitive=primitive, **params)
 
     return lower
 
@@ -350,4 +424,4 @@ _PRIMITIVES: Sequence[Primitive] = (
     p.scatter_max_p,
 )
 for _primitive in _PRIMITIVES:
-    register(_primitive, _rule(_primitive.name))
+    register(_primitive, _rule(_primitive))

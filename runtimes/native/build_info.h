@@ -6,7 +6,7 @@
 namespace xpr {
 
 // Counts up whenever Python's side and this one have to change together.
-inline constexpr int kInterface = 13;
+inline constexpr int kInterface = 14;
 
 // The compiler and the processor that the extension was made with and for.
 std::string build_info();

@@ -18,14 +18,17 @@ from tests.lowering.test_ir import graph_of
 from xpr import lax
 from xpr.lowering import passes
 from xpr.lowering.ir.printer import print_module
+from xpr.lowering.rules import gather, scatter
 from xpr.lowering.targets.flags import ProgramHints, llvm_cpu_flag_sets
 
 FAST = llvm_cpu_flag_sets(ProgramHints())[0]
 
 
 def _text(function: Callable[..., Any], *args: Any, without: bool) -> str:
-    """The program for processors, as it is or without the pass."""
+    """The program for processors, with IREE's own scatters, as it is or without the pass."""
     with pytest.MonkeyPatch.context() as patch:
+        for rule in (gather, scatter):
+            patch.setattr(rule, "_LEAST_IN_MEMORY", sys.maxsize)
         if without:
             patch.delitem(passes.PASSES, "scatters")
         return print_module(graph_of(xpr.make_jaxpr(function)(*args), "cpu"), "m")

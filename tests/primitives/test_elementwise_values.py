@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xpr
+import xpr.numpy as xnp
 from tests.harness import run_compiled, run_reference
 from xpr import lax
 from xpr.core.aval import ShapedArray
@@ -109,6 +110,25 @@ def test_remainders_are_exact_for_quotients_of_any_size(runtime: str) -> None:
     wanted = [math.fmod(1e300, 3.0), 1.5, -1.5, 4.0, 3.0, math.nan, math.nan, math.nan]
     for found in _both(lax.rem, x, y, runtime=runtime):
         np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_remainders_by_powers_of_two(dtype: str, runtime: str) -> None:
+    """Those that stand in the program are taken without the steps that others need."""
+    r, info = np.random.default_rng(0), np.finfo(dtype)
+    ends = [0.0, -0.0, math.inf, -math.inf, math.nan, info.max, info.min, info.tiny, -info.tiny]
+    ends += [1.0, -1.0, 0.5, 3.5, -3.5, 1 - info.epsneg, info.epsneg - 1, 4096.0, -8192.0]
+    sizes = np.where(r.random(4000) < 0.5, 1.0, -1.0) * 2.0 ** r.uniform(-12, 15, 4000)
+    x = np.concatenate([ends, sizes, sizes * (1 if dtype == "float16" else 2.0**40)]).astype(dtype)
+    x = x[(x == 0) | ~(abs(x) < info.tiny)]
+    unsigned = f"u{np.dtype(dtype).itemsize}"
+    for y in (1.0, -4.0, 2.0**10, 2.0**15, 0.5, 3.0):
+        with np.errstate(all="ignore"):
+            wanted = np.fmod(x, np.array(y, dtype))
+        for found in _both(lambda v, y=y: lax.rem(v, xnp.full_like(v, y)), x, runtime=runtime):
+            np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
+            known = ~np.isnan(wanted)
+            np.testing.assert_array_equal(found[known].view(unsigned), wanted[known].view(unsigned))
 
 
 def test_neighbours_of_zero_and_of_the_greatest_number(runtime: str) -> None:

@@ -1,7 +1,8 @@
-"""Factorisations of stacks of matrices, by LAPACK without Python between the matrices.
+"""Factorisations of stacks of matrices, without Python between the matrices.
 
-Rows in memory are LAPACK's columns, so what is here factors the transposes where that gives the
-same numbers, and copies where it does not. Operands are not empty.
+Small real ones are the native part's, which computes with several matrices in a vector, the others
+LAPACK's. Rows in memory are LAPACK's columns, so what is here factors the transposes where that
+gives the same numbers, and copies where it does not. Operands are not empty.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.runtimes import lapack
 from xpr.runtimes.lapack import Argument, Each, Scratch, available, call
 
 Host = np.ndarray[Any, Any]
@@ -44,6 +46,8 @@ def _rows(columns: Host, batch: tuple[int, ...]) -> Host:
 def cholesky(x: Host) -> Host:
     """The lower factors of Hermitian matrices; one that has none has a NaN on its diagonal."""
     n = x.shape[-1]
+    if lapack.is_small(x.dtype, n):
+        return lapack.factor_small_symmetric(_flat(x, 2)).reshape(x.shape)
     out = np.tril(_flat(x, 2))
     failed = np.empty(len(out), np.int32)
     # The transpose of the lower triangle is the upper one of the conjugate matrix, U its factor's.
@@ -58,6 +62,16 @@ def triangular_solve(
 ) -> Host:
     """X with op(A) X = B or X op(A) = B; `operation` is N, T or C, as for BLAS."""
     m, n = b.shape[-2:]
+    if lapack.is_small(a.dtype, m, n):
+        found = lapack.solve_small_triangles(
+            _flat(a, 2),
+            _flat(b, 2),
+            left=left_side,
+            lower=lower,
+            transposed=operation != "N",
+            unit=unit_diagonal,
+        )
+        return found.reshape(b.shape)
     out, matrices = _flat(b, 2).copy(), np.ascontiguousarray(_flat(a, 2))
     call(
         "trsm",
@@ -85,7 +99,11 @@ def triangular_solve(
 def lu(x: Host) -> tuple[Host, Host, Host]:
     """L and U in one matrix, the exchanges of rows and the permutation they make."""
     *batch, m, n = x.shape
-    factors, k = _columns(x), min(m, n)
+    k = min(m, n)
+    if lapack.is_small(x.dtype, m, n):
+        factors, pivots, order = lapack.factor_small(_flat(x, 2))
+        return factors.reshape(x.shape), pivots.reshape(*batch, k), order.reshape(*batch, m)
+    factors = _columns(x)
     count = len(factors)
     pivots, info = np.empty((count, k), np.int32), np.empty(count, np.int32)
     arguments: list[Argument] = [m, n, Each(factors), m, Each(pivots), Each(info)]
