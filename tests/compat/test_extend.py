@@ -241,13 +241,36 @@ def test_monitoring() -> None:
 @pytest.mark.parametrize("name", ["of_its_own", "sin"])
 @pytest.mark.parametrize("size", [3, 5000])
 def test_a_primitive_of_a_program_in_a_loop(name: str, size: int) -> None:
-    """Loops on registers and in memory leave it to its lowering, also where its name is known."""
-    p = core.Primitive(name)
-    p.def_abstract_eval(lambda x: x)
+    """Loops leave it to its lowering, also where its name is known; a function is seen through."""
+    p, q = core.Primitive(name), core.Primitive(name)
+    for one in (p, q):
+        one.def_abstract_eval(lambda x: x)
     mlir.register_lowering(p, mlir.lower_fun(lambda x: x * 2, multiple_results=False))
+    mlir.register_lowering(q, lambda ctx, x: ctx.add(x, x))
     x = np.linspace(0, 1, size, dtype=np.float32)
-    found = xpr.jit(lambda x: xpr.lax.fori_loop(0, 5, lambda i, v: p.bind(v), x))(x)
-    np.testing.assert_array_equal(found, x * 32)
+    for one in (p, q):
+        looped = xpr.jit(lambda x, one=one: xpr.lax.fori_loop(0, 5, lambda i, v: one.bind(v), x))
+        np.testing.assert_array_equal(looped(x), x * 32)
+        assert ("stablehlo.while" in looped.lower(x).as_text()) == (one is q)
+
+
+def test_a_function_as_lowering_is_traced_at_every_depth() -> None:
+    """With several results, constants of its own and parameters, in branches that are shared."""
+    p = core.Primitive("of_two", multiple_results=True)
+    p.def_abstract_eval(lambda x, *, by: [x, ShapedArray((), x.dtype)])
+    table = np.arange(6, dtype=np.float32)
+    mlir.register_lowering(
+        p, mlir.lower_fun(lambda x, *, by: [x * by + table, xpr.jit(jnp.sum)(x)])
+    )
+    inner = xpr.jit(lambda x: p.bind(x, by=3)[0])
+
+    def f(x: Any, which: Any) -> Any:
+        y, total = p.bind(x, by=2)
+        z = xpr.lax.cond(which, lambda v: inner(v), lambda v: inner(v + 1), y)
+        return xpr.lax.scan(lambda c, _: (p.bind(c, by=1)[0], c[0]), z, None, length=2)[0] + total
+
+    found = xpr.jit(f)(X, True)
+    np.testing.assert_allclose(found, (X * 2 + table) * 3 + 3 * table + X.sum(), rtol=1e-6)
 
 
 # ---- an interpreter and primitives as JAX's own documents have them, in programs of our own
