@@ -38,18 +38,30 @@ _started: dict[str, Runtime] = {}
 _failed: dict[str, BaseException] = {}
 _factories: dict[str, Callable[[], Runtime]] | None = None
 _num_cpu_devices: int | None = None
+_number_elsewhere: Callable[[], int | None] | None = None
 _index = 0
 _all_devices: dict[str, list[Device]] = {}  # those of all processes, by the runtime's name
 
 
 def num_cpu_devices() -> int:
-    """How many CPU devices there are, or will be: as set, else `XPR_NUM_CPU_DEVICES`, else 1."""
+    """How many CPU devices there are, or will be.
+
+    As set, else `XPR_NUM_CPU_DEVICES`, else what `on_no_number` was given says, else 1.
+    """
     if _num_cpu_devices is not None:
         return _num_cpu_devices
-    text = os.environ.get("XPR_NUM_CPU_DEVICES", "1")
+    text = os.environ.get("XPR_NUM_CPU_DEVICES")
+    if text is None:
+        return (_number_elsewhere() if _number_elsewhere else None) or 1
     if not text.isdecimal() or int(text) < 1:
         raise ValueError(f"XPR_NUM_CPU_DEVICES must be a positive integer, got {text!r}")
     return int(text)
+
+
+def on_no_number(function: Callable[[], int | None]) -> None:
+    """Has a function say how many CPU devices there are, where nothing of xpr's does."""
+    global _number_elsewhere
+    _number_elsewhere = function
 
 
 def set_num_cpu_devices(n: int) -> None:

@@ -241,13 +241,36 @@ def test_monitoring() -> None:
 @pytest.mark.parametrize("name", ["of_its_own", "sin"])
 @pytest.mark.parametrize("size", [3, 5000])
 def test_a_primitive_of_a_program_in_a_loop(name: str, size: int) -> None:
-    """Loops on registers and in memory leave it to its lowering, also where its name is known."""
-    p = core.Primitive(name)
-    p.def_abstract_eval(lambda x: x)
+    """Loops leave it to its lowering, also where its name is known; a function is seen through."""
+    p, q = core.Primitive(name), core.Primitive(name)
+    for one in (p, q):
+        one.def_abstract_eval(lambda x: x)
     mlir.register_lowering(p, mlir.lower_fun(lambda x: x * 2, multiple_results=False))
+    mlir.register_lowering(q, lambda ctx, x: ctx.add(x, x))
     x = np.linspace(0, 1, size, dtype=np.float32)
-    found = xpr.jit(lambda x: xpr.lax.fori_loop(0, 5, lambda i, v: p.bind(v), x))(x)
-    np.testing.assert_array_equal(found, x * 32)
+    for one in (p, q):
+        looped = xpr.jit(lambda x, one=one: xpr.lax.fori_loop(0, 5, lambda i, v: one.bind(v), x))
+        np.testing.assert_array_equal(looped(x), x * 32)
+        assert ("stablehlo.while" in looped.lower(x).as_text()) == (one is q)
+
+
+def test_a_function_as_lowering_is_traced_at_every_depth() -> None:
+    """With several results, constants of its own and parameters, in branches that are shared."""
+    p = core.Primitive("of_two", multiple_results=True)
+    p.def_abstract_eval(lambda x, *, by: [x, ShapedArray((), x.dtype)])
+    table = np.arange(6, dtype=np.float32)
+    mlir.register_lowering(
+        p, mlir.lower_fun(lambda x, *, by: [x * by + table, xpr.jit(jnp.sum)(x)])
+    )
+    inner = xpr.jit(lambda x: p.bind(x, by=3)[0])
+
+    def f(x: Any, which: Any) -> Any:
+        y, total = p.bind(x, by=2)
+        z = xpr.lax.cond(which, lambda v: inner(v), lambda v: inner(v + 1), y)
+        return xpr.lax.scan(lambda c, _: (p.bind(c, by=1)[0], c[0]), z, None, length=2)[0] + total
+
+    found = xpr.jit(f)(X, True)
+    np.testing.assert_allclose(found, (X * 2 + table) * 3 + 3 * table + X.sum(), rtol=1e-6)
 
 
 # ---- an interpreter and primitives as JAX's own documents have them, in programs of our own
@@ -369,3 +392,55 @@ def test_the_hash_of_random_numbers() -> None:
     assert many.shape == (2, 3)
     expected = xpr.random.key_data(xpr.random.key(4)).tolist()
     assert xpr.random.key_data(many[1, 1]).tolist() == expected
+
+
+def test_a_tangent_without_values_is_none() -> None:
+    """What takes an integer behind a rule that fills in zeros needs no derivative of its own."""
+    p, q = core.Primitive("passes_on", multiple_results=True), core.Primitive("without_rule")
+    p.def_impl(lambda x, n: [x * 2.0, n])
+    p.def_abstract_eval(lambda x, n: [x, n])
+    q.def_impl(lambda n: n + 1)
+    q.def_abstract_eval(lambda n: n)
+    mlir.register_lowering(p, mlir.lower_fun(lambda x, n: [x * 2.0, n], multiple_results=True))
+    mlir.register_lowering(q, mlir.lower_fun(lambda n: n + 1, multiple_results=False))
+
+    def jvp(primals: Any, tangents: Any) -> Any:
+        dx, dn = map(ad.instantiate_zeros, tangents)
+        return p.bind(*primals), [dx * 2, dn]
+
+    ad.primitive_jvps[p] = jvp
+
+    def f(x: Any, n: Any) -> Any:
+        y, n = p.bind(x, n)
+        return y * q.bind(n)
+
+    assert xpr.grad(f)(2.0, jnp.int32(3)) == 8.0
+    assert xpr.jit(xpr.grad(f))(2.0, jnp.int32(3)) == 8.0
+    assert xpr.jvp(lambda x: f(x, jnp.int32(3)), (2.0,), (1.0,)) == (16.0, 8.0)
+
+
+def test_batching_rules_that_get_the_axis() -> None:
+    """In JAX's two forms: its size and name apart, and both in one object."""
+    p, seen = core.Primitive("of_an_axis"), []
+    p.def_impl(lambda x: x * 2)
+    p.def_abstract_eval(lambda x: x)
+
+    def apart(size: int, name: Any, kind: Any, args: Any, dims: Any, **params: Any) -> Any:
+        seen.append((size, name, kind, params))
+        return p.bind(*args), dims[0]
+
+    def whole(axis: Any, args: Any, dims: Any, **params: Any) -> Any:
+        return apart(axis.size, axis.name, "whole", args, dims, **params)
+
+    batching.axis_primitive_batchers[p] = apart
+    np.testing.assert_array_equal(xpr.vmap(p.bind, axis_name="i")(X), X * 2)
+    batching.axis_primitive_batchers[p](6, "j", None, (X,), (0,))
+    batching.fancy_primitive_batchers[p] = whole
+    np.testing.assert_array_equal(xpr.vmap(p.bind, axis_name="i")(X), X * 2)
+    batching.axis_primitive_batchers[p](6, "j", None, (X,), (0,))
+    assert seen == [
+        (6, "i", None, {}),
+        (6, "j", None, {}),
+        (6, "i", "whole", {}),
+        (6, "j", "whole", {}),
+    ]

@@ -207,3 +207,13 @@ def test_names_are_looked_for_once() -> None:
         "print('same')\n"
     )
     assert run("-c", code).strip() == "same"
+
+
+def test_devices_by_xlas_flag() -> None:
+    """Programs set it at their top, before the first device is used; xpr's own setting wins."""
+    flags = "--xla_dump_to=x --xla_force_host_platform_device_count=3"
+    program = f"import os; os.environ['XLA_FLAGS'] = '{flags}'\nimport jax\n"
+    count = "print(len(jax.devices()))"
+    assert run("-m", "xpr.compat", "-c", program + count) == "3\n"
+    own = "jax.config.update('jax_num_cpu_devices', 2)\n"
+    assert run("-m", "xpr.compat", "-c", program + own + count) == "2\n"

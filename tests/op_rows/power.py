@@ -123,5 +123,5 @@ ROWS: list[OpRow] = [
     _row("pow", e.pow, _plain_complex, COMPLEX, widely(np.power), _COMPLEX_POWER, case="complex"),
     _row("cbrt", over_shapes(e.cbrt), of_shapes, ("float32",), case="shapes"),
     _row("sqrt", over_shapes(e.sqrt), of_shapes, INEXACT, case="shapes"),
-    _row("pow", over_pairs(e.pow), broadcasts, INEXACT, case="broadcast"),
+    _row("pow", over_pairs(e.pow), broadcasts, INEXACT, None, _COMPLEX_POWER, case="broadcast"),
 ]

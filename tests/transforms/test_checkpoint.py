@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,3 +175,18 @@ def test_peak_memory_is_smaller() -> None:
         grown[mode], values[mode] = int(kib), float(value)
     assert values["plain"] == pytest.approx(values["remat"], rel=1e-5)
     assert grown["remat"] < 0.7 * grown["plain"], grown
+
+
+@pytest.mark.parametrize("names", [["a"], np.ones(3), jnp.ones(3)])
+def test_names_are_given_one_by_one(names: Any) -> None:
+    """A list in the place of names would keep nothing, without a word."""
+    policies = xpr.checkpoint_policies
+    for policy in (
+        policies.save_only_these_names,
+        policies.save_any_names_but_these,
+        policies.save_anything_except_these_names,
+    ):
+        with pytest.raises(TypeError, match="takes names, one by one, which are strings; got"):
+            policy(names)
+    with pytest.raises(TypeError, match="checkpoint_name takes names"):
+        checkpoint_name(1.0, names)

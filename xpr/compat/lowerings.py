@@ -7,6 +7,7 @@ from typing import Any
 
 from xpr.core.primitive import Primitive
 from xpr.lowering import registry
+from xpr.lowering.traced_rules import TracedRule
 
 Rule = Callable[..., Any]
 
@@ -27,9 +28,4 @@ def register_lowering(
 
 def lower_fun(fun: Callable[..., Any], multiple_results: bool = True) -> Rule:
     """A lowering that traces `fun(*operands, **params)` and lowers what it does."""
-
-    def rule(ctx: Any, *operands: Any, **params: Any) -> Any:
-        found = ctx.module.inline(ctx, fun, operands, params)
-        return found if multiple_results or not isinstance(found, (tuple, list)) else found[0]
-
-    return rule
+    return TracedRule(fun, multiple_results)

@@ -6,7 +6,8 @@ here are views of the latter, with rules in the form that JAX gives them:
     primitive_jvps[p](primals, tangents, **params)      -> result, tangent
     primitive_transposes[p](cotangent, *args, **params) -> cotangents
     primitive_batchers[p](args, dims, **params)         -> result, dimension
-    axis_primitive_batchers[p](axis, args, dims, **params)
+    fancy_primitive_batchers[p](axis, args, dims, **params)
+    axis_primitive_batchers[p](size, name, None, args, dims, **params)
 """
 
 from __future__ import annotations
@@ -95,20 +96,20 @@ class RuleTable(MutableMapping[Primitive, Rule]):
         self._kind = kind
         self._wrap = wrap
         self._unwrap = unwrap
-        self._given: dict[Primitive, Rule] = {}
+        # What the program gave, and what the primitive has of it: another table may replace that.
+        self._given: dict[Primitive, tuple[Rule, Rule]] = {}
 
     def __getitem__(self, primitive: Primitive) -> Rule:
-        given = self._given.get(primitive)
-        if given is not None:
-            return given
         rule = getattr(primitive, self._kind)
         if isinstance(rule, Absent):
             raise KeyError(primitive)
-        return self._unwrap(rule)
+        given, kept = self._given.get(primitive, (None, None))
+        return given if given is not None and kept is rule else self._unwrap(rule)
 
     def __setitem__(self, primitive: Primitive, rule: Rule) -> None:
-        self._given[primitive] = rule
-        setattr(primitive, self._kind, self._wrap(rule))
+        kept = self._wrap(rule)
+        self._given[primitive] = rule, kept
+        setattr(primitive, self._kind, kept)
 
     def __delitem__(self, primitive: Primitive) -> None:
         self[primitive]  # KeyError if there is none
@@ -143,7 +144,21 @@ def _with_axis(rule: Rule) -> Rule:
     return lambda axis, args, dims, **params: rule(args, dims, **params)
 
 
+def _with_size_and_name(rule: Rule) -> Rule:
+    return lambda axis, args, dims, **params: rule(axis.size, axis.name, None, args, dims, **params)
+
+
+def _without_size_and_name(rule: Rule) -> Rule:
+    def batcher(size: int, name: Any, _: Any, args: Any, dims: Any, **params: Any) -> Any:
+        from xpr.interpreters.batching import BatchAxis  # noqa: PLC0415  only for rules read back
+
+        return rule(BatchAxis(size, name), args, dims, **params)
+
+    return batcher
+
+
 primitive_jvps = RuleTable("jvp", _as_it_is, _as_it_is)
 primitive_transposes = RuleTable("transpose", _as_it_is, _as_it_is)
 primitive_batchers = RuleTable("batch", _with_axis, _without_axis)
-axis_primitive_batchers = RuleTable("batch", _as_it_is, _as_it_is)
+axis_primitive_batchers = RuleTable("batch", _with_size_and_name, _without_size_and_name)
+fancy_primitive_batchers = RuleTable("batch", _as_it_is, _as_it_is)

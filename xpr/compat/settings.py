@@ -6,11 +6,14 @@ caches: they keep their value, and the first change of each is warned of.
 
 from __future__ import annotations
 
+import os
+import re
 import warnings
 from typing import Any
 
 from xpr.core import config as settings
 from xpr.core.config import config, foreign
+from xpr.runtimes import registry
 
 _GUARDS = ("host_to_device", "device_to_device", "device_to_host")
 
@@ -46,6 +49,15 @@ def install() -> None:
     """Makes `jax.config` know the names."""
     foreign.update(DEFAULTS)
     settings.on_foreign(_changed)
+    registry.on_no_number(_devices_of_flags)
+
+
+def _devices_of_flags() -> int | None:
+    """The number of CPU devices that `XLA_FLAGS` asks for; its other flags are about XLA."""
+    found = re.findall(
+        r"--xla_force_host_platform_device_count[=\s]+(\d+)", os.environ.get("XLA_FLAGS", "")
+    )
+    return int(found[-1]) if found else None
 
 
 def _changed(name: str, value: Any) -> None:

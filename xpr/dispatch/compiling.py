@@ -23,6 +23,7 @@ from xpr.lowering.module import LoweredModule, lower_jaxpr_to_module
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.supported import check_types
+from xpr.lowering.traced_rules import with_traced_rules
 from xpr.runtimes.base import Device
 
 _log = logging.getLogger("xpr.compile")
@@ -52,6 +53,7 @@ def lower(
     shown = "" if device is None else f"{device!r} ({device.device_kind})"
     check_types(closed.jaxpr, target, shown)
     lowering_rules.load_all()
+    closed = with_traced_rules(closed, target)
     dump_jaxpr(closed, name)
     with span("lower", name, target=target.name):
         return lower_jaxpr_to_module(

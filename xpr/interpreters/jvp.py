@@ -18,7 +18,7 @@ from xpr.core.primitive import Absent, Primitive, get_primitive
 from xpr.core.references import Ref, read, write
 from xpr.core.trace import Trace, Tracer, check_leaks, context, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.zeros import Zero, instantiate, tangent_aval, zero_of_anything
+from xpr.interpreters.zeros import FLOAT0, Zero, instantiate, tangent_aval, zero_of_anything
 
 
 class DualTracer(Tracer):
@@ -66,7 +66,11 @@ class JVPTrace(Trace):
         return x, zero_of_anything(x)
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
-        return primal if type(tangent) is Zero else self.tracer(self, primal, tangent)
+        # A tangent of type float0, which a rule of the user's may give, is zero, too: what takes
+        # integers, such as a primitive without a derivative, is not asked for one.
+        if type(tangent) is Zero or getattr(tangent, "dtype", None) == FLOAT0:
+            return primal
+        return self.tracer(self, primal, tangent)
 
     def has_tangent(self, args: Sequence[Any]) -> bool:
         """Whether one of the operands carries a tangent of this trace."""

@@ -103,10 +103,22 @@ def checkpoint_name(x: Any, name: str) -> Any:
     >>> round(float(xpr.grad(f)(1.0)), 4)
     0.36
     """
+    _known_names("checkpoint_name", (name,))
     return tree_util.tree_map(lambda leaf: name_p.bind(leaf, name=name), x)
 
 
 # ---- policies
+
+
+def _known_names(function: str, names: Sequence[str]) -> frozenset[str]:
+    """The names; TypeError for a list of them, or an array, which no value would be called."""
+    try:
+        return frozenset(names)
+    except TypeError:
+        kinds = ", ".join(type(n).__name__ for n in names)
+        raise TypeError(
+            f"{function} takes names, one by one, which are strings; got {kinds}"
+        ) from None
 
 
 class checkpoint_policies:
@@ -155,20 +167,23 @@ class checkpoint_policies:
     @staticmethod
     def save_any_names_but_these(*names: str) -> Policy:
         """Keeps values that have a name, but those with one of these."""
+        known = _known_names("save_any_names_but_these", names)
         return lambda primitive, *_, **params: (
-            primitive.name == "name" and params["name"] not in names
+            primitive.name == "name" and params["name"] not in known
         )
 
     @staticmethod
     def save_only_these_names(*names: str) -> Policy:
         """Keeps values that have one of these names (see `checkpoint_name`)."""
-        return lambda primitive, *_, **params: primitive.name == "name" and params["name"] in names
+        known = _known_names("save_only_these_names", names)
+        return lambda primitive, *_, **params: primitive.name == "name" and params["name"] in known
 
     @staticmethod
     def save_anything_except_these_names(*names: str) -> Policy:
         """Keeps everything but values that have one of these names."""
+        known = _known_names("save_anything_except_these_names", names)
         return lambda primitive, *_, **params: (
-            not (primitive.name == "name" and params["name"] in names)
+            not (primitive.name == "name" and params["name"] in known)
         )
 
     @staticmethod

@@ -15,7 +15,7 @@ from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.memory.arrays import Array, Scalar, View, actual, moved, whole
 from xpr.lowering.loops.memory.context import LoopContext
 from xpr.lowering.loops.memory.elementwise import full
-from xpr.lowering.loops.memory.program import Program, again
+from xpr.lowering.loops.memory.program import Program, again, empty
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.loops.registers.context import Register
 
@@ -64,12 +64,13 @@ class Slots:
 
     def __init__(self, p: Program, carry: Sequence[Array], others: Sequence[Array]) -> None:
         self.numbers: list[tuple[Shape, Any]] = []
-        self.kinds: list[View | None] = []
+        # None for a number; what is no view has no elements, and is the same in each round.
+        self.kinds: list[Array | None] = []
         self.starts: list[Value] = []
         for i, x in enumerate(carry):
             if x.size == 0:
-                raise NotInMemory("a loop that carries an empty array")
-            if x.size == 1:
+                self.kinds.append(empty(x.shape, x.dtype))
+            elif x.size == 1:
                 self.kinds.append(None)
                 self.numbers.append((x.shape, x.dtype))
                 self.starts.append(p.number(x))
@@ -79,7 +80,7 @@ class Slots:
 
     @property
     def views(self) -> list[View]:
-        return [v for v in self.kinds if v is not None]
+        return [v for v in self.kinds if isinstance(v, View)]
 
     def arrays(self, registers: Sequence[Value]) -> list[Array]:
         """The carried arrays, with these numbers."""
@@ -90,7 +91,7 @@ class Slots:
                 shape, dtype = next(shapes)
                 out.append(Scalar(shape, dtype, next(numbers)))
             else:
-                out.append(whole(v.buffer, v.shape, v.dtype))
+                out.append(again(v))
         return out
 
     def keep(
@@ -98,7 +99,8 @@ class Slots:
     ) -> list[Value]:
         """Stores what the next round begins with, and gives its numbers."""
         registers = [p.number(x) for x, v in zip(results, self.kinds, strict=True) if v is None]
-        pairs = [(v, x) for x, v in zip(results, self.kinds, strict=True) if v is not None]
+        kinds = zip(results, self.kinds, strict=True)
+        pairs = [(v, x) for x, v in kinds if isinstance(v, View)]
         p.store_all([*more, *pairs])
         return registers
 
@@ -127,14 +129,16 @@ def scan(
     steps = [_counts(jaxpr, num_consts + i, i) for i in range(num_carry)]
     counted = [_progression(x, s, length) for x, s in zip(carry, steps, strict=True)]
     kept = [i for i, c in enumerate(counted) if c is None]
-    if any(a.size == 0 for a in jaxpr.out_avals):
-        raise NotInMemory("a loop that stacks empty arrays")
-    ys = [p.allocate((length, *a.shape), a.dtype) for a in jaxpr.out_avals[num_carry:]]
+    ys = [
+        p.allocate((length, *a.shape), a.dtype) if a.size else empty((length, *a.shape), a.dtype)
+        for a in jaxpr.out_avals[num_carry:]
+    ]
     unchanged = {i: p.loop_invariant(carry[i]) for i, c in enumerate(counted) if c == 0}
     slots = Slots(p, [carry[i] for i in kept], [*fixed, *unchanged.values()])
 
     def body(inner: LoopContext, counter: Symbol, registers: list[Value]) -> Sequence[Value]:
-        with p.inside(inner, [v.buffer for v in (*slots.views, *ys)]):
+        stacked = [y for y in ys if isinstance(y, View)]
+        with p.inside(inner, [v.buffer for v in (*slots.views, *stacked)]):
             count = Place.of(counter)
             row = count * -1 + (length - 1) if reverse else count
             state = dict(zip(kept, slots.arrays(registers), strict=True))
@@ -151,8 +155,8 @@ def scan(
             rows: list[tuple[View, Array]] = []
             for y, target in zip(results[num_carry:], ys, strict=True):
                 place = _row(target, row)
-                assert isinstance(place, View)
-                rows.append((place, y))
+                if isinstance(place, View):
+                    rows.append((place, y))
             return slots.keep(p, [results[i] for i in kept], rows)
 
     found = p.ctx.for_each(length, 1, slots.starts, body)
@@ -266,8 +270,10 @@ def cond(
     passed = [x if x in given else p.loop_invariant(x) for x in map(actual, operands)]
     # Where each array that the branches give is stored: in an operand that they update, if all do.
     targets: list[View | None] = []
+    kept = [k for k, a in enumerate(avals) if a.size]
     free = list(given)
-    for k, aval in enumerate(avals):
+    for k in kept:
+        aval = avals[k]
         if aval.size == 1:
             targets.append(None)
             continue
@@ -279,12 +285,13 @@ def cond(
         else:
             targets.append(p.allocate(aval.shape, aval.dtype))
     written = [t.buffer for t in targets if t is not None]
-    types = [((), a.dtype) for a, t in zip(avals, targets, strict=True) if t is None]
+    types = [((), avals[k].dtype) for k, t in zip(kept, targets, strict=True) if t is None]
 
     def branch(closed: ClosedJaxpr) -> Callable[[LoopContext], Sequence[Value]]:
         def write(inner: LoopContext) -> Sequence[Value]:
             with p.inside(inner, written):
-                results = p.run(closed, [again(x) for x in passed])
+                found = p.run(closed, [again(x) for x in passed])
+                results = [found[k] for k in kept]
                 registers = [
                     p.number(x) for x, t in zip(results, targets, strict=True) if t is None
                 ]
@@ -306,12 +313,12 @@ def cond(
         )
 
     found = iter(choose(p.ctx, 0))
-    out: list[Array] = []
-    for aval, t in zip(avals, targets, strict=True):
+    out = [empty(a.shape, a.dtype) for a in avals]
+    for k, t in zip(kept, targets, strict=True):
         if t is None:
-            out.append(full(Scalar((), aval.dtype, next(found)), aval.shape))
+            out[k] = full(Scalar((), avals[k].dtype, next(found)), avals[k].shape)
         else:
-            out.append(whole(t.buffer, t.shape, t.dtype))
+            out[k] = whole(t.buffer, t.shape, t.dtype)
     return out
 
 

@@ -22,7 +22,7 @@ from xpr.lowering.loops.memory.control import call, scan, while_
 from xpr.lowering.loops.memory.elementwise import full
 from xpr.lowering.loops.memory.nest import Share
 from xpr.lowering.loops.memory.products import product_in_shares
-from xpr.lowering.loops.memory.program import Program
+from xpr.lowering.loops.memory.program import Program, empty
 from xpr.lowering.loops.memory.rules import rule_for
 from xpr.lowering.loops.memory.split import Split, split_of
 from xpr.lowering.loops.refusal import NotInMemory
@@ -37,6 +37,8 @@ _MAX_BINDINGS = 32
 # Temporary arrays on the stack; others lie in a buffer of their own. IREE allows twice as much.
 _STACK_BYTES = 16 << 10
 _ALIGNMENT = 64
+# Arrays of at most so many bytes may share a binding: putting them together is a copy of each.
+_SMALL_BYTES = 4 << 10
 # What a loop is taken for whose rounds only the running program knows.
 _UNKNOWN_ROUNDS = 16
 
@@ -76,7 +78,7 @@ class _Dispatch:
     def operand(self, x: Value) -> Array:
         """An array of the program around, which is never overwritten."""
         if 0 in x.shape:
-            raise NotInMemory("an empty array")
+            return empty(x.shape, x.dtype)
         if x.number is not None:
             return Scalar((), x.dtype, place=Place(x.number), literal=x.number)
         splat = splat_of(x)
@@ -97,7 +99,12 @@ class _Dispatch:
         return (self._split.size,) if self._split and self._split.is_cut(shape) else shape
 
     def finish(self, results: Sequence[Array], avals: Sequence[ShapedArray]) -> list[Value]:
-        """Closes the dispatch; its results in the program around."""
+        """Closes the dispatch; its results in the program around, which makes the empty ones."""
+        pairs = [(x, a) for x, a in zip(results, avals, strict=True) if a.size]
+        found = iter(self._finish([x for x, _ in pairs], [a for _, a in pairs]) if pairs else ())
+        return [next(found) if a.size else self.outer.constant(0, a.dtype, a.shape) for a in avals]
+
+    def _finish(self, results: Sequence[Array], avals: Sequence[ShapedArray]) -> list[Value]:
         p, ctx = self.program, self.outer
         views = self._shares(results) if self.share else self._results(results, avals)
         used = [(x, b) for x, b in self.operands if b.memory.uses]
@@ -105,26 +112,47 @@ class _Dispatch:
         scratch = [b for b in p.fresh if b.memory.uses and b not in fresh]
         size = sum(map(_padded_bytes, scratch))
         on_stack = size <= _STACK_BYTES
-        bindings = [*(b for _, b in used), *fresh]
-        if len(bindings) + (not on_stack) > _MAX_BINDINGS:
+        read, written = [[b] for _, b in used], [[b] for b in fresh]
+        if len(used) + len(fresh) + (not on_stack) > _MAX_BINDINGS:
+            read, written = self._packed(read), self._packed(written)
+        if len(read) + len(written) + (not on_stack) > _MAX_BINDINGS:
             raise NotInMemory("many arrays")
         parts = self._split.count if self._split else self.share.count if self.share else 1
-        block = self._body(bindings, scratch, size, on_stack=on_stack)
-        read_only = [True] * len(used) + [False] * len(views)
-        flats = [Value((a.size,), memory_dtype(a.dtype)) for a in avals]
+        block = self._body([*read, *written], scratch, size, on_stack=on_stack)
+        read_only = [True] * len(read) + [False] * len(written)
+        given = {b: x for x, b in used}
+        operands = [
+            ctx.concatenate([flat_memory(ctx, given[b]) for b in group], 0) for group in read
+        ]
+        sizes = {b: a.size for b, a in zip(fresh, avals, strict=True)}
+        packs = [Value((sum(sizes[b] for b in g),), memory_dtype(g[0].dtype)) for g in written]
         extra: list[Value] = []
         if not on_stack:
             extra.append(PlainValue(f"tensor<{size * parts}xi8>"))
             read_only.append(False)
         symbol = ctx.module.symbol("loop")
         ctx.module.module.executables.append(Executable(symbol, read_only, block, parts))
-        ctx.append(
-            "flow.dispatch",
-            [flat_memory(ctx, x) for x, _ in used],
-            [*flats, *extra],
-            {"symbol": symbol},
-        )
-        return [shaped(ctx, x, a.shape, a.dtype) for x, a in zip(flats, avals, strict=True)]
+        ctx.append("flow.dispatch", operands, [*packs, *extra], {"symbol": symbol})
+        flats: dict[Buffer, Value] = {}
+        for group, pack in zip(written, packs, strict=True):
+            at = 0
+            for b in group:
+                one = len(group) == 1
+                flats[b] = pack if one else ctx.slice(pack, (at,), (at + b.size,), (1,))
+                at += b.size
+        return [shaped(ctx, flats[b], a.shape, a.dtype) for b, a in zip(fresh, avals, strict=True)]
+
+    def _packed(self, groups: Sequence[list[Buffer]]) -> list[list[Buffer]]:
+        """Small buffers of a dtype put together: each of them would be a binding."""
+        packs: dict[np.dtype[Any], list[Buffer]] = {}
+        alone: list[list[Buffer]] = []
+        for (b,) in groups:
+            dtype = memory_dtype(b.dtype)
+            if b in self._cut or b.size * dtype.itemsize > _SMALL_BYTES:
+                alone.append([b])
+            else:
+                packs.setdefault(dtype, []).append(b)
+        return [*packs.values(), *alone]
 
     def _shares(self, results: Sequence[Array]) -> list[View]:
         """The results, each stored in shares."""
@@ -157,7 +185,12 @@ class _Dispatch:
         return target
 
     def _body(
-        self, bindings: Sequence[Buffer], scratch: Sequence[Buffer], size: int, *, on_stack: bool
+        self,
+        bindings: Sequence[Sequence[Buffer]],
+        scratch: Sequence[Buffer],
+        size: int,
+        *,
+        on_stack: bool,
     ) -> Block:
         """The operations of the dispatch, behind those that give its buffers."""
         written = self.program.ctx.block
@@ -178,7 +211,15 @@ class _Dispatch:
             builder.append("hal.interface.workgroup.id", (), (self._own,))
         if self._split is not None:
             parts, own = self._split.count, self._own
-        for i, b in enumerate(bindings):
+        for i, group in enumerate(bindings):
+            if len(group) > 1:
+                itemsize = memory_dtype(group[0].dtype).itemsize
+                memory, at = bound(i, sum(b.size for b in group) * itemsize), 0
+                for b in group:
+                    builder.append("memref.view", (memory, number(at)), (b.memory,))
+                    at += b.size * itemsize
+                continue
+            (b,) = group
             if b not in self._cut:
                 attributes = {"binding": i}
                 builder.append("hal.interface.binding.subspan", (zero,), (b.memory,), attributes)

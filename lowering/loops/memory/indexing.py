@@ -226,6 +226,8 @@ def scatter(
     **__: Any,
 ) -> Array:
     dims = dimension_numbers
+    if updates.size == 0:
+        return x
     if tuple(sorted(dims.update_window_dims)) != tuple(dims.update_window_dims):
         raise NotInMemory("a scatter of transposed windows")
     if primitive.name == "scatter" and update_jaxpr is not None:

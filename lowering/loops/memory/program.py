@@ -63,6 +63,7 @@ _TAKE_EMPTY = frozenset(
         *("concatenate", "pad", "split", "dynamic_update_slice", "name", "stop_gradient"),
         *("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_and", "reduce_or"),
         *("reduce_xor", "dot_general"),
+        *("scatter", "scatter-add", "scatter-sub", "scatter-mul", "scatter-min", "scatter-max"),
     )
 )
 

@@ -13,11 +13,13 @@ from xpr.core.aval import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.memory.arrays import Array, Index, Map, Scalar, View, moved
-from xpr.lowering.loops.memory.elementwise import full
+from xpr.lowering.loops.memory.elementwise import elementwise, full
 from xpr.lowering.loops.memory.nest import reduce_all
 from xpr.lowering.loops.memory.products import Axis, Product, in_tiles
 from xpr.lowering.loops.memory.program import Program
 from xpr.lowering.loops.refusal import NotInMemory
+from xpr.primitives.convert import convert_element_type_p
+from xpr.primitives.dot_general import accumulation_dtype
 
 Avals = Sequence[ShapedArray]
 
@@ -85,6 +87,13 @@ def reduced_along(
     return target
 
 
+def _converted(p: Program, x: Array, dtype: np.dtype[Any]) -> Array:
+    if x.dtype == dtype:
+        return x
+    aval = ShapedArray(x.shape, dtype)
+    return elementwise(p, convert_element_type_p, [aval], x, new_dtype=dtype, weak_type=False)
+
+
 def dot_general(
     p: Program,
     _: Primitive,
@@ -93,12 +102,13 @@ def dot_general(
     y: Array,
     *,
     dimension_numbers: Any,
-    preferred_element_type: Any,
     **__: Any,
 ) -> Array:
     aval = avals[0]
-    if x.dtype == np.bool_ or x.dtype != y.dtype or preferred_element_type not in (None, x.dtype):
-        raise NotInMemory("a product of several dtypes")
+    wide = accumulation_dtype(x.dtype, y.dtype, aval.dtype)
+    if wide == np.bool_ or wide != aval.dtype:
+        raise NotInMemory(f"a product of {x.dtype} and {y.dtype} that gives {aval.dtype}")
+    x, y = _converted(p, x, wide), _converted(p, y, wide)
     (left, right), (left_batch, right_batch) = dimension_numbers
     free_x = [i for i in range(len(x.shape)) if i not in (*left, *left_batch)]
     free_y = [i for i in range(len(y.shape)) if i not in (*right, *right_batch)]

@@ -129,3 +129,84 @@ def test_indices_beyond_the_ends(shape: tuple[int, ...]) -> None:
     for y, wanted in zip(found, (a, b, c), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-13)
     np.testing.assert_array_equal(x, given)
+
+
+def _is_one_dispatch(f: Any, *args: Any) -> bool:
+    text = xpr.jit(f).lower(*args).as_text()
+    return "flow.dispatch @" in text and "stablehlo.while" not in text
+
+
+def test_empty_arrays_are_carried_and_stacked() -> None:
+    """They have no elements to store: neither the loop nor a branch is the host's for them."""
+    x, e = _drawn(60, 50), np.zeros((3, 0))
+    rows = (np.arange(14.0).reshape(7, 2), np.zeros((7, 0)))
+
+    def looped(x: Any, e: Any, rows: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            a, e, k = carry
+            s, nothing = row
+            a = jnp.concatenate([a[:, :1] * jnp.sum(s) + jnp.sum(e), jnp.tanh(a[:, 1:])], axis=1)
+            a = jnp.concatenate([a, jnp.zeros((0, 50))]).at[jnp.zeros(0, int)].add(e.T @ a[:3])
+            a, e = lax.cond(k > 2, lambda a, e: (a + 1, e * 2), lambda a, e: (a * 2, e), a, e)
+            return (a, e + 1, k + 1), (e[0], jnp.max(a, axis=1), nothing)
+
+        return lax.scan(step, (x, e, 0), rows)
+
+    assert _is_one_dispatch(looped, x, e, rows)
+    (a, b, k), (first, most, nothing) = xpr.jit(looped)(x, e, rows)
+    wanted, stacked = x, []
+    for i in range(7):
+        columns = [wanted[:, :1] * rows[0][i].sum(), np.tanh(wanted[:, 1:])]
+        wanted = np.concatenate(columns, axis=1)
+        wanted = wanted + 1 if i > 2 else wanted * 2
+        stacked.append(wanted.max(axis=1))
+    np.testing.assert_allclose(a, wanted, rtol=1e-12)
+    np.testing.assert_allclose(most, stacked, rtol=1e-12)
+    assert (int(k), b.shape, first.shape, nothing.shape) == (7, (3, 0), (7, 0), (7, 0))
+    assert nothing.dtype == rows[1].dtype
+
+
+def test_a_while_loop_that_carries_an_empty_array() -> None:
+    x, e = _drawn(60, 50), np.zeros((0, 4), np.int32)
+
+    def looped(x: Any, e: Any) -> Any:
+        return lax.while_loop(
+            lambda s: s[2] < 3, lambda s: (jnp.sin(s[0]), s[1] - 1, s[2] + 1), (x, e, 0)
+        )
+
+    assert _is_one_dispatch(looped, x, e)
+    y, empty, _ = xpr.jit(looped)(x, e)
+    np.testing.assert_allclose(y, np.sin(np.sin(np.sin(x))), rtol=1e-14)
+    assert (empty.shape, empty.dtype) == ((0, 4), np.int32)
+
+
+def test_more_arrays_than_a_dispatch_has_bindings() -> None:
+    """Of three dtypes, large and small, read and carried: small ones are put together."""
+    random = np.random.default_rng(7)
+    carried = [random.standard_normal((2, n)) for n in range(1, 21)]
+    flags = [random.random(n) < 0.5 for n in range(2, 22)]
+    fixed = [random.integers(0, 9, n, dtype=np.int32) for n in range(2, 42)]
+    large = random.standard_normal((60, 50))
+
+    def looped(carried: Any, flags: Any, fixed: Any, large: Any) -> Any:
+        def step(i: Any, state: Any) -> Any:
+            xs, bits, a = state
+            xs = [x + f[i] + a[i, i] for x, f in zip(xs, fixed, strict=False)]
+            return xs, [~b for b in bits], a * 0.5 + sum(f.sum() for f in fixed)
+
+        return lax.fori_loop(0, 2, step, (carried, flags, large))
+
+    args = carried, flags, fixed, large
+    assert _is_one_dispatch(looped, *args)
+    xs, bits, a = xpr.jit(looped)(*args)
+    wanted = [x.copy() for x in carried]
+    at = large
+    for i in range(2):
+        wanted = [x + f[i] + at[i, i] for x, f in zip(wanted, fixed, strict=False)]
+        at = at * 0.5 + sum(int(f.sum()) for f in fixed)
+    np.testing.assert_allclose(a, at, rtol=1e-13)
+    for x, y in zip(xs, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-13)
+    for x, y in zip(bits, flags, strict=True):
+        np.testing.assert_array_equal(x, y)
+        assert x.dtype == np.bool_

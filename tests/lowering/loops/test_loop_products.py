@@ -100,3 +100,34 @@ def test_products_of_what_a_loop_carries() -> None:
         wanted = wanted @ y + wanted.T @ wanted
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12 * abs(wanted).max())
     np.testing.assert_allclose(rows, wanted_rows, rtol=1e-12, atol=1e-12 * abs(wanted).max())
+
+
+def test_products_of_two_dtypes() -> None:
+    """Elements are converted to the result's type before they are multiplied."""
+    random = np.random.default_rng(5)
+    ints, small = (
+        random.integers(-5, 5, (6, 7), np.int32),
+        random.integers(-99, 99, (7, 8), np.int8),
+    )
+    floats, flags = random.standard_normal((7, 8)), random.random((3, 7)) < 0.5
+
+    def looped(ints: Any, small: Any, floats: Any, flags: Any) -> Any:
+        sums = ((1,), (0,)), ((), ())
+
+        def step(total: Any, _: Any) -> Any:
+            a = lax.dot_general(ints, floats, sums)
+            b = lax.dot_general(ints, small, sums, preferred_element_type=jnp.int64)
+            c = lax.dot_general(flags, floats, sums)
+            return total + a.sum() + b.sum() + c.sum(), (a, b, c)
+
+        return lax.scan(step, 0.0, None, length=2)
+
+    args = ints, small, floats, flags
+    text = xpr.jit(looped).lower(*args).as_text()
+    assert "flow.dispatch @" in text
+    assert "stablehlo.while" not in text
+    _, found = xpr.jit(looped)(*args)
+    wanted = ints @ floats, ints.astype(np.int64) @ small, flags @ floats
+    for x, y in zip(found, wanted, strict=True):
+        assert x.dtype == y.dtype
+        np.testing.assert_allclose(x[1], y, rtol=1e-12, atol=1e-12)

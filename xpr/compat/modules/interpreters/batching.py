@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from xpr.compat.primitives import axis_primitive_batchers as axis_primitive_batchers
+from xpr.compat.primitives import fancy_primitive_batchers as fancy_primitive_batchers
 from xpr.compat.primitives import primitive_batchers as primitive_batchers
 from xpr.core.primitive import Primitive
 from xpr.interpreters.batching import broadcast_batch, move_axis
@@ -25,7 +26,6 @@ __all__ = [
     "register_vmappable",
 ]
 
-fancy_primitive_batchers = axis_primitive_batchers
 not_mapped = None
 
 
