@@ -93,14 +93,15 @@ def _scan_lower(
     if loops and not large:
         if ctx.target.product_kernels is not None and ctx.target.product_kernels() is not None:
             is_large = large_products(length)
-            results = ahead(is_large)
-            if results is not None:
-                return results
+            # First, as the terms of a sum would else all be stored.
             behind = behind_the_loop(jaxpr, length, num_carry, num_consts, is_large)
             if behind is not None:
                 left = [*consts, *(carry[j] for j in behind.kept), *xs]
                 results = again(left, behind.step, len(behind.kept))
                 return _with_sums(ctx, behind, carry, xs, results)
+            results = ahead(is_large)
+            if results is not None:
+                return results
         params = {"jaxpr": jaxpr, "length": length, "reverse": reverse}
         params |= {"num_consts": num_consts, "num_carry": num_carry}
         found = scan_in_one_dispatch(ctx, operands, **params)
