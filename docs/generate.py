@@ -11,12 +11,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import xpr  # noqa: F401  registers the primitives
 from xpr.core.primitive import Absent, Primitive, registry
 from xpr.lowering import rules
 from xpr.lowering.registry import rules as lowering_rules
 from xpr.lowering.targets import get_target
-from xpr.primitives import FAMILIES
+from xpr.primitives import FAMILIES, load_all
 
 DOCS = Path(__file__).parent
 
@@ -54,6 +53,7 @@ def _row(p: Primitive) -> str:
 
 def table() -> str:
     """The whole document."""
+    load_all()
     rules.load_all()
     out = [HEADER]
     for family in FAMILIES:

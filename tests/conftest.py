@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -32,6 +33,14 @@ config.update("traceback_filtering", "off")
 config.update("compiler_idle", 60)
 os.environ.setdefault("XPR_COMPILER_IDLE", "60")
 
+# A run begins with nothing compiled, as on a machine that has never run the tests. Its workers and
+# the processes that tests start share what one of them has compiled. `XPR_CACHE_DIR` keeps a cache.
+_own_cache: tempfile.TemporaryDirectory[str] | None = None
+if "XPR_CACHE_DIR" not in os.environ:
+    # The last programs may still be written while the directory is removed.
+    _own_cache = tempfile.TemporaryDirectory(prefix="xpr-tests-", ignore_cleanup_errors=True)
+    os.environ["XPR_CACHE_DIR"] = _own_cache.name
+
 DEFAULT_RUNTIME = "cpu"
 TESTS = Path(__file__).parent
 C_KERNELS = TESTS.parent / "xpr" / "experimental" / "kernel"
@@ -49,6 +58,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the runtime that the whole operation table runs on; without it on the CPU, there in "
         "one of two narrow dtypes by turns, and in part on the other runtimes that start here",
     )
+
+
+def pytest_unconfigure() -> None:
+    """The cache goes with the process that made it, which is the one that waits for the workers."""
+    if _own_cache is not None:
+        _own_cache.cleanup()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

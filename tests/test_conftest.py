@@ -1,8 +1,12 @@
-"""What `tests/conftest.py` does: the order of tests, and what follows when a device is lost."""
+"""What `tests/conftest.py` does: the cache, the order of tests, and when a device is lost."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,55 @@ def test_a_test_whose_device_is_lost_is_run_again_in_another_process() -> None:
     if first:
         raise RuntimeError(f"Error invoking function: {LOST}")
     assert not first
+
+
+_SHOWN = """
+    import os, subprocess, sys, pytest
+
+    @pytest.mark.parametrize("n", range(4))
+    def test_shows_its_cache(n):
+        program = (
+            "import xpr; xpr.jit(lambda x: x + 1)(1.0); "
+            "from xpr.lowering.cache import default_cache; print(default_cache().directory)"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        )
+        with open(os.environ["SHOWN"], "a") as file:
+            file.write(f"{os.environ['XPR_CACHE_DIR']} {done.stdout.strip()}\\n")
+"""
+
+
+def _caches_of_a_run(tmp_path: Path, *options: str, **environment: str) -> set[str]:
+    """The caches that tests of another run had, and the processes that these tests started."""
+    root = Path(__file__).parent.parent
+    test, shown = tmp_path / "test_shown.py", tmp_path / "shown"
+    test.write_text(textwrap.dedent(_SHOWN), encoding="utf-8")
+    shown.unlink(missing_ok=True)
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("XPR_CACHE", "PYTEST_"))}
+    plugins = ("-p", "no:cacheprovider", "-p", "tests.conftest")
+    subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugins, *options, str(test)],
+        env={**inherited, "SHOWN": str(shown), "PYTHONPATH": str(root), **environment},
+        cwd=root,
+        check=True,
+        capture_output=True,
+    )
+    lines = shown.read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 4
+    return {directory for line in lines for directory in line.split()}
+
+
+def test_workers_share_a_cache_of_the_run_which_is_removed(tmp_path: Path) -> None:
+    (first,) = _caches_of_a_run(tmp_path, "-n", "2", TMPDIR=str(tmp_path))
+    assert Path(first).parent == tmp_path
+    assert not Path(first).exists()
+
+
+def test_a_cache_that_is_given_is_kept(tmp_path: Path) -> None:
+    given = tmp_path / "given"
+    assert _caches_of_a_run(tmp_path, XPR_CACHE_DIR=str(given)) == {str(given)}
+    assert any(given.iterdir())
 
 
 @pytest.mark.parametrize("runtime", [None, "vulkan"])

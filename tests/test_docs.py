@@ -75,7 +75,7 @@ def test_every_page_is_in_the_index(pages: list[Path]) -> None:
 
 def test_every_transformation_is_on_a_page() -> None:
     surface = (ROOT / "xpr" / "__init__.py").read_text(encoding="utf-8")
-    names = re.findall(r"^from xpr\.transforms\.\w+ import (\w+) as \1$", surface, re.MULTILINE)
+    names = re.findall(r"^ *from xpr\.transforms\.\w+ import (\w+) as \1$", surface, re.MULTILINE)
     assert {"grad", "vmap", "jit", "hessian"} <= set(names)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []

@@ -9,21 +9,15 @@ Array(5., dtype=float32)
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
-from xpr import ad_checkpoint as ad_checkpoint
-from xpr import custom_batching as custom_batching
-from xpr import custom_derivatives as custom_derivatives
-from xpr import dtypes as dtypes
-from xpr import errors as errors
+# Before optree: what that loads makes the classes of types in NumPy slow to build.
+import numpy as _numpy  # noqa: F401  # pyright: ignore[reportUnusedImport]
+
 from xpr import lax as lax
 from xpr import numpy as numpy
-from xpr import ref as ref
 from xpr import sharding as sharding
-from xpr import tree as tree
 from xpr import tree_util as tree_util
-from xpr.callbacks import pure_callback as pure_callback
 from xpr.contexts import check_tracer_leaks as check_tracer_leaks
 from xpr.contexts import checking_leaks as checking_leaks
 from xpr.contexts import debug_infs as debug_infs
@@ -51,76 +45,41 @@ from xpr.contexts import transfer_guard_host_to_device as transfer_guard_host_to
 from xpr.core.array import Array as Array
 from xpr.core.config import config as config
 from xpr.core.dtypes import float0 as float0
-from xpr.dispatch.assembly import make_array_from_callback as make_array_from_callback
-from xpr.dispatch.assembly import (
-    make_array_from_process_local_data as make_array_from_process_local_data,
-)
-from xpr.dispatch.assembly import (
-    make_array_from_single_device_arrays as make_array_from_single_device_arrays,
-)
-from xpr.dispatch.inspection import array_garbage_collection_guard as array_garbage_collection_guard
-from xpr.dispatch.inspection import live_arrays as live_arrays
-from xpr.dispatch.inspection import process_indices as process_indices
+from xpr.core.lazy_names import lazy_names as _lazy_names
 from xpr.dispatch.transfer import block_until_ready as block_until_ready
 from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
 from xpr.dispatch.transfer import device_get as device_get
 from xpr.dispatch.transfer import device_put as device_put
 from xpr.dispatch.transfer import effects_barrier as effects_barrier
 from xpr.dispatch.transfer import typeof as typeof
-from xpr.environment import print_environment_info as print_environment_info
-from xpr.ref import Ref as Ref
-from xpr.ref import empty_ref as empty_ref
-from xpr.ref import free_ref as free_ref
-from xpr.ref import freeze as freeze
-from xpr.ref import new_ref as new_ref
 from xpr.runtimes.base import Device as Device
-from xpr.runtimes.device_table import print_devices as print_devices
 from xpr.runtimes.registry import default_backend as default_backend
 from xpr.runtimes.registry import device_count as device_count
 from xpr.runtimes.registry import devices as devices
 from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
-from xpr.runtimes.registry import this_process
 from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
 from xpr.sharding import reshard as reshard
 from xpr.sharding import set_mesh as set_mesh
-from xpr.sharding.device_meshes import make_mesh as make_mesh
 from xpr.sharding.spec import P as P
-from xpr.transforms.ahead import compile_ahead as compile_ahead
-from xpr.transforms.checkpoint import checkpoint as checkpoint
-from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
-from xpr.transforms.custom_jvp import custom_jvp as custom_jvp
-from xpr.transforms.custom_vjp import closure_convert as closure_convert
-from xpr.transforms.custom_vjp import custom_gradient as custom_gradient
-from xpr.transforms.custom_vjp import custom_vjp as custom_vjp
-from xpr.transforms.derivatives import fwd_and_bwd as fwd_and_bwd
-from xpr.transforms.derivatives import grad as grad
-from xpr.transforms.derivatives import jvp as jvp
-from xpr.transforms.derivatives import linear_transpose as linear_transpose
-from xpr.transforms.derivatives import linearize as linearize
-from xpr.transforms.derivatives import value_and_grad as value_and_grad
-from xpr.transforms.derivatives import vjp as vjp
-from xpr.transforms.jacobians import hessian as hessian
-from xpr.transforms.jacobians import jacfwd as jacfwd
-from xpr.transforms.jacobians import jacobian as jacobian
-from xpr.transforms.jacobians import jacrev as jacrev
 from xpr.transforms.jit import clear_caches as clear_caches
 from xpr.transforms.jit import jit as jit
-from xpr.transforms.pmap import pmap as pmap
-from xpr.transforms.shard_map import shard_map as shard_map
-from xpr.transforms.shard_map import smap as smap
 from xpr.transforms.tracing import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.transforms.tracing import eval_shape as eval_shape
 from xpr.transforms.tracing import make_jaxpr as make_jaxpr
-from xpr.transforms.vmap import vmap as vmap
 from xpr.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from xpr import ad as ad
+    from xpr import ad_checkpoint as ad_checkpoint
+    from xpr import custom_batching as custom_batching
+    from xpr import custom_derivatives as custom_derivatives
     from xpr import debug as debug
     from xpr import distributed as distributed
     from xpr import dlpack as dlpack
+    from xpr import dtypes as dtypes
+    from xpr import errors as errors
     from xpr import experimental as experimental
     from xpr import export as export
     from xpr import ffi as ffi
@@ -130,61 +89,110 @@ if TYPE_CHECKING:
     from xpr import ops as ops
     from xpr import profiler as profiler
     from xpr import random as random
+    from xpr import ref as ref
     from xpr import scipy as scipy
     from xpr import stages as stages
+    from xpr import tree as tree
     from xpr import typing as typing
-
-remat = checkpoint
-
-# Packages that are loaded when they are first used, since not every program needs them.
-_LAZY = (
-    "ad",
-    "debug",
-    "distributed",
-    "dlpack",
-    "experimental",
-    "export",
-    "ffi",
-    "image",
-    "memory",
-    "nn",
-    "ops",
-    "profiler",
-    "random",
-    "scipy",
-    "stages",
-    "typing",
-)
-
-if not TYPE_CHECKING:  # type checkers would take any name for an attribute
-
-    def __getattr__(name: str) -> object:
-        if name in _LAZY:
-            return importlib.import_module(f"xpr.{name}")
-        raise AttributeError(f"module 'xpr' has no attribute {name!r}")
-
-    def __dir__() -> list[str]:
-        return sorted({*globals(), *_LAZY})
-
-
-def process_index(backend: str | None = None) -> int:
-    """The number of this process among those of the devices of `backend`.
-
-    0 in a program of one process:
-
-    >>> import xpr
-    >>> xpr.process_index()
-    0
-    """
-    del backend
-    return this_process()
-
-
-def process_count(backend: str | None = None) -> int:
-    """How many processes the devices of `backend` belong to.
-
-    >>> import xpr
-    >>> xpr.process_count()
-    1
-    """
-    return len(process_indices(backend))
+    from xpr.ad_checkpoint import remat as remat
+    from xpr.callbacks import pure_callback as pure_callback
+    from xpr.dispatch.assembly import make_array_from_callback as make_array_from_callback
+    from xpr.dispatch.assembly import (
+        make_array_from_process_local_data as make_array_from_process_local_data,
+    )
+    from xpr.dispatch.assembly import (
+        make_array_from_single_device_arrays as make_array_from_single_device_arrays,
+    )
+    from xpr.dispatch.inspection import (
+        array_garbage_collection_guard as array_garbage_collection_guard,
+    )
+    from xpr.dispatch.inspection import live_arrays as live_arrays
+    from xpr.dispatch.inspection import process_count as process_count
+    from xpr.dispatch.inspection import process_index as process_index
+    from xpr.dispatch.inspection import process_indices as process_indices
+    from xpr.environment import print_environment_info as print_environment_info
+    from xpr.ref import Ref as Ref
+    from xpr.ref import empty_ref as empty_ref
+    from xpr.ref import free_ref as free_ref
+    from xpr.ref import freeze as freeze
+    from xpr.ref import new_ref as new_ref
+    from xpr.runtimes.device_table import print_devices as print_devices
+    from xpr.sharding.device_meshes import make_mesh as make_mesh
+    from xpr.transforms.ahead import compile_ahead as compile_ahead
+    from xpr.transforms.checkpoint import checkpoint as checkpoint
+    from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
+    from xpr.transforms.custom_jvp import custom_jvp as custom_jvp
+    from xpr.transforms.custom_vjp import closure_convert as closure_convert
+    from xpr.transforms.custom_vjp import custom_gradient as custom_gradient
+    from xpr.transforms.custom_vjp import custom_vjp as custom_vjp
+    from xpr.transforms.derivatives import fwd_and_bwd as fwd_and_bwd
+    from xpr.transforms.derivatives import grad as grad
+    from xpr.transforms.derivatives import jvp as jvp
+    from xpr.transforms.derivatives import linear_transpose as linear_transpose
+    from xpr.transforms.derivatives import linearize as linearize
+    from xpr.transforms.derivatives import value_and_grad as value_and_grad
+    from xpr.transforms.derivatives import vjp as vjp
+    from xpr.transforms.jacobians import hessian as hessian
+    from xpr.transforms.jacobians import jacfwd as jacfwd
+    from xpr.transforms.jacobians import jacobian as jacobian
+    from xpr.transforms.jacobians import jacrev as jacrev
+    from xpr.transforms.pmap import pmap as pmap
+    from xpr.transforms.shard_map import shard_map as shard_map
+    from xpr.transforms.shard_map import smap as smap
+    from xpr.transforms.vmap import vmap as vmap
+else:  # type checkers would take any name for an attribute
+    __getattr__, __dir__, __all__ = _lazy_names(
+        __name__,
+        {
+            "xpr.ad_checkpoint": "remat",
+            "xpr.callbacks": "pure_callback",
+            "xpr.dispatch.assembly": (
+                "make_array_from_callback make_array_from_process_local_data "
+                "make_array_from_single_device_arrays"
+            ),
+            "xpr.dispatch.inspection": (
+                "array_garbage_collection_guard live_arrays process_count process_index "
+                "process_indices"
+            ),
+            "xpr.environment": "print_environment_info",
+            "xpr.ref": "Ref empty_ref free_ref freeze new_ref",
+            "xpr.runtimes.device_table": "print_devices",
+            "xpr.sharding.device_meshes": "make_mesh",
+            "xpr.transforms.ahead": "compile_ahead",
+            "xpr.transforms.checkpoint": "checkpoint checkpoint_policies",
+            "xpr.transforms.custom_jvp": "custom_jvp",
+            "xpr.transforms.custom_vjp": "closure_convert custom_gradient custom_vjp",
+            "xpr.transforms.derivatives": (
+                "fwd_and_bwd grad jvp linear_transpose linearize value_and_grad vjp"
+            ),
+            "xpr.transforms.jacobians": "hessian jacfwd jacobian jacrev",
+            "xpr.transforms.pmap": "pmap",
+            "xpr.transforms.shard_map": "shard_map smap",
+            "xpr.transforms.vmap": "vmap",
+        },
+        (
+            "ad",
+            "ad_checkpoint",
+            "custom_batching",
+            "custom_derivatives",
+            "debug",
+            "distributed",
+            "dlpack",
+            "dtypes",
+            "errors",
+            "experimental",
+            "export",
+            "ffi",
+            "image",
+            "memory",
+            "nn",
+            "ops",
+            "profiler",
+            "random",
+            "ref",
+            "scipy",
+            "stages",
+            "tree",
+            "typing",
+        ),
+    )

@@ -7,20 +7,16 @@ rounds. One core does it all, though.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
-from xpr.core.config import override
-from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.lowering.rules._scanned import for_each, scanned
 from xpr.primitives import _ops as ops
 from xpr.primitives.creation import iota
 from xpr.primitives.gather import index_take
 from xpr.primitives.rules import full_like, shape_of
-from xpr.primitives.scan import scan_p
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)
@@ -62,7 +58,7 @@ def top_of_rows(x: Any, k: int) -> list[Any]:
         places = _rounds(codes(x), iota(_I32, n), k)
         return [index_take(x, [places], (0,)), places]
 
-    return _for_each_row(row, [x])
+    return for_each(row, [x])
 
 
 def top_of_blocks(x: Any, maxima: Any, k: int, block: int) -> list[Any]:
@@ -89,7 +85,7 @@ def top_of_blocks(x: Any, maxima: Any, k: int, block: int) -> list[Any]:
         found = _rounds(codes(index_take(x, [places], (0,))), places, k)
         return [index_take(x, [found], (0,)), found]
 
-    return _for_each_row(row, [x, maxima])
+    return for_each(row, [x, maxima])
 
 
 def _rounds(code: Any, position: Any, k: int) -> Any:
@@ -107,35 +103,6 @@ def _rounds(code: Any, position: Any, k: int) -> Any:
         return [found, found]
 
     start = np.int64(np.iinfo(_I64).max)
-    found = _scan(one, k, [keys], [start], [])[1]
+    found = scanned(one, k, [keys], [start], [])[1]
     low = ops.convert(ops.bind("and", found, full_like(found, _LAST)), _I32)
     return ops.sub(full_like(low, _LAST), low)
-
-
-def _for_each_row(row: Callable[..., Sequence[Any]], arrays: Sequence[Any]) -> list[Any]:
-    return _scan(row, shape_of(arrays[0])[0], [], [], arrays)
-
-
-def _scan(
-    body: Callable[..., Sequence[Any]],
-    length: int,
-    consts: Sequence[Any],
-    carry: Sequence[Any],
-    xs: Sequence[Any],
-) -> list[Any]:
-    with override("enable_x64", True):
-        kept = [get_aval(x) for x in (*consts, *carry)]
-        slices = [ShapedArray(a.shape[1:], a.dtype) for a in map(get_aval, xs)]
-        return list(
-            scan_p.bind(
-                *consts,
-                *carry,
-                *xs,
-                jaxpr=trace_to_jaxpr(body, [*kept, *slices]),
-                length=length,
-                reverse=False,
-                num_carry=len(carry),
-                num_consts=len(consts),
-                unroll=1,
-            )
-        )

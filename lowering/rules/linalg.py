@@ -24,5 +24,5 @@ register_linalg(triangular_solve_p, host.triangular_solve, loops.triangular_solv
 register_linalg(lu_p, host.lu, lu.lu, 2 / 3)
 register_linalg(qr_p, householder.qr, reflections.qr, 4)
 register_linalg(qr_pivoted_p, householder.qr_pivoted, None, 4)
-register_linalg(eigh_p, host.eigh, jacobi.eigh, 9, prefers_host=True)
-register_linalg(svd_p, host.svd, jacobi.svd, 20, prefers_host=True)
+register_linalg(eigh_p, host.eigh, jacobi.eigh, 9, prefers_host=True, many_loops=True)
+register_linalg(svd_p, host.svd, jacobi.svd, 20, prefers_host=True, many_loops=True)

@@ -423,6 +423,8 @@ def test_what_has_no_form_for_symbolic_dimensions(name: str) -> None:
 def test_what_cannot_be_exported_names_the_operation() -> None:
     struct = xpr.ShapeDtypeStruct(symbolic_shape("b"), F32)
     with pytest.raises(SizeDependenceError, match=r"different operations .* from '\w+' on"):
+        export(xpr.jit(lambda x: jnp.searchsorted(x, 0.5, method="scan_unrolled")))(struct)
+    with pytest.raises(SizeDependenceError, match=r"the operation scan .* in another way than by"):
         export(xpr.jit(lambda x: jnp.interp(0.5, x, x)))(struct)
 
 

@@ -20,9 +20,11 @@ def names_of_jax() -> set[str]:
 
 def names_here() -> dict[str, Any]:
     return {
-        name: value
-        for name, value in vars(lax).items()
-        if not name.startswith("_") and name != "annotations" and not inspect.ismodule(value)
+        name: getattr(lax, name)
+        for name in dir(lax)
+        if not name.startswith("_")
+        and name != "annotations"
+        and not inspect.ismodule(getattr(lax, name))
     }
 
 

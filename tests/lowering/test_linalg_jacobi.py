@@ -11,16 +11,34 @@ import pytest
 from tests.harness import Case, run_compiled, set_target
 from xpr.core.config import override
 from xpr.interpreters.jvp import jvp_flat
+from xpr.lowering.iree import stopwatch
 from xpr.lowering.targets.cpu import cpu
 from xpr.primitives import linalg as p
 
 Host = np.ndarray[Any, Any]
 
 
-@pytest.fixture(autouse=True)
-def without_host_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    target = dataclasses.replace(cpu, host_calls=False, single_dispatch_loops=False)
+@pytest.fixture(autouse=True, params=[False, True], ids=["series", "one"])
+def without_host_calls(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Few small matrices are a series of dispatches, or one."""
+    target = dataclasses.replace(cpu, host_calls=False, single_dispatch_loops=request.param)
     set_target(monkeypatch, target)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_few_small_matrices_are_one_dispatch(
+    dtype: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("XPR_CACHE", "0")
+    counts: list[Any] = []
+    for case in ((p.eigh, [_hermitian(dtype, 5, 5)]), (_thin, [_operand(dtype, 3, 6, 4)])):
+        with stopwatch.watching() as watch:
+            _run([case])
+        counts.append(watch.dispatches)
+    if request.node.callspec.params["without_host_calls"]:
+        assert max(counts) <= 5  # some before and behind, such as those of complex parts
+    else:
+        assert min(counts) > 10
 
 
 def _operand(dtype: str, *shape: int) -> Host:

@@ -473,3 +473,10 @@ UNSIZED: list[tuple[Callable[[Any], Any], str]] = [
 def test_traced_without_a_size(call: Callable[[Any], Any], text: str) -> None:
     with pytest.raises(ConcretizationTypeError, match=text):
         xpr.jit(lambda x: call(x))(N)
+
+
+def test_a_search_by_halves_is_one_dispatch() -> None:
+    ordered, queries = np.sort(F), F[::-1].copy()
+    found = xpr.debug.explain(jnp.searchsorted, ordered, queries)
+    unrolled = partial(jnp.searchsorted, method="scan_unrolled")
+    assert found.dispatches == 1 < (xpr.debug.explain(unrolled, ordered, queries).dispatches or 0)

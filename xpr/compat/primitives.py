@@ -19,6 +19,7 @@ import numpy as np
 
 from xpr.core.effects import Effects
 from xpr.core.primitive import Absent, Primitive, Rule, registry
+from xpr.primitives import load_all
 
 FAMILY = "extend"
 
@@ -117,6 +118,7 @@ class RuleTable(MutableMapping[Primitive, Rule]):
         setattr(primitive, self._kind, NotGiven(f"its {self._kind} rule was deleted"))
 
     def __iter__(self) -> Iterator[Primitive]:
+        load_all()
         known = [p for p in registry.values() if not isinstance(getattr(p, self._kind), Absent)]
         return iter([*known, *(p for p in self._given if registry.get(p.name) is not p)])
 

@@ -159,11 +159,32 @@ def _no_rule(name: str, kind: str) -> Rule:
 
 
 registry: dict[str, Primitive] = {}
+"""Those whose files are loaded."""
+
+
+def _load_all() -> None:
+    """Loads the files of all primitives: `xpr.primitives`, which is above, tells how."""
+
+
+def install_loader(load_all: Callable[[], None]) -> None:
+    """Says how the primitives' files are loaded that no program has used yet."""
+    global _load_all
+    _load_all = load_all
+
+
+def find_primitive(name: str) -> Primitive | None:
+    """The primitive of that name, whose file is loaded if it was not; None if there is none."""
+    if name not in registry:
+        _load_all()
+    return registry.get(name)
 
 
 def get_primitive(name: str) -> Primitive:
-    """The primitive of that name."""
-    return registry[name]
+    """The primitive of that name; KeyError if there is none."""
+    found = registry.get(name) or find_primitive(name)
+    if found is None:
+        raise KeyError(name)
+    return found
 
 
 def define(

@@ -88,3 +88,26 @@ def process_indices(backend: str | None = None) -> list[int]:
     [0]
     """
     return sorted({d.process_index for d in registry.devices(backend)})
+
+
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among those of the devices of `backend`.
+
+    0 in a program of one process:
+
+    >>> import xpr
+    >>> xpr.process_index()
+    0
+    """
+    del backend
+    return registry.this_process()
+
+
+def process_count(backend: str | None = None) -> int:
+    """How many processes the devices of `backend` belong to.
+
+    >>> import xpr
+    >>> xpr.process_count()
+    1
+    """
+    return len(process_indices(backend))

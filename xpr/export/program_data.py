@@ -22,7 +22,7 @@ from xpr.core.extended import ExtendedDType
 from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.key_types import GENERATORS, Generator, KeyType
-from xpr.core.primitive import Primitive, registry
+from xpr.core.primitive import Primitive, find_primitive
 from xpr.dispatch.transfer import device_put
 from xpr.primitives._accuracy import AccuracyMode, Tolerance
 from xpr.primitives._conv_dims import ConvDimensionNumbers
@@ -315,7 +315,7 @@ def _aval(data: Json) -> ShapedArray:
 
 
 def _primitive(name: str) -> Primitive:
-    found = registry.get(name)
+    found = find_primitive(name)
     if found is None:
         raise ValueError(f"the program uses {name!r}, an operation that this version does not know")
     return found

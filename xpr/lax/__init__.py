@@ -14,50 +14,8 @@ from __future__ import annotations
 import importlib
 import typing
 
-from xpr.lax.communication import pbroadcast as pbroadcast
-from xpr.lax.communication import precv as precv
-from xpr.lax.communication import psend as psend
-from xpr.lax.communication import ragged_all_to_all as ragged_all_to_all
-from xpr.lax.conditionals import cond as cond
-from xpr.lax.conditionals import platform_dependent as platform_dependent
-from xpr.lax.conditionals import switch as switch
-from xpr.lax.generators import RandomAlgorithm as RandomAlgorithm
-from xpr.lax.generators import rng_bit_generator as rng_bit_generator
-from xpr.lax.generators import rng_uniform as rng_uniform
-from xpr.lax.implicit import custom_linear_solve as custom_linear_solve
-from xpr.lax.implicit import custom_root as custom_root
-from xpr.lax.loops import associative_scan as associative_scan
-from xpr.lax.loops import fori_loop as fori_loop
-from xpr.lax.loops import map as map
-from xpr.lax.loops import scan as scan
-from xpr.lax.loops import while_loop as while_loop
-from xpr.lax.marks import after_all as after_all
-from xpr.lax.marks import composite as composite
-from xpr.lax.marks import create_token as create_token
-from xpr.lax.marks import stage as stage
-from xpr.lax.patches import conv_general_dilated_local as conv_general_dilated_local
-from xpr.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
-from xpr.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
-from xpr.lax.ragged import ragged_dot as ragged_dot
-from xpr.lax.ragged import ragged_dot_general as ragged_dot_general
-from xpr.lax.scaled import scaled_dot as scaled_dot
-from xpr.primitives._conv_dims import (
-    ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
-)
+from xpr.core.lazy_names import lazy_names as _lazy_names
 from xpr.primitives._precision import PrecisionLike as PrecisionLike
-from xpr.primitives.collectives import all_gather as all_gather
-from xpr.primitives.collectives import all_to_all as all_to_all
-from xpr.primitives.collectives import axis_index as axis_index
-from xpr.primitives.collectives import axis_size as axis_size
-from xpr.primitives.collectives import pcast as pcast
-from xpr.primitives.collectives import pmax as pmax
-from xpr.primitives.collectives import pmean as pmean
-from xpr.primitives.collectives import pmin as pmin
-from xpr.primitives.collectives import ppermute as ppermute
-from xpr.primitives.collectives import pshuffle as pshuffle
-from xpr.primitives.collectives import psum as psum
-from xpr.primitives.collectives import psum_scatter as psum_scatter
-from xpr.primitives.collectives import pswapaxes as pswapaxes
 from xpr.primitives.compare import clamp as clamp
 from xpr.primitives.compare import eq as eq
 from xpr.primitives.compare import ge as ge
@@ -68,16 +26,6 @@ from xpr.primitives.compare import lt as lt
 from xpr.primitives.compare import ne as ne
 from xpr.primitives.compare import select as select
 from xpr.primitives.compare import select_n as select_n
-from xpr.primitives.conv import ConvDimensionNumbers as ConvDimensionNumbers
-from xpr.primitives.conv import conv as conv
-from xpr.primitives.conv import conv_dimension_numbers as conv_dimension_numbers
-from xpr.primitives.conv import conv_general_dilated as conv_general_dilated
-from xpr.primitives.conv import conv_general_permutations as conv_general_permutations
-from xpr.primitives.conv import conv_general_shape_tuple as conv_general_shape_tuple
-from xpr.primitives.conv import conv_shape_tuple as conv_shape_tuple
-from xpr.primitives.conv import conv_transpose as conv_transpose
-from xpr.primitives.conv import conv_transpose_shape_tuple as conv_transpose_shape_tuple
-from xpr.primitives.conv import conv_with_general_padding as conv_with_general_padding
 from xpr.primitives.convert import bitcast_convert_type as bitcast_convert_type
 from xpr.primitives.convert import convert_element_type as convert_element_type
 from xpr.primitives.convert import optimization_barrier as optimization_barrier
@@ -92,7 +40,6 @@ from xpr.primitives.cumulative import cummax as cummax
 from xpr.primitives.cumulative import cummin as cummin
 from xpr.primitives.cumulative import cumprod as cumprod
 from xpr.primitives.cumulative import cumsum as cumsum
-from xpr.primitives.custom import stop_gradient as stop_gradient
 from xpr.primitives.dot_general import DotAlgorithm as DotAlgorithm
 from xpr.primitives.dot_general import DotAlgorithmPreset as DotAlgorithmPreset
 from xpr.primitives.dot_general import DotDimensionNumbers as DotDimensionNumbers
@@ -140,8 +87,6 @@ from xpr.primitives.elementwise import rem as rem
 from xpr.primitives.elementwise import round as round
 from xpr.primitives.elementwise import sign as sign
 from xpr.primitives.elementwise import sub as sub
-from xpr.primitives.fft import FftType as FftType
-from xpr.primitives.fft import fft as fft
 from xpr.primitives.gather import GatherDimensionNumbers as GatherDimensionNumbers
 from xpr.primitives.gather import GatherScatterMode as GatherScatterMode
 from xpr.primitives.gather import gather as gather
@@ -212,33 +157,118 @@ from xpr.primitives.sort import approx_min_k as approx_min_k
 from xpr.primitives.sort import sort as sort
 from xpr.primitives.sort import sort_key_val as sort_key_val
 from xpr.primitives.sort import top_k as top_k
-from xpr.primitives.special import bessel_i0e as bessel_i0e
-from xpr.primitives.special import bessel_i1e as bessel_i1e
-from xpr.primitives.special import betainc as betainc
-from xpr.primitives.special import digamma as digamma
-from xpr.primitives.special import erf as erf
-from xpr.primitives.special import erf_inv as erf_inv
-from xpr.primitives.special import erfc as erfc
-from xpr.primitives.special import igamma as igamma
-from xpr.primitives.special import igamma_grad_a as igamma_grad_a
-from xpr.primitives.special import igammac as igammac
-from xpr.primitives.special import lgamma as lgamma
-from xpr.primitives.special import polygamma as polygamma
-from xpr.primitives.special import random_gamma_grad as random_gamma_grad
-from xpr.primitives.special import zeta as zeta
-from xpr.primitives.window import padtype_to_pads as padtype_to_pads
-from xpr.primitives.window import reduce_window as reduce_window
-from xpr.primitives.window import reduce_window_shape_tuple as reduce_window_shape_tuple
 from xpr.transforms.constraints import with_sharding_constraint as with_sharding_constraint
 
 if typing.TYPE_CHECKING:
     from xpr.lax import linalg as linalg
+    from xpr.lax.communication import pbroadcast as pbroadcast
+    from xpr.lax.communication import precv as precv
+    from xpr.lax.communication import psend as psend
+    from xpr.lax.communication import ragged_all_to_all as ragged_all_to_all
+    from xpr.lax.conditionals import cond as cond
+    from xpr.lax.conditionals import platform_dependent as platform_dependent
+    from xpr.lax.conditionals import switch as switch
+    from xpr.lax.generators import RandomAlgorithm as RandomAlgorithm
+    from xpr.lax.generators import rng_bit_generator as rng_bit_generator
+    from xpr.lax.generators import rng_uniform as rng_uniform
+    from xpr.lax.implicit import custom_linear_solve as custom_linear_solve
+    from xpr.lax.implicit import custom_root as custom_root
+    from xpr.lax.loops import associative_scan as associative_scan
+    from xpr.lax.loops import fori_loop as fori_loop
+    from xpr.lax.loops import map as map
+    from xpr.lax.loops import scan as scan
+    from xpr.lax.loops import while_loop as while_loop
+    from xpr.lax.marks import after_all as after_all
+    from xpr.lax.marks import composite as composite
+    from xpr.lax.marks import create_token as create_token
+    from xpr.lax.marks import stage as stage
+    from xpr.lax.patches import conv_general_dilated_local as conv_general_dilated_local
+    from xpr.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
+    from xpr.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
+    from xpr.lax.ragged import ragged_dot as ragged_dot
+    from xpr.lax.ragged import ragged_dot_general as ragged_dot_general
+    from xpr.lax.scaled import scaled_dot as scaled_dot
+    from xpr.primitives._conv_dims import (
+        ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
+    )
+    from xpr.primitives.collectives import all_gather as all_gather
+    from xpr.primitives.collectives import all_to_all as all_to_all
+    from xpr.primitives.collectives import axis_index as axis_index
+    from xpr.primitives.collectives import axis_size as axis_size
+    from xpr.primitives.collectives import pcast as pcast
+    from xpr.primitives.collectives import pmax as pmax
+    from xpr.primitives.collectives import pmean as pmean
+    from xpr.primitives.collectives import pmin as pmin
+    from xpr.primitives.collectives import ppermute as ppermute
+    from xpr.primitives.collectives import pshuffle as pshuffle
+    from xpr.primitives.collectives import psum as psum
+    from xpr.primitives.collectives import psum_scatter as psum_scatter
+    from xpr.primitives.collectives import pswapaxes as pswapaxes
+    from xpr.primitives.conv import ConvDimensionNumbers as ConvDimensionNumbers
+    from xpr.primitives.conv import conv as conv
+    from xpr.primitives.conv import conv_dimension_numbers as conv_dimension_numbers
+    from xpr.primitives.conv import conv_general_dilated as conv_general_dilated
+    from xpr.primitives.conv import conv_general_permutations as conv_general_permutations
+    from xpr.primitives.conv import conv_general_shape_tuple as conv_general_shape_tuple
+    from xpr.primitives.conv import conv_shape_tuple as conv_shape_tuple
+    from xpr.primitives.conv import conv_transpose as conv_transpose
+    from xpr.primitives.conv import conv_transpose_shape_tuple as conv_transpose_shape_tuple
+    from xpr.primitives.conv import conv_with_general_padding as conv_with_general_padding
+    from xpr.primitives.custom import stop_gradient as stop_gradient
+    from xpr.primitives.fft import FftType as FftType
+    from xpr.primitives.fft import fft as fft
+    from xpr.primitives.special import bessel_i0e as bessel_i0e
+    from xpr.primitives.special import bessel_i1e as bessel_i1e
+    from xpr.primitives.special import betainc as betainc
+    from xpr.primitives.special import digamma as digamma
+    from xpr.primitives.special import erf as erf
+    from xpr.primitives.special import erf_inv as erf_inv
+    from xpr.primitives.special import erfc as erfc
+    from xpr.primitives.special import igamma as igamma
+    from xpr.primitives.special import igamma_grad_a as igamma_grad_a
+    from xpr.primitives.special import igammac as igammac
+    from xpr.primitives.special import lgamma as lgamma
+    from xpr.primitives.special import polygamma as polygamma
+    from xpr.primitives.special import random_gamma_grad as random_gamma_grad
+    from xpr.primitives.special import zeta as zeta
+    from xpr.primitives.window import padtype_to_pads as padtype_to_pads
+    from xpr.primitives.window import reduce_window as reduce_window
+    from xpr.primitives.window import reduce_window_shape_tuple as reduce_window_shape_tuple
 else:  # type checkers would take any name for an attribute
+    _lazy_name, __dir__, __all__ = _lazy_names(
+        __name__,
+        {
+            "xpr.lax.communication": "pbroadcast precv psend ragged_all_to_all",
+            "xpr.lax.conditionals": "cond platform_dependent switch",
+            "xpr.lax.generators": "RandomAlgorithm rng_bit_generator rng_uniform",
+            "xpr.lax.implicit": "custom_linear_solve custom_root",
+            "xpr.lax.loops": "associative_scan fori_loop map scan while_loop",
+            "xpr.lax.marks": "after_all composite create_token stage",
+            "xpr.lax.patches": "conv_general_dilated_local conv_general_dilated_patches",
+            "xpr.lax.ragged": "RaggedDotDimensionNumbers ragged_dot ragged_dot_general",
+            "xpr.lax.scaled": "scaled_dot",
+            "xpr.primitives._conv_dims": "ConvGeneralDilatedDimensionNumbers",
+            "xpr.primitives.collectives": (
+                "all_gather all_to_all axis_index axis_size pcast pmax pmean pmin ppermute "
+                "pshuffle psum psum_scatter pswapaxes"
+            ),
+            "xpr.primitives.conv": (
+                "ConvDimensionNumbers conv conv_dimension_numbers conv_general_dilated "
+                "conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
+                "conv_transpose conv_transpose_shape_tuple conv_with_general_padding"
+            ),
+            "xpr.primitives.custom": "stop_gradient",
+            "xpr.primitives.fft": "FftType fft",
+            "xpr.primitives.special": (
+                "bessel_i0e bessel_i1e betainc digamma erf erf_inv erfc igamma igamma_grad_a "
+                "igammac lgamma polygamma random_gamma_grad zeta"
+            ),
+            "xpr.primitives.window": "padtype_to_pads reduce_window reduce_window_shape_tuple",
+        },
+        ("linalg",),
+    )
 
     def __getattr__(name: str) -> object:
-        # Not every program needs factorisations: they are loaded when they are first used.
-        if name == "linalg":
-            return importlib.import_module("xpr.lax.linalg")
         if name.endswith("_p"):
             return importlib.import_module("xpr.primitives._jax_names").primitive_of(name)
-        raise AttributeError(f"module 'xpr.lax' has no attribute {name!r}")
+        return _lazy_name(name)

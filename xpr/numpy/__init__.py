@@ -5,10 +5,10 @@ Names, signatures, promotion of dtypes and errors are those of `jax.numpy`.
 
 from __future__ import annotations
 
-import importlib
 import typing
 
 from xpr.core.array import Array, install_surface
+from xpr.core.lazy_names import lazy_names as _lazy_names
 from xpr.numpy import array_methods
 from xpr.numpy.bitwise import bitwise_count as bitwise_count
 from xpr.numpy.bitwise import bitwise_invert as bitwise_invert
@@ -20,23 +20,7 @@ from xpr.numpy.bitwise import invert as invert
 from xpr.numpy.bitwise import lcm as lcm
 from xpr.numpy.bitwise import left_shift as left_shift
 from xpr.numpy.bitwise import right_shift as right_shift
-from xpr.numpy.calculus import diff as diff
-from xpr.numpy.calculus import ediff1d as ediff1d
-from xpr.numpy.calculus import gradient as gradient
-from xpr.numpy.calculus import interp as interp
-from xpr.numpy.calculus import trapezoid as trapezoid
-from xpr.numpy.calculus import unwrap as unwrap
-from xpr.numpy.constants import e as e
-from xpr.numpy.constants import euler_gamma as euler_gamma
-from xpr.numpy.constants import inf as inf
-from xpr.numpy.constants import nan as nan
-from xpr.numpy.constants import newaxis as newaxis
-from xpr.numpy.constants import pi as pi
 from xpr.numpy.conversion import astype as astype
-from xpr.numpy.convolution import convolve as convolve
-from xpr.numpy.convolution import correlate as correlate
-from xpr.numpy.covariance import corrcoef as corrcoef
-from xpr.numpy.covariance import cov as cov
 from xpr.numpy.creation import array as array
 from xpr.numpy.creation import asarray as asarray
 from xpr.numpy.creation import copy as copy
@@ -120,24 +104,6 @@ from xpr.numpy.einsum import einsum_path as einsum_path
 from xpr.numpy.extraction import compress as compress
 from xpr.numpy.extraction import extract as extract
 from xpr.numpy.extraction import trim_zeros as trim_zeros
-from xpr.numpy.functional import apply_along_axis as apply_along_axis
-from xpr.numpy.functional import apply_over_axes as apply_over_axes
-from xpr.numpy.functional import vectorize as vectorize
-from xpr.numpy.grids import c_ as c_
-from xpr.numpy.grids import fromfunction as fromfunction
-from xpr.numpy.grids import index_exp as index_exp
-from xpr.numpy.grids import indices as indices
-from xpr.numpy.grids import ix_ as ix_
-from xpr.numpy.grids import meshgrid as meshgrid
-from xpr.numpy.grids import mgrid as mgrid
-from xpr.numpy.grids import ogrid as ogrid
-from xpr.numpy.grids import r_ as r_
-from xpr.numpy.grids import s_ as s_
-from xpr.numpy.histograms import bincount as bincount
-from xpr.numpy.histograms import histogram as histogram
-from xpr.numpy.histograms import histogram2d as histogram2d
-from xpr.numpy.histograms import histogram_bin_edges as histogram_bin_edges
-from xpr.numpy.histograms import histogramdd as histogramdd
 from xpr.numpy.indexing import take as take
 from xpr.numpy.indexing import take_along_axis as take_along_axis
 from xpr.numpy.insertion import delete as delete
@@ -146,39 +112,6 @@ from xpr.numpy.insertion import insert as insert
 from xpr.numpy.insertion import place as place
 from xpr.numpy.insertion import put as put
 from xpr.numpy.insertion import repeat as repeat
-from xpr.numpy.interchange import array_repr as array_repr
-from xpr.numpy.interchange import array_str as array_str
-from xpr.numpy.interchange import from_dlpack as from_dlpack
-from xpr.numpy.interchange import frombuffer as frombuffer
-from xpr.numpy.interchange import fromfile as fromfile
-from xpr.numpy.interchange import fromiter as fromiter
-from xpr.numpy.interchange import fromstring as fromstring
-from xpr.numpy.interchange import get_printoptions as get_printoptions
-from xpr.numpy.interchange import load as load
-from xpr.numpy.interchange import ndim as ndim
-from xpr.numpy.interchange import printoptions as printoptions
-from xpr.numpy.interchange import save as save
-from xpr.numpy.interchange import savez as savez
-from xpr.numpy.interchange import set_printoptions as set_printoptions
-from xpr.numpy.interchange import shape as shape
-from xpr.numpy.interchange import size as size
-from xpr.numpy.joining import append as append
-from xpr.numpy.joining import array_split as array_split
-from xpr.numpy.joining import block as block
-from xpr.numpy.joining import column_stack as column_stack
-from xpr.numpy.joining import concat as concat
-from xpr.numpy.joining import concatenate as concatenate
-from xpr.numpy.joining import dsplit as dsplit
-from xpr.numpy.joining import dstack as dstack
-from xpr.numpy.joining import hsplit as hsplit
-from xpr.numpy.joining import hstack as hstack
-from xpr.numpy.joining import resize as resize
-from xpr.numpy.joining import split as split
-from xpr.numpy.joining import stack as stack
-from xpr.numpy.joining import tile as tile
-from xpr.numpy.joining import unstack as unstack
-from xpr.numpy.joining import vsplit as vsplit
-from xpr.numpy.joining import vstack as vstack
 from xpr.numpy.logic import allclose as allclose
 from xpr.numpy.logic import array_equal as array_equal
 from xpr.numpy.logic import array_equiv as array_equiv
@@ -227,21 +160,6 @@ from xpr.numpy.namespace_info import array_namespace_info as _array_namespace_in
 from xpr.numpy.nonzero import argwhere as argwhere
 from xpr.numpy.nonzero import flatnonzero as flatnonzero
 from xpr.numpy.nonzero import nonzero as nonzero
-from xpr.numpy.packing import packbits as packbits
-from xpr.numpy.packing import ravel_multi_index as ravel_multi_index
-from xpr.numpy.packing import unpackbits as unpackbits
-from xpr.numpy.packing import unravel_index as unravel_index
-from xpr.numpy.padding import pad as pad
-from xpr.numpy.polynomial_fits import polyfit as polyfit
-from xpr.numpy.polynomial_fits import roots as roots
-from xpr.numpy.polynomials import poly as poly
-from xpr.numpy.polynomials import polyadd as polyadd
-from xpr.numpy.polynomials import polyder as polyder
-from xpr.numpy.polynomials import polydiv as polydiv
-from xpr.numpy.polynomials import polyint as polyint
-from xpr.numpy.polynomials import polymul as polymul
-from xpr.numpy.polynomials import polysub as polysub
-from xpr.numpy.polynomials import polyval as polyval
 from xpr.numpy.products import cross as cross
 from xpr.numpy.products import dot as dot
 from xpr.numpy.products import inner as inner
@@ -254,16 +172,6 @@ from xpr.numpy.products import trace as trace
 from xpr.numpy.products import vdot as vdot
 from xpr.numpy.products import vecdot as vecdot
 from xpr.numpy.products import vecmat as vecmat
-from xpr.numpy.quantiles import median as median
-from xpr.numpy.quantiles import nanmedian as nanmedian
-from xpr.numpy.quantiles import nanpercentile as nanpercentile
-from xpr.numpy.quantiles import nanquantile as nanquantile
-from xpr.numpy.quantiles import percentile as percentile
-from xpr.numpy.quantiles import quantile as quantile
-from xpr.numpy.ranges import arange as arange
-from xpr.numpy.ranges import geomspace as geomspace
-from xpr.numpy.ranges import linspace as linspace
-from xpr.numpy.ranges import logspace as logspace
 from xpr.numpy.reductions import all as all
 from xpr.numpy.reductions import amax as amax
 from xpr.numpy.reductions import amin as amin
@@ -289,11 +197,6 @@ from xpr.numpy.selection import clip as clip
 from xpr.numpy.selection import piecewise as piecewise
 from xpr.numpy.selection import select as select
 from xpr.numpy.selection import where as where
-from xpr.numpy.setops import intersect1d as intersect1d
-from xpr.numpy.setops import isin as isin
-from xpr.numpy.setops import setdiff1d as setdiff1d
-from xpr.numpy.setops import setxor1d as setxor1d
-from xpr.numpy.setops import union1d as union1d
 from xpr.numpy.sorting import argpartition as argpartition
 from xpr.numpy.sorting import argsort as argsort
 from xpr.numpy.sorting import lexsort as lexsort
@@ -323,22 +226,6 @@ from xpr.numpy.triangular import triu as triu
 from xpr.numpy.triangular import triu_indices as triu_indices
 from xpr.numpy.triangular import triu_indices_from as triu_indices_from
 from xpr.numpy.triangular import vander as vander
-from xpr.numpy.ufunc_api import frompyfunc as frompyfunc
-from xpr.numpy.ufunc_api import ufunc as ufunc
-from xpr.numpy.ufunc_objects import add as add
-from xpr.numpy.ufunc_objects import bitwise_and as bitwise_and
-from xpr.numpy.ufunc_objects import bitwise_or as bitwise_or
-from xpr.numpy.ufunc_objects import bitwise_xor as bitwise_xor
-from xpr.numpy.ufunc_objects import logaddexp as logaddexp
-from xpr.numpy.ufunc_objects import logaddexp2 as logaddexp2
-from xpr.numpy.ufunc_objects import logical_and as logical_and
-from xpr.numpy.ufunc_objects import logical_or as logical_or
-from xpr.numpy.ufunc_objects import logical_xor as logical_xor
-from xpr.numpy.ufunc_objects import maximum as maximum
-from xpr.numpy.ufunc_objects import minimum as minimum
-from xpr.numpy.ufunc_objects import multiply as multiply
-from xpr.numpy.ufunc_objects import negative as negative
-from xpr.numpy.ufunc_objects import subtract as subtract
 from xpr.numpy.ufuncs import abs as abs
 from xpr.numpy.ufuncs import absolute as absolute
 from xpr.numpy.ufuncs import copysign as copysign
@@ -378,53 +265,12 @@ from xpr.numpy.ufuncs_float import rint as rint
 from xpr.numpy.ufuncs_float import round as round
 from xpr.numpy.ufuncs_float import spacing as spacing
 from xpr.numpy.ufuncs_float import trunc as trunc
-from xpr.numpy.ufuncs_math import acos as acos
-from xpr.numpy.ufuncs_math import acosh as acosh
-from xpr.numpy.ufuncs_math import arccos as arccos
-from xpr.numpy.ufuncs_math import arccosh as arccosh
-from xpr.numpy.ufuncs_math import arcsin as arcsin
-from xpr.numpy.ufuncs_math import arcsinh as arcsinh
-from xpr.numpy.ufuncs_math import arctan as arctan
-from xpr.numpy.ufuncs_math import arctan2 as arctan2
-from xpr.numpy.ufuncs_math import arctanh as arctanh
-from xpr.numpy.ufuncs_math import asin as asin
-from xpr.numpy.ufuncs_math import asinh as asinh
-from xpr.numpy.ufuncs_math import atan as atan
-from xpr.numpy.ufuncs_math import atan2 as atan2
-from xpr.numpy.ufuncs_math import atanh as atanh
-from xpr.numpy.ufuncs_math import cbrt as cbrt
-from xpr.numpy.ufuncs_math import cos as cos
-from xpr.numpy.ufuncs_math import cosh as cosh
-from xpr.numpy.ufuncs_math import deg2rad as deg2rad
-from xpr.numpy.ufuncs_math import degrees as degrees
-from xpr.numpy.ufuncs_math import exp as exp
-from xpr.numpy.ufuncs_math import exp2 as exp2
-from xpr.numpy.ufuncs_math import expm1 as expm1
-from xpr.numpy.ufuncs_math import hypot as hypot
-from xpr.numpy.ufuncs_math import i0 as i0
-from xpr.numpy.ufuncs_math import log as log
-from xpr.numpy.ufuncs_math import log1p as log1p
-from xpr.numpy.ufuncs_math import log2 as log2
-from xpr.numpy.ufuncs_math import log10 as log10
-from xpr.numpy.ufuncs_math import rad2deg as rad2deg
-from xpr.numpy.ufuncs_math import radians as radians
-from xpr.numpy.ufuncs_math import sin as sin
-from xpr.numpy.ufuncs_math import sinc as sinc
-from xpr.numpy.ufuncs_math import sinh as sinh
-from xpr.numpy.ufuncs_math import sqrt as sqrt
-from xpr.numpy.ufuncs_math import tan as tan
-from xpr.numpy.ufuncs_math import tanh as tanh
 from xpr.numpy.unique import unique as unique
 from xpr.numpy.unique import unique_all as unique_all
 from xpr.numpy.unique import unique_counts as unique_counts
 from xpr.numpy.unique import unique_inverse as unique_inverse
 from xpr.numpy.unique import unique_values as unique_values
 from xpr.numpy.updates import put_along_axis as put_along_axis
-from xpr.numpy.windows import bartlett as bartlett
-from xpr.numpy.windows import blackman as blackman
-from xpr.numpy.windows import hamming as hamming
-from xpr.numpy.windows import hanning as hanning
-from xpr.numpy.windows import kaiser as kaiser
 
 ndarray = Array
 __array_api_version__ = _ARRAY_API_VERSIONS[-1]
@@ -435,10 +281,204 @@ install_surface(array_methods)
 if typing.TYPE_CHECKING:
     from xpr.numpy import fft as fft
     from xpr.numpy import linalg as linalg
+    from xpr.numpy.calculus import diff as diff
+    from xpr.numpy.calculus import ediff1d as ediff1d
+    from xpr.numpy.calculus import gradient as gradient
+    from xpr.numpy.calculus import interp as interp
+    from xpr.numpy.calculus import trapezoid as trapezoid
+    from xpr.numpy.calculus import unwrap as unwrap
+    from xpr.numpy.constants import e as e
+    from xpr.numpy.constants import euler_gamma as euler_gamma
+    from xpr.numpy.constants import inf as inf
+    from xpr.numpy.constants import nan as nan
+    from xpr.numpy.constants import newaxis as newaxis
+    from xpr.numpy.constants import pi as pi
+    from xpr.numpy.convolution import convolve as convolve
+    from xpr.numpy.convolution import correlate as correlate
+    from xpr.numpy.covariance import corrcoef as corrcoef
+    from xpr.numpy.covariance import cov as cov
+    from xpr.numpy.functional import apply_along_axis as apply_along_axis
+    from xpr.numpy.functional import apply_over_axes as apply_over_axes
+    from xpr.numpy.functional import vectorize as vectorize
+    from xpr.numpy.grids import c_ as c_
+    from xpr.numpy.grids import fromfunction as fromfunction
+    from xpr.numpy.grids import index_exp as index_exp
+    from xpr.numpy.grids import indices as indices
+    from xpr.numpy.grids import ix_ as ix_
+    from xpr.numpy.grids import meshgrid as meshgrid
+    from xpr.numpy.grids import mgrid as mgrid
+    from xpr.numpy.grids import ogrid as ogrid
+    from xpr.numpy.grids import r_ as r_
+    from xpr.numpy.grids import s_ as s_
+    from xpr.numpy.histograms import bincount as bincount
+    from xpr.numpy.histograms import histogram as histogram
+    from xpr.numpy.histograms import histogram2d as histogram2d
+    from xpr.numpy.histograms import histogram_bin_edges as histogram_bin_edges
+    from xpr.numpy.histograms import histogramdd as histogramdd
+    from xpr.numpy.interchange import array_repr as array_repr
+    from xpr.numpy.interchange import array_str as array_str
+    from xpr.numpy.interchange import from_dlpack as from_dlpack
+    from xpr.numpy.interchange import frombuffer as frombuffer
+    from xpr.numpy.interchange import fromfile as fromfile
+    from xpr.numpy.interchange import fromiter as fromiter
+    from xpr.numpy.interchange import fromstring as fromstring
+    from xpr.numpy.interchange import get_printoptions as get_printoptions
+    from xpr.numpy.interchange import load as load
+    from xpr.numpy.interchange import ndim as ndim
+    from xpr.numpy.interchange import printoptions as printoptions
+    from xpr.numpy.interchange import save as save
+    from xpr.numpy.interchange import savez as savez
+    from xpr.numpy.interchange import set_printoptions as set_printoptions
+    from xpr.numpy.interchange import shape as shape
+    from xpr.numpy.interchange import size as size
+    from xpr.numpy.joining import append as append
+    from xpr.numpy.joining import array_split as array_split
+    from xpr.numpy.joining import block as block
+    from xpr.numpy.joining import column_stack as column_stack
+    from xpr.numpy.joining import concat as concat
+    from xpr.numpy.joining import concatenate as concatenate
+    from xpr.numpy.joining import dsplit as dsplit
+    from xpr.numpy.joining import dstack as dstack
+    from xpr.numpy.joining import hsplit as hsplit
+    from xpr.numpy.joining import hstack as hstack
+    from xpr.numpy.joining import resize as resize
+    from xpr.numpy.joining import split as split
+    from xpr.numpy.joining import stack as stack
+    from xpr.numpy.joining import tile as tile
+    from xpr.numpy.joining import unstack as unstack
+    from xpr.numpy.joining import vsplit as vsplit
+    from xpr.numpy.joining import vstack as vstack
+    from xpr.numpy.packing import packbits as packbits
+    from xpr.numpy.packing import ravel_multi_index as ravel_multi_index
+    from xpr.numpy.packing import unpackbits as unpackbits
+    from xpr.numpy.packing import unravel_index as unravel_index
+    from xpr.numpy.padding import pad as pad
+    from xpr.numpy.polynomial_fits import polyfit as polyfit
+    from xpr.numpy.polynomial_fits import roots as roots
+    from xpr.numpy.polynomials import poly as poly
+    from xpr.numpy.polynomials import polyadd as polyadd
+    from xpr.numpy.polynomials import polyder as polyder
+    from xpr.numpy.polynomials import polydiv as polydiv
+    from xpr.numpy.polynomials import polyint as polyint
+    from xpr.numpy.polynomials import polymul as polymul
+    from xpr.numpy.polynomials import polysub as polysub
+    from xpr.numpy.polynomials import polyval as polyval
+    from xpr.numpy.quantiles import median as median
+    from xpr.numpy.quantiles import nanmedian as nanmedian
+    from xpr.numpy.quantiles import nanpercentile as nanpercentile
+    from xpr.numpy.quantiles import nanquantile as nanquantile
+    from xpr.numpy.quantiles import percentile as percentile
+    from xpr.numpy.quantiles import quantile as quantile
+    from xpr.numpy.ranges import arange as arange
+    from xpr.numpy.ranges import geomspace as geomspace
+    from xpr.numpy.ranges import linspace as linspace
+    from xpr.numpy.ranges import logspace as logspace
+    from xpr.numpy.setops import intersect1d as intersect1d
+    from xpr.numpy.setops import isin as isin
+    from xpr.numpy.setops import setdiff1d as setdiff1d
+    from xpr.numpy.setops import setxor1d as setxor1d
+    from xpr.numpy.setops import union1d as union1d
+    from xpr.numpy.ufunc_api import frompyfunc as frompyfunc
+    from xpr.numpy.ufunc_api import ufunc as ufunc
+    from xpr.numpy.ufunc_objects import add as add
+    from xpr.numpy.ufunc_objects import bitwise_and as bitwise_and
+    from xpr.numpy.ufunc_objects import bitwise_or as bitwise_or
+    from xpr.numpy.ufunc_objects import bitwise_xor as bitwise_xor
+    from xpr.numpy.ufunc_objects import logaddexp as logaddexp
+    from xpr.numpy.ufunc_objects import logaddexp2 as logaddexp2
+    from xpr.numpy.ufunc_objects import logical_and as logical_and
+    from xpr.numpy.ufunc_objects import logical_or as logical_or
+    from xpr.numpy.ufunc_objects import logical_xor as logical_xor
+    from xpr.numpy.ufunc_objects import maximum as maximum
+    from xpr.numpy.ufunc_objects import minimum as minimum
+    from xpr.numpy.ufunc_objects import multiply as multiply
+    from xpr.numpy.ufunc_objects import negative as negative
+    from xpr.numpy.ufunc_objects import subtract as subtract
+    from xpr.numpy.ufuncs_math import acos as acos
+    from xpr.numpy.ufuncs_math import acosh as acosh
+    from xpr.numpy.ufuncs_math import arccos as arccos
+    from xpr.numpy.ufuncs_math import arccosh as arccosh
+    from xpr.numpy.ufuncs_math import arcsin as arcsin
+    from xpr.numpy.ufuncs_math import arcsinh as arcsinh
+    from xpr.numpy.ufuncs_math import arctan as arctan
+    from xpr.numpy.ufuncs_math import arctan2 as arctan2
+    from xpr.numpy.ufuncs_math import arctanh as arctanh
+    from xpr.numpy.ufuncs_math import asin as asin
+    from xpr.numpy.ufuncs_math import asinh as asinh
+    from xpr.numpy.ufuncs_math import atan as atan
+    from xpr.numpy.ufuncs_math import atan2 as atan2
+    from xpr.numpy.ufuncs_math import atanh as atanh
+    from xpr.numpy.ufuncs_math import cbrt as cbrt
+    from xpr.numpy.ufuncs_math import cos as cos
+    from xpr.numpy.ufuncs_math import cosh as cosh
+    from xpr.numpy.ufuncs_math import deg2rad as deg2rad
+    from xpr.numpy.ufuncs_math import degrees as degrees
+    from xpr.numpy.ufuncs_math import exp as exp
+    from xpr.numpy.ufuncs_math import exp2 as exp2
+    from xpr.numpy.ufuncs_math import expm1 as expm1
+    from xpr.numpy.ufuncs_math import hypot as hypot
+    from xpr.numpy.ufuncs_math import i0 as i0
+    from xpr.numpy.ufuncs_math import log as log
+    from xpr.numpy.ufuncs_math import log1p as log1p
+    from xpr.numpy.ufuncs_math import log2 as log2
+    from xpr.numpy.ufuncs_math import log10 as log10
+    from xpr.numpy.ufuncs_math import rad2deg as rad2deg
+    from xpr.numpy.ufuncs_math import radians as radians
+    from xpr.numpy.ufuncs_math import sin as sin
+    from xpr.numpy.ufuncs_math import sinc as sinc
+    from xpr.numpy.ufuncs_math import sinh as sinh
+    from xpr.numpy.ufuncs_math import sqrt as sqrt
+    from xpr.numpy.ufuncs_math import tan as tan
+    from xpr.numpy.ufuncs_math import tanh as tanh
+    from xpr.numpy.windows import bartlett as bartlett
+    from xpr.numpy.windows import blackman as blackman
+    from xpr.numpy.windows import hamming as hamming
+    from xpr.numpy.windows import hanning as hanning
+    from xpr.numpy.windows import kaiser as kaiser
 else:  # type checkers would take any name for an attribute
-
-    def __getattr__(name: str) -> object:
-        # Not every program needs these: they are loaded when they are first used.
-        if name in ("fft", "linalg"):
-            return importlib.import_module(f"xpr.numpy.{name}")
-        raise AttributeError(f"module 'xpr.numpy' has no attribute {name!r}")
+    __getattr__, __dir__, __all__ = _lazy_names(
+        __name__,
+        {
+            "xpr.numpy.calculus": "diff ediff1d gradient interp trapezoid unwrap",
+            "xpr.numpy.constants": "e euler_gamma inf nan newaxis pi",
+            "xpr.numpy.convolution": "convolve correlate",
+            "xpr.numpy.covariance": "corrcoef cov",
+            "xpr.numpy.functional": "apply_along_axis apply_over_axes vectorize",
+            "xpr.numpy.grids": "c_ fromfunction index_exp indices ix_ meshgrid mgrid ogrid r_ s_",
+            "xpr.numpy.histograms": (
+                "bincount histogram histogram2d histogram_bin_edges histogramdd"
+            ),
+            "xpr.numpy.interchange": (
+                "array_repr array_str from_dlpack frombuffer fromfile fromiter fromstring "
+                "get_printoptions load ndim printoptions save savez set_printoptions shape "
+                "size"
+            ),
+            "xpr.numpy.joining": (
+                "append array_split block column_stack concat concatenate dsplit dstack "
+                "hsplit hstack resize split stack tile unstack vsplit vstack"
+            ),
+            "xpr.numpy.packing": "packbits ravel_multi_index unpackbits unravel_index",
+            "xpr.numpy.padding": "pad",
+            "xpr.numpy.polynomial_fits": "polyfit roots",
+            "xpr.numpy.polynomials": (
+                "poly polyadd polyder polydiv polyint polymul polysub polyval"
+            ),
+            "xpr.numpy.quantiles": (
+                "median nanmedian nanpercentile nanquantile percentile quantile"
+            ),
+            "xpr.numpy.ranges": "arange geomspace linspace logspace",
+            "xpr.numpy.setops": "intersect1d isin setdiff1d setxor1d union1d",
+            "xpr.numpy.ufunc_api": "frompyfunc ufunc",
+            "xpr.numpy.ufunc_objects": (
+                "add bitwise_and bitwise_or bitwise_xor logaddexp logaddexp2 logical_and "
+                "logical_or logical_xor maximum minimum multiply negative subtract"
+            ),
+            "xpr.numpy.ufuncs_math": (
+                "acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh "
+                "atan atan2 atanh cbrt cos cosh deg2rad degrees exp exp2 expm1 hypot i0 log "
+                "log1p log2 log10 rad2deg radians sin sinc sinh sqrt tan tanh"
+            ),
+            "xpr.numpy.windows": "bartlett blackman hamming hanning kaiser",
+        },
+        ("fft", "linalg"),
+    )

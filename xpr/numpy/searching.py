@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import Tracer, get_aval, is_eager
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, promote_dtypes
@@ -22,9 +23,10 @@ from xpr.primitives import shape as sh
 from xpr.primitives import slicing as sl
 from xpr.primitives import sort as so
 from xpr.primitives.convert import convert_type
-from xpr.primitives.creation import full, iota
+from xpr.primitives.creation import full, full_like, iota, varying_like
 from xpr.primitives.joining import concatenate
 from xpr.primitives.reduce import reduce_sum
+from xpr.primitives.scan import scan_p
 
 _METHODS = ("compare_all", "scan", "scan_unrolled", "sort")
 
@@ -79,7 +81,7 @@ def searchsorted(
     elif method == "compare_all":
         found = _by_comparing(x, flat, side)
     else:
-        found = _by_halves(x, flat, side)
+        found = _by_halves(x, flat, side, unrolled=method == "scan_unrolled")
     return sh.reshape(found, shape)
 
 
@@ -126,18 +128,40 @@ def _ranks(x: Any) -> Any:
     return put_at(full((size,), index.type(0)), order, places, unique=True)
 
 
-def _by_halves(x: Any, q: Any, side: str) -> Any:
+def _by_halves(x: Any, q: Any, side: str, *, unrolled: bool) -> Any:
     index = dtypes.default_dtype("i")
     size = get_aval(x).shape[0]
-    # How many elements are known to go before each place: steps of powers of two are added to it
-    # as long as the last element that they take in goes before it too.
-    count: Any = full(get_aval(q).shape, index.type(0))
-    for power in range(size.bit_length() - 1, -1, -1):
-        more = el.add(count, index.type(1 << power))
+
+    def longer(x: Any, q: Any, count: Any, step: Any) -> Any:
+        more = el.add(count, varying_like(count, step))
         last = rows_at(x, el.sub(more, index.type(1)))
         fits = bits.bitwise_and(_precedes(last, q, side), cmp.le(more, index.type(size)))
-        count = select_where(fits, more, count)
-    return count
+        return select_where(fits, more, count)
+
+    # How many elements are known to go before each place: steps of powers of two are added to it
+    # as long as the last element that they take in goes before it too.
+    count: Any = varying_like(x, full_like(q, 0, index))
+    powers = range(size.bit_length() - 1, -1, -1)
+    if unrolled:
+        for power in powers:
+            count = longer(x, q, count, index.type(1 << power))
+        return count
+
+    def step_of_half(x: Any, q: Any, count: Any, step: Any) -> list[Any]:
+        return [longer(x, q, count, step), bits.shift_right_logical(step, index.type(1))]
+
+    # One dispatch, where each step of the unrolled ones is another: a gather begins a new one.
+    operands = (x, q, count, index.type(1 << powers[0]))
+    found = scan_p.bind(
+        *operands,
+        jaxpr=trace_to_jaxpr(step_of_half, [get_aval(v) for v in operands]),
+        length=len(powers),
+        reverse=False,
+        num_carry=2,
+        num_consts=2,
+        unroll=1,
+    )
+    return found[0]
 
 
 def digitize(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import importlib
 
+from xpr.core.primitive import install_loader
+
 FAMILIES: tuple[str, ...] = (
     "elementwise",
     "power",
@@ -63,3 +65,6 @@ def load_all() -> None:
     """Imports the file of each family, which registers its primitives."""
     for family in FAMILIES:
         importlib.import_module(f"{__name__}.{family}")
+
+
+install_loader(load_all)
