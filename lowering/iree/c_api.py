@@ -220,7 +220,7 @@ def _compile_once(
     diagnostics: list[Diagnostic] = []
     objects_alone = objects.is_possible(flags)
     given = (*flags, *objects.FLAGS) if objects_alone else flags
-    text = prebuilt.with_folder(text)
+    text = prebuilt.with_objects(text)
     with _parsed(library, text, given, name, verify, parallel, diagnostics) as invocation:
         if invocation is None:
             return None, diagnostics
@@ -289,7 +289,7 @@ def _at(
     """A compile that has come to the end of a phase, or None for one that does not get there."""
     library = load()
     before = PHASES.index(phase)
-    text = prebuilt.with_folder(text)
+    text = prebuilt.with_objects(text)
     with _parsed(library, text, flags, "stablehlo", True, True, diagnostics) as invocation:
         if invocation is None:
             yield None

@@ -318,7 +318,7 @@ def _read(mlir: Mlir, operation: int, texts: dict[str, str], identity: str) -> _
     text = texts.get(executable)
     if text is None or _bindings(text) > _MOST_BINDINGS:
         raise StoppedError(f"{executable} has another form")
-    named = prebuilt.without_folder(text)
+    named = prebuilt.without_objects(text)
     named = named.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
     digest = hashlib.sha256(f"dispatch {REVISION}\0{identity}\0{named}".encode()).digest()
     target = mlir.attribute_text(variant, "target")

@@ -6,8 +6,13 @@ same wherever xpr is installed; the compile puts the folder in.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
+import os
+import re
+import shutil
+import tempfile
 from pathlib import Path
 
 FUNCTIONS = "xpr_"
@@ -43,11 +48,25 @@ def defining(function: str) -> bytes | None:
     return content(f"products_{kind}") if function.startswith(FUNCTIONS) else None
 
 
-def with_folder(text: str) -> str:
+def with_objects(text: str) -> str:
     """A program with the objects' places on this machine."""
-    return text.replace(f'path = "{_PREFIX}', f'path = "{_FOLDER}')
+    return text.replace(f'path = "{_PREFIX}', f'path = "{_place()}')
 
 
-def without_folder(text: str) -> str:
-    """The program from `with_folder`, as it was."""
-    return text.replace(f'path = "{_FOLDER}', f'path = "{_PREFIX}')
+def without_objects(text: str) -> str:
+    """The program from `with_objects`, as it was."""
+    return text.replace(f'path = "{_place()}', f'path = "{_PREFIX}')
+
+
+_PLAIN = re.compile(r"[\w./+~-]+", re.ASCII)
+
+
+@functools.cache
+def _place() -> str:
+    """The folder, by a name that IREE may give to the shell as it is."""
+    if _PLAIN.fullmatch(_FOLDER):
+        return _FOLDER
+    own = tempfile.mkdtemp(prefix="xpr-objects-")
+    atexit.register(shutil.rmtree, own, ignore_errors=True)
+    os.symlink(_FOLDER, f"{own}/objects")
+    return f"{own}/objects/"

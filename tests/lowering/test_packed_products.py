@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -269,6 +270,11 @@ def test_all_ways_of_linking_give_the_same_bits(kind: str, monkeypatch: pytest.M
     by_libraries, by_own_linker = compiled(_Store()), compiled()
     monkeypatch.setattr(objects, "is_possible", lambda flags: False)
     by_the_compilers = compiled()
+    # As where the shell would take the folder's name for several.
+    monkeypatch.setattr(prebuilt, "_PLAIN", re.compile("nothing"))
+    prebuilt._place.cache_clear()
+    np.testing.assert_array_equal(by_libraries, compiled())
+    prebuilt._place.cache_clear()
     np.testing.assert_array_equal(by_libraries, by_own_linker)
     np.testing.assert_array_equal(by_libraries, by_the_compilers)
     wide = np.tanh(a.astype(np.float64) @ a.T.astype(np.float64))
@@ -286,6 +292,20 @@ def test_bundles_hold_the_kernels(kind: str) -> None:
     bundle = load(bundle_bytes(exported, targets=[level]))
     wide = a.astype(np.float64) @ a.T.astype(np.float64)
     np.testing.assert_allclose(np.asarray(bundle(a)), wide, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("folder", ["/usr/lib/xpr/", "/home/a user/xpr/"])
+def test_a_program_is_the_same_wherever_xpr_is_installed(
+    folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f'objects([#hal.executable.object<{{path = "{prebuilt.path("products_avx2")}"}}>])'
+    monkeypatch.setattr(prebuilt, "_FOLDER", folder)
+    prebuilt._place.cache_clear()
+    placed = prebuilt.with_objects(text)
+    assert (folder in placed) == (" " not in folder)
+    assert " user" not in placed
+    assert prebuilt.without_objects(placed) == text
+    prebuilt._place.cache_clear()
 
 
 def test_symbolic_sizes_are_no_numbers_of_kernels() -> None:
