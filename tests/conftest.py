@@ -33,10 +33,10 @@ config.update("traceback_filtering", "off")
 config.update("compiler_idle", 60)
 os.environ.setdefault("XPR_COMPILER_IDLE", "60")
 
-# A run begins with nothing compiled, as on a machine that has never run the tests. Its workers and
-# the processes that tests start share what one of them has compiled. `XPR_CACHE_DIR` keeps a cache.
+# `XPR_COLD_TESTS=1` has a run begin with nothing compiled, as on a machine that has never run the
+# tests. Its workers and the processes that tests start share what one of them has compiled.
 _own_cache: tempfile.TemporaryDirectory[str] | None = None
-if "XPR_CACHE_DIR" not in os.environ:
+if os.environ.get("XPR_COLD_TESTS") == "1" and "XPR_CACHE_DIR" not in os.environ:
     # The last programs may still be written while the directory is removed.
     _own_cache = tempfile.TemporaryDirectory(prefix="xpr-tests-", ignore_cleanup_errors=True)
     os.environ["XPR_CACHE_DIR"] = _own_cache.name

@@ -43,7 +43,7 @@ def _caches_of_a_run(tmp_path: Path, *options: str, **environment: str) -> set[s
     test, shown = tmp_path / "test_shown.py", tmp_path / "shown"
     test.write_text(textwrap.dedent(_SHOWN), encoding="utf-8")
     shown.unlink(missing_ok=True)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("XPR_CACHE", "PYTEST_"))}
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("XPR_CACHE", "XPR_COLD", "PYTEST_"))}
     plugins = ("-p", "no:cacheprovider", "-p", "tests.conftest")
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *options, str(test)],
@@ -58,14 +58,15 @@ def _caches_of_a_run(tmp_path: Path, *options: str, **environment: str) -> set[s
 
 
 def test_workers_share_a_cache_of_the_run_which_is_removed(tmp_path: Path) -> None:
-    (first,) = _caches_of_a_run(tmp_path, "-n", "2", TMPDIR=str(tmp_path))
+    (first,) = _caches_of_a_run(tmp_path, "-n", "2", TMPDIR=str(tmp_path), XPR_COLD_TESTS="1")
     assert Path(first).parent == tmp_path
     assert not Path(first).exists()
 
 
 def test_a_cache_that_is_given_is_kept(tmp_path: Path) -> None:
     given = tmp_path / "given"
-    assert _caches_of_a_run(tmp_path, XPR_CACHE_DIR=str(given)) == {str(given)}
+    found = _caches_of_a_run(tmp_path, XPR_CACHE_DIR=str(given), XPR_COLD_TESTS="1")
+    assert found == {str(given)}
     assert any(given.iterdir())
 
 
