@@ -43,7 +43,11 @@ def _caches_of_a_run(tmp_path: Path, *options: str, **environment: str) -> set[s
     test, shown = tmp_path / "test_shown.py", tmp_path / "shown"
     test.write_text(textwrap.dedent(_SHOWN), encoding="utf-8")
     shown.unlink(missing_ok=True)
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("XPR_CACHE", "XPR_COLD", "PYTEST_"))}
+    inherited = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith(("XPR_CACHE", "XPR_COLD", "PYTEST_"))
+    }
     plugins = ("-p", "no:cacheprovider", "-p", "tests.conftest")
     subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *plugins, *options, str(test)],

@@ -12,6 +12,7 @@ import functools
 import json
 import logging
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -264,18 +265,34 @@ def lines_of_dispatches(
             return None, diagnostics
         mlir, module = compiling.mlir, compiling.take()
         try:
-            found = {
-                json.loads(mlir.attribute_text(dispatch, "sym_name")): {
-                    line
-                    for inner in mlir.walk(dispatch)
-                    for line in lines_in(mlir.location_text(inner))
-                }
-                for dispatch in mlir.operations(module)
-                if mlir.name(dispatch) in _DISPATCHES
-            }
+            found: dict[str, set[Line]] = {}
+            calls: dict[str, set[Line]] = {}
+            for operation in mlir.operations(module):
+                is_dispatch = mlir.name(operation) in _DISPATCHES
+                inside: set[Line] = set()
+                for inner in mlir.walk(operation):
+                    lines = _users(mlir.location_text(inner))
+                    inside |= lines
+                    if not is_dispatch and mlir.name(inner) == "flow.dispatch":
+                        called = _CALLED.search(mlir.attribute_text(inner, "entry_points"))
+                        if called is not None:
+                            calls.setdefault(called[1], set()).update(lines)
+                if is_dispatch:
+                    found[json.loads(mlir.attribute_text(operation, "sym_name"))] = inside
+            # A kernel that is compiled already has no lines but those of the calls.
+            found = {name: lines or calls.get(name, set()) for name, lines in found.items()}
         finally:
             mlir.OperationDestroy(module)
         return found, diagnostics
+
+
+_CALLED = re.compile(r"@(\w+)")
+_OWN_NAME = "stablehlo"
+"""What stands for the file in the places of operations that have no line of a user's program."""
+
+
+def _users(location: str) -> set[Line]:
+    return {line for line in lines_in(location) if line[0] != _OWN_NAME}
 
 
 @contextlib.contextmanager
@@ -290,7 +307,7 @@ def _at(
     library = load()
     before = PHASES.index(phase)
     text = prebuilt.with_objects(text)
-    with _parsed(library, text, flags, "stablehlo", True, True, diagnostics) as invocation:
+    with _parsed(library, text, flags, _OWN_NAME, True, True, diagnostics) as invocation:
         if invocation is None:
             yield None
             return

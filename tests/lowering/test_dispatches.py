@@ -133,10 +133,10 @@ def test_programs_with_loops_are_compiled_as_ever() -> None:
     def program(x: Any, w: Any) -> Any:
         return xpr.lax.while_loop(lambda c: jnp.sum(c) < 1e6, lambda c: c @ w + x, x)
 
-    x, w = np.ones((200, 200), np.float32), np.eye(200, dtype=np.float32) * 2
+    x, w = np.ones((256, 256), np.float32), np.eye(256, dtype=np.float32) * 2
     found = xpr.debug.explain(program, x, w)
     assert "dispatches" not in found.stages
-    np.testing.assert_array_equal(xpr.jit(program)(x, w), np.full((200, 200), 31, np.float32))
+    np.testing.assert_array_equal(xpr.jit(program)(x, w), np.full((256, 256), 31, np.float32))
 
 
 def test_what_is_damaged_is_compiled_again(tmp_path: Path) -> None:

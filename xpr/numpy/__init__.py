@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import typing
 
-from xpr.core.array import Array, install_surface
+from xpr.core.array import Array
+from xpr.core.array import install_surface as _install_surface
 from xpr.core.lazy_names import lazy_names as _lazy_names
 from xpr.numpy import array_methods
 from xpr.numpy.bitwise import bitwise_count as bitwise_count
@@ -276,7 +277,7 @@ ndarray = Array
 __array_api_version__ = _ARRAY_API_VERSIONS[-1]
 __array_namespace_info__ = _array_namespace_info
 
-install_surface(array_methods)
+_install_surface(array_methods)
 
 if typing.TYPE_CHECKING:
     from xpr.numpy import fft as fft

@@ -270,7 +270,7 @@ atexit.register(_at_exit)
 # ---- xpr/runtimes/extension.py
 
 
-INTERFACE = 13
+INTERFACE = 14
 """The number that the extension must have; one that was built from other sources is not used."""
 
 RUNS_PROGRAMS = True

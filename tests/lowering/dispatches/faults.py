@@ -29,7 +29,9 @@ MOST_BINDINGS = 32
 def faults(program: Any) -> list[str]:
     """What is wrong, with the names of dispatches and functions."""
     found = []
-    dispatches = {_name(dispatch): dispatch for dispatch in named(program, "func.func")}
+    # Functions of objects that are linked in are declared only.
+    functions = [f for f in named(program, "func.func") if len(f.regions[0].blocks) > 0]
+    dispatches = {_name(dispatch): dispatch for dispatch in functions}
     for name, dispatch in dispatches.items():
         found += [f"{name}: {what}" for check in _CHECKS for what in check(dispatch)]
     for function in named(program, "util.func"):
