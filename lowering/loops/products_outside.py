@@ -218,8 +218,10 @@ def _summed(
     if uses[start] != 1 or uses[end] != 1 or start not in addition.invars:
         return None
     (other,) = [v for v in addition.invars if v is not start] or [start]
-    product = makers.get(other) if isinstance(other, Var) else None
-    if product is None or uses[other] != 1 or other.aval.dtype != start.aval.dtype:
+    if not isinstance(other, Var) or uses[other] != 1 or other.aval.dtype != start.aval.dtype:
+        return None
+    product = makers.get(other)
+    if product is None:
         return None
     return addition, product
 
