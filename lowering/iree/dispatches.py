@@ -229,8 +229,6 @@ class _Dispatch:
     function: str
     target: str
     key: bytes
-    export: str
-    """The text that declares its function, which compiling it may add to."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +274,7 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
     for dispatch in dispatches:
         kept = (
             found.get(dispatch.key)
-            or _prebuilt(dispatch, libraries)
+            or _prebuilt(mlir, dispatch, libraries)
             or _kept(store, dispatch.key, libraries)
         )
         if kept is not None:
@@ -322,9 +320,7 @@ def _read(mlir: Mlir, operation: int, texts: dict[str, str], identity: str) -> _
     named = named.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
     digest = hashlib.sha256(f"dispatch {REVISION}\0{identity}\0{named}".encode()).digest()
     target = mlir.attribute_text(variant, "target")
-    symbol = _symbol(mlir, variant)
-    declared = mlir.printed(export)
-    return _Dispatch(operation, text, executable, symbol, function, target, digest, declared)
+    return _Dispatch(operation, text, executable, _symbol(mlir, variant), function, target, digest)
 
 
 def _bindings(text: str) -> int:
@@ -336,7 +332,7 @@ def _bindings(text: str) -> int:
 # ---- what is kept
 
 
-def _prebuilt(dispatch: _Dispatch, libraries: dict[bytes, bytes]) -> _Compiled | None:
+def _prebuilt(mlir: Mlir, dispatch: _Dispatch, libraries: dict[bytes, bytes]) -> _Compiled | None:
     """A dispatch that calls a kernel which comes with xpr."""
     found = prebuilt_libraries.of_dispatch(dispatch.text)
     if found is None:
@@ -344,7 +340,9 @@ def _prebuilt(dispatch: _Dispatch, libraries: dict[bytes, bytes]) -> _Compiled |
     kernel, library = found
     name = hashlib.sha256(library).digest()
     libraries[name] = library
-    return _Compiled(kernel, dispatch.export.replace(f"@{dispatch.function}", f"@{kernel}"), name)
+    export = _only(mlir, _only(mlir, dispatch.operation, _VARIANT), _EXPORT)
+    declared = mlir.printed(export).replace(f"@{dispatch.function}", f"@{kernel}")
+    return _Compiled(kernel, declared, name)
 
 
 def _kept(store: Store, key: bytes, libraries: dict[bytes, bytes]) -> _Compiled | None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from xpr.lowering.iree import c_api
 from xpr.lowering.iree.c_api import Diagnostic
@@ -31,6 +32,27 @@ _ALIGNMENT = 64
 
 MENDED = "IREE has mended this: the guard can go"
 """Why a test of a hazard fails."""
+
+
+_KERNELS = get_target("cpu").product_kernels
+
+needs_product_kernels = pytest.mark.skipif(
+    _KERNELS is None or _KERNELS() is None,
+    reason="there are no kernels for this processor, or xpr was installed without the native part",
+)
+
+
+class Store:
+    """Keeps compiled dispatches in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[bytes, bytes] = {}
+
+    def get(self, key: bytes) -> bytes | None:
+        return self.kept.get(key)
+
+    def put(self, key: bytes, payload: bytes) -> None:
+        self.kept[key] = payload
 
 
 @dataclass

@@ -13,7 +13,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.lowering.iree_util import Call, run
+from tests.lowering.iree_util import Call, Store, run
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
 from xpr.lowering.cache import CompileCache
@@ -27,19 +27,6 @@ CPU = get_target("cpu")
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((8, 40), dtype=np.float32)
 W = RNG.standard_normal((40, 40), dtype=np.float32)
-
-
-class Store:
-    """Keeps compiled dispatches in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[bytes, bytes] = {}
-
-    def get(self, key: bytes) -> bytes | None:
-        return self.kept.get(key)
-
-    def put(self, key: bytes, payload: bytes) -> None:
-        self.kept[key] = payload
 
 
 def two_layers(x: Any, w: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.lowering.iree_util import Call, run
+from tests.lowering.iree_util import Call, Store, needs_product_kernels, run
 from xpr import export, lax
 from xpr.core.config import override
 from xpr.export import load
@@ -195,10 +195,7 @@ def test_other_products_are_the_compilers() -> None:
     assert "xpr_product" not in lowered(lambda x: x @ x, (array((300, 300), "float32"),), None).text
 
 
-@pytest.mark.skipif(
-    CPU.product_kernels is None or CPU.product_kernels() is None,
-    reason="there are no kernels for this processor, or xpr was installed without the native part",
-)
+@needs_product_kernels
 def test_programs_run_as_with_the_compilers_products() -> None:
     x, w = array((64, 300), "float32"), array((300, 300), "float32")
 
@@ -231,25 +228,12 @@ def test_programs_run_as_with_the_compilers_products() -> None:
     assert np.abs(found - wide).max() <= 1e-4 * np.abs(wide).max()
 
 
-class _Store:
-    """Keeps compiled dispatches in memory."""
-
-    def __init__(self) -> None:
-        self.kept: dict[bytes, bytes] = {}
-
-    def get(self, key: bytes) -> bytes | None:
-        return self.kept.get(key)
-
-    def put(self, key: bytes, payload: bytes) -> None:
-        self.kept[key] = payload
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_ways_of_linking_give_the_same_bits(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     a = array((250, 300), "float32")
     program = lowered(lambda a: jnp.tanh(a @ a.T), (a,), kind)
 
-    def compiled(store: _Store | None = None) -> np.ndarray:
+    def compiled(store: Store | None = None) -> np.ndarray:
         watch = Stopwatch()
         module, said = c_api.compile_module(
             program.text,
@@ -267,7 +251,7 @@ def test_all_ways_of_linking_give_the_same_bits(kind: str, monkeypatch: pytest.M
         assert (status, answer.error) == (0, "")
         return answer.results[0]
 
-    by_libraries, by_own_linker = compiled(_Store()), compiled()
+    by_libraries, by_own_linker = compiled(Store()), compiled()
     monkeypatch.setattr(objects, "is_possible", lambda flags: False)
     by_the_compilers = compiled()
     # As where the shell would take the folder's name for several.

@@ -10,14 +10,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.lowering.iree_util import needs_product_kernels
 from xpr import lax
-from xpr.lowering.targets import get_target
 
-CPU = get_target("cpu")
-needs_kernels = pytest.mark.skipif(
-    CPU.product_kernels is None or CPU.product_kernels() is None,
-    reason="there are no kernels for this processor, or xpr was installed without the native part",
-)
 RNG = np.random.default_rng(5)
 STEPS, ROWS, WIDTH = 24, 16, 160
 
@@ -73,7 +68,7 @@ def text(function: Callable[..., Any], *args: Any) -> str:
     return xpr.jit(function).lower(*args).as_text()
 
 
-@needs_kernels
+@needs_product_kernels
 @pytest.mark.parametrize("unroll", [1, 5])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_products_of_slices_come_before_the_loop(reverse: bool, unroll: int) -> None:
@@ -86,7 +81,7 @@ def test_products_of_slices_come_before_the_loop(reverse: bool, unroll: int) -> 
     close(found, wanted)
 
 
-@needs_kernels
+@needs_product_kernels
 def test_sums_of_products_come_behind_the_loop() -> None:
     def loss(x: Any, w: Any, u: Any) -> Any:
         return jnp.sum(recurrent(x, w, u) ** 2)
@@ -116,7 +111,7 @@ def total(outer: bool) -> Callable[[Any, Any], Any]:
     return by_loop if outer else at_once
 
 
-@needs_kernels
+@needs_product_kernels
 def test_factors_may_be_results_and_slices() -> None:
     y = array(STEPS, ROWS, WIDTH)
     # Rows enough that the sum's products are large.
@@ -167,7 +162,7 @@ def test_other_sums_are_right(kind: str) -> None:
         close(ys, np.stack(seen))
 
 
-@needs_kernels
+@needs_product_kernels
 def test_a_loop_with_a_large_product_and_stacked_results_is_one_dispatch() -> None:
     # IREE would lay the product and the stack into one buffer, and copy the stack in each step.
     def program(h: Any, u: Any) -> Any:
