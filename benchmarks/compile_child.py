@@ -56,6 +56,10 @@ def main() -> int:
     library, name, *options = sys.argv[1:]
     implementation = implementations.load(f"{library} jit")
     way = _jax if library == "jax" else _xpr
+    if library == "xpr":
+        from xpr.lowering.iree import c_api  # noqa: PLC0415
+
+        c_api.load(alone=True)  # as in the process that compiles for users
     x = implementation.put(numpy.ones(3, numpy.float32))
     first = implementation.jit(lambda x: implementation.np.sum(implementation.np.cos(x)))
     way(first, (x,))

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.lowering.iree import fusion_check, installed, objects, prebuilt
+from xpr.lowering.iree import device_functions, fusion_check, installed, objects, prebuilt
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
@@ -52,6 +52,10 @@ _FUNCTIONS: Declarations = {
     "GetAPIVersion": (ctypes.c_int, []),
     "GetRevision": (ctypes.c_char_p, []),
     "GlobalInitialize": (None, []),
+    "SetupGlobalCL": (
+        None,
+        [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p, ctypes.c_bool],
+    ),
     "ErrorGetMessage": (ctypes.c_char_p, [_POINTER]),
     "ErrorDestroy": (None, [_POINTER]),
     "SessionCreate": (_POINTER, []),
@@ -104,7 +108,7 @@ class _Library(Functions):
 
     prefix = "ireeCompiler"
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, alone: bool) -> None:
         dll = ctypes.CDLL(str(path))
         self.bind(dll, _FUNCTIONS)
         version = self.GetAPIVersion()
@@ -117,6 +121,8 @@ class _Library(Functions):
         self.GlobalInitialize()
         self.process = os.getpid()
         self.revision = (self.GetRevision() or b"").decode()
+        if alone:
+            device_functions.begin(self.SetupGlobalCL, self.revision)
 
     def check(self, error: int | None) -> None:
         """Raises ``RuntimeError`` with the library's message if there is an error."""
@@ -521,11 +527,14 @@ def _written(library: _Library, write: Callable[[int, Any], int | None], invocat
         library.OutputDestroy(output)
 
 
-def load(path: Path | None = None) -> _Library:
-    """Loads the compiler if it is not loaded: the installed one, or that in a file."""
+def load(path: Path | None = None, *, alone: bool = False) -> _Library:
+    """Loads the compiler if it is not loaded: the installed one, or that in a file.
+
+    A process that compiles one program after the other, and does nothing else, is `alone`.
+    """
     with _load_lock:
         if not _loaded:
-            _loaded.append(_Library(library_path() if path is None else path))
+            _loaded.append(_Library(library_path() if path is None else path, alone))
         return _loaded[0]
 
 

@@ -11,7 +11,7 @@ section 4.4.)
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 ENTRY = "iree_hal_executable_library_query"
@@ -48,6 +48,10 @@ class UnlinkableError(Exception):
     """The object needs what this linker does not do, or code that it does not hold."""
 
 
+class UnwantedCallError(UnlinkableError):
+    """The object's own code calls one of the functions that it should do without."""
+
+
 @dataclass(eq=False)
 class _Section:
     kind: int
@@ -74,14 +78,20 @@ class _Symbol:
     size: int
 
 
-def link(data: bytes, defining: Callable[[str], bytes | None] = lambda name: None) -> bytes:
+def link(
+    data: bytes,
+    defining: Callable[[str], bytes | None] = lambda name: None,
+    unwanted: Collection[str] = (),
+) -> bytes:
     """The shared library of an object.
 
     `defining` gives another object that holds a function, which is linked in. Raises
-    `UnlinkableError` if it calls functions that no object holds, or is of another kind.
+    `UnlinkableError` if it calls functions that no object holds, or is of another kind, and
+    `UnwantedCallError` if code outside of the functions called `unwanted` refers to one of them.
     """
     try:
         sections, symbols = _read(data)
+        _refuse_calls(sections, symbols, unwanted)
         entry = _entry(symbols)
         _define(sections, symbols, defining)
         used = list(_reached(sections, symbols, entry))
@@ -115,6 +125,20 @@ def _read(data: bytes) -> tuple[list[_Section], list[_Symbol]]:
                 for place, both, addend in _RELOCATION.iter_unpack(section.content)
             ]
     return sections, symbols
+
+
+def _refuse_calls(
+    sections: Sequence[_Section], symbols: Sequence[_Symbol], unwanted: Collection[str]
+) -> None:
+    theirs = [s for s in symbols if s.name in unwanted and s.section != _NOWHERE]
+    for i, section in enumerate(sections):
+        if not section.flags & _IN_MEMORY:
+            continue
+        inside = [range(s.value, s.value + s.size) for s in theirs if s.section == i]
+        for place, _, symbol, _ in section.relocations:
+            name = symbols[symbol].name
+            if name in unwanted and not any(place in one for one in inside):
+                raise UnwantedCallError(f"the object calls {name}")
 
 
 def _entry(symbols: Sequence[_Symbol]) -> int:

@@ -5,18 +5,19 @@ assembly beside a kernel of three instructions, which took half of the compile o
 Hardly any dispatch calls it. So LLVM is asked for the object alone, as where the system's linker
 is to be used, and `link_elf.py` makes the library of it and of the objects that come with xpr
 (`prebuilt.py`). The object of a dispatch that calls the C library cannot be linked; such a program
-is brought to its end in IREE's own way.
+is brought to its end in IREE's own way. Where a dispatch calls one of the functions that IREE adds
+beside that library, LLVM is asked again, to optimize these too (`device_functions.py`).
 """
 
 from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from xpr.lowering.iree import prebuilt
-from xpr.lowering.iree.link_elf import UnlinkableError, link
+from xpr.lowering.iree import device_functions, prebuilt
+from xpr.lowering.iree.link_elf import UnlinkableError, UnwantedCallError, link
 from xpr.lowering.iree.mlir import Mlir
 
 FROM, TO = "executable-targets", "hal"
@@ -67,21 +68,26 @@ def to_hal(compiling: Compile) -> None:
     module = compiling.take()
     spare = mlir.OperationClone(module)
     asked = _ask_for_objects(mlir, module)
-    compiling.give(module)
     if not asked:
         mlir.OperationDestroy(spare)
+        compiling.give(module)
         compiling.phases(FROM, TO)
         return
-    if not compiling.is_refused(FROM, TO):
-        module = compiling.take()
+    if device_functions.are_spared():
+        again = mlir.OperationClone(module)
         try:
-            _link(mlir, module)
-        except UnlinkableError:
-            mlir.OperationDestroy(module)
+            with device_functions.spared():
+                linked = _linked(compiling, module, device_functions.NAMES)
+        except UnwantedCallError:
+            linked = _linked(compiling, again, ())
         else:
-            mlir.OperationDestroy(spare)
-            compiling.give(module)
-            return
+            mlir.OperationDestroy(again)
+    else:
+        linked = _linked(compiling, module, ())
+    if linked is not None:
+        mlir.OperationDestroy(spare)
+        compiling.give(linked)
+        return
     compiling.give(spare)
     compiling.phases(FROM, TO)
 
@@ -108,9 +114,28 @@ def _ask_for_objects(mlir: Mlir, module: int) -> bool:
     return True
 
 
-def _link(mlir: Mlir, module: int) -> None:
+def _linked(compiling: Compile, module: int, unwanted: Collection[str]) -> int | None:
+    """The program with libraries, or None for one that this linker or IREE does not take.
+
+    Raises `UnwantedCallError` if code calls a function that is `unwanted`.
+    """
+    compiling.give(module)
+    if compiling.is_refused(FROM, TO):
+        return None
+    mlir, module = compiling.mlir, compiling.take()
+    try:
+        _link(mlir, module, unwanted)
+    except UnlinkableError as error:
+        mlir.OperationDestroy(module)
+        if isinstance(error, UnwantedCallError):
+            raise
+        return None
+    return module
+
+
+def _link(mlir: Mlir, module: int, unwanted: Collection[str]) -> None:
     binaries = _executables(mlir, module, _BINARY)
-    libraries = [link(mlir.data(b, "data"), prebuilt.defining) for b in binaries]
+    libraries = [link(mlir.data(b, "data"), prebuilt.defining, unwanted) for b in binaries]
     for binary, library in zip(binaries, libraries, strict=True):
         text = f'dense<"0x{library.hex().upper()}"> : vector<{len(library)}xi8>'
         mlir.set_attribute(binary, "data", text)

@@ -111,7 +111,7 @@ def test_functions_of_other_objects_are_linked_in() -> None:
 def test_a_program_that_calls_the_c_library_goes_the_compilers_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(data: bytes, defining: Any) -> bytes:
+    def refuse(data: bytes, *_: object) -> bytes:
         raise link_elf.UnlinkableError("a test")
 
     monkeypatch.setattr(objects, "link", refuse)

@@ -55,7 +55,7 @@ def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flag
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     listener = socket.socket(fileno=int(descriptor))
     listener.setblocking(False)
-    c_api.load(Path(library))
+    c_api.load(Path(library), alone=True)
     _Server(listener, Path(path), digest, float(idle), json.loads(flags)).run()
 
 

@@ -1,0 +1,76 @@
+"""Spares LLVM the functions that IREE adds to each library of dispatches.
+
+Those are a software `fma`, conversions of half floats, `memcpy` and the like, which LLVM may come
+to call once it has chosen instructions. Dispatches hardly ever do, but nothing takes the functions
+out again: of a dispatch with three instructions LLVM spends three quarters of its time on them.
+
+LLVM adds to functions the attributes that a file lists, and reads the file anew in each run of its
+passes. Where `begin` was called, and inside of `spared`, it lists these functions as `optnone`.
+What is compiled so is only of use if no dispatch calls them, which the linker finds out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+from collections.abc import Callable, Iterator
+
+NAMES = frozenset(
+    {
+        *("iree_h2f_ieee", "iree_f2h_ieee", "__gnu_h2f_ieee", "__gnu_f2h_ieee"),
+        *("__extendhfsf2", "__truncsfhf2", "__extendhfdf2", "__truncdfhf2"),
+        *("fma", "memset", "memcpy", "memmove"),
+    }
+)
+"""The functions, as IREE 3.13 has them for processors of 64 bits."""
+
+_LISTED = "".join(f"{name},{a}\n" for name in sorted(NAMES) for a in ("noinline", "optnone"))
+_REVISIONS = "3.13."
+
+SetupGlobalCL = Callable[[int, object, bytes, bool], None]
+
+_files: list[int] = []
+"""The descriptor of the file in memory that LLVM reads, once it does."""
+
+
+def begin(setup: SetupGlobalCL, revision: str) -> None:
+    """Has LLVM read the file: for a process that compiles one program after the other.
+
+    The process must not close the file, which rules out those of users. To be called before the
+    compiler's first session. Other versions of the compiler, which may have other functions, are
+    left alone: an option that LLVM does not know would end the process.
+    """
+    if _files or not revision.startswith(_REVISIONS) or not hasattr(os, "memfd_create"):
+        return
+    _files.append(os.memfd_create("xpr-attributes"))
+    given = [b"xpr", f"-forceattrs-csv-path=/proc/self/fd/{_files[0]}".encode()]
+    setup(len(given), (ctypes.c_char_p * len(given))(*given), b"", False)
+
+
+def are_spared() -> bool:
+    """Whether `spared` changes anything."""
+    return bool(_files)
+
+
+@contextlib.contextmanager
+def spared() -> Iterator[None]:
+    """Inside the block LLVM does without optimizing these functions."""
+    (file,) = _files
+    os.pwrite(file, _LISTED.encode(), 0)
+    try:
+        yield
+    finally:
+        os.ftruncate(file, 0)
+
+
+def _after_fork() -> None:
+    """Takes a file of its own to where LLVM looks for it: the parent has the other one."""
+    for file in _files:
+        own = os.memfd_create("xpr-attributes")
+        os.dup2(own, file, inheritable=False)
+        os.close(own)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
