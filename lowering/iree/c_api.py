@@ -19,7 +19,14 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from xpr.lowering.iree import device_functions, fusion_check, installed, objects, prebuilt
+from xpr.lowering.iree import (
+    device_functions,
+    fusion_check,
+    installed,
+    objects,
+    plugins,
+    prebuilt,
+)
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
@@ -40,6 +47,7 @@ _DISPATCHES = frozenset({"flow.executable", "hal.executable.source"})
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
+_KNOWN_REVISIONS = "3.13."
 _STANDARD_PIPELINE = 0
 _SEVERITIES = {0: "note", 1: "warning", 2: "error", 3: "remark"}
 
@@ -108,7 +116,7 @@ class _Library(Functions):
 
     prefix = "ireeCompiler"
 
-    def __init__(self, path: Path, alone: bool) -> None:
+    def __init__(self, path: Path, alone_for: Sequence[str] | None) -> None:
         dll = ctypes.CDLL(str(path))
         self.bind(dll, _FUNCTIONS)
         version = self.GetAPIVersion()
@@ -121,8 +129,14 @@ class _Library(Functions):
         self.GlobalInitialize()
         self.process = os.getpid()
         self.revision = (self.GetRevision() or b"").decode()
-        if alone:
-            device_functions.begin(self.SetupGlobalCL, self.revision)
+        # Other versions may not know the options, and an unknown one ends the process.
+        if alone_for is not None and self.revision.startswith(_KNOWN_REVISIONS):
+            self._set_options([*device_functions.options(), *plugins.options(alone_for)])
+
+    def _set_options(self, options: Sequence[str]) -> None:
+        """Sets options of the process, once and before its first session."""
+        given = [b"xpr", *(option.encode() for option in options)]
+        self.SetupGlobalCL(len(given), (ctypes.c_char_p * len(given))(*given), b"", False)
 
     def check(self, error: int | None) -> None:
         """Raises ``RuntimeError`` with the library's message if there is an error."""
@@ -527,14 +541,15 @@ def _written(library: _Library, write: Callable[[int, Any], int | None], invocat
         library.OutputDestroy(output)
 
 
-def load(path: Path | None = None, *, alone: bool = False) -> _Library:
+def load(path: Path | None = None, *, alone_for: Sequence[str] | None = None) -> _Library:
     """Loads the compiler if it is not loaded: the installed one, or that in a file.
 
-    A process that compiles one program after the other, and does nothing else, is `alone`.
+    A process that compiles one program after the other, and does nothing else, is `alone_for`
+    programs with flags of the same kind as these (`plugins.are_for_cpu`).
     """
     with _load_lock:
         if not _loaded:
-            _loaded.append(_Library(library_path() if path is None else path, alone))
+            _loaded.append(_Library(library_path() if path is None else path, alone_for))
         return _loaded[0]
 
 

@@ -5,16 +5,15 @@ to call once it has chosen instructions. Dispatches hardly ever do, but nothing 
 out again: of a dispatch with three instructions LLVM spends three quarters of its time on them.
 
 LLVM adds to functions the attributes that a file lists, and reads the file anew in each run of its
-passes. Where `begin` was called, and inside of `spared`, it lists these functions as `optnone`.
+passes. Where it was given `options`, and inside of `spared`, it lists these functions as `optnone`.
 What is compiled so is only of use if no dispatch calls them, which the linker finds out.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 NAMES = frozenset(
     {
@@ -26,26 +25,19 @@ NAMES = frozenset(
 """The functions, as IREE 3.13 has them for processors of 64 bits."""
 
 _LISTED = "".join(f"{name},{a}\n" for name in sorted(NAMES) for a in ("noinline", "optnone"))
-_REVISIONS = "3.13."
-
-SetupGlobalCL = Callable[[int, object, bytes, bool], None]
-
 _files: list[int] = []
 """The descriptor of the file in memory that LLVM reads, once it does."""
 
 
-def begin(setup: SetupGlobalCL, revision: str) -> None:
-    """Has LLVM read the file: for a process that compiles one program after the other.
+def options() -> list[str]:
+    """What LLVM is given to read the file, in a process that compiles one program after the other.
 
-    The process must not close the file, which rules out those of users. To be called before the
-    compiler's first session. Other versions of the compiler, which may have other functions, are
-    left alone: an option that LLVM does not know would end the process.
+    The process must not close the file, which rules out those of users.
     """
-    if _files or not revision.startswith(_REVISIONS) or not hasattr(os, "memfd_create"):
-        return
+    if not hasattr(os, "memfd_create"):
+        return []
     _files.append(os.memfd_create("xpr-attributes"))
-    given = [b"xpr", f"-forceattrs-csv-path=/proc/self/fd/{_files[0]}".encode()]
-    setup(len(given), (ctypes.c_char_p * len(given))(*given), b"", False)
+    return [f"-forceattrs-csv-path=/proc/self/fd/{_files[0]}"]
 
 
 def are_spared() -> bool:

@@ -145,6 +145,25 @@ def test_a_crash_ends_the_compile_alone(shared: Path, use: Callable[[Path], None
     assert helper_at(path) == helper
 
 
+def test_programs_for_other_devices_have_a_helper_of_their_own(
+    shared: Path, use: Callable[[Path], None]
+) -> None:
+    # That of the CPU's programs leaves out what only others need.
+    use(shared)
+    compiled()
+    flags = get_target("vmvx").flag_sets(ProgramHints())[0]
+    module, said = client.compile_module(add_text(), flags, name="t", verify=False, parallel=False)
+    assert module is not None, said
+    for_cpu, for_all = address.socket_path(FLAGS), address.socket_path(flags)
+    helpers = {helper_at(for_cpu), helper_at(for_all)}
+    assert len(helpers) == 2
+    assert None not in helpers
+    process = helper_at(for_all)
+    assert process is not None
+    os.kill(process, signal.SIGKILL)
+    for_all.unlink()
+
+
 def test_a_crash_with_every_set_of_flags_is_an_error(
     shared: Path, use: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,8 +180,9 @@ def test_what_the_compiler_says_comes_back(shared: Path, use: Callable[[Path], N
     module, said = client.compile_module("func.func", FLAGS, name="t", verify=True, parallel=True)
     assert module is None
     assert any(d.severity == "error" and "expected" in d.message for d in said)
+    flags = [*FLAGS, "--no-such-flag"]
     with pytest.raises(RuntimeError, match="no-such-flag"):
-        client.compile_module(add_text(), ["--no-such-flag"], name="t", verify=True, parallel=True)
+        client.compile_module(add_text(), flags, name="t", verify=True, parallel=True)
 
 
 def test_threads_and_processes_share_one_helper(shared: Path, use: Callable[[Path], None]) -> None:
@@ -222,7 +242,7 @@ def test_a_helper_that_hangs_is_given_up(
 def test_a_helper_of_another_version_is_not_used(own: Path, use: Callable[[Path], None]) -> None:
     use(own)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(address.socket_path()))
+        listener.bind(str(address.socket_path(FLAGS)))
         listener.listen()
 
         def answer() -> None:
@@ -234,7 +254,7 @@ def test_a_helper_of_another_version_is_not_used(own: Path, use: Callable[[Path]
         with pytest.raises(UnavailableError, match="of another version"):
             compiled()
         thread.join()
-    address.socket_path().unlink()
+    address.socket_path(FLAGS).unlink()
 
 
 def test_a_helper_of_another_user_is_not_used(
@@ -268,7 +288,7 @@ def test_directories_that_others_can_enter_are_refused(
     (own / "link").unlink()
     use(own / ("long" * 30))
     with pytest.raises(UnavailableError, match="too long for the path of a socket"):
-        address.socket_path()
+        address.socket_path(FLAGS)
 
 
 def test_each_user_has_a_directory_of_their_own(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,9 +319,9 @@ def test_without_a_directory_this_process_compiles(
 def test_nothing_is_left_of_an_idle_helper(own: Path) -> None:
     text = """
     from xpr.lowering.iree.process import address
-    from tests.lowering.test_compiler_process import children, helper_at
+    from tests.lowering.test_compiler_process import FLAGS, children, helper_at
     compile_cpu(add_text())
-    helper = helper_at(address.socket_path())
+    helper = helper_at(address.socket_path(FLAGS))
     print(helper, *children(helper))
     """
     process = script(text, XPR_RUNTIME_DIR=str(own), XPR_COMPILER_IDLE="0.5")
@@ -349,7 +369,7 @@ def children(process: int) -> list[int]:
 
 
 def helper_of_user() -> int:
-    found = helper_at(address.socket_path())
+    found = helper_at(address.socket_path(FLAGS))
     assert found is not None
     return found
 
@@ -371,8 +391,9 @@ def test_a_worker_compiles_one_program_after_the_other(
     compiled()
     first = only_worker()
     compiled("again")
+    flags = [*FLAGS, "--no-such-flag"]
     with pytest.raises(RuntimeError, match="no-such-flag"):
-        client.compile_module(add_text(), ["--no-such-flag"], name="t", verify=True, parallel=True)
+        client.compile_module(add_text(), flags, name="t", verify=True, parallel=True)
     compiled("more")
     assert only_worker() == first
 
@@ -470,7 +491,7 @@ def test_who_waits_too_long_gets_another_worker(own: Path, use: Callable[[Path],
     with contextlib.ExitStack() as stack:
         for _ in range(cores):
             connection = stack.enter_context(socket.socket(socket.AF_UNIX))
-            connection.connect(str(address.socket_path()))
+            connection.connect(str(address.socket_path(FLAGS)))
             assert messages.receive(connection)[0]["process"] == helper
             connection.sendall(b"\0")
             # The worker waits for the rest.
@@ -499,7 +520,7 @@ def test_a_compile_that_takes_too_long_is_given_up(own: Path, use: Callable[[Pat
 def test_a_worker_that_never_answers_is_given_up(own: Path, use: Callable[[Path], None]) -> None:
     use(own)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(address.socket_path()))
+        listener.bind(str(address.socket_path(FLAGS)))
         listener.listen()
         left: list[bytes] = []
 
@@ -525,7 +546,7 @@ def test_a_helper_that_ends_in_the_middle_is_asked_again(
 ) -> None:
     use(own)
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(address.socket_path()))
+        listener.bind(str(address.socket_path(FLAGS)))
         listener.listen()
 
         def leave() -> None:

@@ -46,7 +46,7 @@ import json, sys
 from xpr.lowering.iree import c_api, device_functions, link_elf
 
 request = json.load(sys.stdin)
-c_api.load(alone=request["alone"])
+c_api.load(alone_for=request["flags"] if request["alone"] else None)
 refused = []
 told = link_elf._refuse_calls
 def refuse_calls(*given):

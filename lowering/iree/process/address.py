@@ -13,10 +13,10 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from xpr.lowering.iree import c_api, installed
+from xpr.lowering.iree import c_api, installed, plugins
 
 # A path of a socket has room for 107 bytes on Linux.
 _LONGEST_PATH = 107
@@ -65,9 +65,10 @@ def directory() -> Path:
     return path
 
 
-def socket_path() -> Path:
-    """The socket of the helper of this version."""
-    path = directory() / f"{digest()}.sock"
+def socket_path(flags: Sequence[str]) -> Path:
+    """The socket of the helper of this version that compiles programs with such flags."""
+    kind = "cpu" if plugins.are_for_cpu(flags) else "all"
+    path = directory() / f"{digest()}-{kind}.sock"
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise UnavailableError(f"{path} is too long for the path of a socket")
     return path

@@ -170,7 +170,7 @@ def _connection(flags: Sequence[str]) -> socket.socket:
     if _given_up is not None:
         raise UnavailableError(_given_up)
     try:
-        path = address.socket_path()
+        path = address.socket_path(flags)
         for _ in range(_ATTEMPTS):
             connection = _connect(path)
             if connection is None:

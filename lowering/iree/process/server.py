@@ -48,15 +48,16 @@ func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flags: str) -> None:
     """Serves at a listening socket until nobody has asked for `idle` seconds.
 
-    `flags`, as a list in JSON, are those of compiles to be ready for.
+    `flags`, as a list in JSON, are those of compiles to be ready for; all are of their kind.
     """
     if os.fork():
         os._exit(0)  # whoever started this has no child process to wait for
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     listener = socket.socket(fileno=int(descriptor))
     listener.setblocking(False)
-    c_api.load(Path(library), alone=True)
-    _Server(listener, Path(path), digest, float(idle), json.loads(flags)).run()
+    expected = json.loads(flags)
+    c_api.load(Path(library), alone_for=expected)
+    _Server(listener, Path(path), digest, float(idle), expected).run()
 
 
 @dataclass(eq=False)
