@@ -56,7 +56,7 @@ _OPERATION = re.compile(r"stablehlo\.(\w+)")
 _UNKNOWN_SIZE = re.compile(r"tensor<[^>]*\?")
 _OTHERS = ("chlo.", "util.global", "util.initializer", "!quant.", "tuple<")
 _BRANCHES = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "call @")
-_INTEGER = re.compile(r"[<x]u?i(?:2|4|8|16|32|64)\b")
+_INTEGER = re.compile(r"tensor<[0-9x]*u?i(?:2|4|8|16|32|64)>")
 
 
 def _nested(*passes: str) -> str:
@@ -249,7 +249,7 @@ def steps_for(text: str, flags: Sequence[str], revision: str) -> Steps:
         return {}
     hoists = _NOT_HOISTED not in flags
     branches = any(name in text for name in _BRANCHES)
-    integers = _INTEGER.search(text) is not None
+    integers = "arith." in text or _INTEGER.search(text) is not None
     optimization = _global_optimization(branches=branches, integers=integers, hoists=hoists)
     return {
         "input": Step((_BRANCHING_INPUT if branches else _STRAIGHT_INPUT,)),
