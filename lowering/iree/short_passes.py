@@ -1,4 +1,4 @@
-"""Shorter lists of IREE's passes, from the text of a program to its dispatches.
+"""Shorter lists of IREE's passes, from the text of a program to the phase stream.
 
 Up to the phase `flow` IREE runs some two hundred passes over each program. For the programs that
 xpr writes most of them find nothing to do: conversions of other frameworks' operations, of
@@ -216,6 +216,41 @@ _FLOW_WITH_GLOBALS = (
     f"util.func({_TIDY}),iree-util-fold-globals,iree-util-fuse-globals,iree-util-ipo)}},symbol-dce"
 )
 
+# For programs whose dispatches are not compiled one by one (`dispatches.py` has another list). IREE
+# makes functions canonical some fifteen times here, and folds and merges globals each time.
+_CLEAN = _nested("canonicalize", "cse", _NUMBERS, "iree-util-simplify-global-accesses")
+_STREAM = ",".join(
+    (
+        *("iree-stream-verify-input", _CLEAN, "iree-stream-clone-to-consumers"),
+        *("iree-stream-conversion", "iree-stream-verify-lowering-to-tensors"),
+        *("inline{default-pipeline=canonicalize}", _CLEAN, "iree-stream-specialize-encodings"),
+        _nested("iree-stream-encode-host-tensors"),
+        "stream.executable(iree-stream-encode-device-tensors)",
+        *("iree-stream-materialize-encodings", _nested("iree-stream-layout-slices"), _CLEAN),
+        "iree-stream-verify-lowering-to-async-resources",
+        _nested("iree-stream-materialize-copy-on-write", "canonicalize"),
+        "iree-stream-elide-async-copies",
+        _nested("canonicalize", "iree-stream-emplace-allocations"),
+        *("iree-stream-refine-usage", _nested("canonicalize"), "iree-stream-elide-async-copies"),
+        *(_CLEAN, "iree-stream-verify-async-access-ranges"),
+        "iree-stream-place-transfer-executions",
+        _nested("iree-stream-schedule-execution", "iree-stream-schedule-concurrency"),
+        *("iree-stream-sync-initializers", "iree-stream-propagate-timepoints"),
+        *("iree-stream-materialize-builtins", _CLEAN, "iree-stream-verify-lowering-to-async"),
+        *("iree-stream-schedule-allocation", "iree-stream-emplace-transients"),
+        "iree-stream-materialize-transient-size-queries",
+        _nested("iree-stream-pack-constants", "iree-stream-layout-slices", "canonicalize"),
+        *("iree-util-propagate-subranges", _CLEAN, "iree-stream-automatic-reference-counting"),
+        *("iree-stream-annotate-constant-transient-size", "iree-stream-verify-lowering-to-cmd"),
+        *(_CLEAN, _nested("iree-stream-reuse-allocations", "convert-scf-to-cf")),
+        # IREE goes on until nothing changes, which in no program took longer.
+        *(_CLEAN, "iree-stream-elide-timepoints") * 3,
+        *("iree-stream-fuse-dispatch-bindings", "iree-stream-annotate-dispatch-arguments"),
+        *("iree-stream-annotate-dispatch-assumptions", "iree-stream-pack-dispatch-operands"),
+        *(_CLEAN, "iree-stream-fold-uniform-operands", _CLEAN, "canonicalize", "symbol-dce"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -237,7 +272,10 @@ class Step:
 Steps = dict[str, Step]
 """By the phases that they come to. The phase that they lack is IREE's own everywhere."""
 
-PHASES = ("input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow")
+PHASES = (
+    *("input", "abi", "preprocessing", "global-optimization", "dispatch-creation", "flow"),
+    "stream",
+)
 """The phases that the steps are for, in their order."""
 
 
@@ -258,7 +296,8 @@ def steps_for(text: str, flags: Sequence[str], revision: str) -> Steps:
             (optimization,), (_RAISED_WITH_GLOBALS,), (_RAISED,), goes_on=False
         ),
         "dispatch-creation": Step(_dispatch_creation(hoists=hoists), goes_on=False),
-        "flow": Step((_FLOW,), (_FLOW_WITH_GLOBALS,)),
+        "flow": Step((_FLOW,), (_FLOW_WITH_GLOBALS,), goes_on=False),
+        "stream": Step((_STREAM,)),
     }
 
 

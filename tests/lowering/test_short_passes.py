@@ -14,6 +14,7 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, run
 from xpr import lax
 from xpr.lowering.iree import c_api, sessions, short_passes
+from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -68,8 +69,8 @@ def steps(text: str, flags: tuple[str, ...] = FUSED) -> short_passes.Steps:
     return short_passes.steps_for(text, flags, short_passes.COMPILER)
 
 
-def at_flow(text: str, flags: tuple[str, ...], chosen: short_passes.Steps) -> list[str]:
-    """The lines of the program behind the phase flow, without the names of values, sorted."""
+def at_stream(text: str, flags: tuple[str, ...], chosen: short_passes.Steps) -> list[str]:
+    """The lines of the program behind the phase stream, without the names of values, sorted."""
     library = c_api.load()
     said: list[c_api.Diagnostic] = []
     with (
@@ -80,10 +81,13 @@ def at_flow(text: str, flags: tuple[str, ...], chosen: short_passes.Steps) -> li
         compiling = c_api._Compile(
             library, session, invocation, None, False, steps=chosen, verify=False
         )
+        changes = changes_for(has_branches=True, frees=True)
         before = "start"
         for phase in short_passes.PHASES:
             compiling.phases(before, phase)
             before = phase
+            for change in changes:
+                assert change.phase != phase or compiling.change(change)
         lines = compiling.text().splitlines()
     return sorted(re.sub(r"%[\w#]+", "%", line).strip() for line in lines)
 
@@ -105,7 +109,7 @@ def test_they_come_to_what_the_compiler_comes_to(
     text = text_of(function)
     chosen = steps(text, flags)
     assert set(chosen) == set(short_passes.PHASES) - {"preprocessing"}
-    assert at_flow(text, flags, chosen) == at_flow(text, flags, {})
+    assert at_stream(text, flags, chosen) == at_stream(text, flags, {})
 
 
 @pytest.mark.usefixtures("this_compiler")
