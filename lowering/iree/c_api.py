@@ -26,6 +26,8 @@ from xpr.lowering.iree import (
     objects,
     plugins,
     prebuilt,
+    sessions,
+    short_passes,
 )
 from xpr.lowering.iree.dispatches import (
     FROM,
@@ -38,6 +40,7 @@ from xpr.lowering.iree.dispatches import (
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
 from xpr.lowering.iree.places import Line, lines_in
 from xpr.lowering.iree.post_passes import END, PHASES, START, Change
+from xpr.lowering.iree.short_passes import Step, Steps
 from xpr.lowering.iree.stopwatch import Stopwatch
 
 _log = logging.getLogger("xpr.compile")
@@ -217,13 +220,12 @@ def compile_module(
 _Compiled = tuple[bytes | None, list[Diagnostic]]
 
 
-def _compile(once: Callable[[Store | None], _Compiled], store: Store | None) -> _Compiled:
-    if store is not None:
-        try:
-            return once(store)
-        except StoppedError as error:
-            _log.info("dispatches are not kept: %s", error)
-    return once(None)
+def _compile(once: Callable[[Store | None, bool], _Compiled], store: Store | None) -> _Compiled:
+    try:
+        return once(store, True)
+    except StoppedError as error:
+        _log.info("compiled in the compiler's own way: %s", error)
+    return once(None, False)
 
 
 def _compile_once(
@@ -236,13 +238,20 @@ def _compile_once(
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
+    shortens: bool,
     tell: Callable[[str], None] | None,
 ) -> _Compiled:
     diagnostics: list[Diagnostic] = []
     objects_alone = objects.is_possible(flags)
     given = (*flags, *objects.FLAGS) if objects_alone else flags
+    steps: Steps = {}
+    if shortens and not verify:
+        steps = short_passes.steps_for(text, flags, library.revision)
     text = prebuilt.with_objects(text)
-    with _parsed(library, text, given, name, verify, parallel, diagnostics) as invocation:
+    with (
+        sessions.session(library, given, text, parallel=parallel) as session,
+        _parsed(library, session, text, name, verify, diagnostics) as invocation,
+    ):
         if invocation is None:
             return None, diagnostics
         if watch is not None:
@@ -250,13 +259,18 @@ def _compile_once(
         if tell is not None:
             tell("parse")
         identity = "\0".join((library.revision, *flags))
-        compiling = _Compile(library, invocation, watch, objects_alone, tell)
+        compiling = _Compile(
+            library, session, invocation, watch, objects_alone, tell, steps, verify=verify
+        )
         checks = fusion_check.is_needed(flags) and not verify
         if not _run(compiling, changes, watch, store, identity, checks=checks):
+            if steps:
+                raise StoppedError("it fails with shorter lists of passes")
             return None, diagnostics
         module = _written(library, library.InvocationOutputVMBytecode, invocation)
         if watch is not None:
             watch.passed("write")
+        session.keep = True
         return module, diagnostics
 
 
@@ -327,11 +341,14 @@ def _at(
     library = load()
     before = PHASES.index(phase)
     text = prebuilt.with_objects(text)
-    with _parsed(library, text, flags, _OWN_NAME, True, True, diagnostics) as invocation:
+    with (
+        sessions.session(library, flags, text, parallel=True) as session,
+        _parsed(library, session, text, _OWN_NAME, True, diagnostics) as invocation,
+    ):
         if invocation is None:
             yield None
             return
-        compiling = _Compile(library, invocation, None, objects_alone=False)
+        compiling = _Compile(library, session, invocation, None, objects_alone=False)
         reached = START
         try:
             for change in (c for c in changes if PHASES.index(c.phase) <= before):
@@ -352,11 +369,10 @@ def _at(
 @contextlib.contextmanager
 def _parsed(
     library: _Library,
+    session: sessions.Session,
     text: str,
-    flags: Sequence[str],
     name: str,
     verify: bool,
-    parallel: bool,
     diagnostics: list[Diagnostic],
 ) -> Iterator[int | None]:
     """A compile that has parsed the program, or None; adds what it says to `diagnostics`."""
@@ -366,24 +382,16 @@ def _parsed(
         said = ctypes.string_at(message, size).decode("utf-8", "replace").rstrip()
         diagnostics.append(Diagnostic(_SEVERITIES.get(severity, "error"), said))
 
-    session = library.SessionCreate()
     source, invocation = ctypes.c_void_p(), None
     try:
-        encoded = [flag.encode() for flag in flags]
-        argv = (ctypes.c_char_p * len(encoded))(*encoded)
-        library.check(library.SessionSetFlags(session, len(encoded), argv))
-        if not parallel or os.getpid() != library.process:
-            # The compiler's worker threads do not come along when a process is forked.
-            context = library.SessionBorrowContext(session)
-            library.mlir.ContextEnableMultithreading(context, False)
-        invocation = library.InvocationCreate(session)
+        invocation = library.InvocationCreate(session.handle)
         library.InvocationEnableCallbackDiagnostics(invocation, 0, on_diagnostic, None)
         library.InvocationSetVerifyIR(invocation, verify)
         # The size that a null-terminated buffer is wrapped with counts the terminator.
         data = text.encode()
         library.check(
             library.SourceWrapBuffer(
-                session, name.encode(), data, len(data) + 1, True, ctypes.byref(source)
+                session.handle, name.encode(), data, len(data) + 1, True, ctypes.byref(source)
             )
         )
         yield invocation if library.InvocationParseSource(invocation, source) else None
@@ -392,7 +400,6 @@ def _parsed(
             library.InvocationDestroy(invocation)
         if source:
             library.SourceDestroy(source)
-        library.SessionDestroy(session)
 
 
 def _run(
@@ -408,6 +415,8 @@ def _run(
     wanted = {END, *(change.phase for change in changes)} - {START}
     if checks:
         wanted |= {fusion_check.BEFORE, fusion_check.PHASE}
+    if compiling.steps:
+        wanted |= set(short_passes.PHASES)
     if watch is not None:
         wanted = set(PHASES) - {START}
     if store is not None:
@@ -453,14 +462,22 @@ class _Compile:
     def __init__(
         self,
         library: _Library,
+        session: sessions.Session,
         invocation: int,
         watch: Stopwatch | None,
         objects_alone: bool,
         tell: Callable[[str], None] | None = None,
+        steps: Steps | None = None,
+        *,
+        verify: bool = True,
     ) -> None:
         self.mlir = library.mlir
         self.objects_alone = objects_alone
+        self.steps = steps or {}
+        """What is run in place of phases of the compiler's own."""
         self._library = library
+        self._session = session
+        self._verify = verify
         self._invocation = invocation
         self._watch = watch
         self._tell = tell
@@ -472,17 +489,57 @@ class _Compile:
             self._watch.passed(stage)
 
     def passes(self, pipeline: str, stage: str) -> None:
-        if not self._library.InvocationRunPassPipeline(self._invocation, pipeline.encode()):
+        if self._verify:
+            done = self._library.InvocationRunPassPipeline(self._invocation, pipeline.encode())
+        else:
+            module = self.take()
+            manager = self._session.manager(pipeline)
+            done = isinstance(manager, int) and self.mlir.PassManagerRunOnOp(manager, module)
+            self.give(module)
+        if not done:
             raise StoppedError(f"the compiler does not run {pipeline}")
         self._passed(stage)
 
     def phases(self, after: str, to: str, *, checked: bool = False) -> None:
+        if to in self.steps:
+            self._step(self.steps[to], to, checked=checked)
+            return
         if checked:
             self._library.InvocationSetVerifyIR(self._invocation, True)
         if self.is_refused(after, to):
             raise RefusedError(to)
         if checked:
             self._library.InvocationSetVerifyIR(self._invocation, False)
+
+    def _step(self, step: Step, to: str, *, checked: bool) -> None:
+        module = self.take()
+        try:
+            for passes in step.passes:
+                self._run(passes, module)
+                if checked and not self.mlir.OperationVerify(module):
+                    raise RefusedError(to)
+            has_globals = self._has_globals(module)
+            for passes in step.with_globals if has_globals else step.without:
+                self._run(passes, module)
+        except Exception:
+            self.mlir.OperationDestroy(module)
+            raise
+        self.give(module)
+        if has_globals and not step.goes_on:
+            self.steps = {}
+        self._passed(to)
+
+    def _run(self, passes: str, module: int) -> None:
+        manager = self._session.manager(passes)
+        if isinstance(manager, str):
+            raise StoppedError(manager)
+        if not self.mlir.PassManagerRunOnOp(manager, module):
+            raise RefusedError(passes)
+
+    def _has_globals(self, module: int) -> bool:
+        """Whether there are globals beside the one that is the device."""
+        names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
+        return names.count("util.global") > 1 or "util.initializer" in names
 
     def is_refused(self, after: str, to: str) -> bool:
         library, invocation = self._library, self._invocation

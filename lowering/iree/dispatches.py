@@ -82,8 +82,8 @@ _STREAM = ",".join(
         *("iree-util-propagate-subranges", _NUMBERS, "iree-stream-automatic-reference-counting"),
         *("iree-stream-annotate-constant-transient-size", "iree-stream-verify-lowering-to-cmd"),
         *("iree-stream-elide-timepoints", "iree-stream-pack-dispatch-operands", _NUMBERS),
-        # Folding globals makes all of the program canonical, the code of dispatches too.
-        *("iree-stream-fold-uniform-operands", _NUMBERS, "iree-util-fold-globals", "symbol-dce"),
+        # All of the program is made canonical, the code of dispatches too.
+        *("iree-stream-fold-uniform-operands", _NUMBERS, "canonicalize", "symbol-dce"),
     )
 )
 
@@ -115,7 +115,7 @@ _MACHINE = ",".join(
     (
         *("inline{default-pipeline=}", "symbol-dce", "iree-util-verify-initialization-order"),
         *("iree-util-combine-initializers", "iree-util-propagate-subranges", _TIDY, "symbol-dce"),
-        _nested("iree-util-simplify-global-accesses", "iree-util-apply-patterns"),
+        _nested("iree-util-simplify-global-accesses"),
         *("iree-util-fold-globals", "iree-util-fuse-globals"),
         "iree-vm-conversion{index-bits=64 f32-extension=true f64-extension=true"
         " truncate-unsupported-floats=true}",

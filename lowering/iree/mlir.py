@@ -67,6 +67,7 @@ _FUNCTIONS: Declarations = {
     "OperationGetDiscardableAttribute": (_NamedAttribute, [_POINTER, _INDEX]),
     "OperationSetDiscardableAttributeByName": (None, [_POINTER, _Text, _POINTER]),
     "ContextEnableMultithreading": (None, [_POINTER, ctypes.c_bool]),
+    "ContextGetNumLoadedDialects": (_INDEX, [_POINTER]),
     "OperationGetContext": (_POINTER, [_POINTER]),
     "OperationGetLocation": (_POINTER, [_POINTER]),
     "LocationPrint": (None, [_POINTER, _ON_TEXT, _POINTER]),
@@ -116,6 +117,13 @@ _FUNCTIONS: Declarations = {
     "BlockInsertOwnedOperationAfter": (None, [_POINTER, _POINTER, _POINTER]),
     "BlockInsertOwnedOperationBefore": (None, [_POINTER, _POINTER, _POINTER]),
     "IdentifierStr": (_Text, [_POINTER]),
+    "OperationVerify": (ctypes.c_bool, [_POINTER]),
+    "ParsePassPipeline": (ctypes.c_int8, [_POINTER, _Text, _ON_TEXT, _POINTER]),
+    "PassManagerCreate": (_POINTER, [_POINTER]),
+    "PassManagerDestroy": (None, [_POINTER]),
+    "PassManagerEnableVerifier": (None, [_POINTER, ctypes.c_bool]),
+    "PassManagerGetAsOpPassManager": (_POINTER, [_POINTER]),
+    "PassManagerRunOnOp": (ctypes.c_int8, [_POINTER, _POINTER]),
     "IntegerTypeGet": (_POINTER, [_POINTER, ctypes.c_uint]),
     "ShapedTypeGetElementType": (_POINTER, [_POINTER]),
     "TypeIsAComplex": (ctypes.c_bool, [_POINTER]),
@@ -202,6 +210,18 @@ class Mlir(Functions):
         finally:
             self.OpPrintingFlagsDestroy(flags)
         return b"".join(parts).decode()
+
+    def pass_manager(self, context: int, passes: str) -> int | str:
+        """What runs these passes over modules, unchecked; or why there are no such passes."""
+        manager = self.PassManagerCreate(context)
+        self.PassManagerEnableVerifier(manager, False)
+        parts: list[bytes] = []
+        inner = self.PassManagerGetAsOpPassManager(manager)
+        text = _text(f"builtin.module({passes})")
+        if self.ParsePassPipeline(inner, text, _collector(parts), None):
+            return manager
+        self.PassManagerDestroy(manager)
+        return b"".join(parts).decode("utf-8", "replace")
 
     def attribute(self, operation: int, name: str) -> int | None:
         """An attribute of an operation."""

@@ -11,7 +11,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import MENDED
 from xpr.experimental.jet import jet
-from xpr.lowering.iree import c_api, fusion_check
+from xpr.lowering.iree import c_api, fusion_check, sessions, short_passes
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -46,6 +46,8 @@ def test_a_cycle_is_found_behind_the_fusion() -> None:
 
 
 def test_only_the_fusion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the compiler's own way."""
+    monkeypatch.setattr(short_passes, "steps_for", lambda *_: {})
     library = c_api.load()
     settings: list[bool] = []
     was: list[bool] = []
@@ -70,3 +72,31 @@ def test_only_the_fusion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
         was.clear()
         c_api.compile_module(text, flags, name="program", verify=True)
         assert all(was)
+
+
+def test_shorter_lists_are_checked_where_dispatches_are_formed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = c_api.load()
+    done: list[str] = []
+    verify, manager = library.mlir.OperationVerify, sessions.Session.manager
+
+    def note(module: int) -> bool:
+        done.append("check")
+        return verify(module)
+
+    def listed(session: sessions.Session, passes: str) -> int | str:
+        done.append(passes)
+        return manager(session, passes)
+
+    monkeypatch.setattr(library.mlir, "OperationVerify", note)
+    monkeypatch.setattr(sessions.Session, "manager", listed)
+    text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text()
+    fused = get_target("cpu").flag_sets(ProgramHints())[0]
+    module, said = c_api.compile_module(text, fused, name="program", verify=False)
+    assert module is not None, said
+    steps = short_passes.steps_for(text, fused, library.revision)
+    parts = steps[fusion_check.PHASE].passes
+    at = done.index(parts[0])
+    assert done[at : at + 2 * len(parts)] == [x for part in parts for x in (part, "check")]
+    assert done.count("check") == len(parts)

@@ -36,20 +36,18 @@ def barriers(function: Any, *args: Any) -> int:
     return len(re.findall(r"stablehlo\.optimization_barrier", text))
 
 
-def test_a_chain_has_a_barrier_behind_every_thousandth_operation(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_chain_is_cut_into_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.ones(4, np.float32)
-    assert barriers(lambda x: chain(x, 400), x) == 0
-    assert barriers(lambda x: chain(x, 1400), x) == 2
+    assert barriers(lambda x: chain(x, 200), x) == 0
+    assert barriers(lambda x: chain(x, 700), x) == 2
     # Many operations side by side are no chain.
     assert barriers(lambda x: [chain(x * i, 30) for i in range(50)], x) == 0
     # Those of a formula's body count less.
     many = np.ones(5000, np.float32)  # fewer are computed in a loop
-    assert barriers(lambda x: [x := jnp.sin(x) for _ in range(20)][-1], many) == 0
-    assert barriers(lambda x: [x := jnp.sin(x) for _ in range(100)][-1], many) == 1
+    assert barriers(lambda x: [x := jnp.sin(x) for _ in range(10)][-1], many) == 0
+    assert barriers(lambda x: [x := jnp.sin(x) for _ in range(50)][-1], many) == 1
     monkeypatch.delitem(passes.PASSES, "long_chains")
-    assert barriers(lambda x: chain(x, 1400), x) == 0
+    assert barriers(lambda x: chain(x, 700), x) == 0
 
 
 def test_chains_in_loops_and_of_shared_values_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,5 +86,5 @@ def test_large_programs_compute_constants_when_they_run() -> None:
 def test_5000_operations_compile() -> None:
     x = np.array([1.0, -2.0, 0.25, 1e5], np.float32)
     found = xpr.debug.explain(lambda x: chain(x, 2500), x)
-    assert found.dispatches == 5
+    assert found.dispatches == 7  # of ten pieces, some of which are the same
     np.testing.assert_allclose(xpr.jit(lambda x: chain(x, 2500))(x), in_numpy(x, 2500), rtol=1e-6)

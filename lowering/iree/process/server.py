@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import c_api, dispatches
 from xpr.lowering.iree.process import address, messages, worker
 
 _WARM_UP_SECONDS = 2.0
@@ -296,11 +296,19 @@ class _Server:
     def _warm_up(self) -> None:
         """Compiles something, so that each worker has less to set up; without threads.
 
+        The session with its lists of passes is kept, for the first compile of each worker.
+
         Threads would not come along when the process forks. Were there any nevertheless, compiles
         would have to do without them, too.
         """
         self._warm = True
-        c_api.compile_module(_TINY, self._flags, name="tiny", verify=False, parallel=False)
+        c_api.compile_module(
+            *(_TINY, self._flags),
+            name="tiny",
+            verify=False,
+            parallel=False,
+            dispatches=dispatches.Nowhere(),
+        )
         self._has_threads = len(os.listdir("/proc/self/task")) > 1
 
     def _leave(self) -> None:
