@@ -26,11 +26,14 @@ from xpr.lowering.iree import (
     objects,
     plugins,
     prebuilt,
+    row_tiles,
     sessions,
     short_passes,
+    translation,
 )
 from xpr.lowering.iree.dispatches import (
     FROM,
+    SOURCES,
     TO,
     RefusedError,
     StoppedError,
@@ -262,6 +265,8 @@ def _compile_once(
         compiling = _Compile(
             library, session, invocation, watch, objects_alone, tell, steps, verify=verify
         )
+        if objects_alone and shortens:
+            compiling.translation = translation.passes(flags)
         checks = fusion_check.is_needed(flags) and not verify
         if not _run(compiling, changes, watch, store, identity, checks=checks):
             if steps:
@@ -425,7 +430,7 @@ def _run(
             raise StoppedError("a change is to be made between the phases of dispatches")
         wanted = (wanted | {FROM, TO, "vm"}) - set(between)
     if compiling.objects_alone and store is None:
-        wanted |= {objects.FROM, objects.TO}
+        wanted |= {row_tiles.PHASE, objects.FROM, objects.TO}
     reached = START
     machine: str | None = None
     try:
@@ -442,6 +447,8 @@ def _run(
                 compiling.passes(machine, "vm")
             elif phase not in (START, reached):
                 compiling.phases(reached, phase, checked=checks and phase == fusion_check.PHASE)
+            if phase == row_tiles.PHASE and compiling.objects_alone:
+                compiling.edit(row_tiles.fewer_rows)
             reached = phase
             for change in changes:
                 if change.phase != phase:
@@ -475,6 +482,8 @@ class _Compile:
         self.objects_alone = objects_alone
         self.steps = steps or {}
         """What is run in place of phases of the compiler's own."""
+        self.translation: str | None = None
+        """The passes that translate dispatches, where they stand for the compiler's own."""
         self._library = library
         self._session = session
         self._verify = verify
@@ -550,6 +559,15 @@ class _Compile:
         self._passed(to)
         return not done
 
+    def translate(self) -> None:
+        self.phases(SOURCES, row_tiles.PHASE)
+        if self.objects_alone:
+            self.edit(row_tiles.fewer_rows)
+        if self.translation is None:
+            self.phases(translation.FROM, translation.TO)
+        else:
+            self.passes(self.translation, translation.TO)
+
     def to_hal(self) -> None:
         if self.objects_alone:
             objects.to_hal(self)
@@ -566,6 +584,12 @@ class _Compile:
         return change.tidy is None or library.InvocationRunPassPipeline(
             invocation, change.tidy.encode()
         )
+
+    def edit(self, change: Callable[[Mlir, int], None]) -> None:
+        """Changes attributes in the module."""
+        module = self.take()
+        change(self.mlir, module)
+        self.give(module)
 
     def text(self) -> str:
         return _written(self._library, self._library.InvocationOutputIR, self._invocation).decode()

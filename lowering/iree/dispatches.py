@@ -24,11 +24,14 @@ from typing import NamedTuple, Protocol
 from xpr.lowering.iree import prebuilt, prebuilt_libraries
 from xpr.lowering.iree.mlir import Mlir
 
-REVISION = 2
+REVISION = 3
 """Tells apart what an older form of this file kept, and modules that it made."""
 
 FROM, TO = "flow", "hal"
 """The phases between which `compile_dispatches` does what the compiler would."""
+
+SOURCES = "executable-sources"
+"""The one of them behind which dispatches are taken out."""
 
 
 def _nested(*passes: str) -> str:
@@ -189,6 +192,10 @@ class Compile(Protocol):
         """Runs the compiler's own passes of some phases; raises `RefusedError` if that fails."""
         ...
 
+    def translate(self) -> None:
+        """Brings dispatches from `SOURCES` to LLVM's dialect, to `objects.FROM`."""
+        ...
+
     def to_hal(self) -> None:
         """Brings compiled dispatches to libraries: from `objects.FROM` to `objects.TO`."""
         ...
@@ -260,7 +267,7 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
     has_more = compiling.count("util.initializer") > 0 or compiling.count("util.global") > 1
     pipelines = _WHOLE if has_more else _SHORT
     compiling.passes(pipelines.stream, "stream")
-    compiling.phases("stream", "executable-sources")
+    compiling.phases("stream", SOURCES)
     texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
     module = compiling.take()
     mlir = compiling.mlir
@@ -372,7 +379,7 @@ def _compile(
     """Compiles dispatches in a module of their own."""
     mlir = compiling.mlir
     compiling.give(_apart(mlir, module, missing))
-    compiling.phases("executable-sources", "executable-targets")
+    compiling.translate()
     shell = compiling.take()
     exports: dict[str, str] = {}
     for operation in mlir.operations(shell):

@@ -1,0 +1,24 @@
+"""Translates dispatches to LLVM's dialect, all of a program in one run of the passes.
+
+IREE has each dispatch go through the passes by itself, and with each one the passes collect their
+rewrite patterns anew: a third of the time. What they do to a dispatch is the same either way, for
+these are the passes that IREE has registered under one name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+FROM, TO = "executable-configurations", "executable-targets"
+"""The phases between which the passes stand for the compiler's own."""
+
+_COUNTS = "iree-codegen-propagate-dispatch-config"
+# Among what the level of optimization says only this one has to do with what xpr asks for.
+_REASSOCIATES = "--iree-llvmcpu-reassociate-fp-reductions=true"
+
+
+def passes(flags: Sequence[str]) -> str:
+    """The passes, for programs with these flags and a processor for x86-64."""
+    level = "O2" if _REASSOCIATES in flags else "O0"
+    lowering = f"builtin.module(iree-codegen-llvmcpu-lowering-pipeline{{opt-level={level}}})"
+    return f"hal.executable(hal.executable.variant({lowering},{_COUNTS}))"
