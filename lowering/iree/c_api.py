@@ -26,9 +26,9 @@ from xpr.lowering.iree import (
     objects,
     plugins,
     prebuilt,
-    row_tiles,
     sessions,
     short_passes,
+    tiles,
     translation,
 )
 from xpr.lowering.iree.dispatches import (
@@ -430,7 +430,7 @@ def _run(
             raise StoppedError("a change is to be made between the phases of dispatches")
         wanted = (wanted | {FROM, TO, "vm"}) - set(between)
     if compiling.objects_alone and store is None:
-        wanted |= {row_tiles.PHASE, objects.FROM, objects.TO}
+        wanted |= {tiles.PHASE, objects.FROM, objects.TO}
     reached = START
     machine: str | None = None
     try:
@@ -447,8 +447,8 @@ def _run(
                 compiling.passes(machine, "vm")
             elif phase not in (START, reached):
                 compiling.phases(reached, phase, checked=checks and phase == fusion_check.PHASE)
-            if phase == row_tiles.PHASE and compiling.objects_alone:
-                compiling.edit(row_tiles.fewer_rows)
+            if phase == tiles.PHASE and compiling.objects_alone:
+                compiling.edit(tiles.smaller_tiles)
             reached = phase
             for change in changes:
                 if change.phase != phase:
@@ -560,9 +560,9 @@ class _Compile:
         return not done
 
     def translate(self) -> None:
-        self.phases(SOURCES, row_tiles.PHASE)
+        self.phases(SOURCES, tiles.PHASE)
         if self.objects_alone:
-            self.edit(row_tiles.fewer_rows)
+            self.edit(tiles.smaller_tiles)
         if self.translation is None:
             self.phases(translation.FROM, translation.TO)
         else:

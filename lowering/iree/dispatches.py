@@ -24,7 +24,7 @@ from typing import NamedTuple, Protocol
 from xpr.lowering.iree import prebuilt, prebuilt_libraries
 from xpr.lowering.iree.mlir import Mlir
 
-REVISION = 3
+REVISION = 4
 """Tells apart what an older form of this file kept, and modules that it made."""
 
 FROM, TO = "flow", "hal"
