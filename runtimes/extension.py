@@ -12,7 +12,6 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import PathFinder
-from pathlib import Path
 from typing import Any
 
 INTERFACE = 14
@@ -89,7 +88,9 @@ def _extension() -> Any:
     package = importlib.util.find_spec("xpr")
     if package is None or package.origin is None:
         raise ImportError("xpr is not installed")
-    spec = PathFinder.find_spec(_EXTENSION, [str(Path(package.origin).parent / "runtimes")])
+    spec = PathFinder.find_spec(
+        _EXTENSION, [os.path.join(os.path.dirname(package.origin), "runtimes")]
+    )
     if spec is None or spec.loader is None:
         raise ImportError(f"no module named {_EXTENSION}")
     # Under its name, so that xpr finds it when it is imported later: it can be loaded only once.
