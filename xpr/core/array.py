@@ -18,7 +18,7 @@ _np: Any = None
 
 
 def install_surface(surface: Any) -> None:
-    """Gives arrays their functions: `surface` has the names of `xpr.numpy.array_methods`."""
+    """Gives arrays their functions: `surface` has the names of `xpr.numpy.surface`."""
     global _np
     _np = surface
 
