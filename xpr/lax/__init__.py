@@ -49,6 +49,7 @@ if typing.TYPE_CHECKING:
         ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
     )
     from xpr.primitives._precision import PrecisionLike as PrecisionLike
+    from xpr.primitives._tolerance import Tolerance as Tolerance
     from xpr.primitives.collectives import all_gather as all_gather
     from xpr.primitives.collectives import all_to_all as all_to_all
     from xpr.primitives.collectives import axis_index as axis_index
@@ -105,7 +106,6 @@ if typing.TYPE_CHECKING:
     from xpr.primitives.dot_general import dot as dot
     from xpr.primitives.dot_general import dot_general as dot_general
     from xpr.primitives.elementary import AccuracyMode as AccuracyMode
-    from xpr.primitives.elementary import Tolerance as Tolerance
     from xpr.primitives.elementary import acos as acos
     from xpr.primitives.elementary import acosh as acosh
     from xpr.primitives.elementary import asin as asin
@@ -249,6 +249,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.lax.scaled": "scaled_dot",
             "xpr.primitives._conv_dims": "ConvGeneralDilatedDimensionNumbers",
             "xpr.primitives._precision": "PrecisionLike",
+            "xpr.primitives._tolerance": "Tolerance",
             "xpr.primitives.collectives": (
                 "all_gather all_to_all axis_index axis_size pcast pmax pmean pmin ppermute "
                 "pshuffle psum psum_scatter pswapaxes"
@@ -270,7 +271,7 @@ else:  # type checkers would take any name for an attribute
                 "dot_general"
             ),
             "xpr.primitives.elementary": (
-                "AccuracyMode Tolerance acos acosh asin asinh atan atan2 atanh cos cosh exp exp2 "
+                "AccuracyMode acos acosh asin asinh atan atan2 atanh cos cosh exp exp2 "
                 "expm1 log log1p logistic sin sinh tan tanh"
             ),
             "xpr.primitives.elementwise": (
