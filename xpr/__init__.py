@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# Before optree: what that loads makes the classes of types in NumPy slow to build.
-import numpy as _numpy  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
 from xpr import lax as lax
 from xpr import numpy as numpy
 from xpr import sharding as sharding
