@@ -23,6 +23,11 @@ def install_surface(surface: Any) -> None:
     _np = surface
 
 
+def surface() -> Any:
+    """What `install_surface` was given."""
+    return _np
+
+
 def _of_subclass(name: str, doc: str) -> property:
     """A property that concrete arrays and tracers define each in their own way."""
 

@@ -22,7 +22,7 @@ if not typing.TYPE_CHECKING:
                 "invert op_and op_lshift op_or op_rand op_rlshift op_ror op_rrshift op_rshift "
                 "op_rxor op_xor"
             ),
-            "xpr.numpy.creation": "method_copy=copy",
+            "xpr.numpy.creation": "asarray method_copy=copy",
             "xpr.numpy.cumulative": "method_cumprod=cumprod method_cumsum=cumsum",
             "xpr.numpy.extraction": "method_compress",
             "xpr.numpy.indexing": "method_take=take",
