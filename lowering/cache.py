@@ -18,11 +18,15 @@ import os
 import re
 import stat
 import struct
+import sys
 import time
 import warnings
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+# pathlib takes 6 ms to import, which a new process whose programs are all here does without.
+if TYPE_CHECKING:
+    from pathlib import Path
 
 DEFAULT_MAX_BYTES = 2 << 30
 
@@ -65,44 +69,58 @@ class CacheEntry(NamedTuple):
     used: float
 
 
-@dataclass
 class CompileCache:
-    """A directory of compiled modules, found by a 32-byte key."""
+    """A directory of compiled modules, found by a 32-byte key.
 
-    directory: Path
-    max_bytes: int = DEFAULT_MAX_BYTES
-    shared: tuple[Path, ...] = ()
-    """Directories below this one, which are only read; whoever owns them is trusted."""
+    ``shared`` are directories below this one, which are only read; whoever owns them is trusted.
+    ``warns`` says whether a directory that cannot be written gives a warning.
+    """
 
-    warns: bool = True
-    """Whether a directory that cannot be written gives a warning."""
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        shared: Sequence[str | os.PathLike[str]] = (),
+        *,
+        warns: bool = True,
+    ) -> None:
+        self._directory = os.fspath(directory)
+        self.max_bytes = max_bytes
+        self._shared = tuple(os.fspath(folder) for folder in shared)
+        self._warns = warns
+        self._written = 0
+        self._writable = True
+        self._dispatches: CompileCache | None = None
 
-    _written: int = field(default=0, repr=False)
-    _writable: bool = field(default=True, repr=False)
-    _dispatches: CompileCache | None = field(default=None, repr=False, compare=False)
+    @property
+    def directory(self) -> Path:
+        """Where the entries lie."""
+        from pathlib import Path  # noqa: PLC0415 - at the top of the file is said why
+
+        return Path(self._directory)
 
     @property
     def dispatches(self) -> CompileCache:
         """The cache, within this one's directory, of single compiled dispatches."""
         if self._dispatches is None:
             self._dispatches = CompileCache(
-                self.directory / _DISPATCHES, self.max_bytes // 2, warns=False
+                os.path.join(self._directory, _DISPATCHES), self.max_bytes // 2, warns=False
             )
         return self._dispatches
 
     def path(self, key: bytes) -> Path:
         """The file that holds the entry for ``key``."""
-        name = key.hex()
-        return self.directory / name[:2] / (name + _SUFFIX)
+        return self.directory / _file_name(key, _SUFFIX)
 
     def get(self, key: bytes) -> bytes | None:
         """The module stored under ``key``, or ``None`` if there is no sound one.
 
         An entry that is damaged or not ours is removed where possible.
         """
-        return self._read(self.path(key), key)
+        return self._read(key, _SUFFIX)
 
-    def _read(self, path: Path, key: bytes) -> bytes | None:
+    def _read(self, key: bytes, suffix: str) -> bytes | None:
+        path = self._path(key, suffix)
         content = _read_own_file(path)
         payload = None if content is None else _unpack(content, key)
         if payload is not None:
@@ -110,12 +128,15 @@ class CompileCache:
             return payload
         if content is not None:
             _remove(path)
-        for directory in self.shared:
-            found = _read_shared_file(directory, path.relative_to(self.directory))
+        for directory in self._shared:
+            found = _read_shared_file(directory, _file_name(key, suffix))
             payload = None if found is None else _unpack(found, key)
             if payload is not None:
                 return payload
         return None
+
+    def _path(self, key: bytes, suffix: str) -> str:
+        return os.path.join(self._directory, _file_name(key, suffix))
 
     @staticmethod
     def packed(key: bytes, payload: bytes) -> bytes:
@@ -129,41 +150,39 @@ class CompileCache:
 
     def put(self, key: bytes, payload: bytes) -> None:
         """Store ``payload`` under ``key``; a directory that cannot be written gives one warning."""
-        self._write(self.path(key), key, payload, warns=self.warns)
+        self._write(key, _SUFFIX, payload, warns=self._warns)
 
     def program(self, key: bytes) -> bytes | None:
         """What is known of the program of that key, or ``None``, as `get` of modules."""
-        return self._read(self.path(key).with_suffix(_PROGRAM_SUFFIX), key)
+        return self._read(key, _PROGRAM_SUFFIX)
 
     def put_program(self, key: bytes, facts: bytes) -> None:
         """Keep what is known of a program, as `put` does with modules, but never with a warning.
 
         The module, whose writing tells of a directory that cannot be written, is there or not.
         """
-        self._write(self.path(key).with_suffix(_PROGRAM_SUFFIX), key, facts, warns=False)
+        self._write(key, _PROGRAM_SUFFIX, facts, warns=False)
 
     def programs(self) -> list[bytes]:
         """The keys of the programs of which something is known, in no order."""
-        return [bytes.fromhex(path.stem) for path, _ in self._stored(_PROGRAM_NAME)]
+        return [_key_of(path) for path, _ in self._stored(_PROGRAM_NAME)]
 
     def sources(self, key: bytes) -> bytes | None:
         """The digest of xpr's files, by a key of their sizes and times."""
-        return self._read(self.path(key).with_suffix(_SOURCES_SUFFIX), key)
+        return self._read(key, _SOURCES_SUFFIX)
 
     def put_sources(self, key: bytes, digest: bytes) -> None:
         """Keep the digest of xpr's files, as `put_program` does with what is known of programs."""
-        self._write(self.path(key).with_suffix(_SOURCES_SUFFIX), key, digest, warns=False)
+        self._write(key, _SOURCES_SUFFIX, digest, warns=False)
 
-    def _write(self, path: Path, key: bytes, payload: bytes, *, warns: bool) -> None:
+    def _write(self, key: bytes, suffix: str, payload: bytes, *, warns: bool) -> None:
         if not self._writable:
             return
         content = _pack(key, payload)
         if len(content) > self.max_bytes:
             return
         try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            _write_atomically(path, content)
+            self._write_file(self._path(key, suffix), content)
             self._written += len(content)
             self._prune_if_due()
         except OSError as error:
@@ -171,68 +190,70 @@ class CompileCache:
                 return
             self._writable = False
             warnings.warn(
-                f"compiled programs are not cached: cannot write to {self.directory}: "
+                f"compiled programs are not cached: cannot write to {self._directory}: "
                 f"{error.strerror or error}. Set XPR_CACHE_DIR to another directory, or "
                 "XPR_CACHE=0 to go without a cache.",
                 RuntimeWarning,
                 stacklevel=2,
             )
 
+    def _write_file(self, path: str, content: bytes) -> None:
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(os.path.dirname(path), 0o700)
+        _write_atomically(path, content)
+
     def note(self, key: bytes, facts: dict[str, Any]) -> None:
         """Keep facts about a program beside its entry; they count as no entry themselves."""
         if not self._writable:
             return
-        path = self.path(key).with_suffix(_NOTE_SUFFIX)
         # The entry, whose writing tells of a directory that cannot be written, is there or not.
         with contextlib.suppress(OSError):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            path.parent.mkdir(mode=0o700, exist_ok=True)
             import json  # noqa: PLC0415 - a program that is found needs none
 
-            _write_atomically(path, json.dumps(facts).encode())
+            self._write_file(self._path(key, _NOTE_SUFFIX), json.dumps(facts).encode())
 
     def noted(self, key: bytes) -> dict[str, Any]:
         """What was noted about a program."""
-        path = self.path(key).with_suffix(_NOTE_SUFFIX)
-        content = _read_own_file(path)
-        for directory in self.shared:
+        content = _read_own_file(self._path(key, _NOTE_SUFFIX))
+        for directory in self._shared:
             if content is None:
-                content = _read_shared_file(directory, path.relative_to(self.directory))
+                content = _read_shared_file(directory, _file_name(key, _NOTE_SUFFIX))
         return _facts(content)
 
     def notes(self) -> list[dict[str, Any]]:
         """What was noted about programs, in no order."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            files = [f.path for f in _files(self.directory) if re.fullmatch(_NOTE_NAME, f.name)]
-            return [_facts(_read_own_file(Path(file))) for file in files]
+            files = [f.path for f in _files(self._directory) if re.fullmatch(_NOTE_NAME, f.name)]
+            return [_facts(_read_own_file(file)) for file in files]
         return []
 
     def discard(self, key: bytes) -> None:
         """Remove the entry for ``key``, if there is one, and what was noted about it."""
-        _remove(self.path(key))
-        _remove(self.path(key).with_suffix(_NOTE_SUFFIX))
+        _remove(self._path(key, _SUFFIX))
+        _remove(self._path(key, _NOTE_SUFFIX))
 
     def entries(self) -> list[CacheEntry]:
         """What is stored, in no order, sound or not; nothing if there is no directory."""
         return [
-            CacheEntry(bytes.fromhex(path.stem), status.st_size, status.st_mtime)
+            CacheEntry(_key_of(path), status.st_size, status.st_mtime)
             for path, status in self._stored(_ENTRY_NAME)
         ]
 
-    def _stored(self, *names: str) -> list[tuple[Path, os.stat_result]]:
+    def _stored(self, *names: str) -> list[tuple[str, os.stat_result]]:
         """The files with such names."""
-        found: list[tuple[Path, os.stat_result]] = []
+        found: list[tuple[str, os.stat_result]] = []
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for file in _files(self.directory):
+            for file in _files(self._directory):
                 # Another process may prune at the same time: a file that vanishes is no error.
                 with contextlib.suppress(FileNotFoundError):
                     if any(re.fullmatch(name, file.name) for name in names):
-                        found.append((Path(file.path), file.stat(follow_symlinks=False)))
+                        found.append((file.path, file.stat(follow_symlinks=False)))
         return found
 
     def fault(self, key: bytes) -> str | None:
         """Why the entry for ``key`` is not used, or ``None`` if it is sound."""
-        content = _read_own_file(self.path(key))
+        content = _read_own_file(self._path(key, _SUFFIX))
         if content is None:
             return "cannot be read, or others may change it"
         return "damaged" if _unpack(content, key) is None else None
@@ -247,7 +268,7 @@ class CompileCache:
             _remove(path)
         if self.dispatches.directory.is_dir():
             self.dispatches.clear()
-        return sum(not self.path(entry.key).exists() for entry in entries)
+        return sum(not os.path.exists(self._path(entry.key, _SUFFIX)) for entry in entries)
 
     def prune(self) -> None:
         """Remove the entries used longest ago until the directory is within its limit."""
@@ -260,7 +281,7 @@ class CompileCache:
                 if total <= goal:
                     break
                 _remove(path)
-                _remove(path.with_suffix(_NOTE_SUFFIX))
+                _remove(os.path.splitext(path)[0] + _NOTE_SUFFIX)
                 total -= status.st_size
         self._written = 0
 
@@ -268,12 +289,12 @@ class CompileCache:
         """Remove the temporary files of writers that died."""
         now = time.time()
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            for file in _files(self.directory):
+            for file in _files(self._directory):
                 with contextlib.suppress(FileNotFoundError):
                     if re.fullmatch(_TEMPORARY_NAME, file.name):
                         age = now - file.stat(follow_symlinks=False).st_mtime
                         if age > _STALE_TEMPORARY_SECONDS:
-                            _remove(Path(file.path))
+                            _remove(file.path)
 
     def _prune_if_due(self) -> None:
         stamp = self.directory / "pruned"
@@ -286,11 +307,11 @@ class CompileCache:
             os.utime(stamp)
             self.prune()
 
-    def _touch(self, path: Path) -> None:
+    def _touch(self, path: str) -> None:
         # The time stamp only orders entries for pruning; on a read-only directory there is
         # nothing to prune.
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > _TOUCH_SECONDS:
+            if time.time() - os.stat(path).st_mtime > _TOUCH_SECONDS:
                 os.utime(path)
 
 
@@ -316,16 +337,39 @@ def default_cache() -> CompileCache | None:
 @functools.cache
 def _cache_for(directory: str | None, max_bytes: str | None, shared: str) -> CompileCache:
     if directory is None:
-        import platformdirs  # noqa: PLC0415 - the helper process does without other packages
-
-        directory = platformdirs.user_cache_dir("xpr", appauthor=False)
+        directory = _users_cache()
     limit = DEFAULT_MAX_BYTES
     if max_bytes is not None:
         if not max_bytes.strip().isdecimal():
             raise ValueError(f"XPR_CACHE_MAX_BYTES requires a number of bytes, got {max_bytes!r}")
         limit = int(max_bytes)
-    below = tuple(Path(part).expanduser() for part in shared.split(os.pathsep) if part)
-    return CompileCache(Path(directory).expanduser(), limit, below)
+    below = [os.path.expanduser(part) for part in shared.split(os.pathsep) if part]
+    return CompileCache(os.path.expanduser(directory), limit, below)
+
+
+def _users_cache() -> str:
+    """Where the user's programs keep what they can make again, and a folder of xpr's there.
+
+    On Linux that is said by the XDG Base Directory Specification; platformdirs, which knows it of
+    other systems, too, takes 8 ms to import.
+    """
+    home = os.environ.get("HOME", "")
+    if sys.platform == "linux" and os.path.isabs(home):
+        stated = os.environ.get("XDG_CACHE_HOME", "")
+        return os.path.join(stated if os.path.isabs(stated) else f"{home}/.cache", "xpr")
+    import platformdirs  # noqa: PLC0415 - see above
+
+    return platformdirs.user_cache_dir("xpr", appauthor=False)
+
+
+def _file_name(key: bytes, suffix: str) -> str:
+    """The file of an entry, from the cache's directory."""
+    name = key.hex()
+    return os.path.join(name[:2], name + suffix)
+
+
+def _key_of(path: str) -> bytes:
+    return bytes.fromhex(os.path.splitext(os.path.basename(path))[0])
 
 
 def _pack(key: bytes, payload: bytes) -> bytes:
@@ -358,24 +402,24 @@ def _facts(content: bytes | None) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _read_own_file(path: Path) -> bytes | None:
+def _read_own_file(path: str) -> bytes | None:
     """The content of ``path`` if it is a regular file that only the current user can change."""
     return _read_file(path, os.geteuid() if os.name == "posix" else 0)
 
 
-def _read_shared_file(directory: Path, name: Path) -> bytes | None:
+def _read_shared_file(directory: str, name: str) -> bytes | None:
     """The content of a file in a shared directory, if only the directory's owner can change it."""
-    folder = (directory / name).parent
+    path = os.path.join(directory, name)
     try:
-        owner = directory.stat().st_uid
-        if not all(_only_of(owner, path.stat()) for path in (directory, folder)):
+        owner = os.stat(directory).st_uid
+        if not all(_only_of(owner, os.stat(f)) for f in (directory, os.path.dirname(path))):
             return None
     except OSError:
         return None
-    return _read_file(directory / name, owner)
+    return _read_file(path, owner)
 
 
-def _read_file(path: Path, owner: int) -> bytes | None:
+def _read_file(path: str, owner: int) -> bytes | None:
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0)
     try:
@@ -397,27 +441,29 @@ def _only_of(owner: int, status: os.stat_result) -> bool:
     return status.st_uid == owner and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
-def _write_atomically(path: Path, content: bytes) -> None:
+def _write_atomically(path: str, content: bytes) -> None:
     import tempfile  # noqa: PLC0415 - what is only read needs none, and it takes 5 ms
 
-    descriptor, temporary = tempfile.mkstemp(_TEMPORARY_SUFFIX, _TEMPORARY_PREFIX, path.parent)
+    descriptor, temporary = tempfile.mkstemp(
+        _TEMPORARY_SUFFIX, _TEMPORARY_PREFIX, os.path.dirname(path)
+    )
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         os.replace(temporary, path)
     except BaseException:
-        _remove(Path(temporary))
+        _remove(temporary)
         raise
 
 
-def _remove(path: Path) -> None:
+def _remove(path: str) -> None:
     # Someone else may have removed it, or the directory may be read-only: the entry is then
     # refused again at the next look.
     with contextlib.suppress(OSError):
-        path.unlink()
+        os.unlink(path)
 
 
-def _files(directory: Path) -> list[os.DirEntry[str]]:
+def _files(directory: str) -> list[os.DirEntry[str]]:
     found: list[os.DirEntry[str]] = []
     with os.scandir(directory) as shards:
         for shard in shards:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -32,8 +31,7 @@ def type_str(kind: ArrayType) -> str:
     return f"{dtype.name}[{','.join(map(str, shape))}]"
 
 
-@dataclass(frozen=True)
-class HostCall:
+class HostCall(NamedTuple):
     """A function of this process that a compiled program calls by the name `xpr.<symbol>`.
 
     `function` gets one read-only array for each of `inputs` and returns one array for each of
@@ -59,8 +57,7 @@ class HostCall:
     out: bool = False
 
 
-@dataclass(frozen=True)
-class ExecutableSignature:
+class ExecutableSignature(NamedTuple):
     """The types of a program and what a runtime needs to know to run it well."""
 
     entry: str

@@ -93,7 +93,7 @@ def is_mapping(owner: object) -> bool:
     return hal is not None and isinstance(owner, hal.Mapping)
 
 
-_PLACE = re.compile(r"\(at offset (\d+) into (\d+)\)")
+_PLACE = r"\(at offset (\d+) into (\d+)\)"
 
 
 def place(view: Any) -> tuple[int, int] | None:
@@ -101,7 +101,7 @@ def place(view: Any) -> tuple[int, int] | None:
 
     IREE's Python bindings tell it in words only; None where they do not.
     """
-    found = _PLACE.search(repr(view))
+    found = re.search(_PLACE, repr(view))
     return None if found is None else (int(found[1]), int(found[2]))
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -136,8 +135,7 @@ OWN = -1
 """The device that runs a program, as one of those whose buffers it reads."""
 
 
-@dataclass(frozen=True)
-class GroupPart:
+class GroupPart(NamedTuple):
     """A program that several devices run, and the columns of a table that it reads and makes.
 
     A column has one buffer for each device. An input is a column and the device whose buffer is

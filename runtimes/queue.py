@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -111,6 +110,8 @@ class Job:
                 pass
         failure = Failure(error)
         # The frames would hold the operands for as long as somebody keeps the error.
+        import traceback  # noqa: PLC0415  only after a failure
+
         traceback.clear_frames(failure.traceback)
         for result in self._results:
             result.error = failure

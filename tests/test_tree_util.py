@@ -3,11 +3,14 @@
 import copy
 import dataclasses
 import functools
+import itertools
+import operator
 import pickle
 import subprocess
 import sys
 import time
 from collections import OrderedDict, defaultdict, deque, namedtuple
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +21,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xpr import tree_util as tu
-from xpr.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey
+from xpr.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, SequenceKey, _treedef
 
 
 class Pair:
@@ -1309,3 +1312,115 @@ def test_surface() -> None:
         tree_transpose tree_unflatten treedef_children treedef_is_leaf treedef_tuple"""
     missing = [name for name in names.split() if not hasattr(tu, name)]
     assert missing == []
+
+
+# ---- before optree is loaded
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any], tuple[list[Any], tu.PyTreeDef]]:
+    """Takes a tree apart as if optree had not been loaded yet."""
+
+    def flatten(tree: Any) -> tuple[list[Any], tu.PyTreeDef]:
+        with monkeypatch.context() as patch:
+            patch.setattr(_treedef, "_c_flatten", _treedef._load_and_flatten)
+            found = tu.tree_flatten(tree)
+            assert _treedef._c_flatten is _treedef._load_and_flatten, "optree was asked"
+        return found
+
+    return flatten
+
+
+SMALL_TREES = [
+    1,
+    None,
+    (),
+    [],
+    {},
+    (1,),
+    [1, 2],
+    {"b": 1, "a": (2, 3)},
+    {"only": [None, {}]},
+    ((1.5, {"y": [2, None], "x": ()}), {}),
+    [[[(1, [2, (3,)])]]],
+    (np.zeros(2), "text", {1, 2}, frozenset(), type("Mapping", (dict,), {})(a=1)),
+    (deque([1, 2]), 3),
+]
+
+
+@pytest.mark.parametrize("tree", SMALL_TREES, ids=str)
+def test_small_trees_without_optree(tree: Any, early: Any) -> None:
+    """All that a structure answers is what it answers where optree was there first."""
+    expected_leaves, expected = tu.tree_flatten(tree)
+    leaves, treedef = early(tree)
+    assert len(leaves) == len(expected_leaves)
+    assert all(map(operator.is_, leaves, expected_leaves))
+    assert hash(treedef) == hash(expected)
+    assert (treedef.num_leaves, treedef.num_nodes) == (expected.num_leaves, expected.num_nodes)
+    assert early(tree)[1] == treedef
+    numbers = list(range(treedef.num_leaves))
+    for _ in range(20):  # it is made optree's on the way
+        made, wanted = treedef.unflatten(numbers), expected.unflatten(numbers)
+        assert made == wanted
+        assert repr(made) == repr(wanted)  # keys in the same order
+    for used in (treedef, early(tree)[1]):
+        assert used == expected
+        assert expected == used
+        assert repr(used) == repr(expected)
+    assert early(tree)[1].children() == expected.children()
+    assert early(tree)[1].node_data() == expected.node_data()
+    assert pickle.loads(pickle.dumps(early(tree)[1])) == expected
+    assert early(tree)[1].flatten_up_to(tree) == expected.flatten_up_to(tree)
+    inner = tu.tree_structure([0, 0])
+    assert early(tree)[1].compose(inner) == expected.compose(inner)
+    assert inner.compose(early(tree)[1]) == inner.compose(expected)
+
+
+@pytest.mark.parametrize(("one", "two"), [*itertools.combinations(range(len(SMALL_TREES)), 2)])
+def test_early_structures_differ_where_structures_do(one: int, two: int, early: Any) -> None:
+    trees = SMALL_TREES[one], SMALL_TREES[two]
+    same = tu.tree_structure(trees[0]) == tu.tree_structure(trees[1])
+    assert (early(trees[0])[1] == early(trees[1])[1]) is same
+    assert (early(trees[0])[1] == tu.tree_structure(trees[1])) is same
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_wrong_numbers_of_leaves_without_optree(count: int, early: Any) -> None:
+    _, treedef = early((1, [2]))
+    with pytest.raises(ValueError, match=f"Too (few|many) leaves.*expected 2, got {count}"):
+        treedef.unflatten([0] * count)
+
+
+def test_a_structure_with_others_is_optrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    point = namedtuple("point", "x y")
+    others = [OrderedDict(a=1), defaultdict(int, a=1), {1: 2}, point(1, 2), tu.Partial(max, 1)]
+    deep: Any = 1
+    for _ in range(40):
+        deep = [deep]
+    for tree in (*others, deep, [0] * 100):
+        monkeypatch.setattr(_treedef, "_c_flatten", _treedef._load_and_flatten)
+        leaves, treedef = tu.tree_flatten([tree])
+        assert _treedef._c_flatten is not _treedef._load_and_flatten
+        assert (leaves, treedef) == tu.tree_flatten([tree])
+
+
+def test_keys_without_order_without_optree(early: Any) -> None:
+    with pytest.raises(ValueError, match="Comparator raised exception"):
+        tu.tree_flatten({1: 2, "a": 3})
+    assert early({"b": 1, "a": 2})[0] == [2, 1]
+
+
+PICKLED = """
+import pickle, sys
+import xpr.tree_util as tu
+assert "optree" not in sys.modules
+treedef = pickle.loads(bytes.fromhex(sys.argv[1]))
+print(treedef, treedef == tu.tree_structure(tu.Partial(max, 1, 2)))
+"""
+
+
+def test_a_pickled_structure_finds_our_types_known() -> None:
+    pickled = pickle.dumps(tu.tree_structure(tu.Partial(max, 1, 2))).hex()
+    command = [sys.executable, "-c", PICKLED, pickled]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.split()[-1] == "True"

@@ -11,37 +11,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-# Before optree: what that loads makes the classes of types in NumPy slow to build.
-import numpy as _numpy  # noqa: F401  # pyright: ignore[reportUnusedImport]
-
 from xpr import lax as lax
 from xpr import numpy as numpy
 from xpr import sharding as sharding
 from xpr import tree_util as tree_util
-from xpr.contexts import check_tracer_leaks as check_tracer_leaks
-from xpr.contexts import checking_leaks as checking_leaks
-from xpr.contexts import debug_infs as debug_infs
-from xpr.contexts import debug_nans as debug_nans
-from xpr.contexts import default_device as default_device
-from xpr.contexts import default_matmul_precision as default_matmul_precision
-from xpr.contexts import default_prng_impl as default_prng_impl
-from xpr.contexts import disable_jit as disable_jit
-from xpr.contexts import enable_checks as enable_checks
-from xpr.contexts import enable_custom_prng as enable_custom_prng
-from xpr.contexts import enable_x64 as enable_x64
-from xpr.contexts import ensure_compile_time_eval as ensure_compile_time_eval
-from xpr.contexts import explain_cache_misses as explain_cache_misses
-from xpr.contexts import log_compiles as log_compiles
-from xpr.contexts import named_call as named_call
-from xpr.contexts import named_scope as named_scope
-from xpr.contexts import no_tracing as no_tracing
-from xpr.contexts import numpy_dtype_promotion as numpy_dtype_promotion
-from xpr.contexts import numpy_rank_promotion as numpy_rank_promotion
-from xpr.contexts import threefry_partitionable as threefry_partitionable
-from xpr.contexts import transfer_guard as transfer_guard
-from xpr.contexts import transfer_guard_device_to_device as transfer_guard_device_to_device
-from xpr.contexts import transfer_guard_device_to_host as transfer_guard_device_to_host
-from xpr.contexts import transfer_guard_host_to_device as transfer_guard_host_to_device
 from xpr.core.array import Array as Array
 from xpr.core.config import config as config
 from xpr.core.dtypes import float0 as float0
@@ -60,7 +33,6 @@ from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
 from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
-from xpr.sharding import reshard as reshard
 from xpr.sharding import set_mesh as set_mesh
 from xpr.sharding.spec import P as P
 from xpr.transforms.jit import clear_caches as clear_caches
@@ -96,6 +68,30 @@ if TYPE_CHECKING:
     from xpr import typing as typing
     from xpr.ad_checkpoint import remat as remat
     from xpr.callbacks import pure_callback as pure_callback
+    from xpr.contexts import check_tracer_leaks as check_tracer_leaks
+    from xpr.contexts import checking_leaks as checking_leaks
+    from xpr.contexts import debug_infs as debug_infs
+    from xpr.contexts import debug_nans as debug_nans
+    from xpr.contexts import default_device as default_device
+    from xpr.contexts import default_matmul_precision as default_matmul_precision
+    from xpr.contexts import default_prng_impl as default_prng_impl
+    from xpr.contexts import disable_jit as disable_jit
+    from xpr.contexts import enable_checks as enable_checks
+    from xpr.contexts import enable_custom_prng as enable_custom_prng
+    from xpr.contexts import enable_x64 as enable_x64
+    from xpr.contexts import ensure_compile_time_eval as ensure_compile_time_eval
+    from xpr.contexts import explain_cache_misses as explain_cache_misses
+    from xpr.contexts import log_compiles as log_compiles
+    from xpr.contexts import named_call as named_call
+    from xpr.contexts import named_scope as named_scope
+    from xpr.contexts import no_tracing as no_tracing
+    from xpr.contexts import numpy_dtype_promotion as numpy_dtype_promotion
+    from xpr.contexts import numpy_rank_promotion as numpy_rank_promotion
+    from xpr.contexts import threefry_partitionable as threefry_partitionable
+    from xpr.contexts import transfer_guard as transfer_guard
+    from xpr.contexts import transfer_guard_device_to_device as transfer_guard_device_to_device
+    from xpr.contexts import transfer_guard_device_to_host as transfer_guard_device_to_host
+    from xpr.contexts import transfer_guard_host_to_device as transfer_guard_host_to_device
     from xpr.dispatch.assembly import make_array_from_callback as make_array_from_callback
     from xpr.dispatch.assembly import (
         make_array_from_process_local_data as make_array_from_process_local_data,
@@ -118,6 +114,7 @@ if TYPE_CHECKING:
     from xpr.ref import new_ref as new_ref
     from xpr.runtimes.device_table import print_devices as print_devices
     from xpr.sharding.device_meshes import make_mesh as make_mesh
+    from xpr.sharding.explicit import reshard as reshard
     from xpr.transforms.ahead import compile_ahead as compile_ahead
     from xpr.transforms.checkpoint import checkpoint as checkpoint
     from xpr.transforms.checkpoint import checkpoint_policies as checkpoint_policies
@@ -146,6 +143,15 @@ else:  # type checkers would take any name for an attribute
         {
             "xpr.ad_checkpoint": "remat",
             "xpr.callbacks": "pure_callback",
+            "xpr.contexts": (
+                "check_tracer_leaks checking_leaks debug_infs debug_nans default_device "
+                "default_matmul_precision default_prng_impl disable_jit enable_checks "
+                "enable_custom_prng enable_x64 ensure_compile_time_eval explain_cache_misses "
+                "log_compiles named_call named_scope no_tracing numpy_dtype_promotion "
+                "numpy_rank_promotion threefry_partitionable transfer_guard "
+                "transfer_guard_device_to_device transfer_guard_device_to_host "
+                "transfer_guard_host_to_device"
+            ),
             "xpr.dispatch.assembly": (
                 "make_array_from_callback make_array_from_process_local_data "
                 "make_array_from_single_device_arrays"
@@ -158,6 +164,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.ref": "Ref empty_ref free_ref freeze new_ref",
             "xpr.runtimes.device_table": "print_devices",
             "xpr.sharding.device_meshes": "make_mesh",
+            "xpr.sharding.explicit": "reshard",
             "xpr.transforms.ahead": "compile_ahead",
             "xpr.transforms.checkpoint": "checkpoint checkpoint_policies",
             "xpr.transforms.custom_jvp": "custom_jvp",

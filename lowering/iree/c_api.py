@@ -642,7 +642,7 @@ def library_path() -> Path:
     name = _LIBRARY_NAMES.get(sys.platform, "libIREECompiler.so")
     folder = installed.package()
     if folder is not None:
-        path = folder / "_mlir_libs" / name
+        path = Path(folder, "_mlir_libs", name)
         if path.is_file():
             return path
     raise CompilerNotFoundError(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-from pathlib import Path
+import os
 
 
-def package() -> Path | None:
+def package() -> str | None:
     """The folder of the compiler's package, if it is installed."""
     specification = importlib.util.find_spec("iree.compiler")
     if specification is None or specification.origin is None:
         return None
-    return Path(specification.origin).parent
+    return os.path.dirname(specification.origin)
 
 
 @functools.cache
@@ -23,9 +23,12 @@ def version() -> str:
     version up would take 17 ms.
     """
     folder = package()
-    version_file = folder / "version.py" if folder is not None else None
-    if version_file is not None and version_file.is_file():
-        return version_file.read_text(encoding="utf-8")
+    if folder is not None:
+        try:
+            with open(os.path.join(folder, "version.py"), encoding="utf-8") as file:
+                return file.read()
+        except FileNotFoundError:
+            pass
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - slow, rare
 
     try:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import platformdirs
@@ -176,6 +177,7 @@ def test_a_read_only_directory_is_still_read() -> None:
     """In a child that is not root: entries are read, and the one warning names the directory."""
     script = """
 import os, shutil, tempfile, warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xpr.lowering.cache import CompileCache
 
@@ -211,6 +213,7 @@ def test_a_full_disk_gives_one_warning_and_leaves_no_file(tmp_path: Path) -> Non
     """A limit on the size of files stands for the full disk: the write fails half way."""
     script = f"""
 import resource, warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xpr.lowering.cache import CompileCache
 cache = CompileCache(Path({str(tmp_path)!r}))
@@ -297,6 +300,7 @@ def test_several_processes_write_and_prune_at_once(tmp_path: Path) -> None:
     """Readers see whole entries only, and nobody fails because another one removes files."""
     script = f"""
 import hashlib, random, warnings, sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xpr.lowering.cache import CompileCache
 warnings.simplefilter("error")
@@ -356,17 +360,54 @@ def test_the_environment_chooses_directory_and_size(
     assert cache.max_bytes == DEFAULT_MAX_BYTES == 2 * 1024**3
 
 
-def test_the_default_directory_is_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def default_directory(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Path]]:
     monkeypatch.delenv("XPR_CACHE_DIR", raising=False)
     monkeypatch.delenv("XPR_CACHE", raising=False)
-    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: f"/caches/{name}")
-    cache_module._cache_for.cache_clear()
-    try:
-        cache = default_cache()
-    finally:
+
+    def found() -> Path:
         cache_module._cache_for.cache_clear()
-    assert cache is not None
-    assert cache.directory == Path("/caches/xpr")
+        cache = default_cache()
+        assert cache is not None
+        return cache.directory
+
+    yield found
+    cache_module._cache_for.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("home", "stated"),
+    [
+        ("/home/one", None),
+        ("/home/one", ""),
+        ("/home/one", "relative"),
+        ("/home/one", "/scratch/one"),
+        ("", "/scratch/one"),
+        ("relative", None),
+        (None, None),
+    ],
+)
+def test_the_default_directory_is_the_users_cache(
+    monkeypatch: pytest.MonkeyPatch,
+    default_directory: Callable[[], Path],
+    home: str | None,
+    stated: str | None,
+) -> None:
+    """The one that platformdirs finds."""
+    for name, value in (("HOME", home), ("XDG_CACHE_HOME", stated)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    assert default_directory() == platformdirs.user_cache_path("xpr", appauthor=False)
+
+
+def test_platformdirs_is_asked_on_other_systems(
+    monkeypatch: pytest.MonkeyPatch, default_directory: Callable[[], Path]
+) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name, appauthor: f"/caches/{name}")
+    assert default_directory() == Path("/caches/xpr")
 
 
 def test_a_size_that_is_no_number_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

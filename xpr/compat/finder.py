@@ -10,13 +10,15 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
     from importlib.metadata import Distribution
+else:  # to import that module takes 10 ms, and what is needed of these classes is defined here
+    Loader = MetaPathFinder = object
 
 PAGE = "docs/jax_compat.md lists what is missing"
 

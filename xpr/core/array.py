@@ -18,9 +18,14 @@ _np: Any = None
 
 
 def install_surface(surface: Any) -> None:
-    """Gives arrays their functions: `surface` has the names of `xpr.numpy.array_methods`."""
+    """Gives arrays their functions: `surface` has the names of `xpr.numpy.surface`."""
     global _np
     _np = surface
+
+
+def surface() -> Any:
+    """What `install_surface` was given."""
+    return _np
 
 
 def _of_subclass(name: str, doc: str) -> property:

@@ -7,7 +7,6 @@ in the user's files are no part of it.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import hashlib
 import struct
@@ -135,7 +134,9 @@ class _Writer:
             return f"{_path(kind)}.{value.name}"
         if isinstance(value, tuple) and hasattr(kind, "_fields"):
             return f"{_path(kind)}({self._all(value)})"
-        if dataclasses.is_dataclass(kind):
+        if hasattr(kind, "__dataclass_fields__"):
+            import dataclasses  # noqa: PLC0415  few programs have any
+
             fields = [getattr(value, f.name) for f in dataclasses.fields(kind)]
             return f"{_path(kind)}({self._all(fields)})"
         if isinstance(value, type):

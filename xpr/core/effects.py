@@ -6,24 +6,30 @@ effects in the order in which they were traced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
 class Effect:
     """A kind of effect. One that is not `exact` may be repeated by transformations.
 
     A subclass that a program defines is a kind of its own, named after the class.
     """
 
-    name: str = ""
-    exact: bool = True
-    ordered: bool = False
+    def __init__(self, name: str = "", exact: bool = True, ordered: bool = False) -> None:
+        self.name = name or type(self).__name__
+        self.exact = exact
+        self.ordered = ordered
 
-    def __post_init__(self) -> None:
-        if not self.name:
-            object.__setattr__(self, "name", type(self).__name__)
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Effect) or type(other) is not type(self):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[str, bool, bool]:
+        return self.name, self.exact, self.ordered
 
     def __repr__(self) -> str:
         return self.name

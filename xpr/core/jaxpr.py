@@ -7,8 +7,7 @@ A `Jaxpr` has constant variables, input variables, equations in order and output
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -99,8 +98,7 @@ class JaxprEqn:
         return _print_eqn(self)
 
 
-@dataclass(frozen=True)
-class DebugInfo:
+class DebugInfo(NamedTuple):
     """What messages say of a traced function: its name and place, its arguments' names."""
 
     func_name: str = "<unnamed>"
@@ -113,16 +111,24 @@ class DebugInfo:
         return f"{self.func_name}{place}"
 
 
-@dataclass
 class Jaxpr:
     """An open jaxpr: `{ lambda constvars ; invars . let eqns in outvars }`."""
 
-    constvars: list[Var]
-    invars: list[Var]
-    outvars: list[Atom]
-    eqns: list[JaxprEqn]
-    effects: Effects = NONE
-    debug_info: DebugInfo = field(default_factory=DebugInfo)
+    def __init__(
+        self,
+        constvars: list[Var],
+        invars: list[Var],
+        outvars: list[Atom],
+        eqns: list[JaxprEqn],
+        effects: Effects = NONE,
+        debug_info: DebugInfo = DebugInfo(),  # noqa: B008  it cannot be changed
+    ) -> None:
+        self.constvars = constvars
+        self.invars = invars
+        self.outvars = outvars
+        self.eqns = eqns
+        self.effects = effects
+        self.debug_info = debug_info
 
     @property
     def in_avals(self) -> list[ShapedArray]:
@@ -133,8 +139,7 @@ class Jaxpr:
         return [v.aval for v in self.outvars]
 
     def replace(self, **changes: Any) -> Jaxpr:
-        fields = {n: getattr(self, n) for n in self.__dataclass_fields__}
-        return Jaxpr(**(fields | changes))
+        return Jaxpr(**(vars(self) | changes))
 
     def __str__(self) -> str:
         return self.pretty_print()
@@ -170,9 +175,6 @@ class Jaxpr:
             width=width,
             use_color=use_color,
         )
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
 
 
 class ClosedJaxpr:

@@ -16,12 +16,15 @@ def lazy_names(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package with such names.
 
-    ``names`` maps a module to the names that the package has from it, with spaces between them;
+    ``names`` maps a module to the names that the package has from it, with spaces between them,
+    and ``own=theirs`` where the module has another name for it;
     ``submodules`` are modules and packages below it. For type checkers the package imports the
     same, which a test compares. A file that has the name of one of its functions cannot be lazy:
     loading it would put the module in the function's place.
     """
-    module_of = {name: module for module, found in names.items() for name in found.split()}
+    module_of = {
+        name.partition("=")[0]: module for module, found in names.items() for name in found.split()
+    }
     module_of.update((name, "") for name in submodules)
     here = vars(sys.modules[package])
 
@@ -33,7 +36,8 @@ def lazy_names(
             return importlib.import_module(f"{package}.{name}")
         loaded = importlib.import_module(module)
         for each in names[module].split():
-            here.setdefault(each, getattr(loaded, each))  # the user may have put one there
+            own, _, theirs = each.partition("=")
+            here.setdefault(own, getattr(loaded, theirs or own))  # the user may have put one there
         return here[name]
 
     def names_and_lazy_ones() -> list[str]:

@@ -162,20 +162,20 @@ registry: dict[str, Primitive] = {}
 """Those whose files are loaded."""
 
 
-def _load_all() -> None:
-    """Loads the files of all primitives: `xpr.primitives`, which is above, tells how."""
+def _load(name: str, /) -> None:
+    """Loads the file of a primitive: `xpr.primitives`, which is above, tells how."""
 
 
-def install_loader(load_all: Callable[[], None]) -> None:
-    """Says how the primitives' files are loaded that no program has used yet."""
-    global _load_all
-    _load_all = load_all
+def install_loader(load: Callable[[str], None]) -> None:
+    """Says how the file of a primitive is loaded that no program has used yet."""
+    global _load
+    _load = load
 
 
 def find_primitive(name: str) -> Primitive | None:
     """The primitive of that name, whose file is loaded if it was not; None if there is none."""
     if name not in registry:
-        _load_all()
+        _load(name)
     return registry.get(name)
 
 

@@ -10,7 +10,7 @@ references into values before programs run (`xpr/interpreters/references.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from xpr.core.effects import Effect
 from xpr.core.errors import UnexpectedTracerError, shown
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import Trace, Tracer, get_aval, register_aval, set_current_trace
+
+if TYPE_CHECKING:
+    from xpr.core.jaxpr import Jaxpr
 
 REFERENCE = Effect("Reference", exact=False, ordered=False)
 """A program makes references, or writes to some."""
@@ -382,3 +385,11 @@ def slice_of_ref(aval: Any, dim: int = 0) -> Any:
     if isinstance(aval, AbstractRef):
         return AbstractRef(without_dim(aval.inner_aval, dim))
     return without_dim(aval, dim)
+
+
+def uses_references(jaxpr: Jaxpr) -> bool:
+    """Whether a program makes, reads or writes references."""
+    # A program that makes a reference and never writes to it has no effect; it is rare.
+    if REFERENCE in jaxpr.effects:
+        return True
+    return any(isinstance(v.aval, AbstractRef) for v in (*jaxpr.constvars, *jaxpr.invars))

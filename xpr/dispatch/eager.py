@@ -27,9 +27,6 @@ from xpr.dispatch.placement import common_device
 from xpr.dispatch.resharding import install_reshard_program
 from xpr.dispatch.sharded_array import HostMemoryArray
 from xpr.interpreters.physical import bind_physical
-
-# Says what operations do with elements of extended dtypes.
-from xpr.primitives import _physical_rules as _physical_rules
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer

@@ -18,8 +18,7 @@ import hashlib
 import struct
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -59,8 +58,7 @@ _HEAD = struct.Struct("<32sI??d")
 _PAIR = struct.Struct("<II")
 
 
-@dataclass(frozen=True)
-class KnownModule:
+class KnownModule(NamedTuple):
     """A module from the cache, and what its lowering would have said of it."""
 
     vmfb: bytes

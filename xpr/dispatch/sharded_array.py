@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import weakref
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -243,8 +242,9 @@ class PartOfSum(Shard):
     """
 
     def __init__(self, device: Device, sharding: Sharding, data: Any) -> None:
-        for name, value in (("device", device), ("data", data), ("_sharding", sharding)):
-            object.__setattr__(self, name, value)
+        self.device = device
+        self.data = data
+        self._sharding = sharding
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("index", "replica_id"):
@@ -273,9 +273,14 @@ class HostMemoryArray(ShardedArrayImpl):
         """All parts; those of other processes have None for their data."""
         kind = self._sharding.memory_kind
         return [
-            replace(s, data=from_buffers(s.data.aval, s.data._buffers, _beside(s.device, kind)))
-            if s.data is not None and type(s) is Shard
-            else s
+            s
+            if s.data is None or type(s) is not Shard
+            else Shard(
+                s.device,
+                s.index,
+                s.replica_id,
+                from_buffers(s.data.aval, s.data._buffers, _beside(s.device, kind)),
+            )
             for s in super().global_shards
         ]
 

@@ -24,7 +24,7 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Litera
 from xpr.core.key_types import GENERATORS, Generator, KeyType
 from xpr.core.primitive import Primitive, find_primitive
 from xpr.dispatch.transfer import device_put
-from xpr.primitives._accuracy import AccuracyMode, Tolerance
+from xpr.primitives._accuracy import AccuracyMode
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._index_dims import (
     GatherDimensionNumbers,
@@ -32,6 +32,7 @@ from xpr.primitives._index_dims import (
     ScatterDimensionNumbers,
 )
 from xpr.primitives._precision import DotAlgorithm, DotAlgorithmPreset, Precision
+from xpr.primitives._tolerance import Tolerance
 from xpr.primitives.elementwise import RoundingMethod
 from xpr.primitives.fft import FftType
 from xpr.primitives.linalg import EighImplementation, SvdAlgorithm

@@ -18,7 +18,7 @@ from xpr.export.generalize import ADVICE, SizeDependenceError
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import LoweringRule
 from xpr.lowering.targets.base import Target
-from xpr.numpy.ufuncs_math import logaddexp
+from xpr.numpy.log_sums import logaddexp
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives.convert import convert_element_type
 from xpr.primitives.reduce import limits

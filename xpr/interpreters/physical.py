@@ -28,8 +28,8 @@ from xpr.core.jaxpr import (
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.physical import has_extended, is_extended_aval, physical_aval
 from xpr.core.primitive import Primitive
+from xpr.core.references import uses_references
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.references import without_references
 
 # rule(avals, out_avals, args, params) -> physical results: what operands of types `avals` give,
 # as lists. `args` are the physical operands.
@@ -37,6 +37,14 @@ PhysicalRule = Callable[
     [Primitive, Sequence[ShapedArray], Sequence[Any], dict[str, Any]], Sequence[Any]
 ]
 _rules: dict[str, PhysicalRule] = {}
+
+
+_loaders: list[Callable[[], object]] = []
+
+
+def install_rules(load: Callable[[], object]) -> None:
+    """Has a function register the rules of xpr's primitives before one is looked up."""
+    _loaders.append(load)
 
 
 def register_physical(name: str, rule: PhysicalRule) -> None:
@@ -51,6 +59,8 @@ def bind_physical(
 
     Raises TypeError for a primitive that takes no such dtypes.
     """
+    for load in _loaders:
+        load()
     rule = _rules.get(primitive.name)
     if rule is not None:
         return list(rule(primitive, avals, args, params))
@@ -66,7 +76,10 @@ def physical_program(closed: ClosedJaxpr) -> ClosedJaxpr:
 
     It is the program itself if that has none.
     """
-    closed = without_references(closed)
+    if uses_references(closed.jaxpr):
+        from xpr.interpreters.references import without_references  # noqa: PLC0415  they are rare
+
+        closed = without_references(closed)
     return _converted(closed) if has_extended(closed.jaxpr) else closed
 
 

@@ -10,8 +10,7 @@ to be transformed; functions that are only traced keep their references.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpr.core.context import context
 from xpr.core.jaxpr import (
@@ -25,7 +24,7 @@ from xpr.core.jaxpr import (
 )
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.primitive import Primitive
-from xpr.core.references import REFERENCE, AbstractRef, Ref, read, write
+from xpr.core.references import AbstractRef, Ref, read, uses_references, write
 from xpr.core.trace import get_aval
 from xpr.interpreters.caching import weak_jaxpr_cache
 
@@ -34,14 +33,7 @@ Params = dict[str, Any]
 
 def has_references(params: Params) -> bool:
     """Whether the programs in an operation's parameters make, read or write references."""
-    return any(_uses_references(sub) for sub in sub_jaxprs(params))
-
-
-def _uses_references(jaxpr: Jaxpr) -> bool:
-    # A program that makes a reference and never writes to it has no effect; it is rare.
-    if REFERENCE in jaxpr.effects:
-        return True
-    return any(isinstance(v.aval, AbstractRef) for v in (*jaxpr.constvars, *jaxpr.invars))
+    return any(uses_references(sub) for sub in sub_jaxprs(params))
 
 
 class ProgramPrimitive(Primitive):
@@ -56,8 +48,7 @@ class ProgramPrimitive(Primitive):
         return super().bind(*args, **params)
 
 
-@dataclass(frozen=True, eq=False)
-class Discharged:
+class Discharged(NamedTuple):
     """A program on the values of its references, which stand where those stood.
 
     `consts` are operands in front of the others. After the results stand the new values of the
@@ -101,7 +92,7 @@ def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
     Raises NotImplementedError if references are among its arguments or what it closes over: they
     are given to `jit`'s calls only.
     """
-    if not _uses_references(closed.jaxpr):
+    if not uses_references(closed.jaxpr):
         return closed
     if any(isinstance(a, AbstractRef) for a in (*closed.in_avals, *map(get_aval, closed.consts))):
         raise NotImplementedError(
@@ -148,7 +139,7 @@ def bind_on_values(primitive: Primitive, args: Sequence[Any], params: Params) ->
 def _pure(value: Any) -> Any:
     if isinstance(value, ClosedJaxpr):
         return without_references(value)
-    if isinstance(value, Jaxpr) and _uses_references(value):
+    if isinstance(value, Jaxpr) and uses_references(value):
         raise NotImplementedError("references inside this operation's program are not supported")
     return type(value)(map(_pure, value)) if isinstance(value, (tuple, list)) else value
 

@@ -15,149 +15,6 @@ import importlib
 import typing
 
 from xpr.core.lazy_names import lazy_names as _lazy_names
-from xpr.primitives._precision import PrecisionLike as PrecisionLike
-from xpr.primitives.compare import clamp as clamp
-from xpr.primitives.compare import eq as eq
-from xpr.primitives.compare import ge as ge
-from xpr.primitives.compare import gt as gt
-from xpr.primitives.compare import is_finite as is_finite
-from xpr.primitives.compare import le as le
-from xpr.primitives.compare import lt as lt
-from xpr.primitives.compare import ne as ne
-from xpr.primitives.compare import select as select
-from xpr.primitives.compare import select_n as select_n
-from xpr.primitives.convert import bitcast_convert_type as bitcast_convert_type
-from xpr.primitives.convert import convert_element_type as convert_element_type
-from xpr.primitives.convert import optimization_barrier as optimization_barrier
-from xpr.primitives.convert import reduce_precision as reduce_precision
-from xpr.primitives.creation import broadcasted_iota as broadcasted_iota
-from xpr.primitives.creation import empty as empty
-from xpr.primitives.creation import full as full
-from xpr.primitives.creation import full_like as full_like
-from xpr.primitives.creation import iota as iota
-from xpr.primitives.cumulative import cumlogsumexp as cumlogsumexp
-from xpr.primitives.cumulative import cummax as cummax
-from xpr.primitives.cumulative import cummin as cummin
-from xpr.primitives.cumulative import cumprod as cumprod
-from xpr.primitives.cumulative import cumsum as cumsum
-from xpr.primitives.dot_general import DotAlgorithm as DotAlgorithm
-from xpr.primitives.dot_general import DotAlgorithmPreset as DotAlgorithmPreset
-from xpr.primitives.dot_general import DotDimensionNumbers as DotDimensionNumbers
-from xpr.primitives.dot_general import Precision as Precision
-from xpr.primitives.dot_general import batch_matmul as batch_matmul
-from xpr.primitives.dot_general import dot as dot
-from xpr.primitives.dot_general import dot_general as dot_general
-from xpr.primitives.elementary import AccuracyMode as AccuracyMode
-from xpr.primitives.elementary import Tolerance as Tolerance
-from xpr.primitives.elementary import acos as acos
-from xpr.primitives.elementary import acosh as acosh
-from xpr.primitives.elementary import asin as asin
-from xpr.primitives.elementary import asinh as asinh
-from xpr.primitives.elementary import atan as atan
-from xpr.primitives.elementary import atan2 as atan2
-from xpr.primitives.elementary import atanh as atanh
-from xpr.primitives.elementary import cos as cos
-from xpr.primitives.elementary import cosh as cosh
-from xpr.primitives.elementary import exp as exp
-from xpr.primitives.elementary import exp2 as exp2
-from xpr.primitives.elementary import expm1 as expm1
-from xpr.primitives.elementary import log as log
-from xpr.primitives.elementary import log1p as log1p
-from xpr.primitives.elementary import logistic as logistic
-from xpr.primitives.elementary import sin as sin
-from xpr.primitives.elementary import sinh as sinh
-from xpr.primitives.elementary import tan as tan
-from xpr.primitives.elementary import tanh as tanh
-from xpr.primitives.elementwise import RoundingMethod as RoundingMethod
-from xpr.primitives.elementwise import abs as abs
-from xpr.primitives.elementwise import add as add
-from xpr.primitives.elementwise import ceil as ceil
-from xpr.primitives.elementwise import complex as complex
-from xpr.primitives.elementwise import conj as conj
-from xpr.primitives.elementwise import div as div
-from xpr.primitives.elementwise import floor as floor
-from xpr.primitives.elementwise import imag as imag
-from xpr.primitives.elementwise import max as max
-from xpr.primitives.elementwise import min as min
-from xpr.primitives.elementwise import mul as mul
-from xpr.primitives.elementwise import neg as neg
-from xpr.primitives.elementwise import nextafter as nextafter
-from xpr.primitives.elementwise import real as real
-from xpr.primitives.elementwise import rem as rem
-from xpr.primitives.elementwise import round as round
-from xpr.primitives.elementwise import sign as sign
-from xpr.primitives.elementwise import sub as sub
-from xpr.primitives.gather import GatherDimensionNumbers as GatherDimensionNumbers
-from xpr.primitives.gather import GatherScatterMode as GatherScatterMode
-from xpr.primitives.gather import gather as gather
-from xpr.primitives.gather import index_take as index_take
-from xpr.primitives.integer import bitwise_and as bitwise_and
-from xpr.primitives.integer import bitwise_not as bitwise_not
-from xpr.primitives.integer import bitwise_or as bitwise_or
-from xpr.primitives.integer import bitwise_xor as bitwise_xor
-from xpr.primitives.integer import clz as clz
-from xpr.primitives.integer import mulhi as mulhi
-from xpr.primitives.integer import population_count as population_count
-from xpr.primitives.integer import shift_left as shift_left
-from xpr.primitives.integer import shift_right_arithmetic as shift_right_arithmetic
-from xpr.primitives.integer import shift_right_logical as shift_right_logical
-from xpr.primitives.joining import concatenate as concatenate
-from xpr.primitives.joining import split as split
-from xpr.primitives.joining import stack as stack
-from xpr.primitives.joining import tile as tile
-from xpr.primitives.joining import unstack as unstack
-from xpr.primitives.power import cbrt as cbrt
-from xpr.primitives.power import integer_pow as integer_pow
-from xpr.primitives.power import pow as pow
-from xpr.primitives.power import reciprocal as reciprocal
-from xpr.primitives.power import rsqrt as rsqrt
-from xpr.primitives.power import sqrt as sqrt
-from xpr.primitives.power import square as square
-from xpr.primitives.reduce import argmax as argmax
-from xpr.primitives.reduce import argmin as argmin
-from xpr.primitives.reduce import reduce as reduce
-from xpr.primitives.reduce import reduce_and as reduce_and
-from xpr.primitives.reduce import reduce_max as reduce_max
-from xpr.primitives.reduce import reduce_min as reduce_min
-from xpr.primitives.reduce import reduce_or as reduce_or
-from xpr.primitives.reduce import reduce_prod as reduce_prod
-from xpr.primitives.reduce import reduce_sum as reduce_sum
-from xpr.primitives.reduce import reduce_xor as reduce_xor
-from xpr.primitives.scatter import ScatterDimensionNumbers as ScatterDimensionNumbers
-from xpr.primitives.scatter import scatter as scatter
-from xpr.primitives.scatter import scatter_add as scatter_add
-from xpr.primitives.scatter import scatter_apply as scatter_apply
-from xpr.primitives.scatter import scatter_max as scatter_max
-from xpr.primitives.scatter import scatter_min as scatter_min
-from xpr.primitives.scatter import scatter_mul as scatter_mul
-from xpr.primitives.scatter import scatter_sub as scatter_sub
-from xpr.primitives.shape import broadcast as broadcast
-from xpr.primitives.shape import broadcast_in_dim as broadcast_in_dim
-from xpr.primitives.shape import broadcast_like as broadcast_like
-from xpr.primitives.shape import broadcast_shapes as broadcast_shapes
-from xpr.primitives.shape import broadcast_to_rank as broadcast_to_rank
-from xpr.primitives.shape import collapse as collapse
-from xpr.primitives.shape import expand_dims as expand_dims
-from xpr.primitives.shape import pad as pad
-from xpr.primitives.shape import reshape as reshape
-from xpr.primitives.shape import rev as rev
-from xpr.primitives.shape import squeeze as squeeze
-from xpr.primitives.shape import transpose as transpose
-from xpr.primitives.slicing import dynamic_index_in_dim as dynamic_index_in_dim
-from xpr.primitives.slicing import dynamic_slice as dynamic_slice
-from xpr.primitives.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
-from xpr.primitives.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
-from xpr.primitives.slicing import dynamic_update_slice as dynamic_update_slice
-from xpr.primitives.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
-from xpr.primitives.slicing import index_in_dim as index_in_dim
-from xpr.primitives.slicing import slice as slice
-from xpr.primitives.slicing import slice_in_dim as slice_in_dim
-from xpr.primitives.sort import approx_max_k as approx_max_k
-from xpr.primitives.sort import approx_min_k as approx_min_k
-from xpr.primitives.sort import sort as sort
-from xpr.primitives.sort import sort_key_val as sort_key_val
-from xpr.primitives.sort import top_k as top_k
-from xpr.transforms.constraints import with_sharding_constraint as with_sharding_constraint
 
 if typing.TYPE_CHECKING:
     from xpr.lax import linalg as linalg
@@ -191,6 +48,8 @@ if typing.TYPE_CHECKING:
     from xpr.primitives._conv_dims import (
         ConvGeneralDilatedDimensionNumbers as ConvGeneralDilatedDimensionNumbers,
     )
+    from xpr.primitives._precision import PrecisionLike as PrecisionLike
+    from xpr.primitives._tolerance import Tolerance as Tolerance
     from xpr.primitives.collectives import all_gather as all_gather
     from xpr.primitives.collectives import all_to_all as all_to_all
     from xpr.primitives.collectives import axis_index as axis_index
@@ -204,6 +63,16 @@ if typing.TYPE_CHECKING:
     from xpr.primitives.collectives import psum as psum
     from xpr.primitives.collectives import psum_scatter as psum_scatter
     from xpr.primitives.collectives import pswapaxes as pswapaxes
+    from xpr.primitives.compare import clamp as clamp
+    from xpr.primitives.compare import eq as eq
+    from xpr.primitives.compare import ge as ge
+    from xpr.primitives.compare import gt as gt
+    from xpr.primitives.compare import is_finite as is_finite
+    from xpr.primitives.compare import le as le
+    from xpr.primitives.compare import lt as lt
+    from xpr.primitives.compare import ne as ne
+    from xpr.primitives.compare import select as select
+    from xpr.primitives.compare import select_n as select_n
     from xpr.primitives.conv import ConvDimensionNumbers as ConvDimensionNumbers
     from xpr.primitives.conv import conv as conv
     from xpr.primitives.conv import conv_dimension_numbers as conv_dimension_numbers
@@ -214,9 +83,139 @@ if typing.TYPE_CHECKING:
     from xpr.primitives.conv import conv_transpose as conv_transpose
     from xpr.primitives.conv import conv_transpose_shape_tuple as conv_transpose_shape_tuple
     from xpr.primitives.conv import conv_with_general_padding as conv_with_general_padding
+    from xpr.primitives.convert import bitcast_convert_type as bitcast_convert_type
+    from xpr.primitives.convert import convert_element_type as convert_element_type
+    from xpr.primitives.convert import optimization_barrier as optimization_barrier
+    from xpr.primitives.convert import reduce_precision as reduce_precision
+    from xpr.primitives.creation import broadcasted_iota as broadcasted_iota
+    from xpr.primitives.creation import empty as empty
+    from xpr.primitives.creation import full as full
+    from xpr.primitives.creation import full_like as full_like
+    from xpr.primitives.creation import iota as iota
+    from xpr.primitives.cumulative import cumlogsumexp as cumlogsumexp
+    from xpr.primitives.cumulative import cummax as cummax
+    from xpr.primitives.cumulative import cummin as cummin
+    from xpr.primitives.cumulative import cumprod as cumprod
+    from xpr.primitives.cumulative import cumsum as cumsum
     from xpr.primitives.custom import stop_gradient as stop_gradient
+    from xpr.primitives.dot_general import DotAlgorithm as DotAlgorithm
+    from xpr.primitives.dot_general import DotAlgorithmPreset as DotAlgorithmPreset
+    from xpr.primitives.dot_general import DotDimensionNumbers as DotDimensionNumbers
+    from xpr.primitives.dot_general import Precision as Precision
+    from xpr.primitives.dot_general import batch_matmul as batch_matmul
+    from xpr.primitives.dot_general import dot as dot
+    from xpr.primitives.dot_general import dot_general as dot_general
+    from xpr.primitives.elementary import AccuracyMode as AccuracyMode
+    from xpr.primitives.elementary import acos as acos
+    from xpr.primitives.elementary import acosh as acosh
+    from xpr.primitives.elementary import asin as asin
+    from xpr.primitives.elementary import asinh as asinh
+    from xpr.primitives.elementary import atan as atan
+    from xpr.primitives.elementary import atan2 as atan2
+    from xpr.primitives.elementary import atanh as atanh
+    from xpr.primitives.elementary import cos as cos
+    from xpr.primitives.elementary import cosh as cosh
+    from xpr.primitives.elementary import exp as exp
+    from xpr.primitives.elementary import exp2 as exp2
+    from xpr.primitives.elementary import expm1 as expm1
+    from xpr.primitives.elementary import log as log
+    from xpr.primitives.elementary import log1p as log1p
+    from xpr.primitives.elementary import logistic as logistic
+    from xpr.primitives.elementary import sin as sin
+    from xpr.primitives.elementary import sinh as sinh
+    from xpr.primitives.elementary import tan as tan
+    from xpr.primitives.elementary import tanh as tanh
+    from xpr.primitives.elementwise import RoundingMethod as RoundingMethod
+    from xpr.primitives.elementwise import abs as abs
+    from xpr.primitives.elementwise import add as add
+    from xpr.primitives.elementwise import ceil as ceil
+    from xpr.primitives.elementwise import complex as complex
+    from xpr.primitives.elementwise import conj as conj
+    from xpr.primitives.elementwise import div as div
+    from xpr.primitives.elementwise import floor as floor
+    from xpr.primitives.elementwise import imag as imag
+    from xpr.primitives.elementwise import max as max
+    from xpr.primitives.elementwise import min as min
+    from xpr.primitives.elementwise import mul as mul
+    from xpr.primitives.elementwise import neg as neg
+    from xpr.primitives.elementwise import nextafter as nextafter
+    from xpr.primitives.elementwise import real as real
+    from xpr.primitives.elementwise import rem as rem
+    from xpr.primitives.elementwise import round as round
+    from xpr.primitives.elementwise import sign as sign
+    from xpr.primitives.elementwise import sub as sub
     from xpr.primitives.fft import FftType as FftType
     from xpr.primitives.fft import fft as fft
+    from xpr.primitives.gather import GatherDimensionNumbers as GatherDimensionNumbers
+    from xpr.primitives.gather import GatherScatterMode as GatherScatterMode
+    from xpr.primitives.gather import gather as gather
+    from xpr.primitives.gather import index_take as index_take
+    from xpr.primitives.integer import bitwise_and as bitwise_and
+    from xpr.primitives.integer import bitwise_not as bitwise_not
+    from xpr.primitives.integer import bitwise_or as bitwise_or
+    from xpr.primitives.integer import bitwise_xor as bitwise_xor
+    from xpr.primitives.integer import clz as clz
+    from xpr.primitives.integer import mulhi as mulhi
+    from xpr.primitives.integer import population_count as population_count
+    from xpr.primitives.integer import shift_left as shift_left
+    from xpr.primitives.integer import shift_right_arithmetic as shift_right_arithmetic
+    from xpr.primitives.integer import shift_right_logical as shift_right_logical
+    from xpr.primitives.joining import concatenate as concatenate
+    from xpr.primitives.joining import split as split
+    from xpr.primitives.joining import stack as stack
+    from xpr.primitives.joining import tile as tile
+    from xpr.primitives.joining import unstack as unstack
+    from xpr.primitives.power import cbrt as cbrt
+    from xpr.primitives.power import integer_pow as integer_pow
+    from xpr.primitives.power import pow as pow
+    from xpr.primitives.power import reciprocal as reciprocal
+    from xpr.primitives.power import rsqrt as rsqrt
+    from xpr.primitives.power import sqrt as sqrt
+    from xpr.primitives.power import square as square
+    from xpr.primitives.reduce import argmax as argmax
+    from xpr.primitives.reduce import argmin as argmin
+    from xpr.primitives.reduce import reduce as reduce
+    from xpr.primitives.reduce import reduce_and as reduce_and
+    from xpr.primitives.reduce import reduce_max as reduce_max
+    from xpr.primitives.reduce import reduce_min as reduce_min
+    from xpr.primitives.reduce import reduce_or as reduce_or
+    from xpr.primitives.reduce import reduce_prod as reduce_prod
+    from xpr.primitives.reduce import reduce_sum as reduce_sum
+    from xpr.primitives.reduce import reduce_xor as reduce_xor
+    from xpr.primitives.scatter import ScatterDimensionNumbers as ScatterDimensionNumbers
+    from xpr.primitives.scatter import scatter as scatter
+    from xpr.primitives.scatter import scatter_add as scatter_add
+    from xpr.primitives.scatter import scatter_apply as scatter_apply
+    from xpr.primitives.scatter import scatter_max as scatter_max
+    from xpr.primitives.scatter import scatter_min as scatter_min
+    from xpr.primitives.scatter import scatter_mul as scatter_mul
+    from xpr.primitives.scatter import scatter_sub as scatter_sub
+    from xpr.primitives.shape import broadcast as broadcast
+    from xpr.primitives.shape import broadcast_in_dim as broadcast_in_dim
+    from xpr.primitives.shape import broadcast_like as broadcast_like
+    from xpr.primitives.shape import broadcast_shapes as broadcast_shapes
+    from xpr.primitives.shape import broadcast_to_rank as broadcast_to_rank
+    from xpr.primitives.shape import collapse as collapse
+    from xpr.primitives.shape import expand_dims as expand_dims
+    from xpr.primitives.shape import pad as pad
+    from xpr.primitives.shape import reshape as reshape
+    from xpr.primitives.shape import rev as rev
+    from xpr.primitives.shape import squeeze as squeeze
+    from xpr.primitives.shape import transpose as transpose
+    from xpr.primitives.slicing import dynamic_index_in_dim as dynamic_index_in_dim
+    from xpr.primitives.slicing import dynamic_slice as dynamic_slice
+    from xpr.primitives.slicing import dynamic_slice_in_dim as dynamic_slice_in_dim
+    from xpr.primitives.slicing import dynamic_update_index_in_dim as dynamic_update_index_in_dim
+    from xpr.primitives.slicing import dynamic_update_slice as dynamic_update_slice
+    from xpr.primitives.slicing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
+    from xpr.primitives.slicing import index_in_dim as index_in_dim
+    from xpr.primitives.slicing import slice as slice
+    from xpr.primitives.slicing import slice_in_dim as slice_in_dim
+    from xpr.primitives.sort import approx_max_k as approx_max_k
+    from xpr.primitives.sort import approx_min_k as approx_min_k
+    from xpr.primitives.sort import sort as sort
+    from xpr.primitives.sort import sort_key_val as sort_key_val
+    from xpr.primitives.sort import top_k as top_k
     from xpr.primitives.special import bessel_i0e as bessel_i0e
     from xpr.primitives.special import bessel_i1e as bessel_i1e
     from xpr.primitives.special import betainc as betainc
@@ -234,6 +233,7 @@ if typing.TYPE_CHECKING:
     from xpr.primitives.window import padtype_to_pads as padtype_to_pads
     from xpr.primitives.window import reduce_window as reduce_window
     from xpr.primitives.window import reduce_window_shape_tuple as reduce_window_shape_tuple
+    from xpr.transforms.constraints import with_sharding_constraint as with_sharding_constraint
 else:  # type checkers would take any name for an attribute
     _lazy_name, __dir__, __all__ = _lazy_names(
         __name__,
@@ -248,22 +248,68 @@ else:  # type checkers would take any name for an attribute
             "xpr.lax.ragged": "RaggedDotDimensionNumbers ragged_dot ragged_dot_general",
             "xpr.lax.scaled": "scaled_dot",
             "xpr.primitives._conv_dims": "ConvGeneralDilatedDimensionNumbers",
+            "xpr.primitives._precision": "PrecisionLike",
+            "xpr.primitives._tolerance": "Tolerance",
             "xpr.primitives.collectives": (
                 "all_gather all_to_all axis_index axis_size pcast pmax pmean pmin ppermute "
                 "pshuffle psum psum_scatter pswapaxes"
             ),
+            "xpr.primitives.compare": "clamp eq ge gt is_finite le lt ne select select_n",
             "xpr.primitives.conv": (
                 "ConvDimensionNumbers conv conv_dimension_numbers conv_general_dilated "
                 "conv_general_permutations conv_general_shape_tuple conv_shape_tuple "
                 "conv_transpose conv_transpose_shape_tuple conv_with_general_padding"
             ),
+            "xpr.primitives.convert": (
+                "bitcast_convert_type convert_element_type optimization_barrier reduce_precision"
+            ),
+            "xpr.primitives.creation": "broadcasted_iota empty full full_like iota",
+            "xpr.primitives.cumulative": "cumlogsumexp cummax cummin cumprod cumsum",
             "xpr.primitives.custom": "stop_gradient",
+            "xpr.primitives.dot_general": (
+                "DotAlgorithm DotAlgorithmPreset DotDimensionNumbers Precision batch_matmul dot "
+                "dot_general"
+            ),
+            "xpr.primitives.elementary": (
+                "AccuracyMode acos acosh asin asinh atan atan2 atanh cos cosh exp exp2 "
+                "expm1 log log1p logistic sin sinh tan tanh"
+            ),
+            "xpr.primitives.elementwise": (
+                "RoundingMethod abs add ceil complex conj div floor imag max min mul neg "
+                "nextafter real rem round sign sub"
+            ),
             "xpr.primitives.fft": "FftType fft",
+            "xpr.primitives.gather": "GatherDimensionNumbers GatherScatterMode gather index_take",
+            "xpr.primitives.integer": (
+                "bitwise_and bitwise_not bitwise_or bitwise_xor clz mulhi population_count "
+                "shift_left shift_right_arithmetic shift_right_logical"
+            ),
+            "xpr.primitives.joining": "concatenate split stack tile unstack",
+            "xpr.primitives.power": "cbrt integer_pow pow reciprocal rsqrt sqrt square",
+            "xpr.primitives.reduce": (
+                "argmax argmin reduce reduce_and reduce_max reduce_min reduce_or reduce_prod "
+                "reduce_sum reduce_xor"
+            ),
+            "xpr.primitives.scatter": (
+                "ScatterDimensionNumbers scatter scatter_add scatter_apply scatter_max "
+                "scatter_min scatter_mul scatter_sub"
+            ),
+            "xpr.primitives.shape": (
+                "broadcast broadcast_in_dim broadcast_like broadcast_shapes broadcast_to_rank "
+                "collapse expand_dims pad reshape rev squeeze transpose"
+            ),
+            "xpr.primitives.slicing": (
+                "dynamic_index_in_dim dynamic_slice dynamic_slice_in_dim "
+                "dynamic_update_index_in_dim dynamic_update_slice dynamic_update_slice_in_dim "
+                "index_in_dim slice slice_in_dim"
+            ),
+            "xpr.primitives.sort": "approx_max_k approx_min_k sort sort_key_val top_k",
             "xpr.primitives.special": (
                 "bessel_i0e bessel_i1e betainc digamma erf erf_inv erfc igamma igamma_grad_a "
                 "igammac lgamma polygamma random_gamma_grad zeta"
             ),
             "xpr.primitives.window": "padtype_to_pads reduce_window reduce_window_shape_tuple",
+            "xpr.transforms.constraints": "with_sharding_constraint",
         },
         ("linalg",),
     )

@@ -20,7 +20,7 @@ from xpr.dispatch.default_device import default_device, mesh_of_work
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.host_values import wrap
 from xpr.dispatch.sharded_array import ShardedArrayImpl
-from xpr.primitives.slicing import detached
+from xpr.primitives._views import detached
 from xpr.runtimes.base import Device
 
 Host = np.ndarray[Any, Any]

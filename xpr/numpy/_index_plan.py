@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,8 +25,7 @@ from xpr.core.trace import Tracer, check_python_int, get_aval, is_valid_value
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(NamedTuple):
     """Elements start, start + step, ... of an axis; `step` may be negative, `size` is the count."""
 
     axis: int
@@ -39,15 +37,17 @@ class Window:
         return self.start == 0 and self.step == 1 and self.size == extent
 
 
-@dataclass(frozen=True)
 class Picked:
     """Elements of an axis by index: a Python int (wrapped, maybe out of bounds) or an array.
 
     Arrays are not wrapped yet.
     """
 
-    axis: int
-    index: Any
+    __slots__ = ("axis", "index")
+
+    def __init__(self, axis: int, index: Any) -> None:
+        self.axis = axis
+        self.index = index
 
     @property
     def is_static(self) -> bool:
@@ -58,7 +58,6 @@ class Picked:
         return () if isinstance(self.index, int) else get_aval(self.index).shape
 
 
-@dataclass(frozen=True)
 class NewAxis:
     """An axis of size 1 in the result."""
 
@@ -66,8 +65,7 @@ class NewAxis:
 Entry = Window | Picked | NewAxis
 
 
-@dataclass(frozen=True)
-class IndexPlan:
+class IndexPlan(NamedTuple):
     """The entries of an index in order, for an operand of `shape`."""
 
     shape: Shape

@@ -423,3 +423,10 @@ def broadcast_all(*args: Any) -> list[Any]:
     except ValueError:
         raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
     return [broadcast_to(a, shape) for a in args]
+
+
+def wide_dtype(dtype: DType) -> DType:
+    """The dtype to add up values of `dtype` in: float32 for the 16-bit floats."""
+    if dtypes.is_float(dtype) and dtype.itemsize <= 2:
+        return np.dtype(np.float32)
+    return dtype

@@ -13,6 +13,7 @@ from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import broadcast_all, one_operand, promote_args
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType
+from xpr.numpy.operators import operator_of, reflected
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
@@ -202,3 +203,12 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     if dtypes.kind(dtype) == "u":
         return multiple
     return _signed(multiple, dtype, x, y)
+
+
+# ---- Python's operators
+
+op_and, op_rand = operator_of(bitwise_and, "&"), reflected(bitwise_and, "&")
+op_or, op_ror = operator_of(bitwise_or, "|"), reflected(bitwise_or, "|")
+op_xor, op_rxor = operator_of(bitwise_xor, "^"), reflected(bitwise_xor, "^")
+op_lshift, op_rlshift = operator_of(left_shift, "<<"), reflected(left_shift, "<<")
+op_rshift, op_rrshift = operator_of(right_shift, ">>"), reflected(right_shift, ">>")

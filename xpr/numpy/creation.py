@@ -18,9 +18,8 @@ from xpr.dispatch.transfer import device_put
 from xpr.numpy._concrete import as_array, from_host
 from xpr.numpy._promote import as_operand, broadcast_to, check_arraylike, convert
 from xpr.numpy._typing import ArrayLike, DType, DTypeLike, Shape
-from xpr.numpy.dtype_api import install_constructor, requested_dtype
+from xpr.numpy.dtype_api import requested_dtype
 from xpr.primitives._index_dims import canonicalize_shape
-from xpr.primitives._keys import full_of_elements
 from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
 from xpr.primitives.creation import varying_like
 from xpr.primitives.joining import concatenate
@@ -260,6 +259,8 @@ def _filled(shape: Shape, value: Any, dtype: Any, sharding: Any = None) -> Array
     if places_now(sharding):
         return resharded("full", sharding, lambda: _filled(shape, value, dtype))
     if isinstance(dtype, dtypes.ExtendedDType):
+        from xpr.primitives._keys import full_of_elements  # noqa: PLC0415  keys are rare
+
         return full_of_elements(shape, value, dtype)
     if is_eager() and sharding is None:
         # Zeros come from the system untouched, which costs nothing until they are read.
@@ -468,6 +469,3 @@ def full_like(
     if isinstance(wanted, dtypes.ExtendedDType):
         return placed(varying_like(a, _filled(sizes, fill_value, wanted, given)), device)
     return placed(varying_like(a, _spread(value, wanted, sizes, weak, given)), device)
-
-
-install_constructor(asarray)

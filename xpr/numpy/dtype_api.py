@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.array import Array
+from xpr.core.array import Array, surface
 from xpr.core.config import state
 from xpr.core.trace import get_aval, is_valid_value
 
@@ -30,7 +30,7 @@ class ScalarType(type):
     dtype: np.dtype[Any]
 
     def __call__(cls, x: Any) -> Any:
-        return _constructor(x, dtype=cls.dtype)
+        return surface().asarray(x, dtype=cls.dtype)
 
     def __hash__(cls) -> int:
         return hash(cls.dtype.type)
@@ -52,15 +52,6 @@ def _same_dtype(dtype: np.dtype[Any], other: object) -> bool:
     if isinstance(other, (np.dtype, ScalarType)):
         return dtype == getattr(other, "dtype", other)
     return False
-
-
-_constructor: Any = None
-
-
-def install_constructor(constructor: Any) -> None:
-    """Says how scalar types make arrays: by `constructor(x, dtype=...)`, from a layer above."""
-    global _constructor
-    _constructor = constructor
 
 
 def _scalar_type(name: str, numpy_type: Any) -> Any:

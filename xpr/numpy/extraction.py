@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from xpr.numpy._select import select_where
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.manipulation import moveaxis, ravel
-from xpr.numpy.nonzero import nonzero
+from xpr.numpy.nonzeros import nonzero
 from xpr.primitives import compare as cmp
 from xpr.primitives import shape as sh
 from xpr.primitives import slicing as sl
@@ -114,3 +115,10 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: int | Sequence[int] | No
     if not host.ndim:
         return as_array(x)
     return as_array(sl.slice(x, start, stop))
+
+
+def method_compress(
+    x: Any, condition: Any, axis: int | None, *, out: None, size: int | None, fill_value: Any
+) -> Array:
+    """`x.compress(condition, axis)`."""
+    return compress(condition, x, axis, size=size, fill_value=fill_value, out=out)

@@ -18,7 +18,8 @@ from xpr.numpy.creation import array
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.joining import concatenate, stack
 from xpr.numpy.manipulation import moveaxis
-from xpr.numpy.ranges import arange, linspace
+from xpr.numpy.ranges import arange
+from xpr.numpy.spacings import linspace
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.creation import broadcasted_iota
 from xpr.primitives.shape import broadcast_in_dim, expand_dims, reshape

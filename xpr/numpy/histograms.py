@@ -20,9 +20,9 @@ from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike, DType
 from xpr.numpy.calculus import diff
 from xpr.numpy.manipulation import ravel
-from xpr.numpy.ranges import linspace
 from xpr.numpy.reductions import max, min, sum
 from xpr.numpy.searching import searchsorted
+from xpr.numpy.spacings import linspace
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits

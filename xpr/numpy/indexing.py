@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
-from xpr.numpy._host_index import host_read, host_take
+from xpr.numpy._host_index import host_take
 from xpr.numpy._index_plan import IndexPlan, Picked, Window, lift_scalar_masks, parse
 from xpr.numpy._promote import as_operand, refuse_out
 from xpr.primitives import creation as cr
@@ -27,12 +27,6 @@ from xpr.primitives._index_dims import (
 from xpr.primitives.compare import eq
 from xpr.primitives.convert import convert_element_type, convert_type
 from xpr.primitives.slicing import wrap_negative
-
-
-def getitem(x: Any, index: Any) -> Any:
-    """`x[index]`: NumPy's rules, except that an index out of bounds means the nearest element."""
-    found = host_read(x, index)
-    return read(x, index) if found is None else found
 
 
 def read(
@@ -357,7 +351,7 @@ def take(
 
 
 def _one_hot_product(x: Any, index: Any, axis: int) -> Any:
-    from xpr.numpy.einsum import einsum  # noqa: PLC0415  products come after indexing
+    from xpr.numpy.contractions import einsum  # noqa: PLC0415  products come after indexing
 
     extent = get_aval(x).shape[axis]
     if get_aval(index).dtype.itemsize < 4:

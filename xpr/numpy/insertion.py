@@ -22,7 +22,7 @@ from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.logic import to_bool
 from xpr.numpy.manipulation import moveaxis, ravel
-from xpr.numpy.nonzero import nonzero
+from xpr.numpy.nonzeros import nonzero
 from xpr.numpy.searching import searchsorted
 from xpr.numpy.sorting import argsort
 from xpr.primitives import compare as cmp

@@ -25,6 +25,7 @@ from xpr.numpy._promote import (
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.creation import asarray
+from xpr.numpy.operators import operator_of
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
@@ -431,3 +432,10 @@ def _as_arrays(a1: Any, a2: Any) -> tuple[Any, Any]:
         return asarray(a1), asarray(a2)
     except (TypeError, ValueError):
         return None, None
+
+
+# ---- Python's operators
+
+op_eq, op_ne = operator_of(equal, "=="), operator_of(not_equal, "!=")
+op_lt, op_le = operator_of(less, "<"), operator_of(less_equal, "<=")
+op_gt, op_ge = operator_of(greater, ">"), operator_of(greater_equal, ">=")

@@ -20,6 +20,7 @@ from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.manipulation import moveaxis, ravel, reshape
+from xpr.numpy.operators import operator_of, reflected
 from xpr.numpy.reductions import sum as _sum
 from xpr.numpy.ufuncs import multiply, subtract
 from xpr.primitives import compare as cmp
@@ -461,3 +462,6 @@ def diagonal_of_planes(x: Any, offset: int) -> Any:
     flat = sh.reshape(x, (*lead, rows * columns))
     stop = start + (length - 1) * (columns + 1) + 1
     return sl.slice_in_dim(flat, start, stop, columns + 1, axis=len(lead))
+
+
+op_matmul, op_rmatmul = operator_of(matmul, "@"), reflected(matmul, "@")

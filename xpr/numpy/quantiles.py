@@ -11,13 +11,13 @@ from xpr.core import dtypes
 from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, convert, promote_dtypes_inexact
+from xpr.numpy._promote import as_operand, convert, promote_dtypes_inexact, wide_dtype
 from xpr.numpy._rows import rows_at
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, Axis
 from xpr.numpy.logic import isnan
 from xpr.numpy.manipulation import moveaxis
-from xpr.numpy.reductions import any, reduced_axes, sum, wide_dtype
+from xpr.numpy.reductions import any, reduced_axes, sum
 from xpr.numpy.ufuncs_float import round
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el

@@ -18,7 +18,7 @@ from xpr.core.extended import is_extended
 from xpr.core.primitive import Primitive
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
-from xpr.numpy._promote import as_operand, convert, refuse_out
+from xpr.numpy._promote import as_operand, convert, refuse_out, wide_dtype
 from xpr.numpy._select import checked_where, select_where
 from xpr.numpy._typing import Array, ArrayLike, Axis, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import requested_dtype
@@ -90,13 +90,6 @@ def _initial(value: Any, dtype: DType) -> Any:
     if shape:
         raise ValueError(f"initial value must be a scalar. Got array of shape {shape}")
     return convert(value, dtype)
-
-
-def wide_dtype(dtype: DType) -> DType:
-    """The dtype to add up values of `dtype` in: float32 for the 16-bit floats."""
-    if dtypes.is_float(dtype) and dtype.itemsize <= 2:
-        return np.dtype(np.float32)
-    return dtype
 
 
 def _promoted_integer(dtype: DType) -> DType:

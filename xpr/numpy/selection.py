@@ -24,7 +24,7 @@ from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.creation import asarray
 from xpr.numpy.logic import to_bool
-from xpr.numpy.nonzero import nonzero
+from xpr.numpy.nonzeros import nonzero
 from xpr.numpy.ufuncs import maximum, minimum, remainder
 from xpr.primitives.compare import select_n_p
 from xpr.primitives.convert import convert_element_type_p

@@ -17,9 +17,9 @@ from xpr.numpy._select import select_where
 from xpr.numpy._static import static_size
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.manipulation import ravel
-from xpr.numpy.nonzero import nonzero
+from xpr.numpy.nonzeros import nonzero
 from xpr.numpy.searching import searchsorted
-from xpr.numpy.unique import count_true, differs_from_previous, require_size, unique
+from xpr.numpy.uniques import count_true, differs_from_previous, require_size, unique
 from xpr.primitives import compare as cmp
 from xpr.primitives import integer as bits
 from xpr.primitives import shape as sh

@@ -18,12 +18,13 @@ from xpr.numpy._promote import (
     promote_dtypes_inexact,
     refuse_out,
     to_inexact,
+    wide_dtype,
 )
 from xpr.numpy._select import checked_where, select_where
 from xpr.numpy._typing import Array, ArrayLike, Axis, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.logic import isnan
-from xpr.numpy.reductions import kept_dims, reduced_axes, sum, wide_dtype
+from xpr.numpy.reductions import kept_dims, reduced_axes, sum
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits

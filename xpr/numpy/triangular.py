@@ -23,7 +23,7 @@ from xpr.numpy._typing import Array, ArrayLike, DType, DTypeLike
 from xpr.numpy.creation import placed
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.manipulation import moveaxis, ravel
-from xpr.numpy.nonzero import nonzero
+from xpr.numpy.nonzeros import nonzero
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives._index_dims import canonicalize_axis, no_shape

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
-from xpr.numpy import bitwise, logic, ufuncs, ufuncs_math
+from xpr.numpy import bitwise, log_sums, logic, ufuncs
 from xpr.numpy._promote import as_operand, convert, promote_dtypes_inexact
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, DTypeLike
@@ -256,8 +256,8 @@ _every, _some = _logical(all, logic.logical_and), _logical(any, logic.logical_or
 _and = _bitwise(reduce_and_p, bitwise.bitwise_and, -1)
 _or = _bitwise(reduce_or_p, bitwise.bitwise_or, 0)
 _xor = _bitwise(reduce_xor_p, bitwise.bitwise_xor, 0)
-_log_sum_e = _log_sum(fn.exp_p, fn.log_p.bind, ufuncs_math.logaddexp)
-_log_sum_2 = _log_sum(fn.exp2_p, _log2_of, ufuncs_math.logaddexp2)
+_log_sum_e = _log_sum(fn.exp_p, fn.log_p.bind, log_sums.logaddexp)
+_log_sum_2 = _log_sum(fn.exp2_p, _log2_of, log_sums.logaddexp2)
 _none = _constant(None)
 
 add = _make(ufuncs.add, "add", sum, cumsum, 0, _masked(sum, _constant(0)), "add")
@@ -299,11 +299,11 @@ bitwise_xor = _make(
     _masked(_xor, _none),
 )  # fmt: skip
 logaddexp = _make(
-    ufuncs_math.logaddexp, "logaddexp", _log_sum_e, _log_sums(1.0), float("-inf"),
+    log_sums.logaddexp, "logaddexp", _log_sum_e, _log_sums(1.0), float("-inf"),
     _masked(_log_sum_e, _none),
 )  # fmt: skip
 logaddexp2 = _make(
-    ufuncs_math.logaddexp2, "logaddexp2", _log_sum_2, _log_sums(_LOG_2), float("-inf"),
+    log_sums.logaddexp2, "logaddexp2", _log_sum_2, _log_sums(_LOG_2), float("-inf"),
     _masked(_log_sum_2, _none),
 )  # fmt: skip
 negative = ufunc(ufuncs.negative, 1, 1, name="negative", call=ufuncs.negative)

@@ -29,6 +29,7 @@ from xpr.numpy._promote import (
 )
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, DType
+from xpr.numpy.operators import operator_of, reflected
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
@@ -525,3 +526,15 @@ def _other_than_nan(x: Any, y: Any, chosen: Any, dtype: DType) -> Array:
         return chosen
     chosen = select_where(cmp.ne_p.bind(y, y), x, chosen)
     return select_where(cmp.ne_p.bind(x, x), y, chosen)
+
+
+# ---- Python's operators
+
+op_add, op_radd = operator_of(add, "+"), reflected(add, "+")
+op_sub, op_rsub = operator_of(subtract, "-"), reflected(subtract, "-")
+op_mul, op_rmul = operator_of(multiply, "*"), reflected(multiply, "*")
+op_truediv, op_rtruediv = operator_of(true_divide, "/"), reflected(true_divide, "/")
+op_floordiv, op_rfloordiv = operator_of(floor_divide, "//"), reflected(floor_divide, "//")
+op_mod, op_rmod = operator_of(remainder, "%"), reflected(remainder, "%")
+op_divmod, op_rdivmod = operator_of(divmod, "divmod"), reflected(divmod, "divmod")
+op_pow, op_rpow = operator_of(power, "**"), reflected(power, "**")

@@ -417,3 +417,10 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     if not deg:
         return found
     return el.mul_p.bind(found, literal_type(found)(180 / np.pi))
+
+
+def op_round(x: Any, ndigits: int | None) -> Any:
+    """Python's `round(x)`: the default integers without `ndigits`, else the array's own dtype."""
+    if ndigits is not None:
+        return round(x, ndigits)
+    return convert(round(x), dtypes.default_dtype("i"))

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.primitive import Primitive
-from xpr.core.trace import get_aval, is_eager
+from xpr.core.trace import get_aval
 from xpr.numpy._promote import literal_type, one_inexact, promote_args_inexact, without_weak_type
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
@@ -22,19 +21,15 @@ from xpr.primitives import elementary as fn
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
 from xpr.primitives import power as pw
-from xpr.primitives.special import bessel_i0e_p
-from xpr.transforms.custom_jvp import custom_jvp
 
 
-def _scaled(x: Any, factor: float) -> Array:
+def scaled(x: Any, factor: float) -> Array:
     """`x` times a constant in the dtype of `x`; complex numbers part by part.
 
     A product with the constant as a complex number would make a NaN of an infinite part.
     """
     if dtypes.is_complex(get_aval(x).dtype):
-        return el.complex_p.bind(
-            *(_scaled(part.bind(x), factor) for part in (el.real_p, el.imag_p))
-        )
+        return el.complex_p.bind(*(scaled(part.bind(x), factor) for part in (el.real_p, el.imag_p)))
     return el.mul_p.bind(x, literal_type(x)(factor))
 
 
@@ -101,7 +96,7 @@ def log2(x: ArrayLike, /) -> Array:
     x = one_inexact("log2", x)
     dtype = get_aval(x).dtype
     if dtypes.is_complex(dtype):
-        return _scaled(without_weak_type(fn.log_p.bind(x)), 1 / math.log(2))
+        return scaled(without_weak_type(fn.log_p.bind(x)), 1 / math.log(2))
     # A quotient, unlike a product, is exact for powers of two.
     return el.div_p.bind(fn.log_p.bind(x), dtype.type(math.log(2)))
 
@@ -113,92 +108,7 @@ def log10(x: ArrayLike, /) -> Array:
     >>> jnp.log10(jnp.array([1.0, 100.0]))
     Array([0., 2.], dtype=float32)
     """
-    return _scaled(without_weak_type(fn.log_p.bind(one_inexact("log10", x))), 1 / math.log(10))
-
-
-def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """`log(exp(x1) + exp(x2))`, without overflow on the way.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.logaddexp(1000.0, 1000.0)
-    Array(1000.6932, dtype=float32, weak_type=True)
-    """
-    (x, y), dtype = promote_args_inexact("logaddexp", x1, x2)
-    if dtypes.is_complex(dtype):
-        return _complex_logaddexp(x, y)
-    return _add_powers_of_e(x, y) if is_eager() else _log_sum_e(x, y)
-
-
-def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """`log2(2**x1 + 2**x2)`, without overflow on the way.
-
-    >>> import xpr.numpy as jnp
-    >>> jnp.logaddexp2(jnp.array([3.0, 1000.0]), jnp.array([3.0, 1000.0]))
-    Array([   4., 1001.], dtype=float32)
-    """
-    (x, y), dtype = promote_args_inexact("logaddexp2", x1, x2)
-    if dtypes.is_complex(dtype):
-        log_2 = math.log(2)
-        return _scaled(_complex_logaddexp(_scaled(x, log_2), _scaled(y, log_2)), 1 / log_2)
-    return _add_powers_of_2(x, y) if is_eager() else _log_sum_2(x, y)
-
-
-def _add_logarithms(x: Any, y: Any, power: Primitive, scale: float) -> Array:
-    greater = el.max_p.bind(x, y)
-    difference = el.sub_p.bind(x, y)
-    tail = fn.log1p_p.bind(power.bind(el.neg_p.bind(el.abs_p.bind(difference))))
-    if scale != 1.0:
-        tail = _scaled(tail, scale)
-    # Where both are the same infinity their difference is NaN and their sum is the answer.
-    undefined = cmp.ne_p.bind(difference, difference)
-    return select_where(undefined, el.add_p.bind(x, y), el.add_p.bind(greater, tail))
-
-
-def _add_powers_of_e(x: Any, y: Any) -> Array:
-    return _add_logarithms(x, y, fn.exp_p, 1.0)
-
-
-def _add_powers_of_2(x: Any, y: Any) -> Array:
-    return _add_logarithms(x, y, fn.exp2_p, 1 / math.log(2))
-
-
-def _share(power: Primitive) -> Any:
-    """The derivative of a logarithm of a sum by one term: the share of the term in the sum.
-
-    The steps of the function itself have corners where its operands are equal.
-    """
-
-    def derivative(tangent: Any, out: Any, term: Any) -> Any:
-        scalar = get_aval(out).dtype.type
-        # An infinite term has all of the sum, so +inf - inf counts as 0.
-        finite = [select_where(cmp.eq_p.bind(v, scalar(np.inf)), scalar(0), v) for v in (term, out)]
-        return el.mul_p.bind(tangent, power.bind(el.sub_p.bind(*finite)))
-
-    return derivative
-
-
-def _with_shares(function: Any, power: Primitive) -> Any:
-    """`function`, a logarithm of a sum of two powers, with the derivatives of `_share`."""
-    share = _share(power)
-    found = custom_jvp(function)
-    found.defjvps(lambda t, out, x, y: share(t, out, x), lambda t, out, x, y: share(t, out, y))
-    return found
-
-
-_log_sum_e = _with_shares(_add_powers_of_e, fn.exp_p)
-_log_sum_2 = _with_shares(_add_powers_of_2, fn.exp2_p)
-
-
-def _complex_logaddexp(x: Any, y: Any) -> Array:
-    first = cmp.gt_p.bind(el.real_p.bind(x), el.real_p.bind(y))
-    greater, lesser = select_where(first, x, y), select_where(first, y, x)
-    tail = fn.log1p_p.bind(fn.exp_p.bind(el.sub_p.bind(lesser, greater)))
-    total = el.add_p.bind(greater, tail)
-    # A logarithm's imaginary part lies between -pi and pi.
-    real, imag = el.real_p.bind(total), el.imag_p.bind(total)
-    turn = literal_type(imag)(2 * math.pi)
-    turns = el.round(el.div_p.bind(imag, turn), el.RoundingMethod.TO_NEAREST_EVEN)
-    return el.complex_p.bind(real, el.sub_p.bind(imag, el.mul_p.bind(turns, turn)))
+    return scaled(without_weak_type(fn.log_p.bind(one_inexact("log10", x))), 1 / math.log(10))
 
 
 # ---- roots and lengths
@@ -397,7 +307,7 @@ def degrees(x: ArrayLike, /) -> Array:
     Array([  0., 180.], dtype=float32)
     """
     x = one_inexact("degrees", x)
-    return _scaled(x, 180 / math.pi)
+    return scaled(x, 180 / math.pi)
 
 
 def radians(x: ArrayLike, /) -> Array:
@@ -408,7 +318,7 @@ def radians(x: ArrayLike, /) -> Array:
     Array([0.       , 3.1415927], dtype=float32)
     """
     x = one_inexact("radians", x)
-    return _scaled(x, math.pi / 180)
+    return scaled(x, math.pi / 180)
 
 
 rad2deg, deg2rad = degrees, radians
@@ -423,10 +333,10 @@ def sinc(x: ArrayLike, /) -> Array:
     """
     x = one_inexact("sinc", x)
     number = literal_type(x)
-    angle = _scaled(x, math.pi)
+    angle = scaled(x, math.pi)
     at_zero = cmp.eq_p.bind(x, number(0))
     safe = select_where(at_zero, number(1), angle)
-    near = el.sub_p.bind(number(1), _scaled(pw.square_p.bind(angle), 1 / 6))
+    near = el.sub_p.bind(number(1), scaled(pw.square_p.bind(angle), 1 / 6))
     return select_where(at_zero, near, el.div_p.bind(fn.sin_p.bind(safe), safe))
 
 
@@ -439,6 +349,8 @@ def i0(x: ArrayLike) -> Array:
     >>> jnp.i0(jnp.array([0.0, 1.0]))
     Array([1.      , 1.266066], dtype=float32)
     """
+    from xpr.primitives.special import bessel_i0e_p  # noqa: PLC0415  no other function needs it
+
     x = one_inexact("i0", x)
     dtype = get_aval(x).dtype
     if dtypes.is_complex(dtype):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xpr.primitives._tolerance import Tolerance
 
 
 class AccuracyMode(enum.Enum):
@@ -22,25 +24,6 @@ class AccuracyMode(enum.Enum):
         return f"AccuracyMode.{self.name}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tolerance:
-    """Bounds on the error that an elementary function may have.
-
-    >>> from xpr import lax
-    >>> lax.exp(0.0, accuracy=lax.Tolerance(ulps=4))
-    Array(1., dtype=float32, weak_type=True)
-    """
-
-    atol: float = 0.0
-    rtol: float = 0.0
-    ulps: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("atol", "rtol", "ulps"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"Tolerance requires {name} >= 0, got {getattr(self, name)}")
-
-
 def accuracy_param(accuracy: AccuracyMode | Tolerance | None) -> dict[str, Any]:
     """The parameters that record `accuracy` in an equation: none when it is not given.
 
@@ -48,6 +31,8 @@ def accuracy_param(accuracy: AccuracyMode | Tolerance | None) -> dict[str, Any]:
     """
     if accuracy is None:
         return {}
+    from xpr.primitives._tolerance import Tolerance  # noqa: PLC0415  few programs have any
+
     if not isinstance(accuracy, (AccuracyMode, Tolerance)):
         raise NotImplementedError(
             f"Accuracy {accuracy} not supported: use an AccuracyMode or a Tolerance"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from xpr.primitives._index_dims import Shape
 Host = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class WindowPlan:
+class WindowPlan(NamedTuple):
     """How windows of an array at indexed places become one NumPy fancy index.
 
     The array's axes are taken in the order `order`: first the `picked` ones, each with its own

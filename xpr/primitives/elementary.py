@@ -17,14 +17,13 @@ import numpy as np
 from xpr.core.array import Array
 from xpr.core.primitive import Primitive, Rule
 from xpr.primitives import _ops as ops
-from xpr.primitives._accuracy import AccuracyMode, Tolerance, accuracy_param
+from xpr.primitives._accuracy import AccuracyMode, accuracy_param
 from xpr.primitives._complex import from_parts
 from xpr.primitives.families import INEXACT, binary, in_float32, unary
 from xpr.primitives.rules import Partials, const_like
 
 __all__ = [
     "AccuracyMode",
-    "Tolerance",
     "acos",
     "acosh",
     "asin",

@@ -140,7 +140,7 @@ def _eager_function(in_avals: tuple[Any, ...], params: tuple[Any, ...]) -> Forei
     return foreign_function(in_avals, **dict(params))
 
 
-forget_eager_functions = _eager_function.cache_clear
+clear = _eager_function.cache_clear
 """Ends the instances of functions that were called outside of programs."""
 
 

@@ -23,6 +23,7 @@ from xpr.primitives._index_dims import (
     require_index_dtype,
 )
 from xpr.primitives._shape_rules import shifted
+from xpr.primitives._views import detached
 from xpr.primitives._windows import in_bounds, picked_indices, window_plan
 from xpr.primitives.compare import lt, select_n
 from xpr.primitives.elementwise import add, rem
@@ -30,7 +31,6 @@ from xpr.primitives.joining import concatenate
 from xpr.primitives.rules import BatchAxis, Dim, move_axis, zeros
 from xpr.primitives.scatter import ScatterDimensionNumbers, scatter_add
 from xpr.primitives.shape import expand_dims
-from xpr.primitives.slicing import detached
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "gather", "index_take"]
 

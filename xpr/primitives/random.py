@@ -20,6 +20,9 @@ import numpy as np
 from xpr.core.aval import ShapedArray
 from xpr.core.key_types import KeyType
 from xpr.core.primitive import NOT_LINEAR, DerivedRule, Primitive, Rule, define
+
+# The primitives of this family that make keys.
+from xpr.primitives import _keys as _keys
 from xpr.primitives.families import elementwise_shape, require_same_dtypes
 from xpr.primitives.rules import BatchAxis, ElementwiseBatch, NoTangent, at_front
 

@@ -29,6 +29,7 @@ from xpr.primitives._slicing_rules import (
     slice_batch,
     slice_transpose,
 )
+from xpr.primitives._views import detached
 from xpr.primitives.compare import lt, select_n
 from xpr.primitives.convert import convert_type
 from xpr.primitives.elementwise import add
@@ -52,18 +53,6 @@ _FAMILY = "slicing"
 Host = np.ndarray[Any, Any]
 # `slice` names the operation in this file, as it does in JAX's lax.
 _range = slice
-
-# A small view of a large array is copied: it must not keep the large one alive, and a few
-# kilobytes cost no more to copy than to refer to.
-_COPY_BYTES = 4096
-
-
-def detached(view: Host, x: Host) -> Host:
-    """`view` of `x`, copied where the view is small or would keep much more memory alive."""
-    size = view.nbytes
-    if size <= _COPY_BYTES or size * 8 <= x.nbytes:
-        return view.copy()
-    return view
 
 
 # ---- slice

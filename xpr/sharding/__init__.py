@@ -1,9 +1,11 @@
 """How arrays are spread over devices."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr_trace import install_typed_results
+from xpr.core.lazy_names import lazy_names as _lazy_names
+from xpr.core.placing import install_given_sharding
 from xpr.sharding.base import IndivisibleError as IndivisibleError
 from xpr.sharding.base import Shard as Shard
 from xpr.sharding.base import Sharding as Sharding
@@ -11,9 +13,6 @@ from xpr.sharding.context import get_abstract_mesh as get_abstract_mesh
 from xpr.sharding.context import get_mesh as get_mesh
 from xpr.sharding.context import set_mesh as set_mesh
 from xpr.sharding.context import use_abstract_mesh as use_abstract_mesh
-from xpr.sharding.explicit import auto_axes as auto_axes
-from xpr.sharding.explicit import explicit_axes as explicit_axes
-from xpr.sharding.explicit import reshard as reshard
 from xpr.sharding.mesh import AbstractDevice as AbstractDevice
 from xpr.sharding.mesh import AbstractMesh as AbstractMesh
 from xpr.sharding.mesh import AxisType as AxisType
@@ -33,4 +32,20 @@ def _typed_results(*args: Any) -> list[ShapedArray]:
     return typed_results(*args)
 
 
+def _given_sharding(name: str, sharding: Any) -> NamedSharding:
+    from xpr.sharding.given import resolved  # noqa: PLC0415  few operations are given one
+
+    return resolved(name, sharding)
+
+
 install_typed_results(_typed_results)
+install_given_sharding(_given_sharding)
+
+if TYPE_CHECKING:
+    from xpr.sharding.explicit import auto_axes as auto_axes
+    from xpr.sharding.explicit import explicit_axes as explicit_axes
+    from xpr.sharding.explicit import reshard as reshard
+else:  # type checkers would take any name for an attribute
+    __getattr__, __dir__, __all__ = _lazy_names(
+        __name__, {"xpr.sharding.explicit": "auto_axes explicit_axes reshard"}
+    )

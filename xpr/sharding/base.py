@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from xpr.runtimes import registry
@@ -175,7 +174,6 @@ def check_memory_kind(kind: str | None, platform: str) -> None:
         raise ValueError(unknown_kind(kind, platform))
 
 
-@dataclass(frozen=True, eq=False)
 class Shard:
     """The part of an array that one device holds.
 
@@ -187,10 +185,13 @@ class Shard:
     Array([0, 1, 2], dtype=int32)
     """
 
-    device: Device
-    index: Index
-    replica_id: int
-    data: Any
+    __slots__ = ("data", "device", "index", "replica_id")
+
+    def __init__(self, device: Device, index: Index, replica_id: int, data: Any) -> None:
+        self.device = device
+        self.index = index
+        self.replica_id = replica_id
+        self.data = data
 
     def __repr__(self) -> str:
         return (

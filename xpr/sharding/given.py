@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.core.errors import shown
-from xpr.core.placing import install_given_sharding
 from xpr.sharding.context import get_abstract_mesh
 from xpr.sharding.mesh import AxisType
 from xpr.sharding.named import NamedSharding
@@ -54,6 +53,3 @@ def resolved(name: str, sharding: Any) -> NamedSharding:
     while parts and parts[-1] is None:
         parts = parts[:-1]
     return found.with_spec(found.spec.update(partitions=parts))
-
-
-install_given_sharding(resolved)

@@ -11,8 +11,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import ContextDecorator
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -43,8 +42,7 @@ class AxisType(enum.Enum):
         return self.name
 
 
-@dataclass(frozen=True)
-class AbstractDevice:
+class AbstractDevice(NamedTuple):
     """What is known of the devices of an abstract mesh.
 
     >>> from xpr.sharding import AbstractDevice

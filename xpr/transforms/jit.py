@@ -27,15 +27,10 @@ from xpr.dispatch.default_device import default_device
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import committed
 from xpr.dispatch.sharded_array import ShardedArrayImpl
-from xpr.primitives.call import jit_p
-from xpr.primitives.ffi import forget_eager_functions
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, sharded_calls
-from xpr.transforms.compiler_options import check_compiler_options
-from xpr.transforms.constraints import constrained_as
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
-from xpr.transforms.nonfinite import find_first_nonfinite
 from xpr.transforms.shardings import UNSPECIFIED, requested
 from xpr.transforms.signature import (
     argument_roles,
@@ -254,11 +249,13 @@ class JittedFunction(ProgramBuilder):
         if shardings is not None and shardings.mesh is not None:
             # Inside another program the shardings of arguments and results are constraints.
             inputs, outputs = shardings.of_call(parts, traced.out_tree, name_of(self._fun))
-            leaves = [constrained_as(x, s) for x, s in zip(leaves, inputs, strict=True)]
+            leaves = _constrained(leaves, inputs)
         operands = [*extra, *leaves]
         if self._options.inline:
             found = eval_jaxpr(closed.jaxpr, closed.consts, *operands)
         else:
+            from xpr.primitives.call import jit_p  # noqa: PLC0415  in programs only
+
             donated = set(parts.donated)
             found = jit_p.bind(
                 *operands,
@@ -271,7 +268,7 @@ class JittedFunction(ProgramBuilder):
             )
         if outputs is None:
             return found
-        return [constrained_as(x, s) for x, s in zip(found, outputs, strict=True)]
+        return _constrained(found, outputs)
 
     def _run(
         self,
@@ -352,6 +349,8 @@ class JittedFunction(ProgramBuilder):
             out = error
         if isinstance(out, FloatingPointError):
             # Raises a better one, mostly; here, or its traceback would begin with this one's.
+            from xpr.transforms.nonfinite import find_first_nonfinite  # noqa: PLC0415
+
             find_first_nonfinite(traced.closed, parts.leaves)
             raise out
         if fixed:
@@ -608,7 +607,10 @@ def jit(
             compiler_options=compiler_options,
         )
     check_callable(fun, "jit")
-    check_compiler_options(compiler_options)
+    if compiler_options is not None:
+        from xpr.transforms.compiler_options import check_compiler_options  # noqa: PLC0415
+
+        check_compiler_options(compiler_options)
     if device is not None and backend is not None:
         raise ValueError(
             f"jit takes a device or a backend, not both: got device={device!r} and "
@@ -623,6 +625,12 @@ def jit(
     return _JITTED(fun, JitOptions(roles, keep_unused, inline, device, shardings))
 
 
+def _constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:
+    from xpr.transforms.constraints import constrained_as  # noqa: PLC0415  few programs have any
+
+    return [constrained_as(x, s) for x, s in zip(values, shardings, strict=True)]
+
+
 def clear_caches() -> None:
     """Forgets every traced and compiled program of this process; the disk cache stays.
 
@@ -633,8 +641,7 @@ def clear_caches() -> None:
 
     for cache in list(all_caches):
         cache.clear()
-    forget_eager_functions()
-    for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager"):
+    for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager", "xpr.primitives.ffi"):
         module = sys.modules.get(name)
         if module is not None:
             module.clear()

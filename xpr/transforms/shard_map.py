@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Any
 
 from xpr import tree_util
@@ -279,7 +278,7 @@ class _Call:
             for a, s in zip(avals, flat_specs, strict=True)
         ]
         info = debug_info(self.f, tree, {}, "shard_map")
-        info = replace(info, arg_names=tuple(info.arg_names[i] for i in places))
+        info = info._replace(arg_names=tuple(info.arg_names[i] for i in places))
         with inside(params):
             closed = trace_to_jaxpr(body, parts, info)
         closed, outer = hoist_consts(closed)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpr.core.errors import shown
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-@dataclass(frozen=True)
-class ArgumentRoles:
+class ArgumentRoles(NamedTuple):
     """Positions and names of the static and of the donated arguments.
 
     Positions are negative only for functions that take any number of arguments (`*args`).

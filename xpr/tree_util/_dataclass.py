@@ -1,6 +1,5 @@
 """Dataclasses as pytree nodes."""
 
-import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, TypeVar
@@ -26,6 +25,8 @@ def static(**kwargs: Any) -> Any:
     >>> tree_util.tree_flatten(Layer(0.5))
     ([0.5], PyTreeDef(CustomNode(Layer[('relu',)], [*])))
     """
+    import dataclasses  # noqa: PLC0415  not of use to every program
+
     metadata = {"static": True, **(kwargs.pop("metadata", None) or {})}
     return dataclasses.field(metadata=metadata, **kwargs)
 
@@ -74,6 +75,8 @@ def _field_names(
     meta_fields: Sequence[str] | None,
     drop_fields: Sequence[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    import dataclasses  # noqa: PLC0415  not of use to every program
+
     if data_fields is not None and meta_fields is not None:
         return tuple(data_fields), tuple(meta_fields)
     if data_fields is not None or meta_fields is not None:
@@ -96,6 +99,8 @@ def _field_names(
 def _check_fields(
     nodetype: type, data: tuple[str, ...], meta: tuple[str, ...], drop: set[str]
 ) -> None:
+    import dataclasses  # noqa: PLC0415  not of use to every program
+
     if not dataclasses.is_dataclass(nodetype):
         return
     wanted = {field.name for field in dataclasses.fields(nodetype) if field.init} - drop

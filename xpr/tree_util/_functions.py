@@ -1,19 +1,23 @@
 """Flatten, unflatten, map, reduce and transpose pytrees."""
 
+from __future__ import annotations
+
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
-
-import optree
+from typing import TYPE_CHECKING, Any
 
 from ._treedef import (
     IsLeaf,
     PyTreeDef,
+    flatten_early,
     flatten_key,
     flatten_spec,
     flatten_up_to,
     unflatten_spec,
 )
+
+if TYPE_CHECKING:
+    import optree
 
 
 class _Unspecified:
@@ -38,6 +42,8 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], P
     >>> tree_flatten([1, None], is_leaf=lambda x: x is None)
     ([1, None], PyTreeDef([*, *]))
     """
+    if is_leaf is None and (early := flatten_early(tree)) is not None:
+        return early
     leaves, spec, state = flatten_spec(tree, is_leaf)
     return leaves, PyTreeDef(spec, state)
 
@@ -60,6 +66,8 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     >>> tree_leaves((1, [2, {"a": 3}], None))
     [1, 2, 3]
     """
+    if is_leaf is None and (early := flatten_early(tree)) is not None:
+        return early[0]
     return flatten_spec(tree, is_leaf)[0]
 
 
@@ -193,8 +201,7 @@ def flatten_args(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[An
     >>> flatten_args((1, [2]), {"b": 3, "a": 4})
     ([1, 2, 4, 3], PyTreeDef(((*, [*]), {'a': *, 'b': *})))
     """
-    leaves, spec, state = flatten_spec((args, kwargs))
-    return leaves, PyTreeDef(spec, state)
+    return tree_flatten((args, kwargs))
 
 
 def flatten_args_key(

@@ -1,13 +1,34 @@
 """Key entries: one step from a pytree node to a child, and the text of a path of them."""
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 
-@dataclass(frozen=True)
-class SequenceKey:
+class _Entry:
+    """What the key entries share: each has one attribute, which cannot be set.
+
+    They are no dataclasses: to make four of these takes 2 ms of the start of each process.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(tuple(vars(self).values()))
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__qualname__}({parts})"
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"cannot assign to field {name!r} of {self!r}")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"cannot delete field {name!r} of {self!r}")
+
+
+class SequenceKey(_Entry):
     """The step into a list or a tuple at position ``idx``.
 
     >>> SequenceKey(0), str(SequenceKey(0))
@@ -15,16 +36,17 @@ class SequenceKey:
     """
 
     idx: int
+    __match_args__ = ("idx",)
 
-    def __post_init__(self) -> None:
-        _require_int("SequenceKey", self.idx)
+    def __init__(self, idx: int) -> None:
+        _require_int("SequenceKey", idx)
+        vars(self)["idx"] = idx
 
     def __str__(self) -> str:
         return f"[{self.idx}]"
 
 
-@dataclass(frozen=True)
-class DictKey:
+class DictKey(_Entry):
     """The step into a dictionary at ``key``.
 
     >>> DictKey("w"), str(DictKey("w"))
@@ -32,13 +54,16 @@ class DictKey:
     """
 
     key: Hashable
+    __match_args__ = ("key",)
+
+    def __init__(self, key: Hashable) -> None:
+        vars(self)["key"] = key
 
     def __str__(self) -> str:
         return f"[{self.key!r}]"
 
 
-@dataclass(frozen=True)
-class GetAttrKey:
+class GetAttrKey(_Entry):
     """The step to the attribute ``name``, as in named tuples and dataclasses.
 
     >>> GetAttrKey("w"), str(GetAttrKey("w"))
@@ -46,17 +71,18 @@ class GetAttrKey:
     """
 
     name: str
+    __match_args__ = ("name",)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise TypeError(f"GetAttrKey requires a str, got {self.name!r}")
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise TypeError(f"GetAttrKey requires a str, got {name!r}")
+        vars(self)["name"] = name
 
     def __str__(self) -> str:
         return f".{self.name}"
 
 
-@dataclass(frozen=True)
-class FlattenedIndexKey:
+class FlattenedIndexKey(_Entry):
     """The step to the child number ``key`` of a custom node that was registered without keys.
 
     >>> FlattenedIndexKey(1), str(FlattenedIndexKey(1))
@@ -64,9 +90,11 @@ class FlattenedIndexKey:
     """
 
     key: int
+    __match_args__ = ("key",)
 
-    def __post_init__(self) -> None:
-        _require_int("FlattenedIndexKey", self.key)
+    def __init__(self, key: int) -> None:
+        _require_int("FlattenedIndexKey", key)
+        vars(self)["key"] = key
 
     def __str__(self) -> str:
         return f"[<flat index {self.key}>]"

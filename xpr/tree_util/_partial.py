@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ._registry import register_pytree_node
+from ._registry import NodeType, register_without_optree
 
 
 class _Opaque:
@@ -49,8 +49,12 @@ class Partial(functools.partial[Any]):
         return super().__new__(cls, func, *args, **kwargs)
 
 
-register_pytree_node(
+register_without_optree(
     Partial,
-    lambda partial: ((partial.args, partial.keywords), partial.func),
-    lambda func, bound: Partial(func, *bound[0], **bound[1]),
+    NodeType(
+        lambda partial: ((partial.args, partial.keywords), partial.func),
+        lambda func, bound: Partial(func, *bound[0], **bound[1]),
+        None,
+        None,
+    ),
 )

@@ -4,6 +4,8 @@ Custom nodes live in a private namespace of optree, so what is registered here s
 other users of optree. `_REGISTRY` repeats the entries: optree has no use for key entries.
 """
 
+from __future__ import annotations
+
 import threading
 import warnings
 from collections import OrderedDict, defaultdict
@@ -12,8 +14,6 @@ from functools import lru_cache
 from operator import methodcaller
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar
-
-import optree
 
 from ._keys import DictKey, FlattenedIndexKey, GetAttrKey, KeyPath, SequenceKey
 
@@ -49,6 +49,8 @@ class Level(NamedTuple):
 
 
 _REGISTRY: dict[type, NodeType] = {}
+# Types that optree will be told of when it is loaded.
+_LATER: list[type] = []
 _REGISTRY_LOCK = threading.Lock()
 
 
@@ -88,13 +90,31 @@ def register(nodetype: type, entry: NodeType, kind: str = "") -> None:
     with _REGISTRY_LOCK:
         if nodetype in _REGISTRY or nodetype in BUILTIN_NODES:
             raise ValueError(f"Duplicate custom {kind}PyTreeDef type registration for {nodetype}.")
-        with warnings.catch_warnings():
-            # optree warns when a named tuple gets its own rule; here that is an ordinary wish.
-            warnings.simplefilter("ignore", UserWarning)
-            optree.register_pytree_node(
-                nodetype, entry.flatten, entry.unflatten, namespace=NAMESPACE
-            )
+        _tell_optree(nodetype, entry)
         _REGISTRY[nodetype] = entry
+
+
+def _tell_optree(nodetype: type, entry: NodeType) -> None:
+    import optree  # noqa: PLC0415  `_early` says why
+
+    with warnings.catch_warnings():
+        # optree warns when a named tuple gets its own rule; here that is an ordinary wish.
+        warnings.simplefilter("ignore", UserWarning)
+        optree.register_pytree_node(nodetype, entry.flatten, entry.unflatten, namespace=NAMESPACE)
+
+
+def register_without_optree(nodetype: type, entry: NodeType) -> None:
+    """Enters a type of this package, of which optree is told by `tell_optree`."""
+    _REGISTRY[nodetype] = entry
+    _LATER.append(nodetype)
+
+
+def tell_optree() -> None:
+    """Enters in optree's registry what only ours has; before its first use."""
+    with _REGISTRY_LOCK:
+        while _LATER:
+            _tell_optree(_LATER[-1], _REGISTRY[_LATER[-1]])
+            _LATER.pop()
 
 
 def register_pytree_node_class(cls: _Class) -> _Class:
@@ -205,7 +225,11 @@ def is_tree_node(typ: type) -> bool:
 
 
 def _is_namedtuple(kind: type) -> bool:
-    return issubclass(kind, tuple) and optree.is_namedtuple_class(kind)
+    if not issubclass(kind, tuple):
+        return False
+    import optree  # noqa: PLC0415  `_early` says why
+
+    return optree.is_namedtuple_class(kind)
 
 
 def registered(nodetype: type) -> NodeType | None:

@@ -9,20 +9,31 @@ Where optree's rules differ, this module makes up for it:
 
 All three need a look at each node, which costs about 0.1 µs a node. `flatten_key` leaves it out,
 for caches: see there.
+
+optree is loaded when something is asked for that `_early` does not answer.
 """
+
+from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import optree
-
-# The public wrapper adds 5 to 10 % to the cost of flattening a call's arguments.
-from optree._C import flatten as _c_flatten
-
+from . import _early
 from ._mismatch import prefix_error
-from ._registry import NAMESPACE, Level, is_tree_node, one_level, registered, sorted_keys
+from ._registry import (
+    NAMESPACE,
+    Level,
+    is_tree_node,
+    one_level,
+    registered,
+    sorted_keys,
+    tell_optree,
+)
+
+if TYPE_CHECKING:
+    import optree
 
 IsLeaf = Callable[[Any], bool]
 
@@ -31,6 +42,27 @@ NO_MAPPING = 0  # no dictionary of any kind: optree's methods follow our rules
 EXACT = 1  # no dictionary to sort: optree's unflatten follows our rules
 _UNUSED = 2  # dictionaries to sort, or not known; nobody has unflattened yet
 _USED = 3  # the same, but unflattened before: worth while to sort them inside the structure
+
+# A structure that has been used so often is made optree's, which is faster.
+_OFTEN = 16
+
+
+def load_optree() -> None:
+    """Loads optree and tells it of our types, if that was not done yet."""
+    global _c_flatten
+    # The public wrapper adds 5 to 10 % to the cost of flattening a call's arguments.
+    from optree._C import flatten  # noqa: PLC0415  `_early` says why
+
+    tell_optree()
+    _c_flatten = flatten
+
+
+def _load_and_flatten(*args: Any) -> tuple[list[Any], optree.PyTreeSpec]:
+    load_optree()
+    return _c_flatten(*args)
+
+
+_c_flatten: Callable[..., tuple[list[Any], optree.PyTreeSpec]] = _load_and_flatten
 
 
 class PyTreeDef:
@@ -49,55 +81,78 @@ class PyTreeDef:
     ['a', {'k1': 'b', 'k2': ('c', 'd')}, None]
     """
 
-    __slots__ = ("_spec", "_state")
+    __slots__ = ("_early", "_made", "_state")
 
     def __init__(self, spec: optree.PyTreeSpec, state: int = _UNUSED) -> None:
-        self._spec = spec
+        self._made: optree.PyTreeSpec | None = spec
         self._state = state
+        self._early: _EarlyStructure | None = None
+
+    @property
+    def _spec(self) -> optree.PyTreeSpec:
+        """optree's form of the structure."""
+        if self._made is None:
+            assert self._early is not None, "a structure has one of two forms"
+            _, self._made, self._state = flatten_spec(self._early.build(self._early.numbers))
+        return self._made
 
     def __hash__(self) -> int:
-        return hash(self._spec)
+        return hash((self.num_leaves, self.num_nodes))  # the same for both forms
 
     def __eq__(self, other: object) -> bool:
-        if other.__class__ is not PyTreeDef:
+        if not isinstance(other, PyTreeDef):
             return NotImplemented
-        return self._spec == other._spec  # pyright: ignore[reportAttributeAccessIssue]
+        one, two = self._early, other._early
+        if one is not None and two is not None:
+            return one.level == two.level
+        return self._spec == other._spec
 
     def __repr__(self) -> str:
         return f"PyTreeDef({self._spec.walk(['*'] * self.num_leaves, _node_text)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return PyTreeDef, (self._spec, self._state)
+        spec = self._spec  # which may say more of the state
+        return _restored, (_OptreeWithTypes(), spec, self._state)
 
-    def __copy__(self) -> "PyTreeDef":
+    def __copy__(self) -> PyTreeDef:
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "PyTreeDef":
+    def __deepcopy__(self, memo: dict[int, Any]) -> PyTreeDef:
         return self
 
     @property
     def num_leaves(self) -> int:
         """How many leaves a tree of this structure has."""
-        return self._spec.num_leaves
+        return self._spec.num_leaves if self._early is None else len(self._early.numbers)
 
     @property
     def num_nodes(self) -> int:
         """How many nodes there are, leaves and ``None`` included."""
-        return self._spec.num_nodes
+        return self._spec.num_nodes if self._early is None else self._early.num_nodes
 
     def unflatten(self, leaves: Iterable[Any], /) -> Any:
         """The tree of this structure with these leaves; ValueError unless their number fits."""
+        spec = self._made
+        if spec is None:
+            early = self._early
+            assert early is not None, "a structure has one of two forms"
+            early.uses += 1
+            if early.uses < _OFTEN:
+                leaves = _as_sequence(leaves)
+                _check_count(len(early.numbers), leaves)
+                return early.build(leaves)
+            spec = self._spec
         if self._state > EXACT:
             if self._state == _UNUSED:
                 self._state = _USED
-                return rebuild(self._spec, _as_sequence(leaves))
-            self._spec = self._spec.transform(_sort_node)
+                return rebuild(spec, _as_sequence(leaves))
+            spec = self._made = spec.transform(_sort_node)
             self._state = EXACT
         leaves = _as_sequence(leaves)
         try:
-            return self._spec.unflatten(leaves)
+            return spec.unflatten(leaves)
         except ValueError:
-            _check_count(self._spec, leaves)
+            _check_count(spec.num_leaves, leaves)
             raise
 
     def flatten_up_to(self, tree: Any, /) -> list[Any]:
@@ -105,11 +160,13 @@ class PyTreeDef:
 
         Raises ValueError, with the key path, if this structure is not a prefix of ``tree``.
         """
-        return flatten_up_to(self._spec, self._state, tree, "flatten_up_to")
+        spec = self._spec
+        return flatten_up_to(spec, self._state, tree, "flatten_up_to")
 
-    def children(self) -> list["PyTreeDef"]:
+    def children(self) -> list[PyTreeDef]:
         """The structures of the root's children; none for a leaf."""
-        return [PyTreeDef(child, self._state) for child in self._spec.children()]
+        children = self._spec.children()
+        return [PyTreeDef(child, self._state) for child in children]
 
     def node_data(self) -> tuple[type, Any] | None:
         """The root's type and metadata; None for a leaf."""
@@ -125,9 +182,10 @@ class PyTreeDef:
             data = None  # optree repeats the class of a named tuple
         return kind, data
 
-    def compose(self, inner: "PyTreeDef", /) -> "PyTreeDef":
+    def compose(self, inner: PyTreeDef, /) -> PyTreeDef:
         """This structure with each leaf replaced by ``inner``."""
-        return PyTreeDef(self._spec.compose(inner._spec), max(self._state, inner._state))
+        composed = self._spec.compose(inner._spec)
+        return PyTreeDef(composed, max(self._state, inner._state))
 
     def walk(
         self,
@@ -140,6 +198,46 @@ class PyTreeDef:
         return self._spec.walk(leaves, lambda kind, data, children: f_node(children, data), f_leaf)
 
 
+class _OptreeWithTypes:
+    """In a pickle: optree is told of our types, before it makes a structure of them."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_optree, ()
+
+
+def _restored(_: None, spec: optree.PyTreeSpec, state: int) -> PyTreeDef:
+    return PyTreeDef(spec, state)
+
+
+class _EarlyStructure:
+    """A structure that was found before optree was loaded."""
+
+    __slots__ = ("level", "num_nodes", "numbers", "uses")
+
+    def __init__(self, level: Level | None, num_leaves: int, num_nodes: int) -> None:
+        self.level = level
+        self.numbers = range(num_leaves)
+        self.num_nodes = num_nodes
+        self.uses = 0
+
+    def build(self, leaves: Sequence[Any]) -> Any:
+        return _early.put_together(self.level, iter(leaves))
+
+
+def flatten_early(tree: Any) -> tuple[list[Any], PyTreeDef] | None:
+    """Leaves and structure while optree is not loaded; None where it is, or is needed."""
+    if _c_flatten is not _load_and_flatten:
+        return None
+    found = _early.take_apart(tree)
+    if found is None:
+        return None
+    leaves, level, num_nodes = found
+    treedef = PyTreeDef.__new__(PyTreeDef)
+    treedef._made, treedef._state = None, _UNUSED
+    treedef._early = _EarlyStructure(level, len(leaves), num_nodes)
+    return leaves, treedef
+
+
 def spec_of(treedef: PyTreeDef) -> optree.PyTreeSpec:
     """optree's form of a structure; TypeError for anything but a `PyTreeDef`."""
     if not isinstance(treedef, PyTreeDef):
@@ -148,7 +246,7 @@ def spec_of(treedef: PyTreeDef) -> optree.PyTreeSpec:
 
 
 def state_of(treedef: PyTreeDef) -> int:
-    """What is known of a structure, for `flatten_up_to`."""
+    """What is known of a structure, for `flatten_up_to`, beside what `spec_of` gives."""
     return treedef._state
 
 
@@ -159,6 +257,8 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     >>> treedef_tuple([tree_util.tree_structure(1), tree_util.tree_structure([2])])
     PyTreeDef((*, [*]))
     """
+    import optree  # noqa: PLC0415  `_early` says why
+
     children = list(treedefs)
     spec = optree.treespec_tuple(map(spec_of, children), namespace=NAMESPACE)
     return PyTreeDef(spec, max(map(state_of, children), default=NO_MAPPING))
@@ -275,7 +375,7 @@ def decode(spec: optree.PyTreeSpec) -> Level | None:
 
 def rebuild(spec: optree.PyTreeSpec, leaves: Sequence[Any]) -> Any:
     """The tree of a structure, dictionaries with sorted keys."""
-    _check_count(spec, leaves)
+    _check_count(spec.num_leaves, leaves)
     return spec.walk(leaves, _make_node, None)
 
 
@@ -316,6 +416,8 @@ def _sort_node(spec: optree.PyTreeSpec) -> optree.PyTreeSpec:
     """A structure of one level, its dictionary made to keep the order of the leaves."""
     if spec.type is not dict and spec.type is not defaultdict:
         return spec
+    import optree  # noqa: PLC0415  `_early` says why
+
     items = zip(spec.entries(), spec.children(), strict=True)
     if spec.type is dict:
         return optree.treespec_dict(items, namespace=NAMESPACE)
@@ -360,8 +462,8 @@ def _as_sequence(leaves: Iterable[Any]) -> Sequence[Any]:
     return leaves if leaves.__class__ is list or leaves.__class__ is tuple else list(leaves)  # pyright: ignore[reportReturnType]
 
 
-def _check_count(spec: optree.PyTreeSpec, leaves: Sequence[Any]) -> None:
-    expected, got = spec.num_leaves, len(leaves)
+def _check_count(expected: int, leaves: Sequence[Any]) -> None:
+    got = len(leaves)
     if got != expected:
         amount = "few" if got < expected else "many"
         raise ValueError(f"Too {amount} leaves for PyTreeDef; expected {expected}, got {got}")

@@ -13,7 +13,7 @@ from xpr.numpy._select import select_where
 from xpr.numpy._static import concrete, static_size
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.manipulation import moveaxis, ravel, reshape
-from xpr.numpy.nonzero import nonzero
+from xpr.numpy.nonzeros import nonzero
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
