@@ -11,6 +11,7 @@ from xpr.core.errors import shown
 from xpr.core.extended_array import ExtendedArray, mapped
 from xpr.core.guards import check_transfer
 from xpr.core.memory_spaces import MemorySpace
+from xpr.core.primitive import invalid_argument
 from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch import memories, placement
 from xpr.dispatch.array import ArrayImpl, install_device_put
@@ -100,7 +101,7 @@ def device_put(
 
 def _put(x: Any, place: Any, donate: bool) -> Any:
     if not is_valid_value(x):
-        raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
+        raise invalid_argument(x, "device_put")
     if isinstance(place, Format):
         place = sharding_of(place, get_aval(x))
     if isinstance(x, Tracer):

@@ -9,11 +9,18 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
 from xpr.core.placing import resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._host_index import host_update
 from xpr.numpy._index_plan import IndexPlan, NewAxis, Picked, Window, lift_scalar_masks, parse
-from xpr.numpy._promote import as_operand, convert, scalar_type, with_weak_type_of
+from xpr.numpy._promote import (
+    as_operand,
+    convert,
+    not_broadcastable,
+    scalar_type,
+    with_weak_type_of,
+)
 from xpr.numpy.indexing import index_vectors, read
 from xpr.primitives import elementwise as el
 from xpr.primitives import scatter as sc
@@ -254,7 +261,7 @@ def _write(
     mode: str | GatherScatterMode | None,
 ) -> Any:
     target = plan.result_shape()
-    _check_broadcast(get_aval(values).shape, target)
+    _check_broadcast(get_aval(values), target)
     if 0 in target:
         return x
     box = _static_box(plan, GatherScatterMode.from_any(mode))
@@ -280,14 +287,15 @@ def _batch_axes(dims: ScatterDimensionNumbers, rank: int) -> list[int]:
     return [i for i in range(rank) if i not in dims.update_window_dims]
 
 
-def _check_broadcast(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+def _check_broadcast(aval: ShapedArray, target: tuple[int, ...]) -> None:
+    shape = aval.shape
     extra = len(shape) - len(target)
     tail = shape[max(extra, 0) :]
     fits = all(a in (1, b) for a, b in zip(tail[::-1], target[::-1], strict=False))
     if not fits or any(s != 1 for s in shape[: max(extra, 0)]):
         raise ValueError(
-            f"Incompatible shapes for broadcasting: values of shape {shape} cannot be written to "
-            f"the indexed elements of shape {target}"
+            f"{not_broadcastable(aval, target)}: values of shape {shape} cannot be written to the "
+            f"indexed elements of shape {target}"
         )
 
 

@@ -20,6 +20,7 @@ from xpr.primitives._sort_rules import (
     top_k_batch,
 )
 from xpr.primitives._sorting import sort_values, stable_order, top_order
+from xpr.primitives.families import ANY, require_kind
 
 __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
 
@@ -46,6 +47,7 @@ def _sort_abstract(
         shapes = " ".join(str(a.shape) for a in avals)
         raise TypeError(f"Arguments to sort must have equal shapes, got: {shapes}")
     for a in avals[:num_keys]:
+        require_kind("sort", a, ANY)
         if a.dtype in dtypes.SMALL_FLOAT_TYPES:
             raise TypeError(f"sort does not order {a.dtype}; convert to a wider float first")
     return list(avals)
