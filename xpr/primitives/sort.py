@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import NotLinear, define
+from xpr.core.primitive import NotLinear, check_operands, define
 from xpr.core.trace import get_aval
 from xpr.primitives._sort_rules import (
     approx_top_k_batch,
@@ -228,6 +228,7 @@ def _approx_top_k(
     aggregate_to_topk: bool,
     is_max_k: bool,
 ) -> tuple[Array, Array]:
+    check_operands("approx_top_k", operand)
     values, indices = approx_top_k_p.bind(
         operand,
         k=operator.index(k),
