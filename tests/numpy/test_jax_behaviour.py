@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,22 @@ def test_advice_names_functions_that_there_are(name: str) -> None:
     with pytest.raises(TypeError, match=rf"Tip: jnp\.{name} is a similar function"):
         operation(np.float32(1), np.int32(1))
     assert callable(getattr(jnp, name))
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    key = xpr.random.key(0)
+    cases: list[tuple[Any, tuple[Any, ...], type[Exception], str]] = [
+        (jnp.iscomplex, (key,), TypeError, "Cannot interpret 'key<fry>' as a data type"),
+        (jnp.isreal, (key,), TypeError, "Cannot interpret 'key<fry>' as a data type"),
+        (jnp.sort_complex, (1.0,), ValueError, "axis -1 is out of bounds for array of dimension"),
+        (jnp.tril_indices, (2.0,), TypeError, "'float' object cannot be interpreted as an int"),
+        (jnp.triu_indices, (2.0,), TypeError, "'float' object cannot be interpreted as an int"),
+        (jnp.frompyfunc, (3, 1, 1), TypeError, "a ufunc requires a function, got 3 of type"),
+        (xpr.scipy.linalg.hilbert, (-1,), TypeError, "shape must have every element be nonneg"),
+        (xpr.dtypes.itemsize_bits, (None,), ValueError, "dtype cannot be None."),
+    ]
+    for function, arguments, error, words in cases:
+        with pytest.raises(error, match=re.escape(words)):
+            function(*arguments)
+    with pytest.raises(ValueError, match="`unroll` must be a `bool` or a non-negative `int`"):
+        jnp.polyval(jnp.ones(3), jnp.ones(3), unroll=-1)

@@ -269,6 +269,8 @@ def iscomplex(x: ArrayLike) -> Array:
     Array([False,  True], dtype=bool)
     """
     x, dtype = one_operand("iscomplex", x)
+    if dtypes.is_extended(dtype):
+        raise TypeError(f"Cannot interpret '{dtype}' as a data type of numbers: iscomplex")
     if not dtypes.is_complex(dtype):
         aval = get_aval(x)
         return _everywhere(False, x, aval.weak_type and not aval.shape)
