@@ -10,6 +10,7 @@ references into values before programs run (`xpr/interpreters/references.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from xpr.core.context import context
 from xpr.core.effects import Effect
 from xpr.core.errors import UnexpectedTracerError, shown
 from xpr.core.primitive import get_primitive
+from xpr.core.stretches import Slice
 from xpr.core.trace import Trace, Tracer, get_aval, register_aval, set_current_trace
 
 REFERENCE = Effect("Reference", exact=False, ordered=False)
@@ -320,6 +322,20 @@ class Operand:
         return f"#{self.number}"
 
 
+@dataclass(frozen=True, slots=True)
+class RefStretch:
+    """A `ds` of a recorded index: the place of its start among the operands."""
+
+    number: int
+    size: int
+    stride: int
+
+    def __str__(self) -> str:
+        return f"#{self.number}:#{self.number}+{self.size}" + (
+            f":{self.stride}" if self.stride != 1 else ""
+        )
+
+
 def normalized(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]]:
     """An index as a tuple that can be hashed, and the arrays in it, its operands.
 
@@ -340,7 +356,9 @@ def normalized(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]]:
         if entry is None or entry is Ellipsis:
             template.append(entry)
             continue
-        if isinstance(entry, slice):
+        if isinstance(entry, Slice):
+            _record_stretch(entry, ref.shape[axis], template, operands)
+        elif isinstance(entry, slice):
             template.append(RefSlice(entry.start, entry.stop, entry.step))
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             template.append(_checked(int(entry), ref.shape[axis]))
@@ -349,6 +367,21 @@ def normalized(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]]:
             operands.append(np.asarray(entry) if isinstance(entry, (list, bool)) else entry)
         axis += _axes_of(entry)
     return tuple(template), operands
+
+
+def _record_stretch(item: Slice, size: int, template: list[Any], operands: list[Any]) -> None:
+    """A `ds` along an axis of that size: a slice if its start is known, and then it has to fit."""
+    if isinstance(item.start, int):
+        stop = item.start + (item.size - 1) * item.stride + 1 if item.size else item.start
+        if not 0 <= item.start <= stop <= size:
+            raise ValueError(
+                f"Out of bound slice: start={item.start}, size={item.size}, stride={item.stride}, "
+                f"dim={size}."
+            )
+        template.append(RefSlice(item.start, stop, item.stride))
+    else:
+        template.append(RefStretch(len(operands), item.size, item.stride))
+        operands.append(item.start)
 
 
 def _axes_of(entry: Any) -> int:
@@ -372,6 +405,8 @@ def index_of(template: Sequence[Any], operands: Sequence[Any]) -> Any:
         if isinstance(e, Operand)
         else slice(e.start, e.stop, e.step)
         if isinstance(e, RefSlice)
+        else Slice(operands[e.number], e.size, e.stride)
+        if isinstance(e, RefStretch)
         else e
         for e in template
     )

@@ -21,6 +21,7 @@ from xpr.numpy._promote import (
     scalar_type,
     with_weak_type_of,
 )
+from xpr.numpy._stretches import Stretch, first_stretch
 from xpr.numpy.indexing import index_vectors, read
 from xpr.primitives import elementwise as el
 from xpr.primitives import scatter as sc
@@ -237,6 +238,22 @@ def _update(
         return resharded(name, out_sharding, lambda: _update(x, index, values, kind, **options))
     x = as_operand("at", x)
     own = get_aval(x)
+
+    def update(part: Any, rest: Any) -> Any:
+        return _update(
+            part,
+            rest,
+            values,
+            kind,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            wrap_negative_indices=wrap_negative_indices,
+        )
+
+    stretched = _in_stretch(x, index, mode, update)
+    if stretched is not None:
+        return stretched
     x, values = _common_types(x, _values(values), kind)
     index, inserted = lift_scalar_masks(index, len(own.shape))
     if inserted:
@@ -249,6 +266,24 @@ def _update(
     if found.dtype == own.dtype and found.weak_type == own.weak_type:
         return out
     return convert_type(out, own.dtype, own.weak_type)
+
+
+def _in_stretch(x: Any, index: Any, mode: Any, update: Callable[[Any, Any], Any]) -> Any:
+    """`x` where `update(part, index)` has changed the part that the first `ds` cuts out.
+
+    None for an index without `ds`.
+    """
+    found = first_stretch(index, len(get_aval(x).shape))
+    if found is None:
+        return None
+    axis, item, rest = found
+    stretch = Stretch(x, axis, item)
+    if stretch.is_window:
+        part = stretch.cut(x)
+        return stretch.put(x, part, update(part, rest), mode)
+    places = (*[slice(None)] * axis, stretch.places())
+    part = read(x, places, mode="clip")
+    return _update(x, places, update(part, rest), "set", mode=mode)
 
 
 def _write(
@@ -470,6 +505,21 @@ def _apply(
         }
         return resharded("at[...].apply", out_sharding, lambda: _apply(x, index, func, **options))
     x = as_operand("at", x)
+
+    def update(part: Any, rest: Any) -> Any:
+        return _apply(
+            part,
+            rest,
+            func,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            wrap_negative_indices=wrap_negative_indices,
+        )
+
+    stretched = _in_stretch(x, index, mode, update)
+    if stretched is not None:
+        return stretched
     index, inserted = lift_scalar_masks(index, len(get_aval(x).shape))
     if inserted:
         x = sh.expand_dims(x, inserted)
