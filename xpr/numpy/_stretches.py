@@ -103,7 +103,7 @@ class Stretch:
         return sl.dynamic_slice_in_dim(x, self.given, self.size, self.axis)
 
     def put(self, x: Any, old: Any, new: Any, mode: Any) -> Any:
-        """`x` with `new` for the window `old`; one outside stays as it is unless `mode` moves it."""
+        """`x` with `new` for the window `old`; one outside stays unless `mode` moves it."""
         chosen = GatherScatterMode.from_any(mode)
         if chosen not in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS):
             fits = self.fits()
