@@ -1112,7 +1112,7 @@ def test_flatten_axes() -> None:
         ((0, None, 1), "", "a tuple of length 3"),
         ([0, 1], "", "<class 'list'>"),
         (((0, 1), {"b": None}), "[1]", "only one of them has: ['b', 'a']"),
-        (((0, [1]), 0), "[0][1]", "the value has a leaf"),
+        (((0, [1]), 0), "[0][1]", "the value has a pytree leaf"),
     ],
 )
 def test_flatten_axes_errors(axes: Any, path: str, detail: str) -> None:
@@ -1155,7 +1155,7 @@ def test_equality_errors() -> None:
         (tu.keystr(path), first, second)
         for path, first, second, _ in tu.treedef_equality_errors(one, two)
     ] == [
-        ("[0].a", "a leaf", "<class 'tuple'>"),
+        ("[0].a", "a pytree leaf", "<class 'tuple'>"),
         ("[1]", "a tuple of length 1", "a tuple of length 2"),
     ]
     assert list(tu.treedef_equality_errors(one, one)) == []

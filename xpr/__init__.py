@@ -19,6 +19,7 @@ from xpr.core.array import Array as Array
 from xpr.core.config import config as config
 from xpr.core.dtypes import float0 as float0
 from xpr.core.lazy_names import lazy_names as _lazy_names
+from xpr.core.stretches import ds as ds
 from xpr.dispatch.transfer import block_until_ready as block_until_ready
 from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
 from xpr.dispatch.transfer import device_get as device_get

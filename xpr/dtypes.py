@@ -67,5 +67,7 @@ def itemsize_bits(dtype: Any) -> int:
     >>> itemsize_bits("int4"), itemsize_bits("bool"), itemsize_bits("float32")
     (4, 8, 32)
     """
+    if dtype is None:
+        raise ValueError("dtype cannot be None.")
     d = canonicalize(dtype)
     return int(iinfo(d).bits) if issubdtype(d, int) else 8 * d.itemsize

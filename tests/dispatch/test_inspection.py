@@ -136,3 +136,12 @@ def test_tracers_have_no_place() -> None:
         xpr.make_jaxpr(lambda x: x.sharding)(jnp.ones(3))
     with pytest.raises(AttributeError, match="no attribute 'colour'"):
         xpr.make_jaxpr(lambda x: x.colour)(jnp.ones(3))
+
+
+def test_traced_arrays_are_put_on_devices() -> None:
+    place = xpr.devices("cpu")[0]
+    moved = xpr.jit(lambda x: 2 * x.to_device(place))(jnp.arange(3.0))
+    assert moved.devices() == {place}
+    np.testing.assert_array_equal(moved, [0, 2, 4])
+    with pytest.raises(NotImplementedError, match="to_device takes stream=None, got 1"):
+        xpr.jit(lambda x: x.to_device(place, stream=1))(1.0)

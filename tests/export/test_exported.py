@@ -253,3 +253,12 @@ def test_an_array_that_looks_like_a_digest_is_left_alone():
     digits = np.frombuffer(b"0" * 64, np.uint8)
     e = export(xpr.jit(lambda x: (x + digits, "0" * 64)[0]))(np.uint8(1))
     np.testing.assert_array_equal(deserialize(e.serialize()).call(np.uint8(1)), digits + 1)
+
+
+def test_a_function_without_a_name_keeps_its_own() -> None:
+    exported = export(xpr.jit(lambda x: 2 * x))(xpr.ShapeDtypeStruct((3,), jnp.float32))
+    assert exported.fun_name == "<lambda>"
+    again = deserialize(exported.serialize())
+    assert again.fun_name == "<lambda>"
+    np.testing.assert_array_equal(again.call(jnp.arange(3.0)), [0, 2, 4])
+    assert "@_lambda_" in exported.mlir_module()

@@ -475,10 +475,20 @@ def test_errors_of_while_and_fori() -> None:
 
 def test_errors_of_branches() -> None:
     same = lambda x: x  # noqa: E731
-    _error(TypeError, "same pytree structure", lambda: lax.cond(True, same, lambda x: (x, x), 1.0))
     _error(
         TypeError,
-        r"(?s)false_fun has type int32\[\].*true_fun has type float32\[\], so the dtypes",
+        r"(?s)same pytree structure.*true_fun output is a pytree leaf but false_fun output is a "
+        r"<class 'tuple'>, so their Python types differ\..*Revise true_fun and/or false_fun",
+        lambda: lax.cond(True, same, lambda x: (x, x), 1.0),
+    )
+    _error(
+        TypeError,
+        r"(?s)branch 0 output is a tuple of length 2 but branch2 output is a tuple of length 1",
+        lambda: lax.switch(1, [lambda: (1, 2), lambda: (1, 2), lambda: (1,)]),
+    )
+    _error(
+        TypeError,
+        r"(?s)true_fun has type float32\[\].*false_fun has type int32\[\], so the dtypes",
         lambda: lax.cond(True, same, lambda x: x.astype(int), jnp.float32(1.0)),
     )
     _error(TypeError, "Pred must be a scalar", lambda: lax.cond(jnp.ones(2) > 0, same, same, 1.0))

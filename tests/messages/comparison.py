@@ -21,11 +21,14 @@ HERE = Path(__file__).parent
 GOLDEN: dict[str, Any] = json.loads((HERE / "golden.json").read_text())
 SHORT = 8
 """First words of fewer characters say nothing."""
+MANY = 20
+"""As many characters tell that two messages are one sentence about two functions."""
 
 
 class Difference(NamedTuple):
     kind: str
-    """`class`, `words`, `accepted` or `refused` (by xpr alone), or `missing`."""
+    """`class`, `name` (a function's, of which the words are the same), `words`, `accepted` or
+    `refused` (by xpr alone), or `missing`."""
     jax: str
     """JAX's class and first words."""
     name: str
@@ -92,7 +95,11 @@ def compared(expected: tuple[str, str] | None, found: Any) -> str | None:
         return None
     if kind not in classes:
         return "class"
-    return None if message.startswith(words) else "words"
+    if message.startswith(words):
+        return None
+    # Of "add requires ndarray or scalar arguments" and the like only the name is another one.
+    of_jax, of_xpr = (text.partition(" ")[2] for text in (words, message))
+    return "name" if len(of_jax) > MANY and of_xpr.startswith(of_jax) else "words"
 
 
 def main() -> None:

@@ -115,10 +115,13 @@ REFUSED: dict[str, str] = {
 }
 """Where only xpr raises something: names and calls of functions, and the reason."""
 
-OTHER_WORDS = (
-    "xpr says the values found first, names the function that was called rather than one inside, "
-    "or finds another of several mistakes"
+OTHER_NAME = (
+    "xpr names the function that was called, or the one that an alias stands for; JAX at times one "
+    "inside of it, or one that it was made from"
 )
+"""Where the words are the same, but for the name of a function in front."""
+
+OTHER_WORDS = "xpr says the values found first, or finds another of several mistakes"
 """Where the class is the same and the words are not."""
 
 MISSING: dict[str, str] = {}

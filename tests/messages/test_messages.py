@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from tests.messages.comparison import HERE, differences, groups
-from tests.messages.reasons import MISSING, NO_ERROR, OTHER_CLASS, OTHER_WORDS, REFUSED
+from tests.messages.reasons import (
+    MISSING,
+    NO_ERROR,
+    OTHER_CLASS,
+    OTHER_NAME,
+    OTHER_WORDS,
+    REFUSED,
+)
 
 KNOWN: dict[str, dict[str, dict[str, str]]] = json.loads((HERE / "differences.json").read_text())
 GROUPS = groups()
@@ -46,7 +53,8 @@ def test_every_difference_has_a_reason() -> None:
     for kind, rows in KNOWN.items():
         for said, functions in rows.items():
             for name, labels in functions.items():
-                if kind == "words":
+                if kind in ("name", "words"):
+                    assert OTHER_NAME
                     assert OTHER_WORDS
                 elif kind == "refused":
                     without += [

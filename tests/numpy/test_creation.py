@@ -167,7 +167,7 @@ def test_dtype_argument_converts() -> None:
             TypeError,
             "zeros_like requires ndarray or scalar arguments",
         ),
-        (lambda: jnp.full((2,), jnp.ones(3)), ValueError, "Incompatible shapes for broadcasting"),
+        (lambda: jnp.full((2,), jnp.ones(3)), ValueError, "Incompatible types for broadcasting"),
         (lambda: xpr.jit(lambda n: jnp.zeros(n))(3), TypeError, "concrete values of integer type"),
     ],
 )

@@ -197,7 +197,7 @@ def test_traced_masks_and_slices_explain_themselves() -> None:
 
 
 def test_values_that_do_not_fit() -> None:
-    with pytest.raises(ValueError, match="Incompatible shapes for broadcasting"):
+    with pytest.raises(ValueError, match="Incompatible types for broadcasting"):
         jnp.arange(4).at[1:3].set(jnp.ones(3, int))
     with pytest.warns(FutureWarning, match="scatter inputs have incompatible types"):
         jnp.arange(4).at[0].set(1.5)

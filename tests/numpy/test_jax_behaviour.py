@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -171,3 +172,44 @@ def test_words_about_dtypes_and_shapes() -> None:
         with pytest.raises(error) as caught:
             function(*args)
         assert str(caught.value).startswith(text)
+
+
+def test_initial_values_that_are_numbers_take_the_dtype_of_what_is_reduced() -> None:
+    half = np.array([[1, 2], [3, 4]], np.float16)
+    found = lax.reduce(half, 0.5, lax.add, (0,))
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found, half.sum(axis=0) + np.float16(0.5))
+    whole = np.array([[1, 2], [3, 4]], np.int32)
+    found = xpr.jit(lambda x: lax.reduce(x, 1.0, lax.mul, (1,)))(whole)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [2, 12])
+    with pytest.raises(TypeError, match="should match corresponding initial value dtypes"):
+        lax.reduce(half, np.float32(0), lax.add, (0,))
+
+
+@pytest.mark.parametrize("name", ["equal", "less_equal", "subtract", "multiply", "maximum"])
+def test_advice_names_functions_that_there_are(name: str) -> None:
+    of_lax = {"equal": "eq", "less_equal": "le", "subtract": "sub", "multiply": "mul"}
+    operation = getattr(lax, of_lax.get(name, "max"))
+    with pytest.raises(TypeError, match=rf"Tip: jnp\.{name} is a similar function"):
+        operation(np.float32(1), np.int32(1))
+    assert callable(getattr(jnp, name))
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    key = xpr.random.key(0)
+    cases: list[tuple[Any, tuple[Any, ...], type[Exception], str]] = [
+        (jnp.iscomplex, (key,), TypeError, "Cannot interpret 'key<fry>' as a data type"),
+        (jnp.isreal, (key,), TypeError, "Cannot interpret 'key<fry>' as a data type"),
+        (jnp.sort_complex, (1.0,), ValueError, "axis -1 is out of bounds for array of dimension"),
+        (jnp.tril_indices, (2.0,), TypeError, "'float' object cannot be interpreted as an int"),
+        (jnp.triu_indices, (2.0,), TypeError, "'float' object cannot be interpreted as an int"),
+        (jnp.frompyfunc, (3, 1, 1), TypeError, "a ufunc requires a function, got 3 of type"),
+        (xpr.scipy.linalg.hilbert, (-1,), TypeError, "shape must have every element be nonneg"),
+        (xpr.dtypes.itemsize_bits, (None,), ValueError, "dtype cannot be None."),
+    ]
+    for function, arguments, error, words in cases:
+        with pytest.raises(error, match=re.escape(words)):
+            function(*arguments)
+    with pytest.raises(ValueError, match="`unroll` must be a `bool` or a non-negative `int`"):
+        jnp.polyval(jnp.ones(3), jnp.ones(3), unroll=-1)

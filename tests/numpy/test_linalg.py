@@ -256,7 +256,7 @@ SQUARE = np.ones((2, 2), np.float32)
         (lambda: jnp.linalg.norm(X[0], "fro"), ValueError, "Invalid order 'fro' for vector norm"),
         (lambda: jnp.linalg.norm(REAL, 2), ValueError, "Improper number of axes for norm"),
         (lambda: jnp.linalg.outer(X, X), ValueError, "x2.ndim=2 .jnp.linalg.outer"),
-        (lambda: jnp.linalg.cross(X[:, :2], X[:, :2]), ValueError, "vectors of 3 elements"),
+        (lambda: jnp.linalg.cross(X[:, :2], X[:, :2]), ValueError, "3-dimensional vectors"),
         (
             lambda: lax.linalg.svd(X, subset_by_index=(0, 1)),
             ValueError,

@@ -308,7 +308,7 @@ V = np.ones(3, np.float32)
         (lambda: jnp.linalg.lstsq(A, A[None]), TypeError, "lstsq requires a vector or a matrix b"),
         (lambda: jnp.linalg.lstsq(A, V), ValueError, "lstsq: a and b differ in rows"),
         (lambda: jnp.linalg.matrix_power(A, 1.5), TypeError, "exponent must be an integer"),
-        (lambda: jnp.linalg.matrix_power(X, 2), ValueError, "Last 2 dimensions of the array"),
+        (lambda: jnp.linalg.matrix_power(X, 2), TypeError, "Last 2 dimensions of the array"),
         (lambda: jnp.linalg.tensorinv(A, 0), ValueError, "ind must be a positive integer"),
         (lambda: jnp.linalg.tensorinv(X, 1), ValueError, "when the product of the first `ind`"),
         (lambda: jnp.linalg.tensorsolve(X, V), ValueError, "first axes of a, after axes were"),

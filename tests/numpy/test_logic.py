@@ -167,8 +167,17 @@ def test_tests_of_objects() -> None:
     assert not jnp.isscalar(jnp.ones(1))
     assert jnp.iterable(jnp.ones(1))
     assert not jnp.iterable(jnp.float32(1))
-    assert not bool(jnp.array_equal([1, 2], "ab"))
     assert bool(jnp.array_equal([1, 2], (1, 2)))
+
+
+@pytest.mark.parametrize("compare", [jnp.array_equal, jnp.array_equiv])
+def test_what_is_no_array_is_not_compared(compare: Any) -> None:
+    with pytest.raises(TypeError, match="Value 'ab' with dtype <U2 is not a valid JAX array type"):
+        compare("ab", "ab")
+    with pytest.raises(ValueError, match=r"None is not a valid value for jnp\.array"):
+        compare(jnp.ones(2), None)
+    with pytest.raises(ValueError, match="inhomogeneous shape"):
+        compare([1, [2]], 1)
 
 
 def test_choose_refuses_numbers_out_of_range() -> None:

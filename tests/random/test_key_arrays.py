@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import xpr
+import xpr.numpy as jnp
 from tests.random.key_array_cases import CASES, shown
 from xpr import random as r
 from xpr.core.physical import has_extended
@@ -60,6 +61,22 @@ def test_only_numbers_reach_the_compiler() -> None:
 def test_a_program_without_keys_is_left_alone() -> None:
     closed = xpr.make_jaxpr(lambda x: x + 1)(1.0)
     assert physical_program(closed) is closed
+
+
+@pytest.mark.parametrize(
+    ("name", "operation"),
+    [
+        ("sort", lambda k: jnp.sort(k)),
+        ("argmax", lambda k: jnp.argmax(k)),
+        ("argmin", lambda k: jnp.argmin(k)),
+        ("dot_general", lambda k: jnp.dot(k, k)),
+    ],
+)
+def test_what_computes_refuses_keys_when_it_is_traced(name: str, operation: Any) -> None:
+    keys = r.split(r.key(0), 3)
+    for call in (operation, lambda k: xpr.eval_shape(operation, k)):
+        with pytest.raises(TypeError, match=f"{name} does not accept dtype key<fry>"):
+            call(keys)
 
 
 def test_keys_are_put_on_devices() -> None:

@@ -382,8 +382,13 @@ def test_errors_of_jvp_and_vjp() -> None:
     with pytest.raises(ValueError, match=r"got float32\[2\], but expected float32\[\]"):
         pull(jnp.ones(2))
     _, derivative = xpr.linearize(jnp.sin, 1.0)
-    with pytest.raises(TypeError, match="inconsistent with the original primal"):
+    with pytest.raises(ValueError, match="inconsistent with the original primal"):
         derivative(jnp.ones(2))
+    transposed = xpr.linear_transpose(lambda x: 2 * x, 1.0)
+    with pytest.raises(TypeError, match="cotangent tree does not match function output"):
+        transposed((1.0, 2.0))
+    with pytest.raises(TypeError, match=r"expected ~?float32\[\] but got float32\[2\]"):
+        transposed(jnp.ones(2))
 
 
 def test_what_cannot_be_differentiated_names_the_line() -> None:

@@ -145,6 +145,40 @@ def test_what_is_no_function_is_refused() -> None:
     assert xpr.jit(inline=True)(lambda x: x + 1)(1.0) == 2.0
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: xpr.vmap(lambda x: x)("a"),
+        lambda: xpr.grad(lambda x: x)({"b": "a"}),
+        lambda: xpr.jvp(lambda x: x, ("a",), ("a",)),
+        lambda: xpr.checkpoint(lambda x: x)("a"),
+        lambda: xpr.device_put(["a"]),
+        lambda: xpr.lax.stop_gradient("a"),
+        lambda: xpr.lax.scan(lambda c, x: (c, x), "a", jnp.ones(3)),
+        lambda: xpr.lax.fori_loop(0, 3, lambda i, c: c, "a"),
+        lambda: xpr.lax.cond(True, lambda x: x, lambda x: x, "a"),
+    ],
+)
+def test_arguments_that_are_no_arrays_are_refused_with_one_sentence(call: Any) -> None:
+    with pytest.raises(TypeError, match=r"^Argument 'a' of type <class 'str'> is not a valid JAX"):
+        call()
+
+
+def test_what_is_no_array_is_named_where_a_function_is_traced() -> None:
+    words = r"^Error interpreting argument to f as an abstract array\. .*at path x\['b'\]\[0\]"
+
+    def f(x: Any) -> Any:
+        return x
+
+    for call in (xpr.jit(f), xpr.make_jaxpr(f), lambda x: xpr.eval_shape(f, x), xpr.jit(f).lower):
+        with pytest.raises(TypeError, match=words):
+            call({"b": ["a"]})
+    rule = xpr.custom_jvp(lambda x, y: x * y)
+    rule.defjvps(lambda t, out, x, y: t * y, lambda t, out, x, y: t * x)
+    with pytest.raises(TypeError, match=r"^Error interpreting argument to custom_jvp_call.*positi"):
+        rule(1.0, "a")
+
+
 def test_the_rule_of_a_batch_is_differentiated_with_it() -> None:
     f = xpr.custom_batching.custom_vmap(lambda x, y: x * y)
 

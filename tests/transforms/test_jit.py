@@ -111,10 +111,10 @@ def test_static_values_of_equal_hash_but_other_type_differ() -> None:
 
 def test_unhashable_static_argument_is_named() -> None:
     f = xpr.jit(lambda x, sizes: x, static_argnums=1)
-    with pytest.raises(ValueError, match=r"static argument \(index 1\) of type <class 'list'>"):
+    with pytest.raises(ValueError, match=r"hash an object of type <class 'list'>(?s:.*)index 1"):
         f(1.0, [1, 2])
     g = xpr.jit(lambda x, sizes: x, static_argnames="sizes")
-    with pytest.raises(ValueError, match=r"name 'sizes'\) of type <class 'dict'>"):
+    with pytest.raises(ValueError, match=r"hash an object of type <class 'dict'>(?s:.*)'sizes'"):
         g(1.0, sizes={})
 
 
@@ -122,7 +122,7 @@ def test_bad_options() -> None:
     def f(x, y):
         return x
 
-    with pytest.raises(ValueError, match="only 2 positional arguments"):
+    with pytest.raises(ValueError, match="only accepts 2 positional arguments: f"):
         xpr.jit(f, static_argnums=5)
     with pytest.raises(ValueError, match="invalid argnames"):
         xpr.jit(f, static_argnames="z")

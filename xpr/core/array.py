@@ -6,7 +6,7 @@ down once, when it is imported, through `install_surface`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -26,6 +26,15 @@ def install_surface(surface: Any) -> None:
 def surface() -> Any:
     """What `install_surface` was given."""
     return _np
+
+
+_device_put: Callable[[Any, Any], Any]
+
+
+def install_device_put(device_put: Callable[[Any, Any], Any]) -> None:
+    """Sets the function that `Array.to_device` calls."""
+    global _device_put
+    _device_put = device_put
 
 
 def _of_subclass(name: str, doc: str) -> property:
@@ -108,7 +117,6 @@ class Array:
         def is_deleted(self) -> bool: ...
         def on_device_size_in_bytes(self) -> int: ...
         def unsafe_buffer_pointer(self) -> int: ...
-        def to_device(self, device: Any, *, stream: Any = None) -> Any: ...
         def item(self, *args: int) -> Any: ...
         def tolist(self) -> Any: ...
         def tobytes(self, order: str | None = "C") -> bytes: ...
@@ -140,7 +148,6 @@ class Array:
         device = _of_subclass("device", "The device, or the sharding over several.")
         sharding = _of_subclass("sharding", "How the array lies on its devices.")
         item = _of_subclass("item", "The method that gives an element as a Python number.")
-        to_device = _of_subclass("to_device", "The method that gives the array elsewhere.")
         copy_to_host_async = _of_subclass(
             "copy_to_host_async", "The method that begins to copy the elements to the host."
         )
@@ -160,7 +167,6 @@ class Array:
         is_deleted = _MethodOfSubclass("is_deleted")
         on_device_size_in_bytes = _MethodOfSubclass("on_device_size_in_bytes")
         unsafe_buffer_pointer = _MethodOfSubclass("unsafe_buffer_pointer")
-        to_device = _MethodOfSubclass("to_device")
         item = _MethodOfSubclass("item")
         tolist = _MethodOfSubclass("tolist")
         tobytes = _MethodOfSubclass("tobytes")
@@ -179,6 +185,12 @@ class Array:
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self.size * self.dtype.itemsize
+
+    def to_device(self, device: Any, *, stream: Any = None) -> Any:
+        """The array on another device, as `device_put` gives it; `stream` must be None."""
+        if stream is not None:
+            raise NotImplementedError(f"to_device takes stream=None, got {stream!r}")
+        return _device_put(self, device)
 
     @property
     def T(self) -> Array:

@@ -151,6 +151,22 @@ def uninterpreted(name: str, position: int, value: Any) -> TypeError:
     )
 
 
+def check_operands(name: str, *operands: Any) -> None:
+    """TypeError unless each operand of `name` is an array or a number: before it is looked at."""
+    for position, x in enumerate(operands):
+        if not trace.is_valid_value(x):
+            raise uninterpreted(name, position, x)
+
+
+def invalid_argument(value: Any, what: str) -> TypeError:
+    """The error for an argument of the function `what` that is no array and no number."""
+    text = value if isinstance(value, str) else shown(value)
+    return TypeError(
+        f"Argument '{text}' of type {type(value)} is not a valid JAX type: {what} takes arrays, "
+        "NumPy values and Python numbers"
+    )
+
+
 def _no_rule(name: str, kind: str) -> Rule:
     def missing(*_: Any, **__: Any) -> Any:
         raise NotImplementedError(f"primitive {name} has no {kind} rule")

@@ -20,6 +20,7 @@ from xpr.core.context import context
 from xpr.core.effects import Effect
 from xpr.core.errors import UnexpectedTracerError, shown
 from xpr.core.primitive import get_primitive
+from xpr.core.stretches import Slice
 from xpr.core.trace import Trace, Tracer, get_aval, register_aval, set_current_trace
 
 if TYPE_CHECKING:
@@ -323,6 +324,31 @@ class Operand:
         return f"#{self.number}"
 
 
+class RefStretch:
+    """A `ds` of a recorded index: the place of its start among the operands."""
+
+    __slots__ = ("number", "size", "stride")
+
+    def __init__(self, number: int, size: int, stride: int) -> None:
+        self.number = number
+        self.size = size
+        self.stride = stride
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RefStretch) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[object, ...]:
+        return RefStretch, self.number, self.size, self.stride
+
+    def __str__(self) -> str:
+        return f"#{self.number}:#{self.number}+{self.size}" + (
+            f":{self.stride}" if self.stride != 1 else ""
+        )
+
+
 def normalized(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]]:
     """An index as a tuple that can be hashed, and the arrays in it, its operands.
 
@@ -343,7 +369,9 @@ def normalized(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]]:
         if entry is None or entry is Ellipsis:
             template.append(entry)
             continue
-        if isinstance(entry, slice):
+        if isinstance(entry, Slice):
+            _record_stretch(entry, ref.shape[axis], template, operands)
+        elif isinstance(entry, slice):
             template.append(RefSlice(entry.start, entry.stop, entry.step))
         elif isinstance(entry, (int, np.integer)) and not isinstance(entry, bool):
             template.append(_checked(int(entry), ref.shape[axis]))
@@ -352,6 +380,21 @@ def normalized(ref: Ref, index: Any) -> tuple[tuple[Any, ...], list[Any]]:
             operands.append(np.asarray(entry) if isinstance(entry, (list, bool)) else entry)
         axis += _axes_of(entry)
     return tuple(template), operands
+
+
+def _record_stretch(item: Slice, size: int, template: list[Any], operands: list[Any]) -> None:
+    """A `ds` along an axis of that size: a slice if its start is known, and then it has to fit."""
+    if isinstance(item.start, int):
+        stop = item.start + (item.size - 1) * item.stride + 1 if item.size else item.start
+        if not 0 <= item.start <= stop <= size:
+            raise ValueError(
+                f"Out of bound slice: start={item.start}, size={item.size}, stride={item.stride}, "
+                f"dim={size}."
+            )
+        template.append(RefSlice(item.start, stop, item.stride))
+    else:
+        template.append(RefStretch(len(operands), item.size, item.stride))
+        operands.append(item.start)
 
 
 def _axes_of(entry: Any) -> int:
@@ -375,6 +418,8 @@ def index_of(template: Sequence[Any], operands: Sequence[Any]) -> Any:
         if isinstance(e, Operand)
         else slice(e.start, e.stop, e.step)
         if isinstance(e, RefSlice)
+        else Slice(operands[e.number], e.size, e.stride)
+        if isinstance(e, RefStretch)
         else e
         for e in template
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,14 +18,6 @@ from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import Shard, Sharding, SingleDeviceSharding
 from xpr.sharding.layouts import Format, Layout
-
-_device_put: Callable[[Any, Any], Any]
-
-
-def install_device_put(device_put: Callable[[Any, Any], Any]) -> None:
-    """Sets the function that `Array.to_device` calls."""
-    global _device_put
-    _device_put = device_put
 
 
 class _NoOperators:
@@ -308,12 +299,6 @@ class ArrayImpl(_Operators, Array):
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
         # The values cannot change, yet a copy must survive the deletion of the original.
         return array_from_host(np.array(self._value), self.aval, self.device, self._committed)
-
-    def to_device(self, device: Any, *, stream: Any = None) -> Any:
-        """The array on another device."""
-        if stream is not None:
-            raise NotImplementedError(f"to_device takes stream=None, got {stream!r}")
-        return _device_put(self, device)
 
 
 register_aval(ArrayImpl, lambda x: x.aval)

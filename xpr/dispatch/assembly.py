@@ -16,6 +16,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import Box, box_of, check_sharding, local_boxes
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
+from xpr.primitives._index_dims import canonicalize_shape
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.host import HostBuffer
 from xpr.sharding import PartitionSpec, Sharding
@@ -68,10 +69,10 @@ def make_array_from_single_device_arrays(
     Array([0, 1, 2], dtype=int32)
     """
     name = "make_array_from_single_device_arrays"
+    whole = canonicalize_shape(name, shape)
     check_sharding(name, sharding)
     if not isinstance(arrays, (list, tuple)):
         raise TypeError(f"{name}: `arrays` must be a list or tuple, got {type(arrays)}")
-    whole = tuple(shape)
     sharding.shard_shape(whole)
     parts: dict[Device, ArrayImpl] = {}
     for part in arrays:

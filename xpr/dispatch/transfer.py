@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 
 from xpr import tree_util
+from xpr.core.array import install_device_put
 from xpr.core.errors import shown
 from xpr.core.extended_array import ExtendedArray, mapped
 from xpr.core.guards import check_transfer
 from xpr.core.memory_spaces import MemorySpace
+from xpr.core.primitive import invalid_argument
 from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch import memories, placement
-from xpr.dispatch.array import ArrayImpl, install_device_put
+from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import check_fits, put_array, put_host
@@ -100,7 +102,7 @@ def device_put(
 
 def _put(x: Any, place: Any, donate: bool) -> Any:
     if not is_valid_value(x):
-        raise TypeError(f"device_put takes arrays and numbers, got {shown(x)} of type {type(x)}")
+        raise invalid_argument(x, "device_put")
     if isinstance(place, Format):
         place = sharding_of(place, get_aval(x))
     if isinstance(x, Tracer):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -315,7 +314,7 @@ def export(
     def do_export(*args: Any, **kwargs: Any) -> Exported:
         program, traced = trace_program(fun_jit, args, kwargs)
         return Exported(
-            re.sub(r"[^A-Za-z0-9_.]", "_", traced.fun_name) or "f",
+            traced.fun_name,
             traced.in_tree,
             traced.out_tree,
             program,

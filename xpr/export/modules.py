@@ -113,9 +113,14 @@ def _symbolic_module(
     ), closeds[0].weights
 
 
+def _symbol(exported: Exported) -> str:
+    """The function's name where a name of a module is wanted: `_lambda_` for `<lambda>`."""
+    return re.sub(r"[^A-Za-z0-9_.]", "_", exported.fun_name) or "f"
+
+
 def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
     """The StableHLO of an exported function, for any compiler of IREE's."""
-    return module_of(exported.program, portable_target(), exported.fun_name, weights_above)[0].text
+    return module_of(exported.program, portable_target(), _symbol(exported), weights_above)[0].text
 
 
 class CompiledModule(NamedTuple):
@@ -141,7 +146,7 @@ def _refused_by_iree(error: CompileError) -> SizeDependenceError:
 
 def compile_for(exported: Exported, target: Target, weights_above: int | None) -> CompiledModule:
     """An exported function compiled for a target."""
-    lowered, weights = module_of(exported.program, target, exported.fun_name, weights_above)
+    lowered, weights = module_of(exported.program, target, _symbol(exported), weights_above)
     try:
         vmfb = compiling.compile_module(lowered, target)
     except CompileError as error:

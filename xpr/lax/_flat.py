@@ -10,6 +10,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var
 from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.primitive import invalid_argument
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.primitives import _ops as ops
 from xpr.transforms.signature import name_of, signature_of, source_of
@@ -181,8 +182,5 @@ def as_arrays(leaves: Sequence[Any], what: str) -> list[Any]:
     """The leaves, checked to be arrays or numbers."""
     for x in leaves:
         if not is_valid_value(x):
-            raise TypeError(
-                f"{what}: an operand of type {type(x)} is not a valid JAX type: expected an array, "
-                "a NumPy value or a Python number"
-            )
+            raise invalid_argument(x, what)
     return list(leaves)

@@ -148,8 +148,12 @@ def _branches(
     leaves, tree = tree_util.tree_flatten(tuple(operands))
     avals = [get_aval(x) for x in as_arrays(leaves, what)]
     programs = [trace_program(f, tree, avals, what) for f in functions]
-    for program, user in zip(programs[1:], users[1:], strict=True):
-        _check_same_results(programs[0], program, users[0], user, what)
+    for i, (program, user) in enumerate(zip(programs, users, strict=True)):
+        if i:
+            pair = [("branch 0", programs[0], users[0]), (f"branch{i}", program, user)]
+            if what == "cond":
+                pair = [("true_fun", program, user), ("false_fun", programs[0], users[0])]
+            _check_same_results(what, *pair)
     weak = [a.weak_type for a in programs[0].out_avals]
     programs = [_with_weak_types(p, weak) for p in programs]
     closed, consts = with_consts(programs)
@@ -176,25 +180,26 @@ def _with_weak_types(program: Program, weak: Sequence[bool]) -> Program:
 
 
 def _check_same_results(
-    first: Program, second: Program, one: Callable[..., Any], other: Callable[..., Any], what: str
+    what: str,
+    one: tuple[str, Program, Callable[..., Any]],
+    other: tuple[str, Program, Callable[..., Any]],
 ) -> None:
     """TypeError, naming the leaf and both types, unless two branches give the same types."""
-    names = ("false_fun", "true_fun") if what == "cond" else ("branch 0", "another branch")
-    places = "\n".join(
-        f"{name} is {name_of(f)} at {source_of(f)}"
-        for name, f in zip(names, (one, other), strict=True)
-    )
+    names = one[0], other[0]
+    first, second = one[1], other[1]
+    places = "\n".join(f"{n} is {name_of(f)} at {source_of(f)}" for n, _, f in (one, other))
     if first.out_tree != second.out_tree:
-        a = tree_util.tree_unflatten(first.out_tree, first.out_avals)
-        b = tree_util.tree_unflatten(second.out_tree, second.out_avals)
         lines = [
-            f"{names[0]} output{tree_util.keystr(path)} is a {x} but {names[1]} "
-            f"output{tree_util.keystr(path)} is a {y}, so {why}."
-            for path, x, y, why in tree_util.equality_errors(a, b)
+            f"{names[0]} output{tree_util.keystr(path)} is {_with_article(x)} but {names[1]} "
+            f"output{tree_util.keystr(path)} is {_with_article(y)}, so {why}."
+            for path, x, y, why in tree_util.treedef_equality_errors(
+                first.out_tree, second.out_tree
+            )
         ]
         raise TypeError(
             f"{what} branch outputs must have the same pytree structure, but they differ:\n\n"
-            f"{places}\n\n" + "\n".join(lines)
+            f"{places}\n\n" + "\n".join(lines) + f"\n\nRevise {names[0]} and/or {names[1]} so that "
+            "they have the same pytree structure."
         )
     whole = tree_util.tree_unflatten(first.out_tree, first.out_avals)
     lines = []
@@ -216,7 +221,12 @@ def _check_same_results(
         raise TypeError(
             f"{what} branches must have equal output types but they differ.\n\n{places}\n\n"
             + "\n".join(lines)
+            + f"\n\nRevise {names[0]} and/or {names[1]} so that all output types match."
         )
+
+
+def _with_article(text: str) -> str:
+    return text if text.startswith("a ") else f"a {text}"
 
 
 def platform_dependent(

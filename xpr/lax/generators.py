@@ -17,8 +17,10 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.primitive import check_operands
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.creation import iota
 from xpr.primitives.integer import mulhi
 from xpr.primitives.joining import stack
@@ -74,8 +76,8 @@ def rng_bit_generator(
     [1 2 4 4] [ 512747620 1298009047]
     """
     del out_sharding
+    sizes = canonicalize_shape("rng_bit_generator", shape)
     state = _words(key)
-    sizes = tuple(int(n) for n in shape)
     wanted = dtypes.canonicalize(dtype)
     if dtypes.kind(wanted) != "u" or wanted in dtypes.SMALL_INT_TYPES:
         raise TypeError(f"rng_bit_generator: unsupported dtype {wanted}")
@@ -236,6 +238,7 @@ def rng_uniform(a: Any, b: Any, shape: Sequence[int]) -> Array:
     >>> bool(rng_uniform(2.0, 3.0, (4,)).min() >= 2)
     True
     """
+    check_operands("rng_uniform", a, b)
     low, high = get_aval(a), get_aval(b)
     if low.dtype != high.dtype:
         raise ValueError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.primitive import check_operands
 from xpr.core.trace import get_aval
 from xpr.lax.loops import scan
 from xpr.primitives import _linalg_rules as matrices
@@ -45,6 +46,7 @@ def symmetric_product(
            [2., 7.]], dtype=float32)
     """
     name = "symmetric_product"
+    check_operands(name, a_matrix, c_matrix)
     a, c = strong(a_matrix), strong(c_matrix)
     shapes = shape_of(a), shape_of(c)
     for x in (a, c):
@@ -78,6 +80,7 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Array:
            [0., 5.]], dtype=float32)
     """
     name = "cholesky_update"
+    check_operands(name, r_matrix, w_vector)
     r, w = strong(r_matrix), strong(w_vector)
     check_matrices(name, get_aval(r))
     _check_real(name, r)

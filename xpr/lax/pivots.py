@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.array import Array
+from xpr.core.primitive import check_operands
 from xpr.core.trace import get_aval
 from xpr.lax.loops import fori_loop
 from xpr.primitives import compare as cmp
@@ -28,6 +29,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Array:
     >>> lu_pivots_to_permutation(np.array([1, 2, 2], np.int32), 3)
     Array([1, 2, 0], dtype=int32)
     """
+    check_operands("lu_pivots_to_permutation", pivots)
     aval = get_aval(pivots)
     if aval.dtype != _INT32:
         raise TypeError(f"lu_pivots_to_permutation requires int32 pivots, got {aval.dtype}")

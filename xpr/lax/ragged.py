@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.array import Array
+from xpr.core.primitive import check_operands
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.creation import iota
@@ -125,6 +126,7 @@ def ragged_dot_general(
     >>> ragged_dot_general(x, np.ones(4, np.float32), np.array([1, 3]), halves)
     Array([0., 6.], dtype=float32)
     """
+    check_operands(_NAME, lhs, rhs, group_sizes)
     if group_offset is not None:
         raise NotImplementedError(
             f"{_NAME}: group_offset is for groups that are spread over devices, which is not "

@@ -186,7 +186,7 @@ def lift_scalar_masks(index: Any, ndim: int) -> tuple[Any, Shape]:
     items = _items(index)
     if not any(_is_scalar_mask(item) for item in items):
         return tuple(items), ()
-    used = sum(_axes_used(item) for item in items)
+    used = sum(axes_used(item) for item in items)
     inserted = []
     axis = 0
     for i, item in enumerate(items):
@@ -201,11 +201,11 @@ def lift_scalar_masks(index: Any, ndim: int) -> tuple[Any, Shape]:
         elif item is Ellipsis:
             axis += max(ndim - used, 0)
         else:
-            axis += _axes_used(item)
+            axis += axes_used(item)
     return tuple(items), tuple(inserted)
 
 
-def _axes_used(item: Any) -> int:
+def axes_used(item: Any) -> int:
     """How many axes of the operand an entry of an index speaks of."""
     if item is None or item is Ellipsis or _is_scalar_mask(item):
         return 0

@@ -402,16 +402,28 @@ def one_operand(name: str, x: Any) -> tuple[Any, DType]:
 
 def broadcast_to(x: Any, shape: Shape) -> Any:
     """`x` broadcast to `shape` by NumPy's rules; ValueError when it does not fit."""
-    have = get_aval(x).shape
+    aval = get_aval(x)
+    have = aval.shape
     if have == shape:
         return x
     first = len(shape) - len(have)
     if first < 0 or any(a not in (1, b) for a, b in zip(have, shape[first:], strict=True)):
-        raise ValueError(
-            f"Incompatible shapes for broadcasting: {have} and requested shape {shape}"
-        )
+        raise not_broadcastable(aval, shape)
     return broadcast_in_dim_p.bind(
         x, shape=shape, broadcast_dimensions=tuple(range(first, len(shape))), sharding=None
+    )
+
+
+def not_broadcastable(aval: ShapedArray, shape: Shape) -> ValueError:
+    """The error for an array of type `aval` that cannot be broadcast to `shape`."""
+    if aval.ndim > len(shape):
+        return ValueError(
+            f"Cannot broadcast to shape with fewer dimensions: arr_shape={aval.shape} shape={shape}"
+        )
+    plain = ShapedArray(aval.shape, aval.dtype)
+    return ValueError(
+        f"Incompatible types for broadcasting: input type={plain} and requested "
+        f"type={plain.update(shape=shape)}"
     )
 
 

@@ -13,6 +13,7 @@ from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._host_index import host_take
 from xpr.numpy._index_plan import IndexPlan, Picked, Window, lift_scalar_masks, parse
 from xpr.numpy._promote import as_operand, refuse_out
+from xpr.numpy._stretches import Stretch, first_stretch
 from xpr.primitives import creation as cr
 from xpr.primitives import elementwise as el
 from xpr.primitives import gather as ga
@@ -43,6 +44,23 @@ def read(
 
     Negative integers count from the end unless `wrap` is false: then they are out of bounds.
     """
+    found = first_stretch(index, len(get_aval(x).shape))
+    if found is not None:
+        axis, item, rest = found
+        stretch = Stretch(x, axis, item)
+        if stretch.is_window:
+            x = stretch.cut(x)
+        else:
+            x = read(x, (*[slice(None)] * axis, stretch.places()), mode="clip")
+        return read(
+            x,
+            rest,
+            mode=mode,
+            fill_value=fill_value,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            wrap=wrap,
+        )
     index, inserted = lift_scalar_masks(index, len(get_aval(x).shape))
     if inserted:
         x = sh.expand_dims(x, inserted)

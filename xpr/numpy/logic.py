@@ -270,6 +270,8 @@ def iscomplex(x: ArrayLike) -> Array:
     Array([False,  True], dtype=bool)
     """
     x, dtype = one_operand("iscomplex", x)
+    if dtypes.is_extended(dtype):
+        raise TypeError(f"Cannot interpret '{dtype}' as a data type of numbers: iscomplex")
     if not dtypes.is_complex(dtype):
         aval = get_aval(x)
         return _everywhere(False, x, aval.weak_type and not aval.shape)
@@ -393,12 +395,14 @@ def allclose(
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and values; with `equal_nan` NaN equals NaN.
 
+    Raises what `asarray` does for what is no array: TypeError or ValueError.
+
     >>> import xpr.numpy as jnp
     >>> jnp.array_equal(jnp.arange(2), jnp.array([0, 1]))
     Array(True, dtype=bool)
     """
-    x, y = _as_arrays(a1, a2)
-    if x is None or x.shape != y.shape:
+    x, y = asarray(a1), asarray(a2)
+    if x.shape != y.shape:
         return as_array(np.False_)
     same = equal(x, y)
     if equal_nan:
@@ -409,13 +413,13 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Array:
 def array_equiv(a1: Any, a2: Any) -> Array:
     """Whether two arrays can be broadcast to each other and then have the same values.
 
+    Raises what `asarray` does for what is no array: TypeError or ValueError.
+
     >>> import xpr.numpy as jnp
     >>> jnp.array_equiv(jnp.array([1, 2]), jnp.array([[1, 2], [1, 2]]))
     Array(True, dtype=bool)
     """
-    x, y = _as_arrays(a1, a2)
-    if x is None:
-        return as_array(np.False_)
+    x, y = asarray(a1), asarray(a2)
     try:
         broadcast_shapes(x.shape, y.shape)
     except ValueError:
@@ -424,14 +428,6 @@ def array_equiv(a1: Any, a2: Any) -> Array:
     with override("numpy_dtype_promotion", "standard"):
         common = dtypes.promote_types(x.dtype, y.dtype)
     return _all(equal(*broadcast_all(convert_type(x, common), convert_type(y, common))))
-
-
-def _as_arrays(a1: Any, a2: Any) -> tuple[Any, Any]:
-    """Both operands as arrays, sequences included, or a pair of None where they are none."""
-    try:
-        return asarray(a1), asarray(a2)
-    except (TypeError, ValueError):
-        return None, None
 
 
 # ---- Python's operators

@@ -59,12 +59,14 @@ def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
 
     The first axis of `p` holds the coefficients, the highest power first; further axes, a batch of
     polynomials, are broadcast against `x`. `unroll` is there for programs that give it; the rule is
-    always written out. Raises ValueError for a scalar `p`.
+    always written out. Raises ValueError for a scalar `p` and a negative `unroll`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyval(jnp.array([1, 0, 2]), jnp.array([1, 2, 3]))
     Array([ 3,  6, 11], dtype=int32)
     """
+    if not isinstance(unroll, bool) and operator.index(unroll) < 0:
+        raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`. Got {unroll}.")
     coefficients, at = as_operand("polyval", p, 0), as_operand("polyval", x, 1)
     if get_aval(coefficients).ndim == 0:
         raise ValueError("polyval requires a vector of coefficients, got a scalar")

@@ -201,6 +201,8 @@ def _extremum(
     if is_extended(aval.dtype):
         raise TypeError(f"Cannot interpret '{aval.dtype}' as a data type of numbers: {name}")
     axes = reduced_axes(axis, aval.ndim)
+    if where is not None:
+        where = checked_where(name, where)
     if initial is None:
         if where is not None:
             raise ValueError(
@@ -213,7 +215,7 @@ def _extremum(
         x = convert_type(x, aval.dtype)
     if where is not None:
         least = aval.dtype.type(limits(aval.dtype)[worst])
-        x = select_where(checked_where(name, where), x, least)
+        x = select_where(where, x, least)
     out = reduce_p.bind(x, axes=axes)
     if initial is not None:
         out = combine.bind(_initial(initial, aval.dtype), out)

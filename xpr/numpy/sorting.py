@@ -166,8 +166,7 @@ def sort_complex(a: ArrayLike) -> Array:
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
     x = as_operand("sort_complex", a)
-    if not get_aval(x).ndim:
-        x = sh.reshape(x, (1,))
+    canonicalize_axis(-1, get_aval(x).ndim)
     dtype = get_aval(x).dtype
     wide = complex_dtype(dtype) if dtypes.is_float(dtype) else np.dtype(np.complex64)
     return so.sort(convert_type(x, dtype if dtypes.is_complex(dtype) else wide))

@@ -257,7 +257,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    rows, columns = _index_arrays(np.tril_indices(n, operator.index(k), m))
+    rows, columns = _index_arrays(np.tril_indices(operator.index(n), operator.index(k), m))
     return rows, columns
 
 
@@ -268,7 +268,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
     >>> jnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    rows, columns = _index_arrays(np.triu_indices(n, operator.index(k), m))
+    rows, columns = _index_arrays(np.triu_indices(operator.index(n), operator.index(k), m))
     return rows, columns
 
 

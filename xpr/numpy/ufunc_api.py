@@ -58,6 +58,8 @@ class ufunc:
         at: Function | None = None,
         reduceat: Function | None = None,
     ) -> None:
+        if not callable(func):
+            raise TypeError(f"a ufunc requires a function, got {func!r} of type {type(func)}")
         self.__name__ = self.__qualname__ = name or getattr(func, "__name__", "ufunc")
         self.__doc__ = func.__doc__
         self.__wrapped__ = func

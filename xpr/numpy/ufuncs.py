@@ -108,7 +108,7 @@ def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def _no_complex(name: str, dtype: DType) -> None:
     if dtypes.is_complex(dtype):
-        raise TypeError(f"{name} does not support complex-valued inputs, got {dtype}")
+        raise TypeError(f"{name} does not accept dtype {dtype}: it requires real arguments")
 
 
 def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -187,7 +187,7 @@ def _real_inexact(name: str, x: Any) -> Any:
     x = one_inexact(name, x)
     dtype = get_aval(x).dtype
     if dtypes.is_complex(dtype):
-        raise TypeError(f"{name} does not support complex-valued inputs, got {dtype}")
+        raise TypeError(f"{name} does not accept dtype {dtype}: it requires real arguments")
     return x
 
 

@@ -9,11 +9,19 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.aval import ShapedArray
 from xpr.core.placing import resharded
 from xpr.core.trace import get_aval
 from xpr.numpy._host_index import host_update
 from xpr.numpy._index_plan import IndexPlan, NewAxis, Picked, Window, lift_scalar_masks, parse
-from xpr.numpy._promote import as_operand, convert, scalar_type, with_weak_type_of
+from xpr.numpy._promote import (
+    as_operand,
+    convert,
+    not_broadcastable,
+    scalar_type,
+    with_weak_type_of,
+)
+from xpr.numpy._stretches import Stretch, first_stretch
 from xpr.numpy.indexing import index_vectors, read
 from xpr.primitives import elementwise as el
 from xpr.primitives import scatter as sc
@@ -230,6 +238,22 @@ def _update(
         return resharded(name, out_sharding, lambda: _update(x, index, values, kind, **options))
     x = as_operand("at", x)
     own = get_aval(x)
+
+    def update(part: Any, rest: Any) -> Any:
+        return _update(
+            part,
+            rest,
+            values,
+            kind,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            wrap_negative_indices=wrap_negative_indices,
+        )
+
+    stretched = _in_stretch(x, index, mode, update)
+    if stretched is not None:
+        return stretched
     x, values = _common_types(x, _values(values), kind)
     index, inserted = lift_scalar_masks(index, len(own.shape))
     if inserted:
@@ -244,6 +268,24 @@ def _update(
     return convert_type(out, own.dtype, own.weak_type)
 
 
+def _in_stretch(x: Any, index: Any, mode: Any, update: Callable[[Any, Any], Any]) -> Any:
+    """`x` where `update(part, index)` has changed the part that the first `ds` cuts out.
+
+    None for an index without `ds`.
+    """
+    found = first_stretch(index, len(get_aval(x).shape))
+    if found is None:
+        return None
+    axis, item, rest = found
+    stretch = Stretch(x, axis, item)
+    if stretch.is_window:
+        part = stretch.cut(x)
+        return stretch.put(x, part, update(part, rest), mode)
+    places = (*[slice(None)] * axis, stretch.places())
+    part = read(x, places, mode="clip")
+    return _update(x, places, update(part, rest), "set", mode=mode)
+
+
 def _write(
     x: Any,
     plan: IndexPlan,
@@ -254,7 +296,7 @@ def _write(
     mode: str | GatherScatterMode | None,
 ) -> Any:
     target = plan.result_shape()
-    _check_broadcast(get_aval(values).shape, target)
+    _check_broadcast(get_aval(values), target)
     if 0 in target:
         return x
     box = _static_box(plan, GatherScatterMode.from_any(mode))
@@ -280,14 +322,15 @@ def _batch_axes(dims: ScatterDimensionNumbers, rank: int) -> list[int]:
     return [i for i in range(rank) if i not in dims.update_window_dims]
 
 
-def _check_broadcast(shape: tuple[int, ...], target: tuple[int, ...]) -> None:
+def _check_broadcast(aval: ShapedArray, target: tuple[int, ...]) -> None:
+    shape = aval.shape
     extra = len(shape) - len(target)
     tail = shape[max(extra, 0) :]
     fits = all(a in (1, b) for a, b in zip(tail[::-1], target[::-1], strict=False))
     if not fits or any(s != 1 for s in shape[: max(extra, 0)]):
         raise ValueError(
-            f"Incompatible shapes for broadcasting: values of shape {shape} cannot be written to "
-            f"the indexed elements of shape {target}"
+            f"{not_broadcastable(aval, target)}: values of shape {shape} cannot be written to the "
+            f"indexed elements of shape {target}"
         )
 
 
@@ -462,6 +505,21 @@ def _apply(
         }
         return resharded("at[...].apply", out_sharding, lambda: _apply(x, index, func, **options))
     x = as_operand("at", x)
+
+    def update(part: Any, rest: Any) -> Any:
+        return _apply(
+            part,
+            rest,
+            func,
+            indices_are_sorted=indices_are_sorted,
+            unique_indices=unique_indices,
+            mode=mode,
+            wrap_negative_indices=wrap_negative_indices,
+        )
+
+    stretched = _in_stretch(x, index, mode, update)
+    if stretched is not None:
+        return stretched
     index, inserted = lift_scalar_masks(index, len(get_aval(x).shape))
     if inserted:
         x = sh.expand_dims(x, inserted)

@@ -14,8 +14,8 @@ from xpr.core.aval import ShapedArray, without_dim
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.manual import of_programs
-from xpr.core.primitive import NotLinear, Primitive, define
-from xpr.core.trace import get_aval
+from xpr.core.primitive import NotLinear, Primitive, define, invalid_argument
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.interpreters.batching import (
     BatchAxis,
     Dim,
@@ -474,5 +474,7 @@ def stop_gradient(x: Any) -> Any:
 
 
 def _stop(x: Any) -> Any:
+    if not is_valid_value(x):
+        raise invalid_argument(x, "stop_gradient")
     aval = get_aval(x)
     return x if is_float0(tangent_aval(aval)) else stop_gradient_p.bind(x)

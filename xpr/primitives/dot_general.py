@@ -26,6 +26,7 @@ from xpr.primitives._precision import (
     canonicalize_precision,
 )
 from xpr.primitives.convert import convert_element_type_p
+from xpr.primitives.families import ANY, require_kind
 from xpr.primitives.rules import BatchAxis, Dim, Partials, is_linear, shape_of
 
 __all__ = [
@@ -230,6 +231,8 @@ def _dot_general_abstract(
 ) -> ShapedArray:
     dims = DotDims.of(dimension_numbers)
     dims.check_shapes(lhs.shape, rhs.shape)
+    for position, operand in enumerate((lhs, rhs)):
+        require_kind("dot_general", operand, ANY, position)
     # One weakly typed operand does not take the other's dtype here, as in JAX.
     weak = lhs.weak_type and rhs.weak_type
     dtype, _ = dtypes.promote_avals((lhs.dtype, False), (rhs.dtype, False))

@@ -61,10 +61,11 @@ def require_same_dtypes(name: str, *avals: ShapedArray) -> np.dtype[Any]:
     for aval in avals[1:]:
         if aval.dtype != first:
             found = ", ".join(str(a.dtype) for a in avals)
+            promoting = _PROMOTING.get(name)
             tip = (
-                f" (Tip: jnp.{name} is a similar function that does automatic type promotion on "
-                "inputs)."
-                if name in _PROMOTING
+                f" (Tip: jnp.{promoting} is a similar function that does automatic type promotion "
+                "on inputs)."
+                if promoting
                 else ""
             )
             raise TypeError(
@@ -73,26 +74,29 @@ def require_same_dtypes(name: str, *avals: ShapedArray) -> np.dtype[Any]:
     return first
 
 
-_PROMOTING = frozenset(
-    (
-        "add",
-        "sub",
-        "mul",
-        "div",
-        "rem",
-        "pow",
-        "max",
-        "min",
-        "atan2",
-        "eq",
-        "ne",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "nextafter",
-    )
-)
+_PROMOTING = {
+    "add": "add",
+    "atan2": "arctan2",
+    "concatenate": "concatenate",
+    "div": "divide",
+    "eq": "equal",
+    "ge": "greater_equal",
+    "gt": "greater",
+    "le": "less_equal",
+    "lt": "less",
+    "max": "maximum",
+    "min": "minimum",
+    "mul": "multiply",
+    "ne": "not_equal",
+    "nextafter": "nextafter",
+    "pow": "power",
+    "rem": "remainder",
+    "shift_left": "left_shift",
+    "shift_right_arithmetic": "right_shift",
+    "shift_right_logical": "right_shift",
+    "sub": "subtract",
+}
+"""The functions of xpr.numpy that promote, for those of lax that do not."""
 
 
 def elementwise_shape(name: str, *avals: ShapedArray) -> tuple[int, ...]:

@@ -323,6 +323,7 @@ def gather(
     )
     if chosen is GatherScatterMode.ONE_HOT:
         raise ValueError("gather has no mode one_hot: take_along_axis has")
+    sizes = canonicalize_shape("gather", slice_sizes)
     if chosen is GatherScatterMode.FILL_OR_DROP:
         fill_value = _static_fill(fill_value, get_aval(operand).dtype)
     else:
@@ -331,7 +332,7 @@ def gather(
         operand,
         start_indices,
         dimension_numbers=canonical_numbers("gather", dimension_numbers, GatherDimensionNumbers),
-        slice_sizes=canonicalize_shape("gather", slice_sizes),
+        slice_sizes=sizes,
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
         mode=chosen,

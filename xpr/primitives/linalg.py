@@ -16,7 +16,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import NOT_LINEAR, define
+from xpr.core.primitive import NOT_LINEAR, check_operands, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _linalg_host as host
 from xpr.primitives import _linalg_householder_host as householder
@@ -139,6 +139,7 @@ def triangular_solve(
     >>> triangular_solve(a, np.array([2.0, 9.0], np.float32), left_side=True, lower=True)
     Array([1., 2.], dtype=float32)
     """
+    check_operands("triangular_solve", a, b)
     given = a if get_aval(b).weak_type else b
     a, b = strong(a), strong(b)
     matrix, rank = get_aval(a), get_aval(b).ndim
@@ -430,6 +431,7 @@ def svd(
     Array([3., 2.], dtype=float32)
     """
     del algorithm
+    check_operands("svd", x)
     given, x = x, strong(x)
     check_matrices("svd", get_aval(x))
     count = min(get_aval(x).shape[-2:])

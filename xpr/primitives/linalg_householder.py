@@ -12,7 +12,7 @@ import numpy as np
 
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import NOT_LINEAR, NotDifferentiable, define
+from xpr.core.primitive import NOT_LINEAR, NotDifferentiable, check_operands, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _linalg_householder_host as host
 from xpr.primitives import _linalg_householder_rules as rules
@@ -145,6 +145,7 @@ def householder_product(a: Any, taus: Any) -> Array:
     Array([[-0.6],
            [-0.8]], dtype=float32)
     """
+    check_operands("householder_product", a, taus)
     given = a if get_aval(taus).weak_type else taus
     return as_weak_as(given, householder_product_p.bind(strong(a), strong(taus)))
 
@@ -161,6 +162,7 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
     Array([[-5.],
            [ 0.]], dtype=float32)
     """
+    check_operands("ormqr", a, taus, c)
     a, taus, c = strong(a), strong(taus), strong(c)
     reflections, matrix = get_aval(a), get_aval(c)
     check_matrices("ormqr", matrix)

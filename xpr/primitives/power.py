@@ -14,7 +14,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import NotLinear, define
+from xpr.core.primitive import NotLinear, check_operands, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._accuracy import accuracy_param
@@ -250,6 +250,7 @@ def integer_pow(x: Any, y: int) -> Array:
     >>> lax.integer_pow(2.0, -2)
     Array(0.25, dtype=float32, weak_type=True)
     """
+    check_operands("integer_pow", x)
     return integer_pow_p.bind(x, y=operator.index(y))
 
 

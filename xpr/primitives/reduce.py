@@ -20,6 +20,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.core.trace import Tracer, get_aval
+from xpr.primitives import _ops as ops
 from xpr.primitives._reduce_rules import (
     ReductionBatch,
     extremum_tangent,
@@ -29,6 +30,7 @@ from xpr.primitives._reduce_rules import (
     sum_transpose,
 )
 from xpr.primitives._scalar_jaxpr import evaluate, single_primitive, trace_scalars
+from xpr.primitives.families import ANY, require_kind
 from xpr.primitives.rules import LinearJVP, NoTangent, Partials
 
 __all__ = [
@@ -315,6 +317,7 @@ def _arg_reduction(name: str, find: Callable[..., NDArray], doc: str) -> Primiti
             raise TypeError(
                 f"{name} does not accept dtype {x.dtype}; complex numbers have no order"
             )
+        require_kind(name, x, ANY)
         _check_computes(name, x)
         return ShapedArray(_kept_shape(x.shape, axes), index_dtype)
 
@@ -500,6 +503,11 @@ def reduce(
         raise ValueError("reduce requires at least one operand")
     axes = _axes(dimensions)
     avals = [get_aval(x) for x in flat]
+    # Numbers take the dtypes of the operands, as in JAX even where they are of another kind.
+    flat_inits = [
+        ops.convert(init, x.dtype) if get_aval(init).weak_type else init
+        for x, init in zip(avals, flat_inits, strict=True)
+    ]
     init_avals = [get_aval(x) for x in flat_inits]
     scalars = [
         ShapedArray((), x.dtype, x.weak_type and i.weak_type)

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.primitive import Absent, NotLinear, Primitive, Rule, define
+from xpr.core.primitive import Absent, NotLinear, Primitive, Rule, check_operands, define
 from xpr.core.trace import get_aval
 from xpr.primitives._index_dims import (
     GatherScatterMode,
@@ -313,6 +313,7 @@ def _bind(
     mode: str | GatherScatterMode | None,
     update_jaxpr: ClosedJaxpr | None = None,
 ) -> Any:
+    check_operands(primitive.name, operand, scatter_indices, updates)
     if update_jaxpr is None:
         update_jaxpr = combiner(primitive.name, get_aval(operand).dtype)
     chosen = GatherScatterMode.from_any(mode)

@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.primitive import NotLinear, define
+from xpr.core.primitive import NotLinear, check_operands, define
 from xpr.core.trace import get_aval
 from xpr.primitives._sort_rules import (
     approx_top_k_batch,
@@ -20,6 +20,7 @@ from xpr.primitives._sort_rules import (
     top_k_batch,
 )
 from xpr.primitives._sorting import sort_values, stable_order, top_order
+from xpr.primitives.families import ANY, require_kind
 
 __all__ = ["approx_max_k", "approx_min_k", "sort", "sort_key_val", "top_k"]
 
@@ -46,6 +47,7 @@ def _sort_abstract(
         shapes = " ".join(str(a.shape) for a in avals)
         raise TypeError(f"Arguments to sort must have equal shapes, got: {shapes}")
     for a in avals[:num_keys]:
+        require_kind("sort", a, ANY)
         if a.dtype in dtypes.SMALL_FLOAT_TYPES:
             raise TypeError(f"sort does not order {a.dtype}; convert to a wider float first")
     return list(avals)
@@ -226,6 +228,7 @@ def _approx_top_k(
     aggregate_to_topk: bool,
     is_max_k: bool,
 ) -> tuple[Array, Array]:
+    check_operands("approx_top_k", operand)
     values, indices = approx_top_k_p.bind(
         operand,
         k=operator.index(k),

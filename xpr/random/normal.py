@@ -281,7 +281,8 @@ def multivariate_normal(
     )
     if method not in ("svd", "eigh", "cholesky"):
         raise ValueError(
-            f"multivariate_normal requires method to be 'svd', 'eigh' or 'cholesky', got {method!r}"
+            "method must be one of {'svd', 'eigh', 'cholesky'}, got "
+            f"{method!r} (multivariate_normal)"
         )
     found = float_dtype("multivariate_normal", get_aval(mean).dtype if dtype is None else dtype)
     mean, cov = jnp.asarray(mean), jnp.asarray(cov)

@@ -48,8 +48,8 @@ def _size_of(name: str, argument: str, x: Any) -> int:
     """A concrete integer, the size of the range that `x` stands for."""
     if not dtypes.is_integer(get_aval(x).dtype):
         raise TypeError(
-            f"{name} requires {argument} to be an integer or at least 1-dimensional, got a scalar "
-            f"of type {get_aval(x).dtype}"
+            f"{argument} must be an integer or at least 1-dimensional, got a scalar of type "
+            f"{get_aval(x).dtype} ({name})"
         )
     return operator.index(concrete(x, f"argument {argument} of xpr.random.{name}()")[()])
 
@@ -128,7 +128,9 @@ def choice(
         # JAX gives `shape` alone here; NumPy's shape is the one of all other calls.
         return jnp.zeros(result, array.dtype)
     if count <= 0:
-        raise ValueError("choice requires a to be greater than 0 unless no samples are taken")
+        raise ValueError(
+            f"a must be greater than 0 unless no samples are taken, got {count} (choice)"
+        )
     if not replace and wanted > count:
         raise ValueError(
             f"Cannot take a larger sample (size {wanted}, of shape {sizes}) than population "
@@ -199,7 +201,10 @@ def categorical(
     data = single_key("categorical", key)
     array = jnp.asarray(as_operand("categorical", logits))
     if not dtypes.is_float(array.dtype):
-        raise ValueError(f"categorical requires logits to have a float dtype, got {array.dtype}")
+        raise ValueError(
+            f"dtype argument to `gumbel` must be a float dtype, got {array.dtype}: that of the "
+            "logits of categorical"
+        )
     chosen = checked_mode("categorical", mode)
     place = canonicalize_axis(axis, array.ndim)
     batch = (*array.shape[:place], *array.shape[place + 1 :])

@@ -177,7 +177,10 @@ def gumbel_body(key: Any, *, shape: Shape, dtype: DType, mode: str) -> Any:
 def checked_mode(name: str, mode: str | None) -> str:
     """The mode of Gumbel numbers; ValueError for an unknown one."""
     if mode not in (None, "highest", "high", "low"):
-        raise ValueError(f"{name} requires mode to be 'highest', 'high' or 'low', got {mode!r}")
+        raise ValueError(
+            f"Must provide valid mode for gumbel got: {mode}. {name} takes 'highest', 'high' or "
+            "'low'"
+        )
     return mode or "low"
 
 

@@ -210,7 +210,9 @@ def checked_integer(name: str, dtype: Any) -> DType:
     try:
         return checked_dtype(name, dtype, int, "iu", "an int")
     except ValueError:
-        raise TypeError(f"{name} only accepts integer dtypes, got dtype {dtype}") from None
+        raise TypeError(
+            f"{name} only accepts integer dtypes, got {dtypes.canonicalize(dtype)}"
+        ) from None
 
 
 # ---- coins
@@ -246,7 +248,7 @@ def bernoulli(
     Array([False, False, False], dtype=bool)
     """
     if mode not in ("low", "high"):
-        raise ValueError(f"bernoulli requires mode to be 'low' or 'high', got {mode!r}")
+        raise ValueError(f"got mode={mode!r}, expected 'high' or 'low' (bernoulli)")
     data = single_key("bernoulli", key)
     dtype = get_aval(as_operand("bernoulli", p)).dtype
     if not dtypes.is_float(dtype):

@@ -8,6 +8,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.errors import shown
+from xpr.core.primitive import invalid_argument
 from xpr.core.references import Ref
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.transforms.signature import name_of, source_of
@@ -118,10 +119,7 @@ class Selected:
 def check_leaf(x: Any, what: str) -> None:
     """TypeError unless `x` is an array, a number or a tracer."""
     if not is_valid_value(x):
-        raise TypeError(
-            f"Argument {shown(x)} of type {type(x)} to {what} is not a valid JAX type: expected "
-            "an array, a NumPy value or a Python number"
-        )
+        raise invalid_argument(x, what)
 
 
 def check_differentiable_input(x: Any, what: str, holomorphic: bool, allow_int: bool) -> None:

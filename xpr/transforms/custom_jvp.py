@@ -8,10 +8,10 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.context import context
-from xpr.core.trace import get_aval
+from xpr.core.primitive import uninterpreted
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
 from xpr.primitives.custom import custom_jvp_call_p
-from xpr.transforms.arguments import check_leaf
 from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable
@@ -89,8 +89,11 @@ class custom_jvp:
         args = bound_arguments(self.fun, args, kwargs, "custom_jvp")
         fixed, dynamic, rebuild = self.nondiff.split(args, name)
         leaves, tree = tree_util.tree_flatten(dynamic)
-        for x in leaves:
-            check_leaf(x, f"the custom_jvp function {name}")
+        for position, x in enumerate(leaves):
+            if not is_valid_value(x):
+                error = uninterpreted(custom_jvp_call_p.name, position, x)
+                error.add_note(f"for the custom_jvp function {name}")
+                raise error
         out_tree = OutTree()
 
         def flat_fun(*flat: Any) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.context import context, named
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -41,7 +41,6 @@ from xpr.transforms.pullbacks import (
     LinearProgram,
     Pullback,
     as_array,
-    flatten_cotangent,
 )
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import FIRST_ARGUMENT, abstractify, check_callable
@@ -181,9 +180,9 @@ def _check_linear_tangent(p: ShapedArray, tangent: Any) -> None:
     t = get_aval(tangent)
     expected = tangent_aval(p)
     if t.dtype != expected.dtype or t.shape != p.shape:
-        raise TypeError(
+        raise ValueError(
             "linearized function called on tangent values inconsistent with the original primal "
-            f"values: got tangent aval {t.str_short()} for primal aval {p.str_short()} but "
+            f"values:\nGot tangent aval {t.str_short()} for primal aval {p.str_short()} but "
             f"expected {expected.str_short()}"
         )
 
@@ -227,9 +226,21 @@ def linear_transpose(
             )
 
     def transposed(cotangent: Any) -> Any:
-        cts = flatten_cotangent(
-            cotangent, flat.out_tree, out_avals, fun, "a function returned by linear_transpose"
-        )
+        cts, ct_tree = tree_util.tree_flatten(cotangent)
+        if ct_tree != flat.out_tree:
+            raise TypeError(
+                f"cotangent tree does not match function output, expected {flat.out_tree} but got "
+                f"{ct_tree} (linear_transpose of {name_of(fun)})"
+            )
+        for ct, a in zip(cts, out_avals, strict=True):
+            check_leaf(ct, "the function that linear_transpose returns")
+            found, expected = get_aval(ct), cotangent_aval(a)
+            same = found.shape == expected.shape and found.dtype == expected.dtype
+            if not same or not same_sharding(found, expected):
+                raise TypeError(
+                    f"cotangent type does not match function output, expected {expected} but got "
+                    f"{found} (linear_transpose of {name_of(fun)})"
+                )
         found = backward_pass(closed.jaxpr, closed.consts, [Linear(a) for a in avals], cts)
         return tree_util.tree_unflatten(tree, [as_array(instantiate(ct)) for ct in found])[0]
 

@@ -17,13 +17,13 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
 from xpr.core.references import belongs_to_trace
-from xpr.core.trace import context, get_aval, is_valid_value
+from xpr.core.trace import context
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import common_device
 from xpr.runtimes.base import Device
 from xpr.transforms.shardings import Shardings
 from xpr.transforms.signature import ArgumentRoles, name_of, places, source_of
-from xpr.transforms.tracing import TracedProgram, abstractify, debug_info, trace_function
+from xpr.transforms.tracing import TracedProgram, argument_aval, debug_info, trace_function
 
 
 class JitOptions:
@@ -133,12 +133,13 @@ class ProgramBuilder:
         for place, value in (*static_args.items(), *static_kwargs.items()):
             try:
                 hash(value)
-            except TypeError:
+            except TypeError as error:
                 where = f"index {place}" if isinstance(place, int) else f"name {place!r}"
                 raise ValueError(
-                    "Non-hashable static arguments are used in a jit function: static argument "
-                    f"({where}) of type {type(value)} for function {name_of(self._fun)} is "
-                    f"non-hashable: {shown(value)}"
+                    "Non-hashable static arguments are not supported. An error occurred while "
+                    f"trying to hash an object of type {type(value)}, {shown(value)}. The error "
+                    f"was:\n{type(error).__name__}: {error}\nIt is the static argument ({where}) "
+                    f"of the jitted function {name_of(self._fun)}."
                 ) from None
         dynamic = (
             tuple(a for i, a in enumerate(args) if i not in static_args) if static_args else args
@@ -168,21 +169,7 @@ class ProgramBuilder:
 
     def leaf_aval(self, parts: CallParts, index: int) -> ShapedArray:
         """The type of one leaf; TypeError that names the argument when it is no array."""
-        leaf = parts.leaves[index]
-        try:
-            return get_aval(leaf) if is_valid_value(leaf) else abstractify(leaf)
-        except TypeError as error:
-            info = debug_info(self._fun, parts.tree, parts.static_args, "jit")
-            raise TypeError(
-                f"Error interpreting argument to {name_of(self._fun)} as an abstract array. The "
-                "problematic value is "
-                f"of type {type(leaf)} and was passed to the function at path "
-                f"{info.arg_names[index]}: {error}\n"
-                "This typically means that a jit-wrapped function was called with a non-array "
-                "argument, and this "
-                "argument was not marked as static using the static_argnums or static_argnames "
-                "parameters of jit."
-            ) from None
+        return argument_aval(self._fun, parts.leaves, index, parts.tree, parts.static_args, "jit")
 
     def traced_program(self, parts: CallParts, avals: Sequence[ShapedArray]) -> TracedProgram:
         """The traced program for these types, from the cache or by running the function."""

@@ -110,8 +110,8 @@ def _resolve(
     for n in nums:
         if not variadic and not -count <= n < count:
             raise ValueError(
-                f"jitted function {name_of(fun)} has {role}_argnums={nums}, but only "
-                f"{count} positional arguments"
+                f"Jitted function has {role}_argnums={nums}, but only accepts {count} positional "
+                f"arguments: {name_of(fun)}"
             )
     if not variadic:  # else it takes the call to know where a negative position is
         nums = tuple(n + count if n < 0 else n for n in nums)
@@ -119,8 +119,8 @@ def _resolve(
     for name in names:
         if name not in known and not any_name:
             raise ValueError(
-                f"jitted function {name_of(fun)} has invalid argnames {{{name!r}}} in "
-                f"{role}_argnames; its arguments are {sorted(known)}"
+                f"Jitted function has invalid argnames {{{name!r}}} in {role}_argnames. Function "
+                f"does not take these args: {name_of(fun)} takes {sorted(known)}"
             )
     # Given one of the two, the other follows; given both, both are taken at their word.
     if argnums is None and argnames is not None:

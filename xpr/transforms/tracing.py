@@ -161,6 +161,41 @@ def abstractify(x: Any) -> ShapedArray:
     return get_aval(x)
 
 
+def argument_aval(
+    fun: Callable[..., Any],
+    leaves: Sequence[Any],
+    index: int,
+    in_tree: Any,
+    statics: dict[int, Any],
+    traced_for: str,
+) -> ShapedArray:
+    """The aval of one leaf of a function's arguments; TypeError names the argument otherwise."""
+    leaf = leaves[index]
+    try:
+        return get_aval(leaf) if is_valid_value(leaf) else abstractify(leaf)
+    except TypeError as error:
+        info = debug_info(fun, in_tree, statics, traced_for)
+        raise TypeError(
+            f"Error interpreting argument to {name_of(fun)} as an abstract array. The problematic "
+            f"value is of type {type(leaf)} and was passed to the function at path "
+            f"{info.arg_names[index]}: {error}\n"
+            "This typically means that a jit-wrapped function was called with a non-array "
+            "argument, and this argument was not marked as static using the static_argnums or "
+            "static_argnames parameters of jit."
+        ) from None
+
+
+def argument_avals(
+    fun: Callable[..., Any],
+    leaves: Sequence[Any],
+    in_tree: Any,
+    statics: dict[int, Any],
+    traced_for: str,
+) -> list[ShapedArray]:
+    """The avals of all leaves of a function's arguments."""
+    return [argument_aval(fun, leaves, i, in_tree, statics, traced_for) for i in range(len(leaves))]
+
+
 def check_callable(
     fun: Any, transform: str, says: str = "Expected a callable value, got {}"
 ) -> None:
@@ -327,7 +362,7 @@ def make_jaxpr(
         program = trace_function(
             fun,
             in_tree,
-            [abstractify(x) for x in leaves],
+            argument_avals(fun, leaves, in_tree, statics, "make_jaxpr"),
             static_args=statics,
             traced_for="make_jaxpr",
         )
@@ -362,9 +397,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         values = [0 if i in given else x for i, x in enumerate(results)]
         return tree_util.tree_unflatten(tree, values)
 
-    program = trace_function(
-        values_only, in_tree, [abstractify(x) for x in leaves], traced_for="eval_shape"
-    )
+    avals = argument_avals(fun, leaves, in_tree, {}, "eval_shape")
+    program = trace_function(values_only, in_tree, avals, traced_for="eval_shape")
     return _structs(program, given)
 
 

@@ -246,8 +246,8 @@ def _common_size(
                 "containing an array, got empty args and kwargs; or give axis_size"
             )
         raise ValueError(
-            f"vmap of {name_of(fun)} must have at least one non-None value in in_axes, or an "
-            "axis_size: all of them are None"
+            "vmap must have at least one non-None value in in_axes or axis_size must be specified: "
+            f"all axes of the arguments of {name_of(fun)} are None"
         )
     raise ValueError(_size_message(fun, args, kwargs, leaves, dims, axis_size))
 
@@ -298,7 +298,7 @@ def _place_result(axis: BatchAxis, x: Any, dim: int | None, wanted: int | None, 
     rank = len(get_aval(x).shape) + (dim is None)
     if not -rank <= wanted < rank:
         raise ValueError(
-            f"vmap out_axes: axis {wanted} does not exist in result {index}, which has {rank} axes "
-            "with the mapped one"
+            f"axis {wanted} is out of bounds for array of dimension {rank}: vmap out_axes gives it "
+            f"for result {index}, the mapped axis included"
         )
     return at_place(axis, x, dim, wanted + rank if wanted < 0 else wanted)

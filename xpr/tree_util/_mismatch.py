@@ -22,7 +22,7 @@ def _expand_level(level: Level | None) -> tuple[KeyPath, Level] | None:
 
 
 OBJECTS = View(children_with_keys, lambda node: str(type(node)))
-STRUCTURE = View(_expand_level, lambda level: "a leaf" if level is None else str(level.type))
+STRUCTURE = View(_expand_level, lambda level: "a pytree leaf" if level is None else str(level.type))
 
 
 class Mismatch(NamedTuple):

@@ -123,7 +123,7 @@ def treedef_equality_errors(
 
     >>> from xpr.tree_util import tree_structure
     >>> list(treedef_equality_errors(tree_structure((1, 2)), tree_structure((1, [2]))))
-    [((SequenceKey(idx=1),), 'a leaf', "<class 'list'>", 'their Python types differ')]
+    [((SequenceKey(idx=1),), 'a pytree leaf', "<class 'list'>", 'their Python types differ')]
     """
     one, two = decode(spec_of(treedef1)), decode(spec_of(treedef2))
     return _as_tuples(mismatches(one, two, STRUCTURE, STRUCTURE))

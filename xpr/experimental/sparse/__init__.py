@@ -38,6 +38,7 @@ from xpr.experimental.sparse.arithmetic import (
     bcoo_multiply_sparse,
     bcoo_reduce_sum,
 )
+from xpr.experimental.sparse.convolution import bcoo_conv_general_dilated
 from xpr.experimental.sparse.creation import (
     bcoo_eye,
     bcoo_fromdense,
@@ -75,12 +76,16 @@ from xpr.experimental.sparse.reordering import (
     bcoo_transpose,
 )
 from xpr.experimental.sparse.rows import (
+    bcsr_broadcast_in_dim,
+    bcsr_concatenate,
     bcsr_dot_general,
     bcsr_from_bcoo,
     bcsr_fromdense,
+    bcsr_sum_duplicates,
     bcsr_todense,
     todense,
 )
+from xpr.experimental.sparse.samples import bcoo_dot_general_sampled, bcsr_extract
 from xpr.experimental.sparse.transform import (
     grad,
     jacfwd,
@@ -103,7 +108,9 @@ __all__ = [
     "SparseEfficiencyWarning",
     "bcoo_broadcast_in_dim",
     "bcoo_concatenate",
+    "bcoo_conv_general_dilated",
     "bcoo_dot_general",
+    "bcoo_dot_general_sampled",
     "bcoo_dynamic_slice",
     "bcoo_extract",
     "bcoo_fromdense",
@@ -119,8 +126,12 @@ __all__ = [
     "bcoo_todense",
     "bcoo_transpose",
     "bcoo_update_layout",
+    "bcsr_broadcast_in_dim",
+    "bcsr_concatenate",
     "bcsr_dot_general",
+    "bcsr_extract",
     "bcsr_fromdense",
+    "bcsr_sum_duplicates",
     "bcsr_todense",
     "coo_fromdense",
     "coo_matmat",

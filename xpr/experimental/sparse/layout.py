@@ -106,12 +106,12 @@ def _sparse_to_batch(mat: BCOO) -> BCOO:
     n, size = mat.n_batch, mat.shape[mat.n_batch]
     data, indices = full_batch(mat)
     at, valid = placed(indices, sparse_sizes(mat))
-    rows = jnp.arange(size, dtype=at.dtype).reshape(size, 1)
+    rows = jnp.arange(size, dtype=at.dtype).reshape((1,) * n + (size, 1))
     here = jnp.expand_dims(at[..., 0], n) == rows
     here &= jnp.expand_dims(valid, n)
     data = masked(jnp.expand_dims(data, n), here)
-    bound = limits(sparse_sizes(mat)[1:], at)
-    at = jnp.where(here[..., None], jnp.expand_dims(at[..., 1:], n), bound)
+    rest = jnp.expand_dims(at[..., 1:], n)
+    at = jnp.where(here[..., None], rest, limits(sparse_sizes(mat)[1:], rest))
     return mat.like(data, at, mat.shape, unique_indices=mat.unique_indices)
 
 
@@ -122,5 +122,6 @@ def _sparse_to_dense(mat: BCOO) -> BCOO:
     data, indices = full_batch(mat)
     at, valid = placed(indices, sizes)
     data = masked(data, valid)
-    here = at[..., -1:] == jnp.arange(sizes[-1], dtype=at.dtype)
+    places = jnp.arange(sizes[-1], dtype=at.dtype)
+    here = at[..., -1:] == places.reshape((1,) * (at.ndim - 1) + places.shape)
     return mat.like(masked(jnp.expand_dims(data, n + 1), here), at[..., :-1], mat.shape)

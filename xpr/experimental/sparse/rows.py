@@ -19,8 +19,13 @@ from xpr.experimental.sparse._parts import (
 )
 from xpr.experimental.sparse._rows import BCSR
 from xpr.experimental.sparse.creation import bcoo_empty, bcoo_fromdense, bcoo_todense
+from xpr.experimental.sparse.pieces import bcoo_concatenate
 from xpr.experimental.sparse.products import Dimensions, bcoo_dot_general
-from xpr.experimental.sparse.reordering import bcoo_sort_indices, sum_duplicates
+from xpr.experimental.sparse.reordering import (
+    bcoo_broadcast_in_dim,
+    bcoo_sort_indices,
+    sum_duplicates,
+)
 
 
 def bcsr_fromdense(
@@ -116,9 +121,45 @@ def bcsr_empty(
     return bcsr_from_bcoo(bcoo_empty(shape, dtype, index_dtype, n_dense, n_batch, nse))
 
 
-def bcsr_sum_duplicates(mat: BCSR, nse: int | None, remove_zeros: bool) -> BCSR:
-    """The array in which no index occurs twice."""
+def bcsr_sum_duplicates(mat: BCSR, nse: int | None = None, remove_zeros: bool = True) -> BCSR:
+    """The array in which no index occurs twice; see `bcoo_sum_duplicates`.
+
+    >>> import xpr.numpy as jnp
+    >>> twice = BCSR((jnp.array([1, 2]), jnp.array([1, 1]), jnp.array([0, 2])), shape=(1, 3))
+    >>> bcsr_sum_duplicates(twice).data
+    Array([3], dtype=int32)
+    """
     return bcsr_from_bcoo(sum_duplicates(bcsr_to_bcoo(mat), nse, remove_zeros))
+
+
+def bcsr_broadcast_in_dim(
+    mat: BCSR, *, shape: Sequence[int], broadcast_dimensions: Sequence[int], sharding: Any = None
+) -> BCSR:
+    """`lax.broadcast_in_dim` of a BCSR array; see `bcoo_broadcast_in_dim`.
+
+    >>> import xpr.numpy as jnp
+    >>> m = BCSR.fromdense(jnp.array([[0, 1], [2, 0]]))
+    >>> found = bcsr_broadcast_in_dim(m, shape=(1, 2, 2), broadcast_dimensions=(1, 2))
+    >>> found.n_batch, found.todense().tolist()
+    (1, [[[0, 1], [2, 0]]])
+    """
+    del sharding  # a hint about devices
+    found = bcoo_broadcast_in_dim(
+        bcsr_to_bcoo(mat), shape=shape, broadcast_dimensions=broadcast_dimensions
+    )
+    return bcsr_from_bcoo(found)
+
+
+def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:
+    """BCSR arrays behind each other along `dimension`; see `bcoo_concatenate`.
+
+    >>> import xpr.numpy as jnp
+    >>> m = BCSR.fromdense(jnp.array([[0, 1]]))
+    >>> bcsr_concatenate([m, m], dimension=0).todense().tolist()
+    [[0, 1], [0, 1]]
+    """
+    found = bcoo_concatenate([bcsr_to_bcoo(m) for m in operands], dimension=dimension)
+    return bcsr_from_bcoo(found)
 
 
 def bcsr_dot_general(

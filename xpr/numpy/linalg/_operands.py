@@ -56,10 +56,10 @@ _NOT_SQUARE = {
 
 
 def check_square(name: str, x: Array) -> None:
-    """Raises ValueError unless `x` is of shape [..., n, n]."""
+    """Raises ValueError (of `matrix_power` TypeError) unless `x` is of shape [..., n, n]."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         text = _NOT_SQUARE.get(name, f"Argument to {name} must have shape [..., n, n], got {{}}.")
-        raise ValueError(text.format(x.shape))
+        raise (TypeError if name == "matrix_power" else ValueError)(text.format(x.shape))
 
 
 def two_inexact(name: str, a: Any, b: Any) -> tuple[Array, Array]:

@@ -140,7 +140,10 @@ def lstsq(
     """
     x, y = two_inexact("lstsq", a, b)
     if x.ndim != 2:
-        raise TypeError(f"lstsq requires a matrix a, got shape {x.shape}")
+        raise TypeError(
+            f"{x.ndim}-dimensional array given. Array must be two-dimensional: lstsq requires a "
+            f"matrix a, got shape {x.shape}"
+        )
     if y.ndim not in (1, 2):
         raise TypeError(f"lstsq requires a vector or a matrix b, got shape {y.shape}")
     if x.shape[0] != y.shape[0]:

@@ -71,8 +71,9 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     )
     if a.shape[axis] != 3 or b.shape[axis] != 3:
         raise ValueError(
-            f"jnp.linalg.cross requires vectors of 3 elements, got shapes {a.shape} and {b.shape} "
-            f"with axis={axis}"
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they have "
+            f"x1.shape[axis]={a.shape[axis]} and x2.shape[axis]={b.shape[axis]}: jnp.linalg.cross "
+            f"of shapes {a.shape} and {b.shape} with axis={axis}"
         )
     return _products.cross(a, b, axis=axis)
 

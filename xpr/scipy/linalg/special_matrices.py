@@ -357,11 +357,18 @@ def helmert(n: int, full: bool = False) -> Array:
 def hilbert(n: int) -> Array:
     """The matrix [n, n] of 1 / (i + j + 1), a standard example of bad condition.
 
+    Raises TypeError for a negative size.
+
     >>> hilbert(2)
     Array([[1.        , 0.5       ],
            [0.5       , 0.33333334]], dtype=float32)
     """
-    i, j = _places(operator.index(n), operator.index(n))
+    size = operator.index(n)
+    if size < 0:
+        raise TypeError(
+            f"iota shape must have every element be nonnegative, got ({size}, 1): hilbert"
+        )
+    i, j = _places(size, size)
     return _float_constant(1.0 / (i + j + 1.0))
 
 

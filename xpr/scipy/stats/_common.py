@@ -58,7 +58,7 @@ def promoted(name: str, x: Any, *parameters: Any) -> list[Array]:
     """
     (x, *rest), dtype = promote_args_inexact(name, x, *parameters)
     if dtypes.is_complex(dtype):
-        raise TypeError(f"{name} requires real arguments, got {dtype}")
+        raise TypeError(f"{name} does not accept dtype {dtype}: it requires real arguments")
     x = as_array(x)
     if name in _STRONG and get_aval(x).shape:
         x, *rest = (without_weak_type(v) for v in (x, *rest))
