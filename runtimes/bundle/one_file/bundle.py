@@ -24,7 +24,6 @@ import functools
 import hashlib
 import hmac
 import importlib
-import importlib.util
 import io
 import json
 import math
@@ -41,7 +40,6 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.machinery import PathFinder
-from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -341,14 +339,18 @@ def _extension() -> Any:
     """
     if "xpr" in sys.modules or _EXTENSION in sys.modules:
         return importlib.import_module(_EXTENSION)
-    package = importlib.util.find_spec("xpr")
+    from importlib.util import find_spec, module_from_spec  # noqa: PLC0415  bundles need them
+
+    package = find_spec("xpr")
     if package is None or package.origin is None:
         raise ImportError("xpr is not installed")
-    spec = PathFinder.find_spec(_EXTENSION, [str(Path(package.origin).parent / "runtimes")])
+    spec = PathFinder.find_spec(
+        _EXTENSION, [os.path.join(os.path.dirname(package.origin), "runtimes")]
+    )
     if spec is None or spec.loader is None:
         raise ImportError(f"no module named {_EXTENSION}")
     # Under its name, so that xpr finds it when it is imported later: it can be loaded only once.
-    module = sys.modules[_EXTENSION] = importlib.util.module_from_spec(spec)
+    module = sys.modules[_EXTENSION] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except BaseException:
