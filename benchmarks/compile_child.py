@@ -58,11 +58,11 @@ def main() -> int:
     way = _jax if library == "jax" else _xpr
     if library == "xpr":
         from xpr.dispatch import compiling  # noqa: PLC0415
-        from xpr.lowering.iree import c_api  # noqa: PLC0415
+        from xpr.lowering.iree import compiler_library  # noqa: PLC0415
         from xpr.lowering.targets.flags import ProgramHints  # noqa: PLC0415
 
         # As the process that compiles for users.
-        c_api.load(alone_for=compiling.get_target("cpu").flag_sets(ProgramHints())[0])
+        compiler_library.load(alone_for=compiling.get_target("cpu").flag_sets(ProgramHints())[0])
     x = implementation.put(numpy.ones(3, numpy.float32))
     first = implementation.jit(lambda x: implementation.np.sum(implementation.np.cos(x)))
     way(first, (x,))

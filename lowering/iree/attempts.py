@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import c_api, dispatches, keep_timepoints, merging
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging
 from xpr.lowering.iree.failures import TEXT_NAME, Failure, source_location
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.places import first_location
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError
@@ -142,7 +142,7 @@ def run_compiler(
         except client.UnavailableError as error:
             if job.where == "process":
                 warn_unavailable(f"{error}")
-    return c_api.compile_module(text, flags, **options)
+    return driver.compile_module(text, flags, **options)
 
 
 @functools.cache

@@ -10,15 +10,15 @@ from typing import Protocol
 
 from xpr.core.progress import phase
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import attempts, c_api, fallbacks, merging, stopwatch
+from xpr.lowering.iree import attempts, driver, fallbacks, merging, stopwatch
 from xpr.lowering.iree.attempts import Compiled, Outcome
-from xpr.lowering.iree.c_api import Diagnostic
 from xpr.lowering.iree.failures import (
     Failure,
     KnownFailureError,
     compile_error,
     program_name,
 )
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import DebugText, Job, merged_key, new_job
 from xpr.lowering.iree.places import Line, first_location
 from xpr.lowering.iree.requests import Bundle, Request, Requests, when_threads_end
@@ -201,7 +201,7 @@ def lines_of_dispatches(module: LoweredText, target: Target) -> dict[str, set[Li
     job = new_job(text, target, module.hints)
     said: list[Diagnostic] = []
     for flags in job.flag_sets:
-        found, said = c_api.lines_of_dispatches(text, flags, job.changes())
+        found, said = driver.lines_of_dispatches(text, flags, job.changes())
         if found is not None:
             return found
     raise compile_error(Failure(text, said), target)

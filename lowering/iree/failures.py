@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 
 from xpr.core.errors import CompileError
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.targets.base import Target
 
 # The name that diagnostics give for places in the text itself, which mean nothing to the user.

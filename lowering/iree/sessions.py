@@ -15,17 +15,14 @@ import ctypes
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from xpr.lowering.iree.compiler_library import Library
 from xpr.lowering.iree.mlir import Mlir
 
 _MOST_COMPILES = 64
 _MOST_TEXT = 8 << 20
 _MOST_KEPT = 2
 """Sessions, each for flags of its own."""
-
-Library = Any
-"""The compiler's library, as `c_api.load` gives it."""
 
 
 class Session:

@@ -15,7 +15,7 @@ from xpr.core.config import config, override
 from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
 from xpr.lowering.iree import attempts
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.invocation import Diagnostic
 
 X = np.linspace(-1, 1, 9, dtype=np.float32)
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xpr.lowering.iree import c_api
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree import driver
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.targets import get_target
 
 Array = np.ndarray[Any, Any]
@@ -119,7 +119,7 @@ def compile_with(
     """Compile with the CPU target's base flags (or ``base``) and ``flags``, past the cache."""
     if base is None:
         base = get_target("cpu").base_flags
-    return c_api.compile_module(text, [*base, *flags], name="test.mlir", verify=verify)
+    return driver.compile_module(text, [*base, *flags], name="test.mlir", verify=verify)
 
 
 def status_of_compile(

@@ -46,12 +46,12 @@ module @m {
 """
 SCRIPT = """
 import sys
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import driver
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
 changes = changes_for(has_branches=sys.argv[2] == "balanced", frees=True)
 flags = get_target("cpu").base_flags
-module, said = c_api.compile_module(
+module, said = driver.compile_module(
     sys.argv[1], flags, name="loop", verify=True, changes=changes
 )
 sys.exit(module is None)

@@ -11,7 +11,7 @@ import xpr
 from tests.conftest import first_device
 from tests.lowering.iree_util import MENDED, Call, run
 from xpr import lax
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import driver
 from xpr.lowering.iree.post_passes import BLOCK_STARTS, changes_for
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
@@ -31,7 +31,7 @@ def test_a_value_that_a_branch_returns_too_is_lost() -> None:
     flags = get_target("cpu").flag_sets(ProgramHints(has_control_flow=True))[0]
     changes = [c for c in changes_for(has_branches=True, frees=True) if c is not BLOCK_STARTS]
     text = xpr.jit(program).lower(*ARGUMENTS).as_text()
-    module, said = c_api.compile_module(text, flags, name="test", verify=True, changes=changes)
+    module, said = driver.compile_module(text, flags, name="test", verify=True, changes=changes)
     assert module is not None, said
     _, (found,) = run(module, [Call("main", list(ARGUMENTS))])
     assert "ref is null" in found.error, MENDED

@@ -23,9 +23,9 @@ from tests.lowering.test_iree_hazards import BATCHED, DATA_TILING, FAST
 from xpr.core.config import config, override
 from xpr.core.errors import CompileError
 from xpr.lowering.cache import CompileCache, default_cache
-from xpr.lowering.iree import c_api, failures
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree import driver, failures
 from xpr.lowering.iree.compiler import compile_stablehlo
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
 from xpr.lowering.targets import get_target, register_target
 from xpr.lowering.targets.base import Target
@@ -95,7 +95,7 @@ class Compiles(list[tuple[str, tuple[str, ...], bool]]):
 @pytest.fixture
 def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
     made = Compiles()
-    original = c_api.compile_module
+    original = driver.compile_module
 
     def counted(
         text: str, flags: Sequence[str], *, verify: bool, **options: Any
@@ -103,7 +103,7 @@ def compiles(monkeypatch: pytest.MonkeyPatch) -> Compiles:
         made.append((text, tuple(flags), verify))
         return original(text, flags, verify=verify, **options)
 
-    monkeypatch.setattr(c_api, "compile_module", counted)
+    monkeypatch.setattr(driver, "compile_module", counted)
     return made
 
 
@@ -126,7 +126,7 @@ def entries(cache: CompileCache) -> list[Path]:
 def child(script: str, **environment: str) -> subprocess.Popen[str]:
     """A Python process in which ``compile_cpu`` and ``add_text`` are to hand."""
     prelude = (
-        "from tests.lowering.test_compiler import add_text, compile_cpu, c_api\n"
+        "from tests.lowering.test_compiler import add_text, compile_cpu, driver\n"
         "import os, sys, time\n"
     )
     return subprocess.Popen(
@@ -160,13 +160,13 @@ def test_a_compile_on_one_core_gives_the_same_module(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     used: list[bool] = []
-    original = c_api.compile_module
+    original = driver.compile_module
 
     def noted(*args: Any, parallel: bool, **kwargs: Any) -> Any:
         used.append(parallel)
         return original(*args, parallel=parallel, **kwargs)
 
-    monkeypatch.setattr(c_api, "compile_module", noted)
+    monkeypatch.setattr(driver, "compile_module", noted)
     monkeypatch.setenv("XPR_CACHE", "0")
     modules = []
     for parallel in (True, False):
@@ -179,7 +179,7 @@ def test_a_compile_on_one_core_gives_the_same_module(
 
 def test_the_first_compile_for_a_target_runs_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two at a time may end the process, where LLVM's code generators are not yet registered."""
-    monkeypatch.setattr(c_api, "_prepared", set())
+    monkeypatch.setattr(driver, "_prepared", set())
     started, first_may_end = threading.Semaphore(0), threading.Event()
     running: list[int] = []
     together: list[int] = []
@@ -193,11 +193,11 @@ def test_the_first_compile_for_a_target_runs_alone(monkeypatch: pytest.MonkeyPat
             together.append(len(running))
         return b"", []
 
-    monkeypatch.setattr(c_api, "_compile", compile_)
+    monkeypatch.setattr(driver, "_compile", compile_)
     flags = ["--iree-hal-target-device=local"]
 
     def work() -> None:
-        c_api.compile_module("", flags, name="x", verify=False)
+        driver.compile_module("", flags, name="x", verify=False)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
@@ -426,9 +426,9 @@ def test_nothing_is_loaded_until_a_compile_is_needed(cache: CompileCache) -> Non
     def loaded():
         return sorted(m for m in sys.modules if m == "iree" or m.startswith(("iree.", "jaxlib")))
     compile_cpu(add_text())
-    print(c_api.is_loaded(), [m for m in loaded() if m != "iree"])
+    print(compiler_library.is_loaded(), [m for m in loaded() if m != "iree"])
     compile_cpu(add_text("another"))
-    print(c_api.is_loaded(), "iree.compiler" in sys.modules)
+    print(compiler_library.is_loaded(), "iree.compiler" in sys.modules)
     """
     assert output(child(script)).splitlines() == ["False []", "True False"]
 
@@ -477,7 +477,7 @@ def test_a_failure_with_an_outside_cause_is_got_over(
     cache: CompileCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every compile fails until the places are asked for, as if the linker had been killed."""
-    original = c_api.compile_module
+    original = driver.compile_module
     failures = len(CPU.flag_sets(HINTS))
 
     def unlucky(text: str, *arguments: Any, **options: Any) -> Any:
@@ -487,7 +487,7 @@ def test_a_failure_with_an_outside_cause_is_got_over(
             return None, [Diagnostic("error", "the linker was killed")]
         return original(text, *arguments, **options)
 
-    monkeypatch.setattr(c_api, "compile_module", unlucky)
+    monkeypatch.setattr(driver, "compile_module", unlucky)
     doubles(compile_stablehlo(add_text(), CPU, hints=HINTS, debug_text=add_text))
 
 

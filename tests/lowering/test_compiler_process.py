@@ -116,7 +116,7 @@ def script(text: str, **environment: str) -> subprocess.Popen[str]:
     """A process that runs a script with `compile_cpu` and `add_text`."""
     start = (
         "import os\nfrom tests.lowering.test_compiler import add_text, compile_cpu, long_text\n"
-        "from xpr.lowering.iree import c_api\n"
+        "from xpr.lowering.iree import driver\n"
     )
     return subprocess.Popen(
         [sys.executable, "-c", start + textwrap.dedent(text)],
@@ -196,7 +196,10 @@ def test_threads_and_processes_share_one_helper(shared: Path, use: Callable[[Pat
             failed.append(error)
 
     others = [
-        script("compile_cpu(add_text('p'))\nprint(c_api.is_loaded())", XPR_RUNTIME_DIR=str(shared))
+        script(
+            "compile_cpu(add_text('p'))\nprint(compiler_library.is_loaded())",
+            XPR_RUNTIME_DIR=str(shared),
+        )
         for _ in range(2)
     ]
     threads = [threading.Thread(target=work, args=(f"f{i}",)) for i in range(4)]

@@ -43,10 +43,10 @@ func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 # Compiles programs in a process that is alone or not, and tells what LLVM and the linker did.
 PROGRAM = """
 import json, sys
-from xpr.lowering.iree import c_api, device_functions, link_elf
+from xpr.lowering.iree import compiler_library, device_functions, driver, link_elf
 
 request = json.load(sys.stdin)
-c_api.load(alone_for=request["flags"] if request["alone"] else None)
+compiler_library.load(alone_for=request["flags"] if request["alone"] else None)
 refused = []
 told = link_elf._refuse_calls
 def refuse_calls(*given):
@@ -58,7 +58,7 @@ def refuse_calls(*given):
 link_elf._refuse_calls = refuse_calls
 modules = []
 for text in request["texts"]:
-    module, said = c_api.compile_module(text, request["flags"], name="program", verify=True)
+    module, said = driver.compile_module(text, request["flags"], name="program", verify=True)
     assert module is not None, said
     modules.append(module.hex())
 print(json.dumps({"modules": modules, "refused": refused, "spared": device_functions.are_spared()}))

@@ -17,7 +17,7 @@ from tests.lowering.iree_util import Call, Store, run
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
 from xpr.lowering.cache import CompileCache
-from xpr.lowering.iree import c_api, dispatches
+from xpr.lowering.iree import dispatches, driver
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.cpu import cpu_target
@@ -42,7 +42,7 @@ def compiled(store: dispatches.Store, function: Any, *args: Any) -> tuple[bytes,
     closed = xpr.make_jaxpr(function)(*args)
     lowered = lowering.lower_jaxpr_to_module(closed, CPU, name=function.__name__)
     watch = Stopwatch()
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         lowered.text,
         CPU.flag_sets(lowered.hints)[0],
         name="program",
@@ -158,7 +158,7 @@ def test_flags_tell_dispatches_apart() -> None:
     closed = xpr.make_jaxpr(two_layers)(X, W)
     lowered = lowering.lower_jaxpr_to_module(closed, CPU, name="two_layers")
     flags = CPU.flag_sets(lowered.hints)[-1]
-    module, _ = c_api.compile_module(
+    module, _ = driver.compile_module(
         lowered.text, flags, name="program", verify=False, dispatches=store
     )
     assert module is not None
@@ -190,7 +190,7 @@ def test_a_program_with_no_dispatch() -> None:
 def test_what_is_refused_is_refused() -> None:
     text = "func.func @main(%x: tensor<4xf32>) -> tensor<5xf32> { return %x : tensor<4xf32> }"
     flags = CPU.flag_sets(lowering.ProgramHints())[0]
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         text, flags, name="program", verify=False, dispatches=Store()
     )
     assert module is None
@@ -284,7 +284,7 @@ def test_programs_whose_constants_are_globals_are_taken_too() -> None:
     closed = xpr.make_jaxpr(lambda x: jnp.linalg.svd(x)[1])(x)
     lowered = lowering.lower_jaxpr_to_module(closed, target, name="m")
     store, flags, watch = Store(), target.flag_sets(lowered.hints)[0], Stopwatch()
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         lowered.text, flags, name="m", verify=True, watch=watch, dispatches=store
     )
     assert module is not None, said

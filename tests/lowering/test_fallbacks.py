@@ -17,8 +17,8 @@ from xpr.cli import main
 from xpr.core.config import override
 from xpr.core.errors import CompileError
 from xpr.lowering.cache import CompileCache, default_cache
-from xpr.lowering.iree import c_api
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree import driver
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.post_passes import SEPARATE_OPERATIONS, Change
 
 HERE = Path(__file__).name
@@ -37,7 +37,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CompileCache:
 @pytest.fixture
 def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Refuses], list[bool]]]:
     """Has the compiler refuse texts; gives a list of whether what was compiled was separate."""
-    original = c_api.compile_module
+    original = driver.compile_module
     tried: list[bool] = []
 
     def there(refuses: Refuses) -> list[bool]:
@@ -50,7 +50,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Refuses], list
                 return None, [Diagnostic("error", "refused")]
             return original(text, flags, changes=changes, **options)
 
-        monkeypatch.setattr(c_api, "compile_module", compile_module)
+        monkeypatch.setattr(driver, "compile_module", compile_module)
         return tried
 
     with override("compiler", "inline"):

@@ -11,7 +11,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import MENDED
 from xpr.experimental.jet import jet
-from xpr.lowering.iree import c_api, fusion_check, sessions, short_passes
+from xpr.lowering.iree import compiler_library, driver, fusion_check, sessions, short_passes
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -33,7 +33,7 @@ def test_a_cycle_is_found_behind_the_fusion() -> None:
     text = _program()
     fused, plain = get_target("cpu").flag_sets(ProgramHints())
     phases: list[str] = []
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         text, fused, name="program", verify=False, tell=phases.append
     )
     assert module is None, MENDED
@@ -41,14 +41,14 @@ def test_a_cycle_is_found_behind_the_fusion() -> None:
     assert phases[-1] == fusion_check.PHASE
     # What other flags make of it is not checked, and compiles.
     assert not fusion_check.is_needed(plain)
-    module, said = c_api.compile_module(text, plain, name="program", verify=False)
+    module, said = driver.compile_module(text, plain, name="program", verify=False)
     assert module is not None, said
 
 
 def test_only_the_fusion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the compiler's own way."""
     monkeypatch.setattr(short_passes, "steps_for", lambda *_: {})
-    library = c_api.load()
+    library = compiler_library.load()
     settings: list[bool] = []
     was: list[bool] = []
     set_verify, run = library.InvocationSetVerifyIR, library.InvocationPipeline
@@ -66,18 +66,18 @@ def test_only_the_fusion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text()
     for flags, times in zip(get_target("cpu").flag_sets(ProgramHints()), (1, 0), strict=True):
         was.clear()
-        module, said = c_api.compile_module(text, flags, name="program", verify=False)
+        module, said = driver.compile_module(text, flags, name="program", verify=False)
         assert module is not None, said
         assert was.count(True) == times
         was.clear()
-        c_api.compile_module(text, flags, name="program", verify=True)
+        driver.compile_module(text, flags, name="program", verify=True)
         assert all(was)
 
 
 def test_shorter_lists_are_checked_where_dispatches_are_formed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    library = c_api.load()
+    library = compiler_library.load()
     done: list[str] = []
     verify, manager = library.mlir.OperationVerify, sessions.Session.manager
 
@@ -93,7 +93,7 @@ def test_shorter_lists_are_checked_where_dispatches_are_formed(
     monkeypatch.setattr(sessions.Session, "manager", listed)
     text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text()
     fused = get_target("cpu").flag_sets(ProgramHints())[0]
-    module, said = c_api.compile_module(text, fused, name="program", verify=False)
+    module, said = driver.compile_module(text, fused, name="program", verify=False)
     assert module is not None, said
     steps = short_passes.steps_for(text, fused, library.revision)
     parts = steps[fusion_check.PHASE].passes

@@ -11,7 +11,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import MENDED
 from xpr import lax
-from xpr.lowering.iree import c_api, keep_timepoints
+from xpr.lowering.iree import driver, keep_timepoints
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
 
@@ -67,7 +67,7 @@ module @m {{
 
 def compiled(text: str, *, timepoints: bool) -> tuple[bool, str]:
     changes = changes_for(has_branches=True, frees=True, timepoints=timepoints)
-    module, said = c_api.compile_module(text, FLAGS, name="loop", verify=True, changes=changes)
+    module, said = driver.compile_module(text, FLAGS, name="loop", verify=True, changes=changes)
     return module is not None, "\n".join(d.message for d in said)
 
 

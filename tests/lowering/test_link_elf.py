@@ -15,7 +15,7 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, needs_product_kernels, run
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
-from xpr.lowering.iree import c_api, link_elf, objects, prebuilt
+from xpr.lowering.iree import driver, link_elf, objects, prebuilt
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.post_passes import Change
 from xpr.lowering.targets import get_target
@@ -42,7 +42,7 @@ def compiled(function: Any, *args: Any) -> tuple[bytes, list[bytes]]:
             if mlir.name(op) == "hal.executable.binary":
                 libraries.append(mlir.data(op, "data"))
 
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         lowered.text,
         CPU.flag_sets(lowered.hints)[0],
         name="program",

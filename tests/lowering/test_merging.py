@@ -10,7 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr.lowering.iree import attempts, compiler, merging
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.process.client import CompilerDiedError
 
 X = np.linspace(0.25, 2, 12, dtype=np.float32)

@@ -20,7 +20,7 @@ from xpr.export.targets import export_target
 from xpr.export.writing import bundle_bytes
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
-from xpr.lowering.iree import c_api, objects, prebuilt
+from xpr.lowering.iree import driver, objects, prebuilt
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.rules import _packed_products
 from xpr.lowering.targets import get_target
@@ -63,7 +63,7 @@ def results(function: Callable[..., Any], args: Any, kind: str | None) -> list[n
     """What IREE's own runtime gives."""
     program = lowered(function, args, kind)
     assert ("xpr_product" in program.text) == (kind is not None)
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         program.text, CPU.flag_sets(program.hints)[0], name="program", verify=True
     )
     assert module is not None, said
@@ -235,7 +235,7 @@ def test_all_ways_of_linking_give_the_same_bits(kind: str, monkeypatch: pytest.M
 
     def compiled(store: Store | None = None) -> np.ndarray:
         watch = Stopwatch()
-        module, said = c_api.compile_module(
+        module, said = driver.compile_module(
             program.text,
             CPU.flag_sets(program.hints)[0],
             name="program",

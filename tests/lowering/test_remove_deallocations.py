@@ -11,7 +11,7 @@ import xpr
 import xpr.numpy as xnp
 from tests.lowering.vulkan_util import run_on, vulkan_device
 from xpr import lax
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import driver
 from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
@@ -106,7 +106,7 @@ module @m attributes {{{get_target(target).module_attributes}}} {{
     found = {}
     for frees in (True, False):
         changes = changes_for(has_branches=False, frees=frees)
-        module, said = c_api.compile_module(text, flags, name="t", verify=True, changes=changes)
+        module, said = driver.compile_module(text, flags, name="t", verify=True, changes=changes)
         assert module is not None, said
         found[frees] = FREE in module
     assert found == {True: True, False: False}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from xpr.lowering.iree import c_api, sessions
+from xpr.lowering.iree import compiler_library, driver, sessions
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -35,7 +35,7 @@ def none_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sessions.Session
 
 
 def compiled(text: str, flags: tuple[str, ...] = FUSED, *, parallel: bool = True) -> bytes | None:
-    return c_api.compile_module(text, flags, name="program", verify=False, parallel=parallel)[0]
+    return driver.compile_module(text, flags, name="program", verify=False, parallel=parallel)[0]
 
 
 def test_the_next_compile_has_the_session(none_kept: list[sessions.Session]) -> None:
@@ -93,7 +93,7 @@ def test_a_session_ends(
 
 
 def test_threads_do_not_share_a_session(none_kept: list[sessions.Session]) -> None:
-    library = c_api.load()
+    library = compiler_library.load()
     inside = threading.Barrier(2)
     found: list[sessions.Session] = []
 

@@ -13,7 +13,8 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, run
 from xpr import lax
-from xpr.lowering.iree import c_api, sessions, short_passes
+from xpr.lowering.iree import compiler_library, driver, sessions, short_passes
+from xpr.lowering.iree.invocation import Diagnostic, Invocation, parsed
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
@@ -71,16 +72,14 @@ def steps(text: str, flags: tuple[str, ...] = FUSED) -> short_passes.Steps:
 
 def at_stream(text: str, flags: tuple[str, ...], chosen: short_passes.Steps) -> list[str]:
     """The lines of the program behind the phase stream, without the names of values, sorted."""
-    library = c_api.load()
-    said: list[c_api.Diagnostic] = []
+    library = compiler_library.load()
+    said: list[Diagnostic] = []
     with (
         sessions.session(library, flags, text, parallel=True) as session,
-        c_api._parsed(library, session, text, "program", False, said) as invocation,
+        parsed(library, session, text, "program", False, said) as begun,
     ):
-        assert invocation is not None, said
-        compiling = c_api._Compile(
-            library, session, invocation, None, False, steps=chosen, verify=False
-        )
+        assert begun is not None, said
+        compiling = Invocation(library, session, begun, None, False, steps=chosen, verify=False)
         changes = changes_for(has_branches=True, frees=True)
         before = "start"
         for phase in short_passes.PHASES:
@@ -95,7 +94,7 @@ def at_stream(text: str, flags: tuple[str, ...], chosen: short_passes.Steps) -> 
 @pytest.fixture
 def this_compiler() -> None:
     """Skips a test where another version of the compiler is installed than the lists are for."""
-    found = c_api.load().revision
+    found = compiler_library.load().revision
     if found != short_passes.COMPILER:
         pytest.skip(f"the lists of passes are not for {found}, which goes its own way")
 
@@ -114,7 +113,7 @@ def test_they_come_to_what_the_compiler_comes_to(
 
 @pytest.mark.usefixtures("this_compiler")
 def test_every_list_is_known_to_the_compiler() -> None:
-    library = c_api.load()
+    library = compiler_library.load()
     lists: set[str] = set()
     for function in PROGRAMS:
         for flags in (FUSED, LARGE):
@@ -160,7 +159,7 @@ def test_they_are_for_known_operations(line: str) -> None:
 
 
 def compiled(text: str) -> bytes:
-    module, said = c_api.compile_module(text, FUSED, name="program", verify=False)
+    module, said = driver.compile_module(text, FUSED, name="program", verify=False)
     assert module is not None, said
     return module
 

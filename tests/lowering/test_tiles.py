@@ -16,7 +16,7 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, run
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
-from xpr.lowering.iree import c_api, tiles, translation
+from xpr.lowering.iree import driver, tiles, translation
 from xpr.lowering.iree.dispatches import Nowhere
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.post_passes import Change
@@ -70,7 +70,7 @@ def compiled(function: Callable[..., Any], *args: Any, tile: str = ROWS) -> tupl
     def look(mlir: Mlir, module: int) -> None:
         found.update(re.findall(tile, mlir.printed(module)))
 
-    module, said = c_api.compile_module(
+    module, said = driver.compile_module(
         lowered.text,
         CPU.flag_sets(lowered.hints)[0],
         name="program",
@@ -169,7 +169,7 @@ def test_translation_at_once_gives_what_one_by_one_gives(
             return passes(flags) if at_once else None
 
         monkeypatch.setattr(translation, "passes", chosen)
-        made, said = c_api.compile_module(
+        made, said = driver.compile_module(
             lowered.text, flags, name="program", verify=False, dispatches=Nowhere()
         )
         assert made is not None, said

@@ -11,7 +11,7 @@ import pytest
 
 from tests.lowering.vulkan_util import vulkan_device
 from xpr.dispatch.compiling import target_of
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import compiler_library, driver
 from xpr.lowering.iree.post_passes import WIDEN_BLOCK_ARGUMENTS, changes_for
 from xpr.lowering.targets.flags import ProgramHints
 from xpr.runtimes import registry
@@ -48,7 +48,7 @@ def rows(device: Device, start: int, *, widened: bool = True) -> list[float]:
     changes = changes_for(has_branches=True, frees=False)
     if not widened:
         changes = tuple(c for c in changes if c is not WIDEN_BLOCK_ARGUMENTS)
-    module, said = c_api.compile_module(text, flags, name="nested", verify=True, changes=changes)
+    module, said = driver.compile_module(text, flags, name="nested", verify=True, changes=changes)
     assert module is not None, said
     head = re.search(r"@main\((.*?)\) -> \((.*?)\) \{", text)
     assert head is not None
@@ -83,7 +83,7 @@ def test_loops_without_rounds_leave_what_they_start_with() -> None:
 
 
 def test_functions_that_are_not_declared() -> None:
-    library = c_api.load()
+    library = compiler_library.load()
     with pytest.raises(AttributeError, match="mlirFrobnicate is not declared"):
         library.mlir.Frobnicate()
     with pytest.raises(AttributeError, match="ireeCompilerFrobnicate is not declared"):

@@ -16,7 +16,7 @@ import xpr.numpy as jnp
 from xpr.core.errors import CompileError
 from xpr.dispatch import compiling
 from xpr.lowering.iree import attempts
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree.invocation import Diagnostic
 
 X = np.arange(6, dtype=np.float32)
 SPEC = xpr.ShapeDtypeStruct((6,), jnp.float32)

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from xpr.lowering.iree import c_api, installed, plugins
+from xpr.lowering.iree import compiler_library, installed, plugins
 
 # A path of a socket has room for 107 bytes on Linux.
 _LONGEST_PATH = 107
@@ -32,7 +32,12 @@ class UnavailableError(Exception):
 def digest() -> str:
     """Tells apart helpers of different versions: of these files, of Python and of the compiler."""
     found = hashlib.sha256()
-    for part in (sys.version, sys.executable, installed.version(), str(c_api.library_path())):
+    for part in (
+        sys.version,
+        sys.executable,
+        installed.version(),
+        str(compiler_library.library_path()),
+    ):
         found.update(part.encode() + b"\0")
     for folder in (Path(__file__).parent.parent, Path(__file__).parent):
         for file in sorted(folder.glob("*.py")):

@@ -17,9 +17,9 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.lowering.cache import CompileCache
-from xpr.lowering.iree import c_api
-from xpr.lowering.iree.c_api import Diagnostic
+from xpr.lowering.iree import compiler_library
 from xpr.lowering.iree.interruption import Interruption
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.post_passes import Change
 from xpr.lowering.iree.process import address, messages
 from xpr.lowering.iree.process.address import UnavailableError
@@ -68,7 +68,7 @@ def compile_module(
     interruption: Interruption | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
-    """As `c_api.compile_module`, in another process; `tell` is told of stages that have passed.
+    """As `driver.compile_module`, in another process; `tell` is told of stages that have passed.
 
     Raises `CompilerDiedError` if that ends, `CompilerTimeoutError` if it takes longer than
     `timeout` seconds, `InterruptedCompileError` if `interruption` is requested meanwhile, and
@@ -253,7 +253,12 @@ def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-I", "-S", os.fspath(script), os.fspath(root)),
-            *(str(descriptor), os.fspath(path), os.fspath(c_api.library_path()), address.digest()),
+            *(
+                str(descriptor),
+                os.fspath(path),
+                os.fspath(compiler_library.library_path()),
+                address.digest(),
+            ),
             *(str(state.compiler_idle), json.dumps(list(flags))),
         ],
         pass_fds=(descriptor,),

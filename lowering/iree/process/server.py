@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpr.lowering.iree import c_api, dispatches
+from xpr.lowering.iree import compiler_library, dispatches, driver
 from xpr.lowering.iree.process import address, messages, worker
 
 _WARM_UP_SECONDS = 2.0
@@ -56,7 +56,7 @@ def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flag
     listener = socket.socket(fileno=int(descriptor))
     listener.setblocking(False)
     expected = json.loads(flags)
-    c_api.load(Path(library), alone_for=expected)
+    compiler_library.load(Path(library), alone_for=expected)
     _Server(listener, Path(path), digest, float(idle), expected).run()
 
 
@@ -191,7 +191,7 @@ class _Server:
             for connection in (*self._greeted.values(), *(c for c, _ in self._waiting)):
                 connection.close()
             if not self._has_threads:
-                c_api.adopt_threads()
+                compiler_library.adopt_threads()
             worker.work(control)
             status = 0
         finally:
@@ -302,7 +302,7 @@ class _Server:
         would have to do without them, too.
         """
         self._warm = True
-        c_api.compile_module(
+        driver.compile_module(
             *(_TINY, self._flags),
             name="tiny",
             verify=False,

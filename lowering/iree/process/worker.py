@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from xpr.lowering.cache import CompileCache
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import driver
 from xpr.lowering.iree.post_passes import change_of
 from xpr.lowering.iree.process import messages
 
@@ -76,7 +76,7 @@ def _answer(
     else:
         os.environ.pop("TMPDIR", None)
     try:
-        module, said = c_api.compile_module(
+        module, said = driver.compile_module(
             text.decode(),
             request["flags"],
             name=request["name"],

@@ -9,7 +9,8 @@ from typing import Any
 from tests.lowering.dispatches.reads import ir
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch.compiling import lower, target_of
-from xpr.lowering.iree import c_api
+from xpr.lowering.iree import driver
+from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.post_passes import changes_for
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
@@ -30,9 +31,9 @@ def formed_text(module: LoweredModule, target: Target) -> str:
     do.
     """
     changes = changes_for(has_branches=module.hints.has_control_flow, frees=True)
-    said: list[c_api.Diagnostic] = []
+    said: list[Diagnostic] = []
     for flags in target.flag_sets(module.hints):
-        text, said = c_api.text_at(_PHASE, module.text, flags, changes)
+        text, said = driver.text_at(_PHASE, module.text, flags, changes)
         if text is not None:
             return text
     raise NotFormedError("\n".join(d.message for d in said))

@@ -1,0 +1,209 @@
+"""A compile under way."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from xpr.lowering.iree import objects, tiles, translation
+from xpr.lowering.iree.compiler_library import ON_DIAGNOSTIC, Library, written
+from xpr.lowering.iree.dispatches import SOURCES, RefusedError, StoppedError
+from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.post_passes import START, Change
+from xpr.lowering.iree.sessions import Session
+from xpr.lowering.iree.short_passes import Step, Steps
+from xpr.lowering.iree.stopwatch import Stopwatch
+
+_STANDARD_PIPELINE = 0
+_SEVERITIES = {0: "note", 1: "warning", 2: "error", 3: "remark"}
+
+
+class Diagnostic(NamedTuple):
+    """One message of the compiler: its severity (``error``, ``warning``...) and its text."""
+
+    severity: str
+    message: str
+
+
+@contextlib.contextmanager
+def parsed(
+    library: Library,
+    session: Session,
+    text: str,
+    name: str,
+    verify: bool,
+    diagnostics: list[Diagnostic],
+) -> Iterator[int | None]:
+    """A compile that has parsed the program, or None; adds what it says to `diagnostics`."""
+
+    @ON_DIAGNOSTIC
+    def on_diagnostic(severity: int, message: int, size: int, _: object) -> None:
+        said = ctypes.string_at(message, size).decode("utf-8", "replace").rstrip()
+        diagnostics.append(Diagnostic(_SEVERITIES.get(severity, "error"), said))
+
+    source, invocation = ctypes.c_void_p(), None
+    try:
+        invocation = library.InvocationCreate(session.handle)
+        library.InvocationEnableCallbackDiagnostics(invocation, 0, on_diagnostic, None)
+        library.InvocationSetVerifyIR(invocation, verify)
+        # The size that a null-terminated buffer is wrapped with counts the terminator.
+        data = text.encode()
+        library.check(
+            library.SourceWrapBuffer(
+                session.handle, name.encode(), data, len(data) + 1, True, ctypes.byref(source)
+            )
+        )
+        yield invocation if library.InvocationParseSource(invocation, source) else None
+    finally:
+        if invocation is not None:
+            library.InvocationDestroy(invocation)
+        if source:
+            library.SourceDestroy(source)
+
+
+class Invocation:
+    """A compile that has come to some phase."""
+
+    def __init__(
+        self,
+        library: Library,
+        session: Session,
+        invocation: int,
+        watch: Stopwatch | None,
+        objects_alone: bool,
+        tell: Callable[[str], None] | None = None,
+        steps: Steps | None = None,
+        *,
+        verify: bool = True,
+    ) -> None:
+        self.mlir = library.mlir
+        self.objects_alone = objects_alone
+        self.steps = steps or {}
+        """What is run in place of phases of the compiler's own."""
+        self.translation: str | None = None
+        """The passes that translate dispatches, where they stand for the compiler's own."""
+        self._library = library
+        self._session = session
+        self._verify = verify
+        self._invocation = invocation
+        self._watch = watch
+        self._tell = tell
+
+    def _passed(self, stage: str) -> None:
+        if self._tell is not None:
+            self._tell(stage)
+        if self._watch is not None:
+            self._watch.passed(stage)
+
+    def passes(self, pipeline: str, stage: str) -> None:
+        if self._verify:
+            done = self._library.InvocationRunPassPipeline(self._invocation, pipeline.encode())
+        else:
+            module = self.take()
+            manager = self._session.manager(pipeline)
+            done = isinstance(manager, int) and self.mlir.PassManagerRunOnOp(manager, module)
+            self.give(module)
+        if not done:
+            raise StoppedError(f"the compiler does not run {pipeline}")
+        self._passed(stage)
+
+    def phases(self, after: str, to: str, *, checked: bool = False) -> None:
+        if to in self.steps:
+            self._step(self.steps[to], to, checked=checked)
+            return
+        if checked:
+            self._library.InvocationSetVerifyIR(self._invocation, True)
+        if self.is_refused(after, to):
+            raise RefusedError(to)
+        if checked:
+            self._library.InvocationSetVerifyIR(self._invocation, False)
+
+    def _step(self, step: Step, to: str, *, checked: bool) -> None:
+        module = self.take()
+        try:
+            for passes in step.passes:
+                self._run(passes, module)
+                if checked and not self.mlir.OperationVerify(module):
+                    raise RefusedError(to)
+            has_globals = self._has_globals(module)
+            for passes in step.with_globals if has_globals else step.without:
+                self._run(passes, module)
+        except Exception:
+            self.mlir.OperationDestroy(module)
+            raise
+        self.give(module)
+        if has_globals and not step.goes_on:
+            self.steps = {}
+        self._passed(to)
+
+    def _run(self, passes: str, module: int) -> None:
+        manager = self._session.manager(passes)
+        if isinstance(manager, str):
+            raise StoppedError(manager)
+        if not self.mlir.PassManagerRunOnOp(manager, module):
+            raise RefusedError(passes)
+
+    def _has_globals(self, module: int) -> bool:
+        """Whether there are globals beside the one that is the device."""
+        names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
+        return names.count("util.global") > 1 or "util.initializer" in names
+
+    def is_refused(self, after: str, to: str) -> bool:
+        library, invocation = self._library, self._invocation
+        if after != START:
+            library.InvocationSetCompileFromPhase(invocation, after.encode())
+        library.InvocationSetCompileToPhase(invocation, to.encode())
+        done = library.InvocationPipeline(invocation, _STANDARD_PIPELINE)
+        self._passed(to)
+        return not done
+
+    def translate(self) -> None:
+        self.phases(SOURCES, tiles.PHASE)
+        if self.objects_alone:
+            self.edit(tiles.smaller_tiles)
+        if self.translation is None:
+            self.phases(translation.FROM, translation.TO)
+        else:
+            self.passes(self.translation, translation.TO)
+
+    def to_hal(self) -> None:
+        if self.objects_alone:
+            objects.to_hal(self)
+        else:
+            self.phases(objects.FROM, objects.TO)
+
+    def change(self, change: Change) -> bool:
+        """Changes the program where the compile has come to; whether it is still one."""
+        library, invocation = self._library, self._invocation
+        module = library.InvocationExportStealModule(invocation)
+        change.apply(library.mlir, module)
+        if not library.InvocationImportStealModule(invocation, module):
+            return False
+        return change.tidy is None or library.InvocationRunPassPipeline(
+            invocation, change.tidy.encode()
+        )
+
+    def edit(self, change: Callable[[Mlir, int], None]) -> None:
+        """Changes attributes in the module."""
+        module = self.take()
+        change(self.mlir, module)
+        self.give(module)
+
+    def text(self) -> str:
+        return written(self._library, self._library.InvocationOutputIR, self._invocation).decode()
+
+    def take(self) -> int:
+        return self._library.InvocationExportStealModule(self._invocation)
+
+    def give(self, module: int) -> None:
+        if not self._library.InvocationImportStealModule(self._invocation, module):
+            raise StoppedError("the compiler does not take the module")
+
+    def count(self, name: str) -> int:
+        """How many operations of that name are directly in the module."""
+        module = self.take()
+        names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
+        self.give(module)
+        return names.count(name)
