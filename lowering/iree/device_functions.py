@@ -36,8 +36,13 @@ def options() -> list[str]:
     """
     if not hasattr(os, "memfd_create"):
         return []
-    _files.append(os.memfd_create("xpr-attributes"))
-    return [f"-forceattrs-csv-path=/proc/self/fd/{_files[0]}"]
+    file = os.memfd_create("xpr-attributes")
+    path = f"/proc/self/fd/{file}"
+    if not os.access(path, os.R_OK):  # where /proc is not mounted
+        os.close(file)
+        return []
+    _files.append(file)
+    return [f"-forceattrs-csv-path={path}"]
 
 
 def are_spared() -> bool:
