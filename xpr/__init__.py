@@ -19,6 +19,7 @@ from xpr.core.array import Array as Array
 from xpr.core.config import config as config
 from xpr.core.dtypes import float0 as float0
 from xpr.core.lazy_names import lazy_names as _lazy_names
+from xpr.core.stretches import Slice as _Slice
 from xpr.core.stretches import ds as ds
 from xpr.dispatch.transfer import block_until_ready as block_until_ready
 from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
@@ -41,7 +42,11 @@ from xpr.transforms.jit import jit as jit
 from xpr.transforms.tracing import ShapeDtypeStruct as ShapeDtypeStruct
 from xpr.transforms.tracing import eval_shape as eval_shape
 from xpr.transforms.tracing import make_jaxpr as make_jaxpr
+from xpr.tree_util._registry import NodeType as _NodeType
+from xpr.tree_util._registry import register_without_optree as _register
 from xpr.version import __version__ as __version__
+
+_register(_Slice, _NodeType(_Slice.flatten, _Slice.unflatten, None, None))
 
 if TYPE_CHECKING:
     from xpr import ad as ad

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging
+from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging, short_passes
 from xpr.lowering.iree.failures import TEXT_NAME, Failure, source_location
 from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
@@ -133,9 +133,10 @@ def run_compiler(
             try:
                 return client.compile_module(text, flags, **options, **limits)
             except client.CompilerDiedError:
-                if options["dispatches"] is None:
+                if options["dispatches"] is None and not short_passes.are_for(flags):
                     raise
-            options["dispatches"] = None
+            # It may not die of the compiler's own way.
+            options |= {"dispatches": None, "shortens": False}
             return client.compile_module(text, flags, **options, **limits)
         except client.CompilerDiedError as error:
             return None, [Diagnostic("error", f"{error}")]

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from xpr.lowering.iree import prebuilt, prebuilt_libraries
+from xpr.lowering.iree import prebuilt, prebuilt_libraries, tiles
 from xpr.lowering.iree.mlir import Mlir
 
 REVISION = 4
@@ -221,6 +221,10 @@ class StoppedError(Exception):
     """The compile cannot go on in this way, but in the compiler's own."""
 
 
+class UnkeptError(StoppedError):
+    """Its dispatches cannot be compiled one by one."""
+
+
 class RefusedError(Exception):
     """The compiler refuses the program."""
 
@@ -269,7 +273,35 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
     compiling.passes(pipelines.stream, "stream")
     compiling.phases("stream", SOURCES)
     texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
+    libraries: dict[bytes, bytes] = {}
     module = compiling.take()
+    try:
+        formats, done = _with_libraries(compiling, module, texts, store, identity, libraries)
+    except BaseException:
+        compiling.mlir.OperationDestroy(module)
+        raise
+    compiling.give(module)
+    compiling.passes(pipelines.host, "host")
+    module = compiling.take()
+    try:
+        _put_in(compiling.mlir, module, formats, libraries)
+        _match_devices(compiling.mlir, module)
+    except BaseException:
+        compiling.mlir.OperationDestroy(module)
+        raise
+    compiling.give(module)
+    return done._replace(machine=pipelines.machine)
+
+
+def _with_libraries(
+    compiling: Compile,
+    module: int,
+    texts: dict[str, str],
+    store: Store,
+    identity: str,
+    libraries: dict[bytes, bytes],
+) -> tuple[dict[str, tuple[bytes, str, str]], Done]:
+    """Has a program call libraries, of which it adds the bytes to `libraries`; see `_refer`."""
     mlir = compiling.mlir
     dispatches = [
         _read(mlir, operation, texts, identity)
@@ -277,7 +309,6 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
         if mlir.name(operation) == _EXECUTABLE
     ]
     found: dict[bytes, _Compiled] = {}
-    libraries: dict[bytes, bytes] = {}
     for dispatch in dispatches:
         kept = (
             found.get(dispatch.key)
@@ -295,13 +326,7 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
             store.put(key, _packed(compiled))
         found |= made
     formats = _refer(mlir, module, dispatches, found)
-    compiling.give(module)
-    compiling.passes(pipelines.host, "host")
-    module = compiling.take()
-    _put_in(mlir, module, formats, libraries)
-    _match_devices(mlir, module)
-    compiling.give(module)
-    return Done(len(dispatches) - len(missing), len(dispatches), pipelines.machine)
+    return formats, Done(len(dispatches) - len(missing), len(dispatches), None)
 
 
 def _symbol(mlir: Mlir, operation: int) -> str:
@@ -325,7 +350,9 @@ def _read(mlir: Mlir, operation: int, texts: dict[str, str], identity: str) -> _
         raise StoppedError(f"{executable} has another form")
     named = prebuilt.without_objects(text)
     named = named.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
-    digest = hashlib.sha256(f"dispatch {REVISION}\0{identity}\0{named}".encode()).digest()
+    digest = hashlib.sha256(
+        f"dispatch {REVISION}.{tiles.REVISION}\0{identity}\0{named}".encode()
+    ).digest()
     target = mlir.attribute_text(variant, "target")
     return _Dispatch(operation, text, executable, _symbol(mlir, variant), function, target, digest)
 

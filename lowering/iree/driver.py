@@ -27,6 +27,7 @@ from xpr.lowering.iree.dispatches import (
     RefusedError,
     StoppedError,
     Store,
+    UnkeptError,
     compile_dispatches,
 )
 from xpr.lowering.iree.invocation import Diagnostic, Invocation, parsed
@@ -65,6 +66,7 @@ def compile_module(
     changes: Sequence[Change] = (),
     watch: Stopwatch | None = None,
     dispatches: Store | None = None,
+    shortens: bool = True,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
@@ -73,8 +75,8 @@ def compile_module(
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
     ``changes`` are made on the way, in their order; ``watch`` is told of each phase, and ``tell``
     of those at whose end the compile stops anyway.
-    ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). Safe to call from
-    several threads.
+    ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). Lists of our own
+    stand for the compiler's passes if it ``shortens``. Safe to call from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
@@ -88,18 +90,24 @@ def compile_module(
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(once, dispatches)
+                result = _compile(once, dispatches, shortens)
                 _prepared.add(described)
                 return result
-    return _compile(once, dispatches)
+    return _compile(once, dispatches, shortens)
 
 
 _Compiled = tuple[bytes | None, list[Diagnostic]]
 
 
-def _compile(once: Callable[[Store | None, bool], _Compiled], store: Store | None) -> _Compiled:
+def _compile(
+    once: Callable[[Store | None, bool], _Compiled], store: Store | None, shortens: bool
+) -> _Compiled:
     try:
-        return once(store, True)
+        try:
+            return once(store, shortens)
+        except UnkeptError as error:
+            _log.info("dispatches are not kept: %s", error)
+            return once(None, shortens)
     except StoppedError as error:
         _log.info("compiled in the compiler's own way: %s", error)
     return once(None, False)
@@ -158,7 +166,8 @@ def text_at(
 ) -> tuple[str | None, list[Diagnostic]]:
     """A program as it is behind one of the `PHASES` of its compile, for those who look inside.
 
-    None for one that does not come so far, and what the compiler said.
+    The passes are the compiler's own, and tiles are as it chooses them. None for a program that
+    does not come so far, and what the compiler said.
     """
     diagnostics: list[Diagnostic] = []
     with _at(phase, text, flags, changes, diagnostics) as compiling:
@@ -265,7 +274,7 @@ def _run(
     if store is not None:
         between = PHASES[PHASES.index(FROM) + 1 : PHASES.index(TO)]
         if any(change.phase in between for change in changes):
-            raise StoppedError("a change is to be made between the phases of dispatches")
+            raise UnkeptError("a change is to be made between the phases of dispatches")
         wanted = (wanted | {FROM, TO, "vm"}) - set(between)
     if compiling.objects_alone and store is None:
         wanted |= {tiles.PHASE, objects.FROM, objects.TO}
@@ -274,7 +283,10 @@ def _run(
     try:
         for phase in (START, *sorted(wanted, key=PHASES.index)):
             if phase == TO and store is not None:
-                done = compile_dispatches(compiling, store, identity)
+                try:
+                    done = compile_dispatches(compiling, store, identity)
+                except StoppedError as error:
+                    raise UnkeptError(f"{error}") from error
                 machine = done.machine
                 if watch is not None:
                     watch.passed("dispatches")

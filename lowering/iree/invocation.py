@@ -130,7 +130,7 @@ class Invocation:
             has_globals = self._has_globals(module)
             for passes in step.with_globals if has_globals else step.without:
                 self._run(passes, module)
-        except Exception:
+        except BaseException:
             self.mlir.OperationDestroy(module)
             raise
         self.give(module)
@@ -188,7 +188,11 @@ class Invocation:
     def edit(self, change: Callable[[Mlir, int], None]) -> None:
         """Changes attributes in the module."""
         module = self.take()
-        change(self.mlir, module)
+        try:
+            change(self.mlir, module)
+        except BaseException:
+            self.mlir.OperationDestroy(module)
+            raise
         self.give(module)
 
     def text(self) -> str:

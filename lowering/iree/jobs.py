@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpr.core.config import state
-from xpr.lowering.iree import dispatches, installed, merging, short_passes
+from xpr.lowering.iree import dispatches, installed, merging, objects, short_passes, tiles
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
 from xpr.lowering.iree.interruption import Interruption
@@ -89,6 +89,8 @@ class Job:
             parts.append(f"dispatches {dispatches.REVISION}")
         if not self.verify and any(map(short_passes.are_for, self.flag_sets)):
             parts.append(f"short passes {short_passes.REVISION}")
+        if any(map(objects.is_possible, self.flag_sets)):
+            parts.append(f"tiles {tiles.REVISION}")
         if not self.separate:
             # What is kept under the key may be the form that is taken when all others fail.
             parts.append(SEPARATE_OPERATIONS.key)

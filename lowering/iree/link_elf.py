@@ -96,7 +96,7 @@ def link(
         _define(sections, symbols, defining)
         used = list(_reached(sections, symbols, entry))
         return _written(sections, symbols, used, entry)
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, ValueError) as error:
         raise UnlinkableError(f"the object is damaged: {error}") from error
 
 

@@ -23,6 +23,9 @@ import re
 
 from xpr.lowering.iree.mlir import Mlir
 
+REVISION = 1
+"""Tells apart code with the tiles of an older form of this file."""
+
 PHASE = "executable-configurations"
 """The phase behind which tiles have been chosen and nothing has been done with them."""
 

@@ -110,6 +110,8 @@ def test_a_first_call_loads_no_file_that_it_does_not_use() -> None:
         ("xpr.random.key_data(xpr.numpy.full((), xpr.random.key(5)))", "[0 5]"),
         ("xpr.jit(lambda tree: tree)({'b': [1, None], 'a': (2,)})['b'][1]", "None"),
         ("xpr.lax.fori_loop(0, 4, lambda i, x: x + i, 0)", "6"),
+        ("xpr.tree_util.tree_leaves(xpr.ds(1, 2))", "[]"),
+        ("xpr.jit(lambda x, s: x[s])(np.arange(4), xpr.ds(1, 2))", "[1 2]"),
     ],
 )
 def test_anything_may_be_used_first(program: str, expected: str) -> None:

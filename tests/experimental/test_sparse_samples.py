@@ -40,6 +40,19 @@ def test_convolutions_of_signals(padding: Any, sparse_filter: bool) -> None:
         np.testing.assert_allclose(found.todense()[0, 0], _correlated(padded, k), rtol=1e-6)
 
 
+def test_convolutions_in_a_wider_type() -> None:
+    signal, filter = np.array([[[100, 0, 100, 5]]], np.int8), np.array([[[10, 3]]], np.int8)
+    found = sparse.bcoo_conv_general_dilated(
+        sparse.BCOO.fromdense(jnp.asarray(signal)),
+        jnp.asarray(filter),
+        window_strides=(1,),
+        padding="VALID",
+        preferred_element_type=np.int32,
+    ).todense()
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [[[1000, 300, 1015]]])
+
+
 def test_what_sparse_convolutions_refuse() -> None:
     x = sparse.BCOO.fromdense(jnp.ones((1, 1, 4)))
     two = sparse.BCOO.fromdense(jnp.ones((2, 1, 4)))

@@ -72,7 +72,7 @@ def use(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
         monkeypatch.setenv("XPR_RUNTIME_DIR", str(directory))
 
     monkeypatch.setenv("XPR_CACHE", "0")
-    monkeypatch.setattr(client, "_given_up", None)
+    monkeypatch.setattr(client, "_given_up", {})
     attempts.warn_unavailable.cache_clear()
     with override("compiler", "process"):
         yield there
@@ -116,7 +116,7 @@ def script(text: str, **environment: str) -> subprocess.Popen[str]:
     """A process that runs a script with `compile_cpu` and `add_text`."""
     start = (
         "import os\nfrom tests.lowering.test_compiler import add_text, compile_cpu, long_text\n"
-        "from xpr.lowering.iree import driver\n"
+        "from xpr.lowering.iree import compiler_library\n"
     )
     return subprocess.Popen(
         [sys.executable, "-c", start + textwrap.dedent(text)],
@@ -416,6 +416,7 @@ def test_a_worker_ends_that_has_compiled_much_or_is_large_or_old(
         "name": "t",
         "verify": False,
         "parallel": False,
+        "shortens": True,
         "changes": [],
         "tmpdir": tempfile.gettempdir(),
         "processors": sorted(os.sched_getaffinity(0)),

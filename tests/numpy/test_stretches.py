@@ -82,6 +82,19 @@ def test_steps_and_modes_of_writes() -> None:
     np.testing.assert_array_equal(found, moved)
 
 
+def test_steps_from_before_the_beginning_are_moved_inside_once() -> None:
+    x = np.arange(5)
+    for index in (-7, -6):
+        read = [min(max(index + 5 + step, 0), 4) for step in (0, 2, 4)]
+        written = x.copy()
+        written[[i for i in (index + 5, index + 7, index + 9) if 0 <= i < 5]] = 9
+        for start in (index, jnp.asarray(index)):
+            np.testing.assert_array_equal(jnp.asarray(x)[ds(start, 3, 2)], x[read])
+            np.testing.assert_array_equal(jnp.asarray(x).at[ds(start, 3, 2)].set(9), written)
+    with pytest.raises(ValueError, match="stride 0"):
+        jnp.zeros(4).at[ds(0, 3, 0)].add(1.0)
+
+
 def test_derivatives_through_stretches() -> None:
     def loss(x: Any, i: Any) -> Any:
         return (x[ds(i, 2)] ** 2).sum() + x.at[ds(i, 2)].set(0).sum()

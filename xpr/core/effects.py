@@ -15,6 +15,11 @@ class Effect:
     A subclass that a program defines is a kind of its own, named after the class.
     """
 
+    # A subclass need not call `__init__`.
+    name = ""
+    exact = True
+    ordered = False
+
     def __init__(self, name: str = "", exact: bool = True, ordered: bool = False) -> None:
         self.name = name or type(self).__name__
         self.exact = exact
@@ -29,10 +34,13 @@ class Effect:
         return hash(self._key())
 
     def _key(self) -> tuple[str, bool, bool]:
-        return self.name, self.exact, self.ordered
+        return self._called(), self.exact, self.ordered
+
+    def _called(self) -> str:
+        return self.name or type(self).__name__
 
     def __repr__(self) -> str:
-        return self.name
+        return self._called()
 
 
 DEBUG = Effect("Debug", exact=False, ordered=False)
@@ -51,6 +59,6 @@ NONE: Effects = frozenset()
 
 def refuse_exact(effects: Effects, where: str) -> None:
     """NotImplementedError if an effect must happen once each time, which `where` cannot promise."""
-    exact = sorted(e.name for e in effects if e.exact)
+    exact = sorted(str(e) for e in effects if e.exact)
     if exact:
         raise NotImplementedError(f"{' and '.join(exact)} effects are not supported in {where}")

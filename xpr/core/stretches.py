@@ -22,6 +22,18 @@ class Slice:
             return NotImplemented
         return self._parts() == other._parts()
 
+    def flatten(self) -> tuple[tuple[Any, Any], tuple[Any, Any, int]]:
+        """It is a node of trees: what is traced are leaves, what is known is in the structure."""
+        start, size = self.is_dynamic_start, self.is_dynamic_size
+        children = (self.start if start else None, self.size if size else None)
+        return children, (None if start else self.start, None if size else self.size, self.stride)
+
+    @staticmethod
+    def unflatten(known: tuple[Any, Any, int], children: Any) -> Slice:
+        """The inverse of `flatten`."""
+        start, size = (c if k is None else k for c, k in zip(children, known[:2], strict=True))
+        return Slice(start, size, known[2])
+
     def _parts(self) -> tuple[Any, Any, int]:
         return self.start, self.size, self.stride
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from xpr import tree_util
 from xpr.core.stretches import Slice
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.numpy._index_plan import axes_used
@@ -18,21 +17,6 @@ from xpr.primitives import integer as bits
 from xpr.primitives import slicing as sl
 from xpr.primitives._index_dims import GatherScatterMode, canonicalize_shape
 from xpr.primitives.convert import convert_type
-
-
-def _flatten(item: Slice) -> tuple[tuple[Any, Any], tuple[Any, Any, int]]:
-    """What is traced are leaves; what is known belongs to the structure."""
-    start, size = item.is_dynamic_start, item.is_dynamic_size
-    children = (item.start if start else None, item.size if size else None)
-    return children, (None if start else item.start, None if size else item.size, item.stride)
-
-
-def _unflatten(known: tuple[Any, Any, int], children: Any) -> Slice:
-    start, size = (c if k is None else k for c, k in zip(children, known[:2], strict=True))
-    return Slice(start, size, known[2])
-
-
-tree_util.register_pytree_node(Slice, _flatten, _unflatten)
 
 
 def first_stretch(index: Any, ndim: int) -> tuple[int, Slice, tuple[Any, ...]] | None:

@@ -51,7 +51,7 @@ def read(
         if stretch.is_window:
             x = stretch.cut(x)
         else:
-            x = read(x, (*[slice(None)] * axis, stretch.places()), mode="clip")
+            x = read(x, (*[slice(None)] * axis, stretch.places()), mode="clip", wrap=False)
         return read(
             x,
             rest,

@@ -281,9 +281,12 @@ def _in_stretch(x: Any, index: Any, mode: Any, update: Callable[[Any, Any], Any]
     if stretch.is_window:
         part = stretch.cut(x)
         return stretch.put(x, part, update(part, rest), mode)
+    if stretch.stride == 0 and stretch.size > 1:
+        raise ValueError(f"at[...] takes no ds of stride 0 and size {stretch.size}: one element")
     places = (*[slice(None)] * axis, stretch.places())
-    part = read(x, places, mode="clip")
-    return _update(x, places, update(part, rest), "set", mode=mode)
+    part = read(x, places, mode="clip", wrap=False)
+    new = update(part, rest)
+    return _update(x, places, new, "set", mode=mode, wrap_negative_indices=False)
 
 
 def _write(

@@ -505,7 +505,7 @@ def reduce(
     avals = [get_aval(x) for x in flat]
     # Numbers take the dtypes of the operands, as in JAX even where they are of another kind.
     flat_inits = [
-        ops.convert(init, x.dtype) if get_aval(init).weak_type else init
+        ops.convert(init, x.dtype, weak_type=True) if get_aval(init).weak_type else init
         for x, init in zip(avals, flat_inits, strict=True)
     ]
     init_avals = [get_aval(x) for x in flat_inits]

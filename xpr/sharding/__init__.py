@@ -1,11 +1,12 @@
 """How arrays are spread over devices."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from typing import Any as _Any
 
-from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr_trace import install_typed_results
+from xpr.core.aval import ShapedArray as _ShapedArray
+from xpr.core.jaxpr_trace import install_typed_results as _install_typed_results
 from xpr.core.lazy_names import lazy_names as _lazy_names
-from xpr.core.placing import install_given_sharding
+from xpr.core.placing import install_given_sharding as _install_given_sharding
 from xpr.sharding.base import IndivisibleError as IndivisibleError
 from xpr.sharding.base import Shard as Shard
 from xpr.sharding.base import Sharding as Sharding
@@ -24,22 +25,22 @@ from xpr.sharding.single_device import make_single_device_sharding as make_singl
 from xpr.sharding.spec import PartitionSpec as PartitionSpec
 
 
-def _typed_results(*args: Any) -> list[ShapedArray]:
+def _typed_results(*args: _Any) -> list[_ShapedArray]:
     """Loads the rules, which need every primitive, when the first of them is asked for."""
     from xpr.sharding.types import typed_results  # noqa: PLC0415  not needed without typed arrays
 
-    install_typed_results(typed_results)
+    _install_typed_results(typed_results)
     return typed_results(*args)
 
 
-def _given_sharding(name: str, sharding: Any) -> NamedSharding:
+def _given_sharding(name: str, sharding: _Any) -> NamedSharding:
     from xpr.sharding.given import resolved  # noqa: PLC0415  few operations are given one
 
     return resolved(name, sharding)
 
 
-install_typed_results(_typed_results)
-install_given_sharding(_given_sharding)
+_install_typed_results(_typed_results)
+_install_given_sharding(_given_sharding)
 
 if TYPE_CHECKING:
     from xpr.sharding.explicit import auto_axes as auto_axes

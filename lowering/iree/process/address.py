@@ -70,10 +70,14 @@ def directory() -> Path:
     return path
 
 
+def kind(flags: Sequence[str]) -> str:
+    """Which of the two helpers compiles programs with such flags."""
+    return "cpu" if plugins.are_for_cpu(flags) else "all"
+
+
 def socket_path(flags: Sequence[str]) -> Path:
     """The socket of the helper of this version that compiles programs with such flags."""
-    kind = "cpu" if plugins.are_for_cpu(flags) else "all"
-    path = directory() / f"{digest()}-{kind}.sock"
+    path = directory() / f"{digest()}-{kind(flags)}.sock"
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise UnavailableError(f"{path} is too long for the path of a socket")
     return path

@@ -30,8 +30,8 @@ _PATIENCE = 20.0
 _ATTEMPTS = 3
 _BACKLOG = 128
 
-_given_up: str | None = None
-"""Why this process asks no helper any more."""
+_given_up: dict[str, str] = {}
+"""Why this process asks a helper no more, by its kind."""
 
 
 class CompilerDiedError(Exception):
@@ -64,6 +64,7 @@ def compile_module(
     parallel: bool,
     changes: Sequence[Change] = (),
     dispatches: CompileCache | None = None,
+    shortens: bool = True,
     timeout: float | None = None,
     interruption: Interruption | None = None,
     tell: Callable[[str], None] | None = None,
@@ -79,6 +80,7 @@ def compile_module(
         "name": name,
         "verify": verify,
         "parallel": parallel,
+        "shortens": shortens,
         "changes": [change.key for change in changes],
         "dispatches": None
         if dispatches is None
@@ -166,9 +168,9 @@ def _answer(
 
 def _connection(flags: Sequence[str]) -> socket.socket:
     """A connection to a helper that has said that it is of this version."""
-    global _given_up
-    if _given_up is not None:
-        raise UnavailableError(_given_up)
+    kind = address.kind(flags)
+    if kind in _given_up:
+        raise UnavailableError(_given_up[kind])
     try:
         path = address.socket_path(flags)
         for _ in range(_ATTEMPTS):
@@ -186,16 +188,17 @@ def _connection(flags: Sequence[str]) -> socket.socket:
             return connection
         raise UnavailableError("the helper process ends as soon as it is asked")
     except TimeoutError:
-        _given_up = f"the helper process did not answer for {_PATIENCE:g} seconds"
+        why = f"the helper process did not answer for {_PATIENCE:g} seconds"
+        _given_up[kind] = why
         warnings.warn(
-            f"{_given_up}: this process compiles by itself from now on. XPR_COMPILER=inline has it "
+            f"{why}: this process compiles by itself from now on. XPR_COMPILER=inline has it "
             "do so from the beginning.",
             RuntimeWarning,
             stacklevel=2,
         )
-        raise UnavailableError(_given_up) from None
+        raise UnavailableError(why) from None
     except UnavailableError as error:
-        _given_up = f"{error}"
+        _given_up[kind] = f"{error}"
         raise
     except OSError as error:
         raise UnavailableError(f"{error}") from error
@@ -273,8 +276,7 @@ def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
 
 
 def _after_fork() -> None:
-    global _given_up
-    _given_up = None
+    _given_up.clear()
 
 
 os.register_at_fork(after_in_child=_after_fork)

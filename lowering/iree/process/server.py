@@ -19,7 +19,7 @@ from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 
-from xpr.lowering.iree import compiler_library, dispatches, driver
+from xpr.lowering.iree import compiler_library, dispatches, driver, plugins
 from xpr.lowering.iree.process import address, messages, worker
 
 _WARM_UP_SECONDS = 2.0
@@ -307,7 +307,7 @@ class _Server:
             name="tiny",
             verify=False,
             parallel=False,
-            dispatches=dispatches.Nowhere(),
+            dispatches=dispatches.Nowhere() if plugins.are_for_cpu(self._flags) else None,
         )
         self._has_threads = len(os.listdir("/proc/self/task")) > 1
 

@@ -82,6 +82,7 @@ def _answer(
             name=request["name"],
             verify=request["verify"],
             parallel=request["parallel"],
+            shortens=request["shortens"],
             changes=[change_of(key) for key in request["changes"]],
             dispatches=_store(request.get("dispatches")),
             tell=tell,

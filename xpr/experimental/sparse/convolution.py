@@ -65,7 +65,8 @@ def bcoo_conv_general_dilated(
 
     # The shapes and options are checked as those of arrays are, and strings become numbers.
     types = (ShapeDtypeStruct(x.shape, x.dtype) for x in (lhs, rhs))
-    params = make_jaxpr(dense)(*types).eqns[0].params
+    traced = make_jaxpr(dense)(*types)
+    params, dtype = traced.eqns[0].params, traced.out_avals[0].dtype
     numbers = params["dimension_numbers"]
     refused = {
         "lhs_dilation": any(d != 1 for d in params["lhs_dilation"]),
@@ -85,7 +86,7 @@ def bcoo_conv_general_dilated(
     (x, i), (y, j) = _entries(lhs), _entries(rhs)
     size = max(0, lhs.shape[2] + before + after - rhs.shape[2] + 1)
     at = (i[:, None] + (before - j)[None, :]).reshape(-1)
-    data = (x[:, None] * y[None, :]).reshape(-1)
+    data = (x.astype(dtype)[:, None] * y.astype(dtype)[None, :]).reshape(-1)
     inside = (at >= 0) & (at < size)
     # What falls outside is out of bounds: a negative index would count from the end.
     at = jnp.where(inside, at, size)
