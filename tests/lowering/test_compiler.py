@@ -126,7 +126,8 @@ def entries(cache: CompileCache) -> list[Path]:
 def child(script: str, **environment: str) -> subprocess.Popen[str]:
     """A Python process in which ``compile_cpu`` and ``add_text`` are to hand."""
     prelude = (
-        "from tests.lowering.test_compiler import add_text, compile_cpu, compiler_library\n"
+        "from tests.lowering.test_compiler import add_text, compile_cpu\n"
+        "from xpr.lowering.iree import compiler_library\n"
         "import os, sys, time\n"
     )
     return subprocess.Popen(
