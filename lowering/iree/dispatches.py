@@ -18,6 +18,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -204,8 +205,12 @@ class Compile(Protocol):
         """The module as text in which each operation can be read alone, without places."""
         ...
 
-    def count(self, name: str) -> int:
-        """How many operations of that name are directly in the module."""
+    def has_globals(self) -> bool:
+        """Whether there are globals beside the one that is the device."""
+        ...
+
+    def module(self) -> AbstractContextManager[int]:
+        """The module, taken out for as long as the block lasts; gone if that raises."""
         ...
 
     def take(self) -> int:
@@ -267,29 +272,18 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
 
     `identity` is what the code depends on beside the program: flags and versions.
     """
-    # One global is the device; others with values get initializers on the way.
-    has_more = compiling.count("util.initializer") > 0 or compiling.count("util.global") > 1
-    pipelines = _WHOLE if has_more else _SHORT
+    # Globals with values get initializers on the way.
+    pipelines = _WHOLE if compiling.has_globals() else _SHORT
     compiling.passes(pipelines.stream, "stream")
     compiling.phases("stream", SOURCES)
     texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
     libraries: dict[bytes, bytes] = {}
-    module = compiling.take()
-    try:
+    with compiling.module() as module:
         formats, done = _with_libraries(compiling, module, texts, store, identity, libraries)
-    except BaseException:
-        compiling.mlir.OperationDestroy(module)
-        raise
-    compiling.give(module)
     compiling.passes(pipelines.host, "host")
-    module = compiling.take()
-    try:
+    with compiling.module() as module:
         _put_in(compiling.mlir, module, formats, libraries)
         _match_devices(compiling.mlir, module)
-    except BaseException:
-        compiling.mlir.OperationDestroy(module)
-        raise
-    compiling.give(module)
     return done._replace(machine=pipelines.machine)
 
 

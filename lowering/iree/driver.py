@@ -297,8 +297,6 @@ def _run(
                 compiling.passes(machine, "vm")
             elif phase not in (START, reached):
                 compiling.phases(reached, phase, checked=checks and phase == fusion_check.PHASE)
-            if phase == tiles.PHASE and compiling.objects_alone:
-                compiling.edit(tiles.smaller_tiles)
             reached = phase
             for change in changes:
                 if change.phase != phase:

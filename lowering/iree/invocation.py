@@ -10,7 +10,6 @@ from typing import NamedTuple
 from xpr.lowering.iree import objects, tiles, translation
 from xpr.lowering.iree.compiler_library import ON_DIAGNOSTIC, Library, written
 from xpr.lowering.iree.dispatches import SOURCES, RefusedError, StoppedError
-from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.post_passes import START, Change
 from xpr.lowering.iree.sessions import Session
 from xpr.lowering.iree.short_passes import Step, Steps
@@ -119,10 +118,12 @@ class Invocation:
             raise RefusedError(to)
         if checked:
             self._library.InvocationSetVerifyIR(self._invocation, False)
+        if to == tiles.PHASE and self.objects_alone:
+            with self.module() as module:
+                tiles.smaller_tiles(self.mlir, module)
 
     def _step(self, step: Step, to: str, *, checked: bool) -> None:
-        module = self.take()
-        try:
+        with self.module() as module:
             for passes in step.passes:
                 self._run(passes, module)
                 if checked and not self.mlir.OperationVerify(module):
@@ -130,10 +131,6 @@ class Invocation:
             has_globals = self._has_globals(module)
             for passes in step.with_globals if has_globals else step.without:
                 self._run(passes, module)
-        except BaseException:
-            self.mlir.OperationDestroy(module)
-            raise
-        self.give(module)
         if has_globals and not step.goes_on:
             self.steps = {}
         self._passed(to)
@@ -144,6 +141,11 @@ class Invocation:
             raise StoppedError(manager)
         if not self.mlir.PassManagerRunOnOp(manager, module):
             raise RefusedError(passes)
+
+    def has_globals(self) -> bool:
+        """As `_has_globals`, of the module as it is."""
+        with self.module() as module:
+            return self._has_globals(module)
 
     def _has_globals(self, module: int) -> bool:
         """Whether there are globals beside the one that is the device."""
@@ -161,8 +163,6 @@ class Invocation:
 
     def translate(self) -> None:
         self.phases(SOURCES, tiles.PHASE)
-        if self.objects_alone:
-            self.edit(tiles.smaller_tiles)
         if self.translation is None:
             self.phases(translation.FROM, translation.TO)
         else:
@@ -185,11 +185,12 @@ class Invocation:
             invocation, change.tidy.encode()
         )
 
-    def edit(self, change: Callable[[Mlir, int], None]) -> None:
-        """Changes attributes in the module."""
+    @contextlib.contextmanager
+    def module(self) -> Iterator[int]:
+        """The module, taken out for as long as the block lasts; gone if that raises."""
         module = self.take()
         try:
-            change(self.mlir, module)
+            yield module
         except BaseException:
             self.mlir.OperationDestroy(module)
             raise
@@ -207,7 +208,5 @@ class Invocation:
 
     def count(self, name: str) -> int:
         """How many operations of that name are directly in the module."""
-        module = self.take()
-        names = [self.mlir.name(inner) for inner in self.mlir.operations(module)]
-        self.give(module)
-        return names.count(name)
+        with self.module() as module:
+            return [self.mlir.name(inner) for inner in self.mlir.operations(module)].count(name)

@@ -172,6 +172,13 @@ def run(module: bytes, calls: Sequence[Call]) -> tuple[int, list[Answer]]:
     return done.returncode, given
 
 
+def result(module: bytes, *args: Array) -> Array:
+    """The first result of ``main``, which has to run well."""
+    status, (answer,) = run(module, [Call("main", list(args))])
+    assert (status, answer.error) == (0, "")
+    return answer.results[0]
+
+
 def answers(text: str, calls: Sequence[Call], flags: Sequence[str] = ()) -> list[Answer]:
     """Compile and run, both of which must succeed."""
     module, diagnostics = compile_with(text, flags)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.lowering.iree_util import Call, run
+from tests.lowering.iree_util import result
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -101,6 +101,5 @@ def test_modules_are_the_same_and_functions_that_are_called_are_optimized() -> N
         (alone["modules"][0], halves, 2 * halves.astype(np.float32)),
         (alone["modules"][1], x, x * x + x),
     ):
-        status, (answer,) = run(bytes.fromhex(module), [Call("main", [argument])])
-        assert (status, answer.error) == (0, "")
-        np.testing.assert_allclose(answer.results[0], expected, rtol=1e-6)
+        found = result(bytes.fromhex(module), argument)
+        np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -12,7 +12,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.lowering.iree_util import Call, needs_product_kernels, run
+from tests.lowering.iree_util import needs_product_kernels, result
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
 from xpr.lowering.iree import driver, link_elf, objects, prebuilt
@@ -51,12 +51,6 @@ def compiled(function: Any, *args: Any) -> tuple[bytes, list[bytes]]:
     )
     assert module is not None, said
     return module, libraries
-
-
-def result(module: bytes, *args: np.ndarray) -> np.ndarray:
-    status, (answer,) = run(module, [Call("main", list(args))])
-    assert (status, answer.error) == (0, "")
-    return answer.results[0]
 
 
 def programs() -> dict[str, Any]:

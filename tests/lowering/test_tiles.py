@@ -13,7 +13,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.lowering.iree_util import Call, run
+from tests.lowering.iree_util import result
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
 from xpr.lowering.iree import driver, tiles, translation
@@ -79,12 +79,6 @@ def compiled(function: Callable[..., Any], *args: Any, tile: str = ROWS) -> tupl
     )
     assert module is not None, said
     return module, found
-
-
-def result(module: bytes, *args: np.ndarray) -> np.ndarray:
-    status, (answer,) = run(module, [Call("main", list(args))])
-    assert (status, answer.error) == (0, "")
-    return answer.results[0]
 
 
 @pytest.mark.parametrize(
