@@ -10,7 +10,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.compat import modules
 from xpr.compat.modules import core
 from xpr.compat.modules import experimental as jax_experimental
 from xpr.compat.modules._src import distributed
@@ -21,49 +20,6 @@ from xpr.compat.modules.extend.core import Effect
 from xpr.compat.modules.interpreters import batching, xla
 from xpr.core.trace import aval_rules
 from xpr.sharding import NamedSharding, PartitionSpec
-
-
-class Box:
-    """A mutable value of a high type."""
-
-    def __init__(self) -> None:
-        self.held: Any = None
-
-
-@dataclasses.dataclass(frozen=True)
-class BoxType(hijax.MutableHiType):
-    def lo_ty_qdd(self, state: Any) -> list[Any]:
-        return list(state)
-
-
-class SetBox(hijax.HiPrimitive):
-    multiple_results = True
-
-    def to_lojax(self, box: Box, *leaves: Any, scale: int) -> list[Any]:
-        box.held = [scale * x for x in leaves]
-        return []
-
-
-def test_high_types_and_primitives_outside_of_programs() -> None:
-    hijax.register_hitype(Box, lambda _: BoxType())
-    box, set_box = Box(), SetBox("set_box")
-    assert modules.typeof(box) == BoxType()
-    assert modules.typeof(jnp.ones(2)) == jnp.ones(2).aval
-    assert set_box.bind(box, jnp.arange(3), scale=2) == []
-    np.testing.assert_array_equal(box.held[0], [0, 2, 4])
-    assert BoxType().has_qdd
-    assert not hijax.HiType().has_qdd
-    with pytest.raises(NotImplementedError, match="set_box is a primitive on high values"):
-        xpr.jit(lambda x: set_box.bind(box, x, scale=1))(jnp.ones(2))
-    with pytest.raises(TypeError, match=r"Error interpreting argument to .* as an abstract array"):
-        xpr.jit(lambda b: b)(box)
-    with pytest.raises(NotImplementedError, match="BoxType must define to_tangent_aval"):
-        BoxType().to_ct_aval()
-    with pytest.raises(NotImplementedError, match="nothing must define to_lojax"):
-        hijax.HiPrimitive("nothing").bind()
-    state = hijax.AvalMutableQDD(BoxType(), hijax.MutableQDD(1))
-    state.mutable_qdd.update(2)
-    assert (state.mutable_qdd.init_val, state.mutable_qdd.cur_val) == (1, 2)
 
 
 def test_effects_of_classes() -> None:

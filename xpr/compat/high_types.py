@@ -1,16 +1,16 @@
-"""Types of values that are no arrays, which `jax.experimental.hijax` registers."""
+"""`jax.typeof`: the types of values, also of those of high types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from xpr.core import high
 from xpr.core.trace import get_aval
-
-rules: dict[type, Callable[[Any], Any]] = {}
+from xpr.transforms.tracing import ShapeDtypeStruct, abstractify
 
 
 def typeof(x: Any) -> Any:
     """The aval of `x`: its shape, dtype and weak type; or the high type of a value of one."""
-    rule = rules.get(type(x))
-    return get_aval(x) if rule is None else rule(x)
+    if high.is_high_value(x):
+        return high.type_of(x)
+    return abstractify(x) if isinstance(x, ShapeDtypeStruct) else get_aval(x)

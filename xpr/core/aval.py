@@ -188,6 +188,25 @@ class ShapedArray:
         }
         return ShapedArray(**(fields | changes))
 
+    is_high = False
+    has_qdd = False
+
+    def lo_ty(self) -> list[ShapedArray]:
+        """The types of the arrays that values are made of, as of high types: this one."""
+        return [self]
+
+    def lower_val(self, value: Any) -> list[Any]:
+        """The arrays that a value is made of: itself."""
+        return [value]
+
+    def raise_val(self, value: Any) -> Any:
+        """The value that is made of an array: itself."""
+        return value
+
+    def normalize(self) -> ShapedArray:
+        """The type without what may differ between values of one type: the weak type."""
+        return self.strip_weak_type()
+
     def strip_weak_type(self) -> ShapedArray:
         return self.update(weak_type=False) if self.weak_type else self
 
@@ -306,4 +325,6 @@ def reduced_axes(aval: ShapedArray) -> frozenset[str]:
 
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:
     """Whether shapes and dtypes agree; weak types may differ."""
+    if a.is_high or b.is_high:
+        return bool(a == b)
     return a.shape == b.shape and a.dtype == b.dtype

@@ -77,10 +77,17 @@ class JaxprTrace(Trace):
         self.invars: list[Var] = []
         self.alive = True
         self.debug_info = debug_info or DebugInfo()
+        # The trace around, and the states of variables of mutable high types.
+        self.outer = context.trace
+        self.states: dict[Var, Any] = {}
         # How many of the current names are those of what is around the program.
         self.outer_names = 0
 
     def new_arg(self, aval: ShapedArray) -> Any:
+        if aval.is_high:
+            var = self._high_var(aval)
+            self.invars.append(var)
+            return self._high_tracer(var, None)
         var = Var(aval)
         self.invars.append(var)
         found = JaxprTracer(self, aval, var, None)
@@ -98,11 +105,11 @@ class JaxprTrace(Trace):
         if isinstance(x, Tracer) and not x._trace.alive:
             raise leaked(x)
         aval = get_aval(x)
-        if not isinstance(x, (Array, Ref)) and not aval.shape:
+        if not isinstance(x, (Array, Ref)) and not aval.is_high and not aval.shape:
             return Literal(_literal_value(x, aval), aval)
         var = self._const_ids.get(id(x))
         if var is None:
-            var = Var(aval)
+            var = self._high_var(aval) if aval.is_high else Var(aval)
             self._const_ids[id(x)] = var
             self.constvars.append(var)
             # Keeping x itself keeps its id from being used again. A NumPy array may be written to
@@ -122,13 +129,15 @@ class JaxprTrace(Trace):
             args = varying_alike(primitive, args, self._vary)
         invars = []
         for a in args:
-            if type(a) is JaxprTracer and a._trace is self:
+            if isinstance(a, JaxprTracer) and a._trace is self:
                 invars.append(a._var)
             else:
                 if isinstance(a, Ref) and not primitive.takes_references:
                     raise not_an_array(a, primitive.name)
                 invars.append(self.atom(a))
         avals = [v.aval for v in invars]
+        if Trace.any_high and (primitive.is_high or any(a.is_high for a in avals)):
+            return self._process_high(primitive, invars, params)
         found = primitive.abstract(*avals, **params)
         for a in avals:
             if a.sharding is not None:
@@ -150,10 +159,53 @@ class JaxprTrace(Trace):
             outvars = [Var(aval) for aval in found]
             effects = effects_of(primitive, params)
             self.eqns.append(JaxprEqn(invars, outvars, primitive, params, source, effects))
+            if Trace.any_high:
+                return [self._tracer(v, source) for v in outvars]
             return [JaxprTracer(self, v.aval, v, source) for v in outvars]
         var = Var(found)
         self.eqns.append(JaxprEqn(invars, [var], primitive, params, source))
         return JaxprTracer(self, found, var, source)
+
+    # ---- high types
+
+    def _high_var(self, aval: Any) -> Var:
+        from xpr.core.high import new_variable  # noqa: PLC0415  only for high types
+
+        return new_variable(aval, self.states)
+
+    def _high_tracer(self, var: Var, source: SourceInfo | None) -> Any:
+        from xpr.core.high import made_high  # noqa: PLC0415  only for high types
+
+        return made_high(JaxprTracer, self, var.aval, var, source)
+
+    def _tracer(self, var: Var, source: SourceInfo) -> Any:
+        if var.aval.is_high:
+            return self._high_tracer(var, source)
+        return JaxprTracer(self, var.aval, var, source)
+
+    def _process_high(
+        self, primitive: Primitive, invars: list[Atom], params: dict[str, Any]
+    ) -> Any:
+        from xpr.core.high import record  # noqa: PLC0415  only for high types
+
+        source = context.source or current_source(context.name_stack)
+        if self.outer_names:
+            source = source.at(source.stack[self.outer_names :])
+        eqn = record(primitive, invars, params, source, self.states)
+        self.eqns.append(eqn)
+        found = [self._tracer(v, source) for v in eqn.outvars]
+        return found if primitive.multiple_results else found[0]
+
+    def state_of(self, x: Any) -> Any:
+        """The state of a value in this program, or where it was made if the program has it not."""
+        if self.lowers:
+            return x.cur_qdd()
+        if isinstance(x, JaxprTracer) and x._trace is self:
+            return self.states[x._var].cur_val
+        var = self._const_ids.get(id(x))
+        if var is not None:
+            return self.states[var].cur_val
+        return self.outer.state_of(x)
 
     def _vary(self, x: Any, axes: tuple[str, ...]) -> Any:
         cast = get_primitive(varying_cast(get_aval(x), axes))
@@ -167,6 +219,8 @@ class JaxprTrace(Trace):
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Sequence[Any]:
+        if self.lowers:
+            return fun(*args)
         operands, closed, count = self._trace_call(primitive, fun, args)
         params = params | {"call_jaxpr": closed, "jvp": jvp, "num_consts": count}
         return self.process_primitive(primitive, operands, params)
@@ -180,6 +234,8 @@ class JaxprTrace(Trace):
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Sequence[Any]:
+        if self.lowers:
+            return fun(*args)
         operands, closed, count = self._trace_call(primitive, fun, args)
         params = params | {"call_jaxpr": closed, "fwd": fwd, "bwd": bwd, "num_consts": count}
         return self.process_primitive(primitive, operands, params)
@@ -210,6 +266,8 @@ class JaxprTrace(Trace):
                 raise self._returned(v)
         if self._droppable:
             self._remove_unused(outvars)
+        for v, changing in self.states.items():
+            v.final = changing.cur_val  # type: ignore[attr-defined]
         effects = joined_effects(self.eqns)
         jaxpr = Jaxpr(self.constvars, self.invars, outvars, self.eqns, effects, self.debug_info)
         return ClosedJaxpr(jaxpr, self.consts)
@@ -254,6 +312,7 @@ class JaxprTrace(Trace):
         self.alive = False
         self._const_ids = {}
         self._kept_alive = []
+        del self.outer
 
     def describe_value(self, tracer: JaxprTracer) -> str:
         """Where `tracer` comes from: the arguments it depends on, or the line that made it."""

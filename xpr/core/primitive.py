@@ -93,6 +93,8 @@ class Primitive:
 
     # Whether references may be among the operands: see `xpr/core/references.py`.
     takes_references = False
+    # Whether it acts on values of high types: see `xpr/core/high.py`.
+    is_high: Any = False
 
     def __init__(self, name: str, family: str, multiple_results: bool = False) -> None:
         self.name = name

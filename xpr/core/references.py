@@ -43,6 +43,8 @@ class AbstractRef:
     sharding = None
     memory_space = "device"
     vma: frozenset[str] = frozenset()
+    is_high = False
+    has_qdd = False
 
     def __init__(self, inner_aval: ShapedArray) -> None:
         self.inner_aval = inner_aval

@@ -38,6 +38,10 @@ class Trace:
     alive: bool = True
     # Whether it records what is done with references: see `xpr/core/references.py`.
     keeps_refs: bool = False
+    # Whether values of high types are Python objects to it, which primitives on them act on at
+    # once: see `xpr/core/high.py`. `any_high` is true, of all traces, once there is such a type.
+    lowers: bool = False
+    any_high: bool = False
 
     @property
     def main(self) -> Trace:
@@ -48,6 +52,10 @@ class Trace:
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         raise NotImplementedError(f"{type(self).__name__} must say what binding a primitive does")
+
+    def state_of(self, x: Any) -> Any:
+        """The state of a value of a mutable high type, at this point of the program."""
+        return x.cur_qdd()
 
     def process_on_several(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]

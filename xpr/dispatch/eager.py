@@ -84,6 +84,8 @@ if _native is not None:
 class EagerTrace(Trace):
     """Computes each primitive when it is bound."""
 
+    lowers = True
+
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:

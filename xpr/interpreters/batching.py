@@ -92,8 +92,10 @@ class mapped_axis:
         context.axis_env = self._old
 
 
-def without_axis(aval: ShapedArray, dim: Dim) -> ShapedArray:
-    """The type of one example of a batch."""
+def without_axis(aval: ShapedArray, dim: Dim, size: int | None = None) -> ShapedArray:
+    """The type of one example of a batch, of `size` examples."""
+    if dim is not None and aval.is_high:
+        return aval.dec_rank(size, dim)  # type: ignore[attr-defined]
     return aval if dim is None else without_dim(aval, dim)
 
 
@@ -101,6 +103,8 @@ def with_axis(aval: ShapedArray, dim: Dim, axis: BatchAxis) -> ShapedArray:
     """The type of a batch of examples of type `aval`."""
     if dim is None:
         return aval
+    if aval.is_high:
+        return aval.inc_rank(axis.size, dim)  # type: ignore[attr-defined]
     if aval.sharding is None and axis.sharding is not None:
         spec = axis.sharding.spec.update(partitions=(None,) * aval.ndim)
         aval = aval.update(sharding=axis.sharding.with_spec(spec))
@@ -112,9 +116,9 @@ class BatchTracer(Tracer):
 
     __slots__ = ("dim", "val")
 
-    def __init__(self, trace: Trace, val: Any, dim: int) -> None:
+    def __init__(self, trace: BatchTrace, val: Any, dim: int) -> None:
         self._trace = trace
-        self.aval = without_axis(get_aval(val), dim)
+        self.aval = without_axis(get_aval(val), dim, trace.axis.size)
         self.val = val
         self.dim = dim
 
@@ -139,12 +143,22 @@ class BatchTrace(Trace):
         self.alive = True
 
     def pair(self, x: Any) -> tuple[Any, Dim]:
-        if type(x) is BatchTracer and x._trace is self:
+        if isinstance(x, BatchTracer) and x._trace is self:
             return x.val, x.dim
         return x, None
 
+    def state_of(self, x: Any) -> Any:
+        """The state of a value of a mutable high type."""
+        return self.parent.state_of(self.pair(x)[0])
+
     def wrap(self, val: Any, dim: Dim) -> Any:
-        return val if dim is None else BatchTracer(self, val, dim)
+        if dim is None:
+            return val
+        if Trace.any_high and get_aval(val).is_high:
+            from xpr.core.high import made_high  # noqa: PLC0415  only for high types
+
+            return made_high(BatchTracer, self, val, dim)
+        return BatchTracer(self, val, dim)
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
@@ -153,7 +167,7 @@ class BatchTrace(Trace):
         dims: list[Dim] = []
         batched = False
         for x in args:
-            if type(x) is BatchTracer and x._trace is self:
+            if isinstance(x, BatchTracer) and x._trace is self:
                 vals.append(x.val)
                 dims.append(x.dim)
                 batched = True

@@ -70,7 +70,20 @@ class JVPTrace(Trace):
         # integers, such as a primitive without a derivative, is not asked for one.
         if type(tangent) is Zero or getattr(tangent, "dtype", None) == FLOAT0:
             return primal
+        return self.dual(primal, tangent)
+
+    def dual(self, primal: Any, tangent: Any) -> DualTracer:
+        """A value of this trace with its tangent."""
+        if Trace.any_high and get_aval(primal).is_high:
+            from xpr.core.high import made_high  # noqa: PLC0415  only for high types
+
+            return made_high(self.tracer, self, primal, tangent)
         return self.tracer(self, primal, tangent)
+
+    def state_of(self, x: Any) -> Any:
+        """The state of a value of a mutable high type: that of the primal value."""
+        own = isinstance(x, DualTracer) and x._trace is self
+        return self.parent.state_of(x.primal if own else x)
 
     def has_tangent(self, args: Sequence[Any]) -> bool:
         """Whether one of the operands carries a tangent of this trace."""

@@ -82,11 +82,7 @@ def linearize_flat(
     try:
         args = []
         for p, wanted in zip(primals, differentiate, strict=True):
-            args.append(
-                LinearizeTracer(trace, p, tangents.new_arg(tangent_aval(get_aval(p))))
-                if wanted
-                else p
-            )
+            args.append(trace.dual(p, tangents.new_arg(tangent_aval(get_aval(p)))) if wanted else p)
         with set_current_trace(trace), named("jvp("):
             out = fun(*args)
         values, out_tangents = split_pairs(trace.pair(x) for x in out)
@@ -127,7 +123,7 @@ def linearize_jaxpr(
     try:
         primals = [primal_trace.new_arg(a) for a in closed.in_avals]
         args = [
-            LinearizeTracer(trace, p, tangents.new_arg(tangent_aval(p.aval))) if nz else p
+            trace.dual(p, tangents.new_arg(tangent_aval(get_aval(p)))) if nz else p
             for p, nz in zip(primals, nonzeros, strict=True)
         ]
         with set_current_trace(trace):

@@ -26,14 +26,14 @@ class PartialEvalTrace(Trace):
         self.alive = True
 
     def is_unknown(self, x: Any) -> bool:
-        return type(x) is JaxprTracer and x._trace is self.unknown
+        return isinstance(x, JaxprTracer) and x._trace is self.unknown
 
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         unknown = self.unknown
         for a in args:
-            if type(a) is JaxprTracer and a._trace is unknown:
+            if isinstance(a, JaxprTracer) and a._trace is unknown:
                 break
         else:
             with set_current_trace(self.parent):
@@ -41,6 +41,10 @@ class PartialEvalTrace(Trace):
         if primitive.partial_eval is not None:
             return primitive.partial_eval(self, args, params)
         return unknown.process_primitive(primitive, args, params)
+
+    def state_of(self, x: Any) -> Any:
+        """The state of a value of a mutable high type."""
+        return (self.unknown if self.is_unknown(x) else self.parent).state_of(x)
 
     def process_custom_jvp_call(
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
@@ -107,7 +111,7 @@ def partial_eval_jaxpr(
         with set_current_trace(PartialEvalTrace(known_trace, unknown_trace)):
             out = eval_closed(closed, args)
         out_unknown = tuple(
-            want or (type(x) is JaxprTracer and x._trace is unknown_trace)
+            want or (isinstance(x, JaxprTracer) and x._trace is unknown_trace)
             for x, want in zip(out, forced or (False,) * len(out), strict=True)
         )
         rest = unknown_trace.to_jaxpr([x for x, u in zip(out, out_unknown, strict=True) if u])

@@ -43,7 +43,14 @@ class ProgramPrimitive(Primitive):
     takes_references = True
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        if not context.trace.keeps_refs and has_references(params):
+        trace = context.trace
+        if trace.lowers and trace.any_high:
+            from xpr.interpreters.high import bind_lowered  # noqa: PLC0415  only for high types
+
+            found = bind_lowered(self, args, params)
+            if found is not None:
+                return found
+        if not trace.keeps_refs and has_references(params):
             return bind_on_values(self, args, params)
         return super().bind(*args, **params)
 

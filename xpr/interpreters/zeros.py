@@ -44,6 +44,8 @@ def cotangent_aval(aval: ShapedArray) -> ShapedArray:
     It is that of tangents, but for mesh axes that it names unreduced and reduced: cotangents of a
     value that is a part of a sum are the same for all parts, and the other way round.
     """
+    if aval.is_high:
+        return aval.to_ct_aval()  # type: ignore[attr-defined]
     found = tangent_aval(aval)
     sharding = found.sharding
     if sharding is None or not (sharding.spec.unreduced or sharding.spec.reduced):
@@ -63,11 +65,13 @@ def zero_of_anything(x: Any) -> Zero:
 
 def is_float0(aval: ShapedArray) -> bool:
     """Whether values of type `aval` are tangents of integers or booleans."""
-    return aval.dtype == FLOAT0
+    return not aval.is_high and aval.dtype == FLOAT0
 
 
 def zeros(aval: ShapedArray) -> Any:
     """An array of zeros of type `aval`, made under the current trace."""
+    if aval.is_high:
+        return aval.vspace_zero()  # type: ignore[attr-defined]
     if is_float0(aval):
         return np.zeros(aval.shape, FLOAT0)
     return full(aval, 0)
@@ -111,4 +115,7 @@ def add_tangents(x: Any, y: Any) -> Any:
         return y
     if type(y) is Zero:
         return x
+    aval = get_aval(x)
+    if aval.is_high:
+        return aval.vspace_add(x, y)  # type: ignore[attr-defined]
     return get_primitive("add_any").bind(x, y)

@@ -76,11 +76,19 @@ def with_consts(programs: Sequence[Program]) -> tuple[list[ClosedJaxpr], list[An
         if len(own) == len(consts) and own == list(range(len(consts))):
             closed.append(program.closed)
             continue
-        fresh = [Var(a) for a in avals]
+        fresh = [_variable(a) for a in avals]
         for k, place in enumerate(own):
             fresh[place] = jaxpr.invars[k]
         closed.append(ClosedJaxpr(jaxpr.replace(invars=[*fresh, *jaxpr.invars[count:]]), []))
     return closed, consts
+
+
+def _variable(aval: Any) -> Var:
+    if aval.is_high:
+        from xpr.core.high import new_variable  # noqa: PLC0415  only for high types
+
+        return new_variable(aval, {})
+    return Var(aval)
 
 
 def short(aval: ShapedArray) -> str:
@@ -97,6 +105,8 @@ def argument_name(fun: Callable[..., Any], position: int, default: str) -> str:
 
 def difference(found: ShapedArray, wanted: ShapedArray) -> str | None:
     """What two types disagree about; None if nothing but weak types."""
+    if found.is_high or wanted.is_high:
+        return None if found == wanted else "so the types do not match"
     if found.dtype != wanted.dtype and found.shape != wanted.shape:
         return "so the shapes and dtypes do not match"
     if found.dtype != wanted.dtype:

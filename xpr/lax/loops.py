@@ -71,7 +71,7 @@ def scan(
     per_turn = _unroll(unroll, steps)
     if state.disable_jit:
         return _scan_in_python(f, init, x_leaves, x_tree, steps, reverse)
-    x_avals = [_slice_aval(get_aval(x)) for x in x_leaves]
+    x_avals = [_slice_aval(get_aval(x), steps) for x in x_leaves]
     in_tree = tree_util.tree_structure((init, xs))
 
     def trace(carry: Sequence[Any]) -> Program:
@@ -113,7 +113,9 @@ def _pair_of_trees(program: Program) -> tuple[Any, Any]:
     return children[0], children[1]
 
 
-def _slice_aval(aval: ShapedArray) -> ShapedArray:
+def _slice_aval(aval: Any, steps: int) -> Any:
+    if aval.is_high:
+        return aval.dec_rank(steps, aval.leading_axis_spec())
     if aval.sharding is not None and aval.sharding.normalized_spec(aval.ndim)[0]:
         raise ValueError(
             f"0th dimension of all xs should be replicated. Got {aval.sharding.spec} of the type "
@@ -125,6 +127,8 @@ def _slice_aval(aval: ShapedArray) -> ShapedArray:
 def _length(leaves: Sequence[Any], length: int | None) -> int:
     sizes = []
     for x in leaves:
+        if get_aval(x).is_high:
+            continue
         shape = get_aval(x).shape
         if not shape:
             raise ValueError("scan got value with no leading axis to scan over: a rank-0 array")

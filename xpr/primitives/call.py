@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_type
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
 from xpr.core.jaxpr_trace import JaxprTrace
 from xpr.core.manual import of_programs
@@ -33,7 +33,7 @@ def _jit_abstract(
     if len(avals) != len(expected):
         raise TypeError(f"jit of {name} takes {len(expected)} operands, got {len(avals)}")
     for i, (found, want) in enumerate(zip(avals, expected, strict=True)):
-        if found.shape != want.shape or found.dtype != want.dtype:
+        if not same_type(found, want):
             raise TypeError(
                 f"jit of {name}: operand {i} should be {want.str_short()}, got {found.str_short()}"
             )

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_type
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, dce_jaxpr, eval_closed
 from xpr.core.jaxpr_trace import trace_to_jaxpr
@@ -31,7 +31,7 @@ def _abstract(index: ShapedArray, *avals: ShapedArray, branches: Branches) -> li
     if index.shape or index.dtype != np.int32:
         raise TypeError(f"cond: the index should be i32[], got {index.str_short()}")
     for i, (found, want) in enumerate(zip(avals, branches[0].in_avals, strict=True)):
-        if found.shape != want.shape or found.dtype != want.dtype:
+        if not same_type(found, want):
             raise TypeError(
                 f"cond: operand {i} should be {want.str_short()}, got {found.str_short()}"
             )

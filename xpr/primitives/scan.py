@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray, with_dim, without_dim
+from xpr.core.aval import ShapedArray, same_type, with_dim, without_dim
 from xpr.core.jaxpr import (
     ClosedJaxpr,
     JaxprEqn,
@@ -49,6 +49,8 @@ Params = dict[str, Any]
 
 def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     """The type of `length` slices of type `aval`."""
+    if aval.is_high:
+        return aval.inc_rank(length, aval.leading_axis_spec())  # type: ignore[attr-defined]
     return with_dim(aval, 0, length)
 
 
@@ -67,7 +69,7 @@ def _abstract(
         if isinstance(want, AbstractRef):
             continue
         expected = want if i < held else stacked(want, length)
-        if found.shape != expected.shape or found.dtype != expected.dtype:
+        if not same_type(found, expected):
             raise TypeError(
                 f"scan: operand {i} should be {expected.str_short()}, got {found.str_short()}"
             )

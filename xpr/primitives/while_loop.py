@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_type
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.jaxpr_trace import trace_to_jaxpr
@@ -36,7 +36,7 @@ def _abstract(
     del cond_jaxpr
     held = cond_nconsts + body_nconsts
     for i, (found, want) in enumerate(zip(avals[held:], body_jaxpr.out_avals, strict=True)):
-        if found.shape != want.shape or found.dtype != want.dtype:
+        if not same_type(found, want):
             raise TypeError(
                 f"while: carried value {i} should be {want.str_short()}, got {found.str_short()}"
             )

@@ -130,6 +130,8 @@ def check_differentiable_input(x: Any, what: str, holomorphic: bool, allow_int: 
             f"{what} cannot differentiate with respect to a reference, got one of type {x.aval}: "
             "give its value, and make a reference in the function"
         )
+    if get_aval(x).is_high:
+        return
     dtype = get_aval(x).dtype
     kind = dtypes.kind(dtype)
     if holomorphic:

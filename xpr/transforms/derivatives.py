@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray, same_sharding
+from xpr.core.aval import ShapedArray, same_sharding, same_type
 from xpr.core.context import context, named
 from xpr.core.errors import shown
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
@@ -94,6 +94,13 @@ def jvp(
 def _check_tangent(primal: Any, tangent: Any) -> None:
     p, t = get_aval(primal), get_aval(tangent)
     expected = tangent_aval(p)
+    if t.is_high or expected.is_high:
+        if t != expected:
+            raise TypeError(
+                "primal and tangent arguments to xpr.jvp do not match: a primal value of type "
+                f"{p} has tangents of type {expected}, got {t}"
+            )
+        return
     if t.dtype != expected.dtype:
         raise TypeError(
             "primal and tangent arguments to xpr.jvp do not match; dtypes must be equal, or in "
@@ -179,7 +186,7 @@ class _Pushforward(Linearized):
 def _check_linear_tangent(p: ShapedArray, tangent: Any) -> None:
     t = get_aval(tangent)
     expected = tangent_aval(p)
-    if t.dtype != expected.dtype or t.shape != p.shape:
+    if not same_type(t, expected):
         raise ValueError(
             "linearized function called on tangent values inconsistent with the original primal "
             f"values:\nGot tangent aval {t.str_short()} for primal aval {p.str_short()} but "
@@ -235,7 +242,7 @@ def linear_transpose(
         for ct, a in zip(cts, out_avals, strict=True):
             check_leaf(ct, "the function that linear_transpose returns")
             found, expected = get_aval(ct), cotangent_aval(a)
-            same = found.shape == expected.shape and found.dtype == expected.dtype
+            same = same_type(found, expected)
             if not same or not same_sharding(found, expected):
                 raise TypeError(
                     f"cotangent type does not match function output, expected {expected} but got "
@@ -379,6 +386,8 @@ def _check_scalar(value: Any) -> None:
         aval = get_aval(value)
     except TypeError:
         raise TypeError(f"{message}was {shown(value)}.") from None
+    if aval.is_high:
+        raise TypeError(f"{message}had type: {aval}.")
     if aval.shape:
         raise TypeError(f"{message}had shape: {aval.shape}.")
 

@@ -278,6 +278,8 @@ class JittedFunction(ProgramBuilder):
         kwargs: dict[str, Any],
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
+        if traced.lowered is not None and not traced.lowered.is_plain:
+            return self._run_on_high_values(traced, parts)
         if traced.takes_elements:
             return self._run_on_elements(traced, parts, args, kwargs, call_key)
         traced = traced.physical
@@ -312,6 +314,26 @@ class JittedFunction(ProgramBuilder):
                 self._calls[whole] = _ElementEntry(entry, types)
         self._remember(args, kwargs, parts, None)
         return [with_type(aval, x) for aval, x in zip(types, out, strict=True)]
+
+    def _run_on_high_values(self, traced: TracedProgram, parts: CallParts) -> Sequence[Any]:
+        """A call with arguments or results of high types, as one with the arrays in them."""
+        from xpr.interpreters.high import call_lowered  # noqa: PLC0415  only for high types
+
+        shardings = self._options.shardings
+        if shardings is not None and shardings.mesh is not None:
+            raise NotImplementedError("jit with shardings of a function that takes high types")
+        inner = traced.on_arrays
+
+        def call(operands: Sequence[Any]) -> Sequence[Any]:
+            leaves = [base_of(x) for x in operands] if inner.takes_elements else list(operands)
+            numbers = CallParts(leaves, inner.in_tree, {}, {}, ())
+            out = self._run_on_devices(inner.physical, numbers, None)[0]
+            if not inner.takes_elements:
+                return out
+            types = inner.closed.out_avals
+            return [with_type(aval, x) for aval, x in zip(types, out, strict=True)]
+
+        return call_lowered(traced.lowered, parts.leaves, call)
 
     def _is_in_memories(self, traced: TracedProgram, parts: CallParts) -> bool:
         return memory_calls.is_concerned(self._options.shardings, traced, parts.leaves)

@@ -17,7 +17,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
 from xpr.core.references import belongs_to_trace
-from xpr.core.trace import context
+from xpr.core.trace import Trace, context
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import common_device
 from xpr.runtimes.base import Device
@@ -183,6 +183,11 @@ class ProgramBuilder:
         bound = context.axis_env, context.manual_axes
         key = ((state.trace_key, bound), parts.tree, statics, *avals)
         traced = self._cache.traced.get(key)
+        if traced is not None and Trace.any_high:
+            from xpr.core.high import states_agree  # noqa: PLC0415  only for high types
+
+            if not states_agree(traced.closed):
+                traced = None
         if traced is None:
             if state.no_tracing:
                 raise RuntimeError(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray, same_sharding
+from xpr.core.aval import ShapedArray, same_sharding, same_type
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.references import Ref
 from xpr.core.trace import get_aval
@@ -66,7 +66,7 @@ def as_array(x: Any) -> Any:
     if hasattr(x, "aval"):
         return x
     aval = get_aval(x)
-    if is_float0(aval):
+    if aval.is_high or is_float0(aval):
         return x
     # One more operation than needed, but a rare one: the result was a constant.
     from xpr.primitives.convert import convert_element_type_p  # noqa: PLC0415
@@ -91,7 +91,7 @@ def flatten_cotangent(
     for ct, a in zip(cts, out_avals, strict=True):
         check_leaf(ct, what)
         found, expected = get_aval(ct), cotangent_aval(a)
-        same = found.shape == expected.shape and found.dtype == expected.dtype
+        same = same_type(found, expected)
         if not same or not same_sharding(found, expected):
             raise ValueError(
                 f"unexpected JAX type (e.g. shape/dtype) for argument to {what}: got "

@@ -19,7 +19,7 @@ from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
 from xpr.core.references import AbstractRef
 from xpr.core.symbolic import SymbolicDim
-from xpr.core.trace import get_aval, is_valid_value
+from xpr.core.trace import Trace, get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
@@ -215,7 +215,16 @@ FIRST_ARGUMENT = "the first argument must be callable"
 class TracedProgram:
     """A function traced at certain types: its jaxpr and the tree of its results."""
 
-    __slots__ = ("_hoisted", "_needs_mesh", "_physical", "closed", "in_tree", "out_tree")
+    __slots__ = (
+        "_hoisted",
+        "_lowered",
+        "_needs_mesh",
+        "_on_arrays",
+        "_physical",
+        "closed",
+        "in_tree",
+        "out_tree",
+    )
 
     def __init__(self, closed: ClosedJaxpr, in_tree: Any, out_tree: Any) -> None:
         self.closed = closed
@@ -224,18 +233,50 @@ class TracedProgram:
         self._hoisted: tuple[ClosedJaxpr, list[Any]] | None = None
         self._needs_mesh: bool | None = None
         self._physical: TracedProgram | None = None
+        self._lowered: Any = None
+        self._on_arrays: TracedProgram | None = None
 
     @property
     def physical(self) -> TracedProgram:
-        """The program without extended dtypes, which can be run: itself if it has none."""
+        """The program without high types and extended dtypes, which can be run; perhaps itself.
+
+        Raises NotImplementedError if arguments or results are of high types.
+        """
         if self._physical is None:
-            closed = physical_program(self.closed)
+            closed = self.closed
+            if self.lowered is not None:
+                closed = self.lowered.alone()
+            closed = physical_program(closed)
             if closed is self.closed:
                 self._physical = self
             else:
                 self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
                 self._physical._physical = self._physical
         return self._physical
+
+    @property
+    def lowered(self) -> Any:
+        """The program without high types, a `Lowered`; None if it has none."""
+        if self._lowered is None:
+            self._lowered = False
+            if Trace.any_high:
+                from xpr.core.high import has_high  # noqa: PLC0415  only for high types
+                from xpr.interpreters.high import lowered  # noqa: PLC0415
+
+                if has_high(self.closed.jaxpr):
+                    self._lowered = lowered(self.closed)
+        return self._lowered or None
+
+    @property
+    def on_arrays(self) -> TracedProgram:
+        """The program on the arrays that its high values are made of."""
+        if self._on_arrays is None:
+            low = self.lowered
+            closed = low.closed
+            in_tree = tree_util.tree_structure((tuple(closed.in_avals), {}))
+            out_tree = tree_util.tree_structure(list(closed.out_avals))
+            self._on_arrays = TracedProgram(closed, in_tree, out_tree)
+        return self._on_arrays
 
     @property
     def takes_references(self) -> bool:
@@ -404,7 +445,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 def _structs(program: TracedProgram, given: Mapping[int, ShapeDtypeStruct] | None = None) -> Any:
     leaves = [
-        ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
+        a
+        if a.is_high
+        else ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
         for a in program.closed.out_avals
     ]
     for i, struct in (given or {}).items():

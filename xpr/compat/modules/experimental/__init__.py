@@ -7,11 +7,12 @@ from typing import Any
 
 import xpr.experimental
 from xpr.compat import finder
+from xpr.core import high
 
 
 def cur_qdd(x: Any) -> Any:
     """What the type of a mutable value is now: see `jax.experimental.hijax`."""
-    return x.cur_qdd()
+    return high.cur_qdd(x)
 
 
 def __getattr__(name: str) -> Any:

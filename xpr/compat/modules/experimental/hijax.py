@@ -1,22 +1,26 @@
 """`jax.experimental.hijax`: types and primitives above those of arrays.
 
-A high type has values of any Python class, which may be mutable, and its primitives say by
-`to_lojax` what they do with arrays. Here they act on values outside of traced functions. High
-values are no arguments of `jit`, `grad` and the like, and high primitives are not traced: both
-raise.
+A high type has values of any Python class, which may be mutable, and says what they are in terms of
+arrays; the primitives on such values have rules like all others. Programs keep them until they run
+(`xpr/core/high.py`).
 """
 
 from __future__ import annotations
 
-import dataclasses
+import types
 from collections.abc import Callable
 from typing import Any
 
-from xpr.compat import high_types
 from xpr.compat.modules.core import AbstractValue as AbstractValue
 from xpr.compat.primitives import ClientPrimitive
 from xpr.core.aval import ShapedArray as ShapedArray
 from xpr.core.context import context
+from xpr.core.high import AvalMutableQDD as AvalMutableQDD
+from xpr.core.high import AvalQDD as AvalQDD
+from xpr.core.high import HighAval, cur_qdd, register_high
+from xpr.core.high import MutableQDD as MutableQDD
+from xpr.core.high import aval_method as aval_method
+from xpr.core.high import aval_property as aval_property
 from xpr.core.references import AbstractRef as AbstractRef
 from xpr.interpreters.transpose import is_linear as is_undefined_primal
 from xpr.interpreters.zeros import Zero as Zero
@@ -41,48 +45,6 @@ __all__ = [
 ]
 
 
-@dataclasses.dataclass(frozen=True)
-class AvalQDD:
-    """A type, and what it is at one point of a program."""
-
-    aval: Any
-    qdd: Any
-
-
-class MutableQDD:
-    """What the type of a mutable value was at first, and is now."""
-
-    def __init__(self, initial: Any) -> None:
-        self.init_val = initial
-        self.cur_val = initial
-
-    def update(self, value: Any) -> None:
-        """Changes what it is now."""
-        self.cur_val = value
-
-
-@dataclasses.dataclass(frozen=True)
-class AvalMutableQDD:
-    """A type, and what it is, which changes in the course of a program."""
-
-    aval: Any
-    mutable_qdd: MutableQDD
-
-
-@dataclasses.dataclass(frozen=True)
-class aval_property:
-    """A property that traced values of a type have."""
-
-    fget: Callable[[Any], Any]
-
-
-@dataclasses.dataclass(frozen=True)
-class aval_method:
-    """A method that traced values of a type have."""
-
-    fun: Callable[..., Any]
-
-
 class EffectTypes:
     """A set of classes of effects. xpr's loops and branches take all effects."""
 
@@ -101,11 +63,8 @@ class EffectTypes:
 control_flow_allowed_effects = EffectTypes()
 
 
-class _High:
+class _High(HighAval):
     """What is common to high types: each must say what its values are in terms of arrays."""
-
-    is_high = True
-    has_qdd = False
 
     def _missing(self, method: str) -> NotImplementedError:
         return NotImplementedError(f"{type(self).__name__} must define {method}")
@@ -134,11 +93,32 @@ class HiType(_High):
         """The value that is made of arrays."""
         raise self._missing("raise_val")
 
+    def vspace_zero(self) -> Any:
+        """The value that is zero, of a type of tangents."""
+        raise self._missing("vspace_zero")
+
+    def vspace_add(self, x: Any, y: Any) -> Any:
+        """The sum of two values, of a type of tangents."""
+        raise self._missing("vspace_add")
+
+    def dec_rank(self, size: int | None, spec: Any) -> Any:
+        """The type of one of `size` values that a value is mapped over as."""
+        raise self._missing("dec_rank")
+
+    def inc_rank(self, size: int | None, spec: Any) -> Any:
+        """The type of `size` values of this type in one."""
+        raise self._missing("inc_rank")
+
+    def leading_axis_spec(self) -> Any:
+        """How a value is mapped over when a loop scans over it."""
+        raise self._missing("leading_axis_spec")
+
 
 class MutableHiType(_High):
     """A type whose values change, and perhaps the types of the arrays that they are made of."""
 
     has_qdd = True
+    type_state = aval_method(cur_qdd)
 
     def lo_ty_qdd(self, state: Any, /) -> list[ShapedArray]:
         """The types of the arrays that a value is made of in a state."""
@@ -158,27 +138,57 @@ class MutableHiType(_High):
 
 
 class HiPrimitive(ClientPrimitive):
-    """A primitive on high values: a subclass defines `to_lojax(*values, **params)`."""
+    """A primitive on high values: a subclass defines its rules as methods.
+
+    abstract_eval(*avals, **params)      -> type, effects (a list of types, multiple_results)
+    to_lojax(*values, **params)          -> what it does, in terms of arrays
+    jvp(primals, tangents, **params)     -> result, tangent
+    transpose(cotangent, *args, **params) -> cotangents
+    """
 
     multiple_results = False
 
     def __init__(self, name: str) -> None:
         super().__init__(name, type(self).multiple_results)
+        # What a subclass defines comes before what says that there is no such rule.
+        for rule in ("jvp", "transpose", "batch"):
+            if hasattr(type(self), rule) and not isinstance(
+                getattr(type(self), rule), types.MemberDescriptorType
+            ):
+                self.__dict__.pop(rule, None)
+        self.abstract = self._types_of_results
+
+    def is_high(self, *avals: Any, **params: Any) -> bool:
+        """Whether it acts on high values."""
+        return True
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> Any:
+        """The types of results, and the effects."""
+        raise NotImplementedError(f"{self.name} must define abstract_eval")
 
     def to_lojax(self, *values: Any, **params: Any) -> Any:
         """What the primitive does with values."""
         raise NotImplementedError(f"{self.name} must define to_lojax")
 
+    def typed(self, *avals: Any, **params: Any) -> tuple[Any, Any]:
+        """The types of results, and the effects."""
+        return self.abstract_eval(*avals, **params)
+
+    def _types_of_results(self, *avals: Any, **params: Any) -> Any:
+        """The types alone, for those who check programs: no state is changed."""
+        given = [
+            AvalMutableQDD(a.aval, MutableQDD(a.qdd)) if isinstance(a, AvalQDD) else a
+            for a in avals
+        ]
+        return self.typed(*given, **params)[0]
+
     def bind(self, *args: Any, **params: Any) -> Any:
-        """The result on values; NotImplementedError in a function that is being traced."""
-        if context.trace is not context.eager:
-            raise NotImplementedError(
-                f"{self.name} is a primitive on high values, which xpr does not trace: use it "
-                "outside of jit, grad, vmap and loops"
-            )
-        return getattr(self, "impl", self.to_lojax)(*args, **params)
+        """The result: at once on values, recorded in a function that is being traced."""
+        if context.trace.lowers:
+            return getattr(self, "impl", self.to_lojax)(*args, **params)
+        return super().bind(*args, **params)
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """Tells the type of values of a class: `jax.typeof` asks `typeof_fn`."""
-    high_types.rules[val_cls] = typeof_fn
+    register_high(val_cls, typeof_fn)

@@ -1,0 +1,182 @@
+"""Boxes: mutable high values, in programs and out of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr.compat import modules
+from xpr.compat.boxes import Box, BoxTy
+from xpr.core.check import check_jaxpr
+
+
+def test_arguments_of_jit_change() -> None:
+    @xpr.jit
+    def add(box: Any, x: Any) -> Any:
+        assert isinstance(box, Box)
+        box.set(box.get() + x)
+        return box.get() * 2
+
+    box = Box(jnp.float32(3))
+    assert [float(add(box, 1.0)), float(box.get())] == [8, 4]
+    assert [float(add(box, 1.0)), float(box.get())] == [10, 5]
+    assert add._cache_size() == 1
+    assert modules.typeof(box) == BoxTy()
+
+
+def test_what_a_function_closes_over_changes() -> None:
+    box = Box(jnp.float32(1))
+    traces = []
+
+    @xpr.jit
+    def add(x: Any) -> None:
+        traces.append(x)
+        box.set(box.get() + x)
+
+    add(2.0)
+    add(2.0)
+    assert float(box.get()) == 5
+    assert len(traces) == 1
+    # Another type of what it holds is another program.
+    box.set(jnp.ones(2))
+    add(2.0)
+    np.testing.assert_array_equal(box.get(), [3, 3])
+    assert len(traces) == 2
+
+
+def test_the_structure_of_what_it_holds_may_change() -> None:
+    @xpr.jit
+    def grow(box: Any) -> None:
+        box.set((box.get(), jnp.ones(2)))
+
+    box = Box(jnp.float32(1))
+    grow(box)
+    grow(box)
+    (inner, _), last = box.get()
+    assert float(inner) == 1
+    np.testing.assert_array_equal(last, [1, 1])
+
+
+def test_programs_keep_boxes() -> None:
+    box = Box(jnp.float32(1))
+    closed = xpr.make_jaxpr(lambda b, x: b.set(b.get() + x))(box, jnp.float32(2))
+    text = str(closed)
+    assert "a:BoxTy" in text
+    assert "box_get" in text
+    assert "box_set" in text
+    check_jaxpr(closed)
+    assert float(box.get()) == 1
+
+
+def test_boxes_that_are_made_inside() -> None:
+    @xpr.jit
+    def f(x: Any) -> Any:
+        box = Box(x)
+        box.set(jnp.sin(box.get()))
+        return box.get()
+
+    np.testing.assert_allclose(f(1.0), np.sin(1.0), 1e-6)
+    with pytest.raises(TypeError, match="mutable values cannot be returned"):
+        xpr.jit(Box)(1.0)
+
+
+def test_calls_in_calls() -> None:
+    @xpr.jit
+    def times(box: Any, x: Any) -> None:
+        box.set(box.get() * x)
+
+    @xpr.jit
+    def f(box: Any, x: Any) -> None:
+        times(box, x)
+        times(box, x)
+        box.set(box.get() + 1)
+
+    box = Box(jnp.float32(3))
+    f(box, 2.0)
+    assert float(box.get()) == 13
+
+
+@pytest.mark.parametrize("run", [lambda f: f, xpr.jit])
+def test_loops_and_branches(run: Any) -> None:
+    box = Box(jnp.float32(0))
+
+    def scanned(xs: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            box.set(box.get() + x)
+            return c, box.get()
+
+        return xpr.lax.scan(body, 0.0, xs)[1]
+
+    np.testing.assert_array_equal(run(scanned)(jnp.arange(4.0)), [0, 1, 3, 6])
+    assert float(box.get()) == 6
+
+    def branched(p: Any) -> None:
+        xpr.lax.cond(p, lambda: box.set(box.get() + 1), lambda: box.set(box.get() * 2))
+
+    run(branched)(True)
+    assert float(box.get()) == 7
+    run(branched)(False)
+    assert float(box.get()) == 14
+
+    def looped() -> None:
+        def step(i: Any) -> Any:
+            box.set(box.get() * 2)
+            return i + 1
+
+        xpr.lax.while_loop(lambda i: i < 3, step, 0)
+
+    run(looped)()
+    assert float(box.get()) == 112
+
+
+def test_loops_and_branches_keep_types() -> None:
+    box = Box(jnp.float32(0))
+
+    def body(c: Any, x: Any) -> Any:
+        box.set((box.get(), x))
+        return c, None
+
+    with pytest.raises(TypeError, match="scan: a mutable value of type BoxTy has to keep"):
+        xpr.jit(lambda xs: xpr.lax.scan(body, 0.0, xs))(jnp.ones(2))
+
+    def branched(p: Any) -> None:
+        xpr.lax.cond(p, lambda: box.set(1), lambda: box.set((1, 2)))
+
+    with pytest.raises(TypeError, match="the branches leave a mutable value of type BoxTy"):
+        xpr.jit(branched)(True)
+
+
+def test_derivatives() -> None:
+    box = Box(jnp.float32(2))
+
+    def keep(x: Any) -> Any:
+        box.set(xpr.lax.stop_gradient(x))
+        return x * x
+
+    for i, f in enumerate((xpr.grad(keep), xpr.grad(xpr.jit(keep)), xpr.jit(xpr.grad(keep)))):
+        assert float(f(3.0 + i)) == 2 * (3 + i)
+        assert float(box.get()) == 3 + i
+    assert float(xpr.grad(lambda x: x * box.get())(7.0)) == 5
+    assert float(xpr.jit(xpr.grad(lambda x: x * box.get()))(7.0)) == 5
+    with pytest.raises(Exception, match=r"can't differentiate Box\.set operation"):
+        xpr.grad(lambda x: box.set(x) or x)(3.0)
+
+    def times(box: Any, x: Any) -> None:
+        box.set(box.get() * x)
+
+    for f in (times, xpr.jit(times)):
+        value, moved = Box(2.0), Box(1.0)
+        xpr.jvp(f, (value, 3.0), (moved, 1.0))
+        # d(b x) = db x + b dx
+        assert [float(value.get()), float(moved.get())] == [6, 5]
+
+
+def test_batches() -> None:
+    box = Box(jnp.float32(2))
+    np.testing.assert_array_equal(xpr.vmap(lambda x: x * box.get())(jnp.arange(3.0)), [0, 2, 4])
+    with pytest.raises(NotImplementedError, match="Batching rule for 'box_set' not implemented"):
+        xpr.vmap(box.set)(jnp.arange(3.0))
