@@ -21,7 +21,12 @@ import pytest
 HERE = Path(__file__).resolve().parent
 ALWAYS = ("optax", "equinox")
 # Examples that are not named after the module they need.
-MODULES = {"flax_nnx": "flax", "mjx": "mujoco", "tfp": "tensorflow_probability"}
+MODULES = {
+    "flax_hijax": "flax",
+    "flax_nnx": "flax",
+    "mjx": "mujoco",
+    "tfp": "tensorflow_probability",
+}
 CLIENTS = sorted(p.stem.removesuffix("_example") for p in (HERE / "examples").glob("*.py"))
 
 

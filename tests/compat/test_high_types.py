@@ -116,6 +116,19 @@ def test_arguments_and_results_of_jit() -> None:
     inside = xpr.jit(lambda x: expand(quantize(x)))
     np.testing.assert_allclose(inside(X), rounded(X), 1e-6)
     np.testing.assert_allclose(inside.lower(X).compile()(X), rounded(X), 1e-6)
+    np.testing.assert_allclose(xpr.export.export(inside)(X).call(X), rounded(X), 1e-6)
+
+
+def test_ahead_of_time() -> None:
+    q = quantize(X)
+    compiled = xpr.jit(expand).lower(q).compile()
+    np.testing.assert_allclose(compiled(q), rounded(X), 1e-6)
+    assert compiled.out_info.shape == (2, 3)
+    back = xpr.jit(quantize).lower(X).compile()
+    assert_is(back(jnp.asarray(2 * X)), rounded(2 * X))
+    assert back.out_info == QuantizedType((2, 3))
+    with pytest.raises(TypeError, match="Argument types differ"):
+        compiled(quantize(X[:, :2]))
 
 
 def test_programs_keep_high_values() -> None:
@@ -198,8 +211,8 @@ def test_what_cannot_be_done_is_said() -> None:
     q = quantize(X)
     with pytest.raises(TypeError, match=r"had type: QuantizedType"):
         xpr.grad(quantize)(X)
-    with pytest.raises(NotImplementedError, match="can be called, but not compiled ahead of time"):
-        xpr.jit(expand).lower(q).compile()
+    with pytest.raises(NotImplementedError, match="can be called, but not exported or sharded"):
+        xpr.export.export(xpr.jit(expand))(q)
     with pytest.raises(NotImplementedError, match="Batching rule for 'quantize' not implemented"):
         xpr.vmap(lambda x: expand(quantize(x)))(jnp.stack([X, X]))
     with pytest.raises(NotImplementedError, match="QuantizedType must define vspace_add"):

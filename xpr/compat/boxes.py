@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import tree_util
-from xpr.compat.modules.experimental.hijax import (
+from xpr.compat.high_primitives import (
     HiPrimitive,
     MutableHiType,
     control_flow_allowed_effects,

@@ -257,6 +257,10 @@ class ShapedArray:
         return f"{space}[{','.join(sizes)}]" + (f"{{{', '.join(shown)}}}" if shown else "")
 
 
+class MappingSpec:
+    """How values of a high type are mapped over, in place of an axis: programs derive from it."""
+
+
 def without_dim(aval: ShapedArray, dim: int) -> ShapedArray:
     """The type with the axis `dim` left out; the other axes are sharded as before."""
     shape, sharding = aval.shape, aval.sharding

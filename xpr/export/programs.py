@@ -334,6 +334,12 @@ def derived_program(
     return SymbolicProgram(base.symbolic_scope, in_avals, lambda sizes: rule(base.at_named(sizes)))
 
 
+def _on_arrays(traced: Any) -> ClosedJaxpr:
+    """The program that was traced, without the high types that may be inside."""
+    low = traced._traced.lowered
+    return traced.jaxpr if low is None else low.alone()
+
+
 def trace_program(
     fun_jit: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Program, Any]:
@@ -347,7 +353,7 @@ def trace_program(
     scope = scope_of(leaves, names)
     if scope is None:
         traced = fun_jit.trace(*args, **kwargs)
-        return FixedProgram(traced.jaxpr), traced
+        return FixedProgram(_on_arrays(traced)), traced
 
     def trace(sizes: dict[str, int]) -> Any:
         known = [_with_sizes(leaf, sizes) for leaf in leaves]
@@ -359,7 +365,7 @@ def trace_program(
     traced = trace(first)
     symbolic_leaves = iter(_dynamic(leaves, traced.jaxpr.in_avals, first))
     in_avals = [next(symbolic_leaves) for _ in traced.jaxpr.in_avals]
-    return SymbolicProgram(scope, in_avals, lambda sizes: trace(sizes).jaxpr), traced
+    return SymbolicProgram(scope, in_avals, lambda sizes: _on_arrays(trace(sizes))), traced
 
 
 def _check_solvable(leaves: Sequence[Any], names: Sequence[str]) -> None:

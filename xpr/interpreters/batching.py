@@ -337,6 +337,14 @@ def broadcast_batch(x: Any, axis: BatchAxis | int, target: int = 0) -> Any:
 
 def at_place(axis: BatchAxis, x: Any, dim: Dim, target: int) -> Any:
     """`x` with its batch axis at the place `target`, broadcast if it has none."""
+    aval = get_aval(x)
+    if aval.is_high:
+        if dim is not None and dim == (target or aval.leading_axis_spec()):  # type: ignore[attr-defined]
+            return x
+        raise NotImplementedError(
+            f"a value of type {aval}, which is mapped over by {dim}, cannot be made one that is "
+            f"mapped over by {target}"
+        )
     if dim is None:
         return broadcast_batch(x, axis, target)
     return move_axis(x, dim, target)

@@ -54,8 +54,7 @@ class Lowered(NamedTuple):
         if not self.is_plain:
             raise NotImplementedError(
                 f"{jaxpr.debug_info.describe()} takes or returns values of high types or closes "
-                "over them: such a program can be called, but not compiled ahead of time, "
-                "exported or sharded"
+                "over them: such a program can be called, but not exported or sharded"
             )
         changed = jaxpr.replace(constvars=jaxpr.invars[:count], invars=jaxpr.invars[count:])
         return ClosedJaxpr(changed, self.consts)

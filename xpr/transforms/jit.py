@@ -278,7 +278,7 @@ class JittedFunction(ProgramBuilder):
         kwargs: dict[str, Any],
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
-        if traced.lowered is not None and not traced.lowered.is_plain:
+        if traced.takes_high:
             return self._run_on_high_values(traced, parts)
         if traced.takes_elements:
             return self._run_on_elements(traced, parts, args, kwargs, call_key)

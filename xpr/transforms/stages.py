@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, same_type
 from xpr.core.extended import is_extended
 from xpr.core.extended_array import base_of, with_type
 from xpr.core.jaxpr import ClosedJaxpr
@@ -15,6 +15,7 @@ from xpr.core.physical import physical_aval
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
+from xpr.interpreters.high import call_lowered
 from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes import registry
@@ -125,15 +126,23 @@ def _formats(avals: Any, shardings: Any) -> Any:
     )
 
 
-def _structs(avals: Any) -> list[ShapeDtypeStruct]:
+def _structs(avals: Any) -> list[Any]:
     return [
-        ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
+        a
+        if a.is_high
+        else ShapeDtypeStruct(a.shape, a.dtype, sharding=a.sharding, weak_type=a.weak_type)
         for a in avals
     ]
 
 
-def _numbers_of(parts: CallParts) -> CallParts:
-    """A call with the numbers of its arguments of extended dtypes, or the types of these."""
+def _numbers_of(traced: TracedProgram, parts: CallParts) -> CallParts:
+    """A call with the numbers of its arguments of extended dtypes, or the types of these.
+
+    Values of high types are replaced by the types of their arrays.
+    """
+    if traced.takes_high:
+        types = [ShapeDtypeStruct.like(a) for a in traced.on_arrays.closed.in_avals]
+        parts = CallParts([_number_of(t) for t in types], parts.tree, {}, {}, ())
     return parts.with_leaves([_number_of(x) for x in parts.leaves])
 
 
@@ -215,7 +224,7 @@ class Lowered(_Stage):
     ) -> None:
         super().__init__(function, parts, traced)
         # What is lowered has no extended dtypes; the types that users see stay as they are.
-        numbers, parts = traced.physical, _numbers_of(parts)
+        numbers, parts = traced.on_arrays.physical, _numbers_of(traced, parts)
         self._spmd = (
             sharded_calls.program_of(function, numbers, parts, compiled=False)
             if _is_sharded(function, parts, numbers)
@@ -299,8 +308,9 @@ class Lowered(_Stage):
                     f"compile: {self.fun_name} runs on several devices, which cannot be those of "
                     f"another platform ({self._elsewhere})"
                 )
-            parts = _numbers_of(self._parts)
-            program = sharded_calls.program_of(self._function, self._traced.physical, parts)
+            parts = _numbers_of(self._traced, self._parts)
+            numbers = self._traced.on_arrays.physical
+            program = sharded_calls.program_of(self._function, numbers, parts)
             assert program is not None
             return Compiled(self, program)
         if self._elsewhere is not None:
@@ -308,8 +318,9 @@ class Lowered(_Stage):
                 device = registry.first_device(self._elsewhere)
             except RuntimeError as error:
                 return Compiled(self, compiling.compile_module(self._module, self._target), error)
-        numbers = self._traced.physical
-        return Compiled(self, self._function.program_for(numbers, device, self._parts.donated))
+        numbers = self._traced.on_arrays.physical
+        donated = () if self._traced.takes_high else self._parts.donated
+        return Compiled(self, self._function.program_for(numbers, device, donated))
 
 
 class Compiled(_Stage):
@@ -366,24 +377,39 @@ class Compiled(_Stage):
                 "a transformation"
             )
         self._check_types(parts)
-        shardings, numbers = self._function._options.shardings, self._traced.physical
-        parts = _numbers_of(parts)
+        traced = self._traced
+        if not traced.takes_high:
+            out = self._on_arrays(program, parts)
+        else:
+            out = call_lowered(
+                traced.lowered,
+                leaves,
+                lambda operands: self._on_arrays(program, parts.with_leaves(list(operands))),
+            )
+        return tree_util.tree_unflatten(traced.out_tree, out)
+
+    def _on_arrays(self, program: Any, parts: CallParts) -> list[Any]:
+        """A call with the arrays that the arguments are made of."""
+        traced = self._traced.on_arrays
+        shardings, numbers = self._function._options.shardings, traced.physical
+        parts = parts.with_leaves([_number_of(x) for x in parts.leaves])
         if memory_calls.is_concerned(shardings, numbers, parts.leaves):
             found = memory_calls.call(
                 lambda p: self._run(program, p), shardings, numbers, parts, self.fun_name
             )
         else:
             found = self._run(program, parts)
-        types = self._traced.closed.out_avals
-        out = [with_type(aval, x) for aval, x in zip(types, found, strict=True)]
-        return tree_util.tree_unflatten(self._traced.out_tree, out)
+        types = traced.closed.out_avals
+        return [with_type(aval, x) for aval, x in zip(types, found, strict=True)]
 
     def _run(self, program: Any, parts: CallParts) -> list[Any]:
         leaves = parts.leaves
         if isinstance(program, SpmdProgram):
             program.check_places(leaves)
         else:
-            device = self._function.device_for(self._traced.physical, parts, program.device)
+            device = self._function.device_for(
+                self._traced.on_arrays.physical, parts, program.device
+            )
             if device is not program.device:
                 raise ValueError(
                     f"Compiled object called with arrays on {device!r}: {self.fun_name} was "
@@ -394,7 +420,7 @@ class Compiled(_Stage):
     def _check_types(self, parts: CallParts) -> None:
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
-            if found.shape != want.shape or found.dtype != want.dtype:
+            if not same_type(found, want):
                 raise TypeError(
                     "Argument types differ from the types for which this computation was "
                     "compiled. "
@@ -409,7 +435,9 @@ class Compiled(_Stage):
         if isinstance(self._program, bytes):
             return super().out_info
         return tree_util.tree_map(
-            lambda struct, sharding: struct.update(sharding=sharding),
+            lambda struct, sharding: (
+                struct.update(sharding=sharding) if isinstance(struct, ShapeDtypeStruct) else struct
+            ),
             super().out_info,
             self.output_shardings,
         )

@@ -268,11 +268,17 @@ class TracedProgram:
         return self._lowered or None
 
     @property
+    def takes_high(self) -> bool:
+        """Whether arguments or results are of high types, or what the program closes over."""
+        return self.lowered is not None and not self.lowered.is_plain
+
+    @property
     def on_arrays(self) -> TracedProgram:
-        """The program on the arrays that its high values are made of."""
+        """The program on the arrays that high arguments and results are made of; perhaps itself."""
+        if not self.takes_high:
+            return self
         if self._on_arrays is None:
-            low = self.lowered
-            closed = low.closed
+            closed = self.lowered.closed
             in_tree = tree_util.tree_structure((tuple(closed.in_avals), {}))
             out_tree = tree_util.tree_structure(list(closed.out_avals))
             self._on_arrays = TracedProgram(closed, in_tree, out_tree)

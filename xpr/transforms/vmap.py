@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import MappingSpec, ShapedArray
 from xpr.core.context import named
 from xpr.core.errors import shown
 from xpr.core.trace import get_aval
@@ -47,14 +48,16 @@ def vmap(
     spmd_names = () if spmd_axis_name is None else as_names(spmd_axis_name)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not (in_axes is None or isinstance(in_axes, (int, tuple))) or isinstance(in_axes, bool):
+    if not (in_axes is None or isinstance(in_axes, (int, tuple, MappingSpec))) or isinstance(
+        in_axes, bool
+    ):
         raise TypeError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "
             f"positional arguments passed to the function, but got {shown(in_axes)}."
         )
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):
         for leaf in tree_util.tree_leaves(axes):
-            if not isinstance(leaf, int) or isinstance(leaf, bool):
+            if not isinstance(leaf, (int, MappingSpec)) or isinstance(leaf, bool):
                 raise TypeError(
                     f"vmap {what} must be an int, None, or (nested) container with those types as "
                     f"leaves, but got {shown(axes)}."
@@ -77,7 +80,7 @@ def vmap(
             tree = _elements_tree(tree, leaves, dims)
         for x in leaves:
             check_leaf(x, "vmap")
-        dims = [_checked_axis(d, get_aval(x).shape) for x, d in zip(leaves, dims, strict=True)]
+        dims = [_checked_axis(d, get_aval(x)) for x, d in zip(leaves, dims, strict=True)]
         size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
         axis = BatchAxis(size, axis_name, spmd_names, _axis_sharding(leaves, dims))
         flat = FlatFunction(fun, tree)
@@ -211,10 +214,14 @@ def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | N
     return [in_axes] * count + [0] * (tree.num_leaves - count)
 
 
-def _checked_axis(axis: int | None, shape: tuple[int, ...]) -> int | None:
-    """`axis` counted from the front; ValueError if the array does not have it."""
-    if axis is None:
-        return None
+def _checked_axis(axis: Any, aval: ShapedArray) -> Any:
+    """`axis` counted from the front; ValueError if the array does not have it.
+
+    Values of high types have something else in its place, which their type understands.
+    """
+    if axis is None or aval.is_high:
+        return axis
+    shape = aval.shape
     rank = len(shape)
     if not -rank <= axis < rank:
         least = axis + 1 if axis >= 0 else -axis
@@ -233,7 +240,10 @@ def _common_size(
     dims: Sequence[int | None],
     axis_size: int | None,
 ) -> int:
-    sizes = [None if d is None else get_aval(x).shape[d] for x, d in zip(leaves, dims, strict=True)]
+    avals = [get_aval(x) for x in leaves]
+    sizes = [
+        None if d is None or a.is_high else a.shape[d] for a, d in zip(avals, dims, strict=True)
+    ]
     known = {s for s in sizes if s is not None}
     if axis_size is not None:
         known.add(axis_size)
@@ -295,6 +305,8 @@ def _unplaced(out_tree: Any, index: int, dim: int) -> ValueError:
 def _place_result(axis: BatchAxis, x: Any, dim: int | None, wanted: int | None, index: int) -> Any:
     if wanted is None:
         return x
+    if get_aval(x).is_high:
+        return at_place(axis, x, dim, wanted)
     rank = len(get_aval(x).shape) + (dim is None)
     if not -rank <= wanted < rank:
         raise ValueError(

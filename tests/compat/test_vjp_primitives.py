@@ -1,0 +1,288 @@
+"""`VJPHiPrimitive`: operations on arrays and on pairs of arrays, with rules of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr.compat import modules
+from xpr.compat.modules._src.hijax import MappingSpec
+from xpr.compat.modules.experimental import hijax
+
+
+class Power(hijax.VJPHiPrimitive):
+    """Its derivatives are ten and a hundred times too large, to be told from those of `expand`."""
+
+    power: int
+
+    def __init__(self, aval: Any, power: int) -> None:
+        self.in_avals = (aval,)
+        self.out_aval = aval
+        self.params = {"power": power}
+        super().__init__()
+
+    def expand(self, x: Any) -> Any:
+        return x**self.power
+
+    def vjp_fwd(self, nzs_in: Any, x: Any) -> Any:
+        return self(x), x
+
+    def vjp_bwd_retval(self, res: Any, outgrad: Any) -> Any:
+        return (10 * self.power * res ** (self.power - 1) * outgrad,)
+
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        (x,), (moved,) = primals, tangents
+        return self(x), 100 * self.power * x ** (self.power - 1) * moved
+
+    def batch_dim_rule(self, axis_data: Any, dims: Any) -> Any:
+        return dims[0]
+
+
+def power(x: Any, n: int) -> Any:
+    return Power(modules.typeof(x), n)(x)
+
+
+X = jnp.arange(4.0)
+
+
+def test_values() -> None:
+    assert float(power(jnp.float32(3), 2)) == 9
+    assert float(xpr.jit(lambda x: power(x, 3))(2.0)) == 8
+    assert "call_hi_primitive" in str(xpr.make_jaxpr(lambda x: power(x, 3))(2.0))
+    out, _ = xpr.lax.scan(lambda c, x: (power(c, 2) * x, None), 2.0, jnp.array([1.0, 2.0]))
+    assert float(out) == 32
+
+
+def test_derivatives_are_those_of_the_rules() -> None:
+    def f(x: Any) -> Any:
+        return power(x, 3) * 2
+
+    for g in (xpr.grad(f), xpr.grad(xpr.jit(f)), xpr.jit(xpr.grad(f))):
+        assert float(g(2.0)) == 10 * 2 * 3 * 4
+    out, moved = xpr.jvp(f, (2.0,), (1.0,))
+    assert [float(out), float(moved)] == [16, 100 * 2 * 3 * 4]
+
+    def steps(c: Any) -> Any:
+        return xpr.lax.scan(lambda c, x: (power(c, 2) * x, None), c, jnp.array([1.0, 2.0]))[0]
+
+    # 2 (c^2)^2 by two steps, each of which has ten times its derivative.
+    assert float(xpr.grad(steps)(2.0)) == 100 * 8 * 2.0**3
+
+
+def test_batches() -> None:
+    cubes = np.arange(4.0) ** 3
+    np.testing.assert_array_equal(xpr.vmap(lambda x: power(x, 3))(X), cubes)
+    slopes = 30 * np.arange(4.0) ** 2
+    np.testing.assert_array_equal(xpr.vmap(xpr.grad(lambda x: power(x, 3)))(X), slopes)
+    total = xpr.grad(lambda x: xpr.vmap(lambda x: power(x, 3))(x).sum())
+    np.testing.assert_array_equal(total(X), slopes)
+    square = X.reshape(2, 2)
+    twice = xpr.vmap(xpr.vmap(lambda x: power(x, 3)))
+    np.testing.assert_array_equal(twice(square), cubes.reshape(2, 2))
+    both = xpr.vmap(xpr.vmap(xpr.grad(lambda x: power(x, 3))), in_axes=1, out_axes=1)
+    np.testing.assert_array_equal(both(square), slopes.reshape(2, 2))
+
+
+def test_errors() -> None:
+    class Bare(hijax.VJPHiPrimitive):
+        def __init__(self) -> None:
+            self.in_avals = (modules.typeof(1.0),)
+            self.out_aval = modules.typeof(1.0)
+            self.params = {}
+            super().__init__()
+
+    class Both(Bare):
+        def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None: ...
+        def vjp_bwd_retval(self, res: Any, outgrad: Any, /) -> Any: ...
+
+    class Nothing(hijax.VJPHiPrimitive): ...
+
+    with pytest.raises(AttributeError, match=r"should set `self\.in_avals`"):
+        Nothing()
+    with pytest.raises(AttributeError, match="should not override both"):
+        Both()
+    bare = Bare()
+    with pytest.raises(NotImplementedError, match="must implement `expand`"):
+        bare(1.0)
+    with pytest.raises(NotImplementedError, match=r"for grad support, .* must implement `vjp_fwd`"):
+        xpr.grad(bare)(1.0)
+    with pytest.raises(NotImplementedError, match=r"for jvp support, .* must implement `jvp`"):
+        xpr.jvp(bare, (1.0,), (1.0,))
+    with pytest.raises(NotImplementedError, match="for vmap support"):
+        xpr.vmap(bare)(jnp.ones(2))
+    with pytest.raises(TypeError, match="should have the structure"):
+        bare(1.0, 2.0)
+    with pytest.raises(NotImplementedError, match="gives no derivatives forwards"):
+        xpr.linearize(lambda x: power(x, 2), 2.0)[1](1.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Places(MappingSpec):
+    of: tuple[int | None, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PairType(hijax.HiType):
+    parts: tuple[Any, ...]
+
+    def lo_ty(self) -> list[Any]:
+        return list(self.parts)
+
+    def lower_val(self, hi_val: Any) -> list[Any]:
+        return list(hi_val.parts)
+
+    def raise_val(self, *lo_vals: Any) -> Any:
+        return Pair(lo_vals)
+
+    def to_tangent_aval(self) -> Any:
+        return self
+
+    def vspace_zero(self) -> Any:
+        return Pair(tuple(jnp.zeros(t.shape, t.dtype) for t in self.parts))
+
+    def vspace_add(self, x: Any, y: Any) -> Any:
+        return make(*(part(x, i) + part(y, i) for i in range(len(self.parts))))
+
+    def dec_rank(self, size: int | None, spec: Any) -> Any:
+        pairs = zip(self.parts, spec.of, strict=True)
+        return PairType(tuple(t if d is None else _without(t, d) for t, d in pairs))
+
+    def inc_rank(self, size: int | None, spec: Any) -> Any:
+        pairs = zip(self.parts, spec.of, strict=True)
+        return PairType(tuple(t if d is None else _with(t, d, size) for t, d in pairs))
+
+    def leading_axis_spec(self) -> Any:
+        return Places((0,) * len(self.parts))
+
+
+def _without(t: Any, d: int) -> Any:
+    return hijax.ShapedArray((*t.shape[:d], *t.shape[d + 1 :]), t.dtype)
+
+
+def _with(t: Any, d: int, size: int | None) -> Any:
+    return hijax.ShapedArray((*t.shape[:d], size, *t.shape[d:]), t.dtype)  # type: ignore[arg-type]
+
+
+@dataclasses.dataclass
+class Pair:
+    parts: tuple[Any, ...]
+
+
+hijax.register_hitype(Pair, lambda p: PairType(tuple(map(modules.typeof, p.parts))))
+
+
+class Make(hijax.VJPHiPrimitive):
+    def __init__(self, avals: tuple[Any, ...]) -> None:
+        self.in_avals = avals
+        self.out_aval = PairType(avals)
+        self.params = {}
+        super().__init__()
+
+    def expand(self, *parts: Any) -> Any:
+        return Pair(parts)
+
+    def vjp_fwd(self, nzs_in: Any, *parts: Any) -> Any:
+        return make(*parts), None
+
+    def vjp_bwd_retval(self, res: Any, outgrad: Any) -> Any:
+        return tuple(part(outgrad, i) for i in range(len(self.in_avals)))
+
+    def batch(self, axis_data: Any, args: Any, dims: Any) -> Any:
+        return make(*args), Places(tuple(dims))
+
+
+class Part(hijax.VJPHiPrimitive):
+    i: int
+
+    def __init__(self, aval: Any, i: int) -> None:
+        self.in_avals = (aval,)
+        self.out_aval = aval.parts[i]
+        self.params = {"i": i}
+        super().__init__()
+
+    def expand(self, pair: Any) -> Any:
+        return pair.parts[self.i]
+
+    def vjp_fwd(self, nzs_in: Any, pair: Any) -> Any:
+        return part(pair, self.i), None
+
+    def vjp_bwd_retval(self, res: Any, outgrad: Any) -> Any:
+        parts = [jnp.zeros(t.shape, t.dtype) for t in self.in_avals[0].parts]
+        parts[self.i] = outgrad
+        return (make(*parts),)
+
+    def batch(self, axis_data: Any, args: Any, dims: Any) -> Any:
+        return part(args[0], self.i), dims[0].of[self.i]
+
+
+def make(*parts: Any) -> Any:
+    return Make(tuple(modules.typeof(x) for x in parts))(*parts)
+
+
+def part(pair: Any, i: int) -> Any:
+    return Part(modules.typeof(pair), i)(pair)
+
+
+def assert_parts(pair: Any, *expected: Any) -> None:
+    assert isinstance(pair, Pair)
+    for x, y in zip(pair.parts, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def pair_of_tests() -> Any:
+    return make(jnp.float32(2), jnp.arange(3.0))
+
+
+def test_pairs_in_programs() -> None:
+    swap = xpr.jit(lambda p: make(part(p, 1) * 2, part(p, 0)))
+    assert_parts(swap(pair_of_tests()), [0, 2, 4], 2)
+
+
+def test_derivatives_with_respect_to_pairs() -> None:
+    def f(p: Any) -> Any:
+        return part(p, 0) ** 2 + (part(p, 1) ** 3).sum()
+
+    for g in (xpr.grad(f), xpr.jit(xpr.grad(f)), xpr.grad(xpr.jit(f))):
+        assert_parts(g(pair_of_tests()), 4, [0, 3, 12])
+    unused = xpr.grad(lambda p: jnp.float32(1))
+    assert_parts(unused(pair_of_tests()), 0, [0, 0, 0])
+
+    def branch(p: Any) -> Any:
+        return xpr.lax.cond(True, lambda p: make(part(p, 0) * 2, part(p, 1)), lambda p: p, p)
+
+    chosen = xpr.grad(lambda p: part(branch(p), 0))
+    assert_parts(chosen(pair_of_tests()), 2, [0, 0, 0])
+
+
+def test_batches_of_pairs() -> None:
+    places = Places((None, 0))
+
+    def f(p: Any) -> Any:
+        return make(part(p, 0) * 2, part(p, 1) * 3)
+
+    for g in (f, xpr.jit(f)):
+        run = xpr.vmap(g, in_axes=places, out_axes=places, axis_size=3)
+        assert_parts(run(pair_of_tests()), 4, [0, 3, 6])
+    products = xpr.vmap(lambda p: part(p, 0) * part(p, 1), in_axes=(places,), axis_size=3)
+    np.testing.assert_array_equal(products(pair_of_tests()), [0, 2, 4])
+    with pytest.raises(NotImplementedError, match="cannot be made one that is mapped over by"):
+        xpr.vmap(f, in_axes=places, out_axes=Places((0, 0)), axis_size=3)(pair_of_tests())
+
+
+@pytest.mark.parametrize("run", [lambda f: f, xpr.jit])
+def test_scans_over_pairs(run: Any) -> None:
+    rows = np.arange(6, dtype=np.float32).reshape(3, 2)
+
+    def body(c: Any, p: Any) -> Any:
+        return c + part(p, 0), make(part(p, 1), c)
+
+    total, out = run(lambda p: xpr.lax.scan(body, jnp.float32(0), p, length=3))(
+        make(jnp.arange(3.0), jnp.asarray(rows))
+    )
+    assert float(total) == 3
+    assert_parts(out, rows, [0, 0, 1])
