@@ -283,3 +283,18 @@ def test_stages_tell_of_donated_arguments_and_memory() -> None:
         compiled(x)
     with pytest.raises(TypeError, match="Cannot apply JAX transformations to a function lowered"):
         xpr.vmap(compiled)(x[None], x[None])
+
+
+def test_top_k_gives_a_list() -> None:
+    x = jnp.array([3.0, 1.0, 2.0])
+
+    def f(x: Any) -> Any:
+        return xpr.lax.top_k(x, 2)
+
+    for found in (f(x), xpr.jit(f)(x), xpr.vmap(f)(x[None]), xpr.eval_shape(f, x)):
+        assert isinstance(found, list)
+    assert isinstance(xpr.jvp(f, (x,), (x,))[0], list)
+    assert isinstance(xpr.lax.approx_max_k(x, 2), list)
+    assert isinstance(xpr.lax.approx_min_k(x, 2), list)
+    np.testing.assert_array_equal(f(x)[0], [3, 2])
+    np.testing.assert_array_equal(f(x)[1], [0, 2])

@@ -155,8 +155,8 @@ top_k_p = define(
 )
 
 
-def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
-    """The `k` greatest elements along `axis`, in descending order, and their indices.
+def top_k(operand: Any, k: int, *, axis: int = -1) -> list[Array]:
+    """The `k` greatest elements along `axis`, in descending order, and their indices: a list.
 
     Any real dtype or bool; the indices are int32. NaN counts as greater than any number; of equal
     elements the first comes first. Raises ValueError for k above the axis's size, an axis out of
@@ -166,8 +166,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Array, Array]:
     Array([1, 2], dtype=int32)
     """
     index = _normalized_axis(axis, get_aval(operand).ndim)
-    values, indices = top_k_p.bind(operand, k=operator.index(k), axis=index)
-    return values, indices
+    return list(top_k_p.bind(operand, k=operator.index(k), axis=index))
 
 
 # ---- approx_top_k
@@ -227,7 +226,7 @@ def _approx_top_k(
     size_override: int,
     aggregate_to_topk: bool,
     is_max_k: bool,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     check_operands("approx_top_k", operand)
     values, indices = approx_top_k_p.bind(
         operand,
@@ -238,7 +237,7 @@ def _approx_top_k(
         reduction_input_size_override=operator.index(size_override),
         aggregate_to_topk=bool(aggregate_to_topk),
     )
-    return values, indices
+    return [values, indices]
 
 
 def approx_max_k(
@@ -248,7 +247,7 @@ def approx_max_k(
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """The `k` greatest elements along `reduction_dimension` and their int32 indices.
 
     The answer is exact: `recall_target` and `reduction_input_size_override` only state what
@@ -276,7 +275,7 @@ def approx_min_k(
     recall_target: float = 0.95,
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
-) -> tuple[Array, Array]:
+) -> list[Array]:
     """The `k` least elements along `reduction_dimension` and their int32 indices.
 
     As `approx_max_k`, in ascending order. NaN comes first here too.
