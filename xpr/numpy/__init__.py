@@ -23,13 +23,25 @@ _install_surface(_surface)
 if typing.TYPE_CHECKING:
     from xpr.numpy import fft as fft
     from xpr.numpy import linalg as linalg
+    from xpr.numpy.aliases import acos as acos
+    from xpr.numpy.aliases import acosh as acosh
+    from xpr.numpy.aliases import amax as amax
+    from xpr.numpy.aliases import amin as amin
+    from xpr.numpy.aliases import asin as asin
+    from xpr.numpy.aliases import asinh as asinh
+    from xpr.numpy.aliases import atan as atan
+    from xpr.numpy.aliases import atan2 as atan2
+    from xpr.numpy.aliases import atanh as atanh
+    from xpr.numpy.aliases import bitwise_invert as bitwise_invert
+    from xpr.numpy.aliases import bitwise_left_shift as bitwise_left_shift
+    from xpr.numpy.aliases import bitwise_right_shift as bitwise_right_shift
+    from xpr.numpy.aliases import conj as conj
+    from xpr.numpy.aliases import deg2rad as deg2rad
+    from xpr.numpy.aliases import invert as invert
+    from xpr.numpy.aliases import rad2deg as rad2deg
     from xpr.numpy.bitwise import bitwise_count as bitwise_count
-    from xpr.numpy.bitwise import bitwise_invert as bitwise_invert
-    from xpr.numpy.bitwise import bitwise_left_shift as bitwise_left_shift
     from xpr.numpy.bitwise import bitwise_not as bitwise_not
-    from xpr.numpy.bitwise import bitwise_right_shift as bitwise_right_shift
     from xpr.numpy.bitwise import gcd as gcd
-    from xpr.numpy.bitwise import invert as invert
     from xpr.numpy.bitwise import lcm as lcm
     from xpr.numpy.bitwise import left_shift as left_shift
     from xpr.numpy.bitwise import right_shift as right_shift
@@ -273,8 +285,6 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.quantiles import quantile as quantile
     from xpr.numpy.ranges import arange as arange
     from xpr.numpy.reductions import all as all
-    from xpr.numpy.reductions import amax as amax
-    from xpr.numpy.reductions import amin as amin
     from xpr.numpy.reductions import any as any
     from xpr.numpy.reductions import argmax as argmax
     from xpr.numpy.reductions import argmin as argmin
@@ -375,7 +385,6 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.ufuncs_float import angle as angle
     from xpr.numpy.ufuncs_float import around as around
     from xpr.numpy.ufuncs_float import ceil as ceil
-    from xpr.numpy.ufuncs_float import conj as conj
     from xpr.numpy.ufuncs_float import conjugate as conjugate
     from xpr.numpy.ufuncs_float import floor as floor
     from xpr.numpy.ufuncs_float import frexp as frexp
@@ -389,8 +398,6 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.ufuncs_float import round as round
     from xpr.numpy.ufuncs_float import spacing as spacing
     from xpr.numpy.ufuncs_float import trunc as trunc
-    from xpr.numpy.ufuncs_math import acos as acos
-    from xpr.numpy.ufuncs_math import acosh as acosh
     from xpr.numpy.ufuncs_math import arccos as arccos
     from xpr.numpy.ufuncs_math import arccosh as arccosh
     from xpr.numpy.ufuncs_math import arcsin as arcsin
@@ -398,15 +405,9 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.ufuncs_math import arctan as arctan
     from xpr.numpy.ufuncs_math import arctan2 as arctan2
     from xpr.numpy.ufuncs_math import arctanh as arctanh
-    from xpr.numpy.ufuncs_math import asin as asin
-    from xpr.numpy.ufuncs_math import asinh as asinh
-    from xpr.numpy.ufuncs_math import atan as atan
-    from xpr.numpy.ufuncs_math import atan2 as atan2
-    from xpr.numpy.ufuncs_math import atanh as atanh
     from xpr.numpy.ufuncs_math import cbrt as cbrt
     from xpr.numpy.ufuncs_math import cos as cos
     from xpr.numpy.ufuncs_math import cosh as cosh
-    from xpr.numpy.ufuncs_math import deg2rad as deg2rad
     from xpr.numpy.ufuncs_math import degrees as degrees
     from xpr.numpy.ufuncs_math import exp as exp
     from xpr.numpy.ufuncs_math import exp2 as exp2
@@ -417,7 +418,6 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.ufuncs_math import log1p as log1p
     from xpr.numpy.ufuncs_math import log2 as log2
     from xpr.numpy.ufuncs_math import log10 as log10
-    from xpr.numpy.ufuncs_math import rad2deg as rad2deg
     from xpr.numpy.ufuncs_math import radians as radians
     from xpr.numpy.ufuncs_math import sin as sin
     from xpr.numpy.ufuncs_math import sinc as sinc
@@ -440,10 +440,11 @@ else:  # type checkers would take any name for an attribute
     __getattr__, __dir__, __all__ = _lazy_names(
         __name__,
         {
-            "xpr.numpy.bitwise": (
-                "bitwise_count bitwise_invert bitwise_left_shift bitwise_not bitwise_right_shift "
-                "gcd invert lcm left_shift right_shift"
+            "xpr.numpy.aliases": (
+                "acos acosh amax amin asin asinh atan atan2 atanh bitwise_invert "
+                "bitwise_left_shift bitwise_right_shift conj deg2rad invert rad2deg"
             ),
+            "xpr.numpy.bitwise": "bitwise_count bitwise_not gcd lcm left_shift right_shift",
             "xpr.numpy.calculus": "diff ediff1d gradient interp trapezoid unwrap",
             "xpr.numpy.constants": "e euler_gamma inf nan newaxis pi",
             "xpr.numpy.contractions": "einsum einsum_path",
@@ -504,7 +505,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.numpy.ranges": "arange",
             "xpr.numpy.spacings": "geomspace linspace logspace",
             "xpr.numpy.reductions": (
-                "all amax amin any argmax argmin count_nonzero max min nanargmax nanargmin "
+                "all any argmax argmin count_nonzero max min nanargmax nanargmin "
                 "nanmax nanmin nanprod nansum prod ptp sum"
             ),
             "xpr.numpy.searching": "digitize searchsorted",
@@ -528,13 +529,12 @@ else:  # type checkers would take any name for an attribute
                 "true_divide"
             ),
             "xpr.numpy.ufuncs_float": (
-                "angle around ceil conj conjugate floor frexp imag ldexp modf nan_to_num "
+                "angle around ceil conjugate floor frexp imag ldexp modf nan_to_num "
                 "nextafter real rint round spacing trunc"
             ),
             "xpr.numpy.ufuncs_math": (
-                "acos acosh arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan "
-                "atan2 atanh cbrt cos cosh deg2rad degrees exp exp2 expm1 hypot i0 log log10 "
-                "log1p log2 rad2deg radians sin sinc sinh sqrt tan tanh"
+                "arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh degrees exp "
+                "exp2 expm1 hypot i0 log log10 log1p log2 radians sin sinc sinh sqrt tan tanh"
             ),
             "xpr.numpy.uniques": "unique unique_all unique_counts unique_inverse unique_values",
             "xpr.numpy.updates": "put_along_axis",

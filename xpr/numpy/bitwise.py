@@ -63,9 +63,6 @@ def bitwise_not(x: ArrayLike, /) -> Array:
     return bits.not_p.bind(one_operand("bitwise_not", x)[0])
 
 
-invert = bitwise_invert = bitwise_not
-
-
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """`x * 2**y` modulo the width of the integers: the bits of `x` moved up by `y` places.
 
@@ -76,7 +73,7 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     >>> jnp.left_shift(jnp.array([1, 3]), jnp.array([4, 1]))
     Array([16,  6], dtype=int32)
     """
-    (x, y), _ = _shift_operands("left_shift", x, y)
+    (x, y), _ = shift_operands("left_shift", x, y)
     return bits.shift_left_p.bind(x, y)
 
 
@@ -89,15 +86,12 @@ def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     >>> jnp.right_shift(jnp.array([16, -16]), 2)
     Array([ 4, -4], dtype=int32)
     """
-    (x, y), dtype = _shift_operands("right_shift", x1, x2)
+    (x, y), dtype = shift_operands("right_shift", x1, x2)
     unsigned = dtypes.kind(dtype) == "u"
     return (bits.shift_right_logical_p if unsigned else bits.shift_right_arithmetic_p).bind(x, y)
 
 
-bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
-
-
-def _shift_operands(name: str, x: Any, y: Any) -> tuple[tuple[Any, Any], DType]:
+def shift_operands(name: str, x: Any, y: Any) -> tuple[tuple[Any, Any], DType]:
     (x, y), dtype = promote_args(name, x, y)
     if dtypes.kind(dtype) == "b":
         dtype = np.dtype(np.int32)

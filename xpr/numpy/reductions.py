@@ -262,9 +262,6 @@ def min(
     return _extremum("min", reduce_min_p, el.min_p, 1, a, axis, keepdims, initial, where)
 
 
-amax, amin = max, min
-
-
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The greatest element less the least one along `axis`.
 

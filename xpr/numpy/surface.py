@@ -19,8 +19,8 @@ if not typing.TYPE_CHECKING:
             ),
             "xpr.numpy.array_protocol": "contains flat iterate namespace",
             "xpr.numpy.bitwise": (
-                "invert op_and op_lshift op_or op_rand op_rlshift op_ror op_rrshift op_rshift "
-                "op_rxor op_xor"
+                "invert=bitwise_not op_and op_lshift op_or op_rand op_rlshift op_ror op_rrshift "
+                "op_rshift op_rxor op_xor"
             ),
             "xpr.numpy.creation": "asarray method_copy=copy",
             "xpr.numpy.cumulative": "method_cumprod=cumprod method_cumsum=cumsum",

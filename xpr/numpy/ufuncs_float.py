@@ -394,9 +394,6 @@ def conjugate(x: ArrayLike, /) -> Array:
     return el.conj(x) if dtypes.is_complex(dtype) else as_array(x)
 
 
-conj = conjugate
-
-
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers in (-pi, pi], in degrees with `deg`.
 

@@ -295,10 +295,6 @@ def arctanh(x: ArrayLike, /) -> Array:
     return fn.atanh_p.bind(one_inexact("arctanh", x))
 
 
-asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
-asinh, acosh, atanh = arcsinh, arccosh, arctanh
-
-
 def degrees(x: ArrayLike, /) -> Array:
     """The angle `x`, in radians, in degrees.
 
@@ -319,9 +315,6 @@ def radians(x: ArrayLike, /) -> Array:
     """
     x = one_inexact("radians", x)
     return scaled(x, math.pi / 180)
-
-
-rad2deg, deg2rad = degrees, radians
 
 
 def sinc(x: ArrayLike, /) -> Array:

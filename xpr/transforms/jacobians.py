@@ -138,7 +138,21 @@ def jacrev(
     return jacobian_of
 
 
-jacobian = jacrev
+def jacobian(
+    fun: Callable[..., Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """The function `jacrev` under its other name.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> xpr.jacobian(lambda x: x**2)(jnp.array([1.0, 2.0]))
+    Array([[2., 0.],
+           [0., 4.]], dtype=float32)
+    """
+    return jacrev(fun, argnums, has_aux, holomorphic, allow_int)
 
 
 def hessian(
