@@ -17,6 +17,7 @@ arrays read and write each specified element once. Derivatives are taken with re
 
 from __future__ import annotations
 
+import importlib
 import operator
 from collections.abc import Sequence
 from typing import Any
@@ -26,6 +27,7 @@ import numpy as np
 from xpr.experimental.sparse import _surface
 from xpr.experimental.sparse import linalg as linalg
 from xpr.experimental.sparse._array import BCOO, JAXSparse, install
+from xpr.experimental.sparse._missing import missing_names
 from xpr.experimental.sparse._parts import (
     CuSparseEfficiencyWarning,
     SparseEfficiencyError,
@@ -153,6 +155,15 @@ __all__ = [
     "todense",
     "value_and_grad",
 ]
+
+# JAX's modules, which most programs do not name.
+_MODULES = ("ad", "api", "bcoo", "bcsr", "coo", "csr", "random", "util")
+_missing = missing_names(__name__)
+
+
+def __getattr__(name: str) -> Any:
+    return importlib.import_module(f"{__name__}.{name}") if name in _MODULES else _missing(name)
+
 
 install(_surface)
 register_container(JAXSparse)

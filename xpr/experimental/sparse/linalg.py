@@ -17,6 +17,7 @@ import xpr.numpy as jnp
 from xpr import lax
 from xpr.callbacks import pure_callback
 from xpr.core.aval import ShapedArray
+from xpr.experimental.sparse._missing import missing_names
 from xpr.experimental.sparse.matrices import CSR
 from xpr.transforms.jit import jit
 
@@ -252,3 +253,6 @@ def _require_system(data: Any, indices: Any, indptr: Any, b: Any) -> None:
             f"Invalid CSR buffer sizes: {data.shape=} {indices.shape=} {indptr.shape=}, with "
             f"{b.shape=}"
         )
+
+
+__getattr__ = missing_names(__name__)

@@ -11,6 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.experimental.sparse._array import BCOO, JAXSparse
+from xpr.experimental.sparse._missing import missing_names
 from xpr.experimental.sparse._rows import BCSR
 from xpr.experimental.sparse.products import matmul as plain_matmul
 from xpr.experimental.sparse.rows import bcsr_to_bcoo
@@ -232,3 +233,6 @@ def jacrev(
 
 
 jacobian = jacrev
+
+
+__getattr__ = missing_names(__name__)
