@@ -150,6 +150,29 @@ def test_loops_and_branches_keep_types() -> None:
         xpr.jit(branched)(True)
 
 
+def test_what_loops_cannot_do_is_said() -> None:
+    box = Box(jnp.zeros(2))
+    with pytest.raises(TypeError, match="scan cannot scan over a value of the mutable type BoxTy"):
+        xpr.lax.scan(lambda c, b: (c, None), 0.0, box, length=2)
+    with pytest.raises(TypeError, match="mutable values cannot be returned"):
+        xpr.lax.scan(lambda b, x: (b, None), box, jnp.ones(2))
+    with pytest.raises(NotImplementedError, match="the condition of a while loop cannot take"):
+        xpr.lax.while_loop(lambda i: box.get()[0] < 1, lambda i: i + 1, 0)
+
+
+def test_an_error_while_tracing_changes_nothing() -> None:
+    box = Box(jnp.zeros(2))
+
+    @xpr.jit
+    def fail(x: Any) -> None:
+        box.set(x)
+        raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        fail(1.0)
+    np.testing.assert_array_equal(box.get(), [0, 0])
+
+
 def test_derivatives() -> None:
     box = Box(jnp.float32(2))
 

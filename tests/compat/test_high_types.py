@@ -13,6 +13,7 @@ import xpr.numpy as jnp
 from xpr.compat import modules
 from xpr.compat.modules.experimental import hijax
 from xpr.core.check import check_jaxpr
+from xpr.primitives import elementwise as el
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,3 +228,16 @@ def test_what_cannot_be_done_is_said() -> None:
         xpr.jit(lambda q: q.sum())(q)
     with pytest.raises(TypeError, match="unsupported operand"):
         xpr.jit(lambda q: q + 1)(q)
+    with pytest.raises(TypeError, match="have no __eq__"):
+        xpr.jit(lambda q: q == q)(q)
+    with pytest.raises(TypeError, match="unhashable type"):
+        xpr.jit(hash)(q)
+    with pytest.raises(AttributeError, match=r"a value of the high type .* has no dtype"):
+        jnp.sin(q)
+    for f in (lambda q: el.add_p.bind(q, 1), lambda q: el.neg_p.bind(q)):
+        with pytest.raises(TypeError, match="Attempting to pass an unexpected type QuantizedType"):
+            xpr.jit(f)(q)
+    mesh = xpr.make_mesh((1,), ("x",))
+    whole = xpr.NamedSharding(mesh, xpr.P())
+    with pytest.raises(NotImplementedError, match="takes no values of high types"):
+        xpr.jit(expand, in_shardings=whole)(q)

@@ -22,6 +22,9 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var, effects_of, 
 from xpr.core.source_info import SourceInfo
 from xpr.core.trace import Trace, Tracer, register_aval
 
+# What operations on arrays ask of types.
+_OF_ARRAYS = frozenset({"dtype", "ndim", "shape", "size", "update"})
+
 
 class HighAval:
     """What a high type has in common with the types of arrays, for those who ask."""
@@ -32,6 +35,16 @@ class HighAval:
     memory_space = "device"
     vma: frozenset[str] = frozenset()
     weak_type = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_ARRAYS:
+            raise AttributeError(
+                f"a value of the high type {type(self).__name__} has no {name}: only primitives on "
+                "values of high types take it, not operations on arrays",
+                name=name,
+                obj=self,
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def strip_weak_type(self) -> Any:
         return self
@@ -259,12 +272,13 @@ def _unary(name: str, says: str) -> Callable[..., Any]:
 
 def _install_operators() -> None:
     both = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
-    for name in (*both, *("r" + n for n in both), "eq", "ne", "lt", "le", "gt", "ge"):
+    for name in (*both, *("r" + n for n in both), "lt", "le", "gt", "ge"):
         setattr(HighTracer, f"__{name}__", _binary(f"_{name}"))
+    for name in ("eq", "ne"):  # which Python would answer by identity
+        setattr(HighTracer, f"__{name}__", _unary(f"_{name}", f"__{name}__"))
     single = "neg pos abs invert complex int float index round trunc floor ceil len bool".split()
     for name in (*single, "getitem"):
         setattr(HighTracer, f"__{name}__", _unary(f"_{name}", f"__{name}__"))
-    HighTracer.__hash__ = object.__hash__
 
 
 _install_operators()
@@ -331,6 +345,12 @@ def record(
     if own:
         found, effects = primitive.typed(*avals, **params)
     else:
+        if not any(True for _ in sub_jaxprs(params)):
+            strange = next(a for a in avals if a.is_high)
+            raise TypeError(
+                f"Attempting to pass an unexpected type {plain(strange)} to a primitive: "
+                f"{primitive.name} takes arrays"
+            )
         found = primitive.abstract(*avals, **params)
         effects = effects_of(primitive, params)
         _change_states(primitive.name, invars, params, states)

@@ -136,8 +136,12 @@ class JaxprTrace(Trace):
                     raise not_an_array(a, primitive.name)
                 invars.append(self.atom(a))
         avals = [v.aval for v in invars]
-        if Trace.any_high and (primitive.is_high or any(a.is_high for a in avals)):
-            return self._process_high(primitive, invars, params)
+        if Trace.any_high:
+            if primitive.is_high:
+                return self._process_high(primitive, invars, params)
+            for a in avals:
+                if a.is_high:
+                    return self._process_high(primitive, invars, params)
         found = primitive.abstract(*avals, **params)
         for a in avals:
             if a.sharding is not None:

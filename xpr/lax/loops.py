@@ -114,6 +114,8 @@ def _pair_of_trees(program: Program) -> tuple[Any, Any]:
 
 
 def _slice_aval(aval: Any, steps: int) -> Any:
+    if aval.has_qdd:
+        raise TypeError(f"scan cannot scan over a value of the mutable type {aval.aval}")
     if aval.is_high:
         return aval.dec_rank(steps, aval.leading_axis_spec())
     if aval.sharding is not None and aval.sharding.normalized_spec(aval.ndim)[0]:

@@ -319,9 +319,6 @@ class JittedFunction(ProgramBuilder):
         """A call with arguments or results of high types, as one with the arrays in them."""
         from xpr.interpreters.high import call_lowered  # noqa: PLC0415  only for high types
 
-        shardings = self._options.shardings
-        if shardings is not None and shardings.mesh is not None:
-            raise NotImplementedError("jit with shardings of a function that takes high types")
         inner = traced.on_arrays
 
         def call(operands: Sequence[Any]) -> Sequence[Any]:

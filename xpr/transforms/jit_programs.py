@@ -179,6 +179,10 @@ class ProgramBuilder:
         )
         shardings = self._options.shardings
         if shardings is not None and shardings.mesh is not None:
+            if any(a.is_high for a in avals):
+                raise NotImplementedError(
+                    f"jit of {name_of(self._fun)} with shardings takes no values of high types"
+                )
             avals = shardings.typed(avals, tree_util.tree_unflatten(parts.tree, parts.leaves)[0])
         bound = context.axis_env, context.manual_axes
         key = ((state.trace_key, bound), parts.tree, statics, *avals)
