@@ -1,10 +1,10 @@
 """Matrices of up to some hundred rows are factored in one thread.
 
 The threads of OpenBLAS wait for each other hundreds of times in one factorisation, by spinning. Of
-matrices of up to about 400 rows that costs as much as the second thread brings; beside processes
-(or threads of this one) that keep two cores busy it costs up to a thousand times as much: 200 ms for
-eigenvectors of 180 rows, which one thread finds in 4 ms, and 16 ms for 32 triangular equations, which
-take one thread 4 us.
+matrices of up to about 400 rows that costs as much as the second thread brings. Beside processes
+(or threads of this one) that keep two cores busy it costs up to a thousand times as much: 200 ms
+for eigenvectors of 180 rows, which one thread finds in 4 ms, and 16 ms for 32 triangular equations,
+which take one thread 4 us.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import numpy as np
 # times for these, at most 1.1 times at 600 rows for all others (SVD, QR, LU, general eigenvalues).
 _ROWS = {"potrf": 384, "syevd": 384, "heevd": 384, "trsm": 256}
 _OTHER_ROWS = 768
-# Under this size OpenBLAS uses one thread for all that these functions do. Its products of triangular
-# matrices, which are inside of most of them, and its triangular equations have several from 24 on.
+# Under this size OpenBLAS uses one thread for all that these functions do. Triangular equations,
+# and products of triangular matrices, which are inside of most of them, have several from 24 on.
 _LEAST = 24
 
 # Held while one thread of the process is in such a call.
@@ -53,10 +53,10 @@ def _libraries() -> Any:
 def with_few_threads(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """SciPy's `function`, which is `name` in LAPACK or BLAS, with threads for large matrices only.
 
-    The largest operand counts, by its smaller side; what has no matrix is called as it is, and so are
-    equations for a few right-hand sides, for which one thread is used anyway. OpenBLAS has one number
-    of threads for all threads of a process: while two of them are in such calls, the one that came
-    first decides.
+    The largest operand counts, by its smaller side; what has no matrix is called as it is, and so
+    are equations for a few right-hand sides, for which one thread is used anyway. OpenBLAS has one
+    number of threads for all threads of a process: while two of them are in such calls, the one
+    that came first decides.
     """
     rows = _ROWS.get(name, _OTHER_ROWS)
     smallest = min if name == "trsm" else max
