@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 from pathlib import Path
@@ -51,6 +52,15 @@ def test_generator_functions_are_no_functions() -> None:
 def test_static_methods_in_a_class_body_are_refused(transform: Any) -> None:
     with pytest.raises(TypeError, match="staticmethod arguments are not supported, got <static"):
         transform(staticmethod(lambda x: x))
+
+
+def test_signatures_without_the_wrapped_function() -> None:
+    def f(x: Any, *, y: int = 2) -> Any:
+        return x * y
+
+    for wrapped in (xpr.jit(f), xpr.jit(f, static_argnames="y")):
+        assert inspect.signature(wrapped, follow_wrapped=False) == inspect.signature(f)
+    inspect.signature(type(xpr.jit(f)))
 
 
 def test_turns_of_a_loop_are_integers() -> None:

@@ -300,7 +300,7 @@ foreign: dict[str, Any] = {}
 """Settings of JAX's that have no name here, and their values (`xpr/compat/settings.py`)."""
 
 extras: dict[str, Callable[[], Any]] = {}
-"""What gives the attributes that JAX's `config` has beside its settings (`xpr/compat/settings.py`)."""
+"""What gives the attributes that only JAX's `config` has (`xpr/compat/settings.py`)."""
 
 _foreign_hooks: list[Callable[[str, Any], None]] = []
 
