@@ -95,6 +95,20 @@ def test_what_stands_for_an_array_can_be_asked() -> None:
     assert xpr.dtypes.canonicalize_dtype("float64", allow_extended_dtype=True) == np.float32
 
 
+def test_keys_are_close_where_they_are_equal() -> None:
+    one, two = xpr.random.split(xpr.random.key(0))
+    assert jnp.allclose(one, one)
+    assert not jnp.allclose(one, two)
+    np.testing.assert_array_equal(jnp.isclose(jnp.stack([one, two]), one), [True, False])
+    assert xpr.jit(jnp.allclose)(two, two)
+
+
+def test_places_where_a_tree_is_no_prefix_make_errors() -> None:
+    (error,) = xpr.tree_util.prefix_errors({"a": 1, "y": [2]}, {"a": 1, "y": 2})
+    with pytest.raises(ValueError, match=r"key path\n    in_axes\['y'\]"):
+        raise error("in_axes")
+
+
 def test_prefixes_of_all_elements() -> None:
     x = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
     for ufunc in (jnp.add, jnp.multiply, jnp.frompyfunc(lambda a, b: a - b, 2, 1)):
