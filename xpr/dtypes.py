@@ -16,12 +16,16 @@ from xpr.core.errors import TypePromotionError as TypePromotionError
 from xpr.core.trace import get_aval, is_valid_value
 
 
-def canonicalize_dtype(dtype: Any) -> Any:
+def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     """`dtype` with 64-bit types replaced by 32-bit ones unless enable_x64 is set.
+
+    Dtypes of keys and the like stay as they are: `allow_extended_dtype`, without which JAX refuses
+    them, has no effect.
 
     >>> canonicalize_dtype("float64")
     dtype('float32')
     """
+    del allow_extended_dtype
     return canonicalize(dtype)
 
 

@@ -196,6 +196,40 @@ def test_settings_by_jaxs_names() -> None:
     assert unknown == "Unrecognized config option: 'jax_no_such'"
 
 
+def test_settings_of_jaxs_command_line(tmp_path: Path) -> None:
+    """Flags of absl, which the program has, are settings."""
+    pytest.importorskip("absl")
+    script = tmp_path / "program.py"
+    script.write_text(
+        "import sys, jax\n"
+        "from absl import app\n"
+        "if sys.argv[1] == 'parse':\n"
+        "    jax.config.parse_flags_with_absl()\n"
+        "    jax.config.parse_flags_with_absl()\n"
+        "    print(jax.config.jax_enable_x64, jax.config.values['jax_numpy_rank_promotion'])\n"
+        "else:\n"
+        "    jax.config.config_with_absl()\n"
+        "    app.run(lambda _: print(jax.config.jax_enable_x64, jax.config.jax_debug_nans))\n",
+        encoding="utf-8",
+    )
+    flags = ["--jax_enable_x64", "--jax_numpy_rank_promotion=raise"]
+    assert run("-m", "xpr.compat", str(script), "parse", *flags).strip() == "True raise"
+    found = run("-m", "xpr.compat", str(script), "run", *flags, "--jax_debug_nans=1")
+    assert found.strip() == "True True"
+
+
+def test_modules_that_jax_has_loaded_are_found_by_libraries() -> None:
+    code = HEAD + (
+        "import jax, sys\n"
+        "assert jax.tree_util is sys.modules['jax.tree_util']\n"
+        "assert jax.interpreters is sys.modules['jax.interpreters']\n"
+        "print(sorted(jax._src.xla_bridge._backends), end=' ')\n"
+        "jax.devices()\n"
+        "print(sorted(jax._src.xla_bridge._backends))\n"
+    )
+    assert run("-c", code).strip() == "[] ['cpu']"
+
+
 def test_names_are_looked_for_once() -> None:
     code = HEAD + (
         "import importlib.util, jax\n"

@@ -57,12 +57,23 @@ def seen_in(name: str, *shape: int) -> set[int]:
         ("potrf", (500, 500), 2),
         ("syevd", (383, 383), 1),
         ("syevd", (10, 10), 2),  # uses none
+        ("gesdd", (48, 48), 1),
+        ("trsm", (32, 32), 1),
         ("trsm", (0, 0), 2),
     ],
 )
 def test_threads_by_size(name: str, shape: tuple[int, ...], wanted: int) -> None:
     assert seen_in(name, *shape) == {wanted}
     assert set(counts()) == {2}
+
+
+@pytest.mark.parametrize(("columns", "wanted"), [(1, 2), (16, 2), (40, 1)])
+def test_few_right_hand_sides_need_no_limit(columns: int, wanted: int) -> None:
+    """OpenBLAS solves them with one thread whatever the number is, and setting it takes longer."""
+    seen: list[int] = []
+    solve = with_few_threads("trsm", lambda a, b: seen.extend(counts()))
+    solve(np.zeros((100, 100)), np.zeros((100, columns)))
+    assert set(seen) == {wanted}
 
 
 def test_they_are_back_after_an_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import re
 from pathlib import Path
@@ -45,6 +46,75 @@ def test_generator_functions_are_no_functions() -> None:
 
 
 # ---- functions with rules of their own
+
+
+@pytest.mark.parametrize("transform", [xpr.jit, xpr.grad, xpr.vmap])
+def test_static_methods_in_a_class_body_are_refused(transform: Any) -> None:
+    with pytest.raises(TypeError, match="staticmethod arguments are not supported, got <static"):
+        transform(staticmethod(lambda x: x))
+
+
+def test_signatures_without_the_wrapped_function() -> None:
+    def f(x: Any, *, y: int = 2) -> Any:
+        return x * y
+
+    for wrapped in (xpr.jit(f), xpr.jit(f, static_argnames="y")):
+        assert inspect.signature(wrapped, follow_wrapped=False) == inspect.signature(f)
+    inspect.signature(type(xpr.jit(f)))
+
+
+def test_turns_of_a_loop_are_integers() -> None:
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        xpr.lax.scan(lambda c, x: (c, x), 0.0, jnp.arange(4.0), unroll=1.5)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_precision_of_products_is_checked_when_it_is_set() -> None:
+    with pytest.raises(ValueError, match="new enum value must be None or in"):
+        xpr.config.update("default_matmul_precision", "bogus")
+    with xpr.default_matmul_precision("TF32_TF32_F32"):
+        assert xpr.config.default_matmul_precision == "TF32_TF32_F32"
+
+
+def test_lists_as_indices_say_what_to_write() -> None:
+    x = jnp.arange(12).reshape(3, 4)
+    with pytest.raises(TypeError, match=r"use `arr\[array\(seq\)\]` instead"):
+        x[[0, 1]]
+    for index in ([slice(0, 2)], [[0, 1], [1, 0]]):
+        with pytest.raises(TypeError, match=r"use `arr\[tuple\(seq\)\]` instead"):
+            x[index]
+
+
+def test_what_stands_for_an_array_can_be_asked() -> None:
+    kinds: Any = xpr.typing.ArrayLike
+    for x in (jnp.ones(2), np.ones(2), np.float32(1), 1, 2.0, True, 3j):
+        assert isinstance(x, kinds)
+    for x in ("a", [1], None):
+        assert not isinstance(x, kinds)
+    key = xpr.random.key(0).dtype
+    assert xpr.dtypes.canonicalize_dtype(key, allow_extended_dtype=True) == key
+    assert xpr.dtypes.canonicalize_dtype("float64", allow_extended_dtype=True) == np.float32
+
+
+def test_keys_are_close_where_they_are_equal() -> None:
+    one, two = xpr.random.split(xpr.random.key(0))
+    assert jnp.allclose(one, one)
+    assert not jnp.allclose(one, two)
+    np.testing.assert_array_equal(jnp.isclose(jnp.stack([one, two]), one), [True, False])
+    assert xpr.jit(jnp.allclose)(two, two)
+
+
+def test_places_where_a_tree_is_no_prefix_make_errors() -> None:
+    (error,) = xpr.tree_util.prefix_errors({"a": 1, "y": [2]}, {"a": 1, "y": 2})
+    with pytest.raises(ValueError, match=r"key path\n    in_axes\['y'\]"):
+        raise error("in_axes")
+
+
+def test_prefixes_of_all_elements() -> None:
+    x = np.arange(1.0, 7.0, dtype=np.float32).reshape(2, 3)
+    for ufunc in (jnp.add, jnp.multiply, jnp.frompyfunc(lambda a, b: a - b, 2, 1)):
+        found = ufunc.accumulate(jnp.asarray(x), axis=None)
+        fold = {"add": np.add, "multiply": np.multiply}.get(ufunc.__name__, np.subtract)
+        np.testing.assert_array_equal(found, fold.accumulate(x.ravel()))
 
 
 def test_rules_of_a_partial_keep_its_keywords() -> None:

@@ -6,13 +6,15 @@ caches: they keep their value, and the first change of each is warned of.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import warnings
 from typing import Any
 
+from xpr.compat import flags
 from xpr.core import config as settings
-from xpr.core.config import config, foreign
+from xpr.core.config import config, extras, foreign
 from xpr.runtimes import registry
 
 _GUARDS = ("host_to_device", "device_to_device", "device_to_host")
@@ -20,25 +22,54 @@ _GUARDS = ("host_to_device", "device_to_device", "device_to_host")
 # With the values that they have in JAX 0.10.2.
 DEFAULTS: dict[str, Any] = {
     "jax_array_garbage_collection_guard": None,
+    "jax_captured_constants_report_frames": 0,
     "jax_captured_constants_warn_bytes": 2000000000,
+    "jax_compilation_cache_check_contents": False,
     "jax_compilation_cache_dir": None,
+    "jax_compilation_cache_expect_pgle": False,
+    "jax_compilation_cache_include_metadata_in_key": False,
+    "jax_compilation_cache_max_size": -1,
+    "jax_compiler_detailed_logging_min_ops": 10,
+    "jax_compiler_enable_remat_pass": True,
     "jax_cpu_collectives_implementation": "gloo",
+    "jax_cpu_enable_async_dispatch": True,
     "jax_cuda_visible_devices": "all",
     "jax_debug_key_reuse": False,
+    "jax_debug_log_modules": "",
+    "jax_disable_most_optimizations": False,
     "jax_distributed_debug": False,
     "jax_enable_compilation_cache": True,
+    "jax_enable_pgle": False,
+    "jax_enable_preemption_service": True,
+    "jax_enable_recoverability": False,
+    "jax_exec_time_optimization_effort": 0.0,
+    "jax_hlo_source_file_canonicalization_regex": None,
+    "jax_include_debug_info_in_dumps": True,
     "jax_include_full_tracebacks_in_locations": True,
     "jax_legacy_prng_key": "allow",
     "jax_log_checkpoint_residuals": False,
+    "jax_logging_level": "NOTSET",
+    "jax_memory_fitting_effort": 0.0,
+    "jax_memory_fitting_level": "O2",
     "jax_mutable_array_checks": True,
+    "jax_optimization_level": "UNKNOWN",
+    "jax_persistent_cache_enable_xla_caches": "xla_gpu_per_fusion_autotune_cache_dir",
     "jax_persistent_cache_min_compile_time_secs": 1.0,
     "jax_persistent_cache_min_entry_size_bytes": 0,
+    "jax_pgle_aggregation_percentile": 90,
+    "jax_pgle_profiling_runs": 3,
     "jax_platform_name": None,
     "jax_platforms": None,
+    "jax_pprint_use_color": True,
     "jax_raise_persistent_cache_errors": False,
+    "jax_rocm_visible_devices": "all",
+    "jax_share_binary_between_hosts": False,
     "jax_softmax_custom_jvp": True,
-    "jax_traceback_in_locations_limit": 10,
+    "jax_source_url_schema": None,
+    "jax_traceback_in_locations_limit": 100,
+    "jax_tracer_error_num_traceback_frames": 5,
     "jax_transfer_guard": None,
+    "jax_use_magma": "auto",
     "jax_use_shardy_partitioner": True,
 }
 
@@ -48,6 +79,14 @@ _warned: set[str] = set()
 def install() -> None:
     """Makes `jax.config` know the names."""
     foreign.update(DEFAULTS)
+    extras.update(
+        values=lambda: flags.values(tuple(DEFAULTS)),
+        config_with_absl=lambda: functools.partial(flags.config_with_absl, tuple(DEFAULTS)),
+        parse_flags_with_absl=lambda: functools.partial(
+            flags.parse_flags_with_absl, tuple(DEFAULTS)
+        ),
+        complete_absl_config=lambda: functools.partial(flags.complete_absl_config, tuple(DEFAULTS)),
+    )
     settings.on_foreign(_changed)
     registry.on_no_number(_devices_of_flags)
 

@@ -125,6 +125,19 @@ def _any(value: Any) -> Any:
     return value
 
 
+_PRECISIONS = ("highest", "float32", "high", "bfloat16_3x", "tensorfloat32", "default", "bfloat16")
+
+
+def _precision(value: Any) -> Any:
+    # The names of algorithms, such as TF32_TF32_F32, are known to the primitives only.
+    if isinstance(value, str) and not value.isupper() and value not in (*_PRECISIONS, "fastest"):
+        raise ValueError(
+            f"new enum value must be None or in {list(_PRECISIONS)} or the name of an algorithm, "
+            f"got {value!r}"
+        )
+    return value
+
+
 def _device(value: Any) -> Any:
     # Devices are known to the runtimes only; whether a platform of that name exists shows on use.
     if value is None or isinstance(value, str) or hasattr(value, "device_kind"):
@@ -142,7 +155,7 @@ _SETTINGS: dict[str, Setting] = {
             "enable_x64", _bool, "64-bit types are kept; otherwise 32-bit ones replace them", True
         ),
         Setting("default_device", _device, "device (or platform name) of uncommitted work", True),
-        Setting("default_matmul_precision", _any, "precision of matrix products", True),
+        Setting("default_matmul_precision", _precision, "precision of matrix products", True),
         Setting(
             "numpy_dtype_promotion",
             _one_of("standard", "strict"),
@@ -241,6 +254,8 @@ class Config:
     """
 
     def __getattr__(self, name: str) -> Any:
+        if name in extras:
+            return extras[name]()
         return self.read(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -283,6 +298,9 @@ class Config:
 
 foreign: dict[str, Any] = {}
 """Settings of JAX's that have no name here, and their values (`xpr/compat/settings.py`)."""
+
+extras: dict[str, Callable[[], Any]] = {}
+"""What gives the attributes that only JAX's `config` has (`xpr/compat/settings.py`)."""
 
 _foreign_hooks: list[Callable[[str, Any], None]] = []
 

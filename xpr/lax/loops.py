@@ -161,6 +161,8 @@ def _length(leaves: Sequence[Any], length: int | None) -> int:
 def _unroll(unroll: int | bool, steps: int) -> int:
     if isinstance(unroll, bool):
         return max(steps, 1) if unroll else 1
+    # As JAX does, for 1.5 turns mean nothing.
+    unroll = operator.index(unroll)
     if unroll < 0:
         raise ValueError(f"`unroll` must be a `bool` or a non-negative `int`. Got {unroll}.")
     return unroll

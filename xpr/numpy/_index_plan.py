@@ -12,7 +12,7 @@ of the result:
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -223,9 +223,10 @@ def _is_scalar_mask(item: Any) -> bool:
 def _items(index: Any) -> list[Any]:
     items = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list):
+        nested = any(isinstance(i, (Sequence, slice)) for i in index)
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
-            "`arr[array(seq)]` instead of `arr[seq]`."
+            f"`arr[{'tuple' if nested else 'array'}(seq)]` instead of `arr[seq]`."
         )
     for i, item in enumerate(items):
         if isinstance(item, str):

@@ -9,6 +9,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array as _Array
 from xpr.core.config import override
+from xpr.core.extended import is_extended
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
@@ -355,7 +356,7 @@ def isclose(
     """
     check_arraylike("isclose", a, b, rtol, atol)
     (x, y), dtype = promote_args("isclose", a, b)
-    if dtypes.kind(dtype) == "b":
+    if is_extended(dtype) or dtypes.kind(dtype) == "b":
         return cmp.eq_p.bind(x, y)
     x, y = promote_dtypes_inexact(x, y)
     wide = get_aval(y).dtype

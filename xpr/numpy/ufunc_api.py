@@ -185,13 +185,22 @@ class ufunc:
         return kept_dims(found, shape, axes) if keepdims else found
 
     def accumulate(
-        self, a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None, out: None = None
+        self,
+        a: ArrayLike,
+        axis: int | None = 0,
+        dtype: DTypeLike | None = None,
+        out: None = None,
     ) -> Array:
-        """The results of `reduce` for each prefix along `axis`. Raises ValueError without axes."""
+        """The results of `reduce` for each prefix along `axis`, of all elements for None.
+
+        Raises ValueError without axes.
+        """
         self._check_fold("accumulate")
         refuse_out(f"{self.__name__}.accumulate", out)
         x = as_array(as_operand(f"{self.__name__}.accumulate", a))
-        if axis is None or not x.ndim:
+        if axis is None:
+            x, axis = reshape(x, (x.size,)), 0
+        if not x.ndim:
             raise ValueError(f"{self}.accumulate needs an array with axes, got {axis=}")
         place = canonicalize_axis(axis, x.ndim)
         if self._own_accumulate is not None:

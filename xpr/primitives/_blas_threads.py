@@ -1,9 +1,10 @@
-"""Matrices of some hundred rows are factored in one thread.
+"""Matrices of up to some hundred rows are factored in one thread.
 
 The threads of OpenBLAS wait for each other hundreds of times in one factorisation, by spinning. Of
-matrices of up to about 400 rows that costs as much as the second thread brings; beside processes
-that keep two cores busy it costs fifty times as much: 200 ms for eigenvectors of 180 rows, which
-one thread finds in 4 ms.
+matrices of up to about 400 rows that costs as much as the second thread brings. Beside processes
+(or threads of this one) that keep two cores busy it costs up to a thousand times as much: 200 ms
+for eigenvectors of 180 rows, which one thread finds in 4 ms, and 16 ms for 32 triangular equations,
+which take one thread 4 us.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ import numpy as np
 # times for these, at most 1.1 times at 600 rows for all others (SVD, QR, LU, general eigenvalues).
 _ROWS = {"potrf": 384, "syevd": 384, "heevd": 384, "trsm": 256}
 _OTHER_ROWS = 768
-# Under this size OpenBLAS uses one thread for nearly all that these functions do.
-_LEAST = 96
+# Under this size OpenBLAS uses one thread for all that these functions do. Triangular equations,
+# and products of triangular matrices, which are inside of most of them, have several from 24 on.
+_LEAST = 24
 
 # Held while one thread of the process is in such a call.
 _limited = threading.Lock()
@@ -51,16 +53,17 @@ def _libraries() -> Any:
 def with_few_threads(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """SciPy's `function`, which is `name` in LAPACK or BLAS, with threads for large matrices only.
 
-    The largest operand counts, by its smaller side; what has no matrix is called as it is. OpenBLAS
-    has one number of threads for all threads of a process: while two of them are in such calls, the
-    one that came first decides.
+    The largest operand counts, by its smaller side; what has no matrix is called as it is, and so
+    are equations for a few right-hand sides, for which one thread is used anyway. OpenBLAS has one
+    number of threads for all threads of a process: while two of them are in such calls, the one
+    that came first decides.
     """
     rows = _ROWS.get(name, _OTHER_ROWS)
+    smallest = min if name == "trsm" else max
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        matrices = (x for x in args if isinstance(x, np.ndarray) and x.ndim == 2)
-        size = max((min(x.shape) for x in matrices), default=0)
-        if not _LEAST <= size < rows:
+        sizes = [min(x.shape) for x in args if isinstance(x, np.ndarray) and x.ndim == 2]
+        if not sizes or max(sizes) >= rows or smallest(sizes) < _LEAST:
             return function(*args, **kwargs)
         if not _limited.acquire(blocking=False):
             return function(*args, **kwargs)

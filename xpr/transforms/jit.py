@@ -9,6 +9,7 @@ static arguments and calls under another trace take `_slow_call`.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -35,6 +36,7 @@ from xpr.transforms.shardings import UNSPECIFIED, requested
 from xpr.transforms.signature import (
     argument_roles,
     name_of,
+    signature_of,
     takes_keyword,
 )
 from xpr.transforms.tracing import (
@@ -101,6 +103,15 @@ def _is_whole(call_key: tuple[Any, ...], parts: CallParts) -> bool:
     return len(call_key) == len(parts.leaves) + 3
 
 
+class _Signature:
+    """Gives the function's own to those that do not follow `__wrapped__`; the class has none."""
+
+    def __get__(self, instance: JittedFunction | None, owner: type) -> inspect.Signature | None:
+        if instance is None:
+            raise AttributeError(f"{owner.__name__} has no signature of its own")
+        return signature_of(instance.__wrapped__)
+
+
 class JittedFunction(ProgramBuilder):
     """A function that is traced and compiled when it is first called with new types.
 
@@ -109,6 +120,9 @@ class JittedFunction(ProgramBuilder):
     >>> isinstance(double, xpr.stages.Wrapped)
     True
     """
+
+    __wrapped__: Callable[..., Any]
+    __signature__ = _Signature()
 
     def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
         functools.update_wrapper(self, fun)

@@ -204,6 +204,12 @@ def check_callable(
         shown_first = f"{fun}" if isinstance(fun, str) else shown(fun)
         text = says.format(shown_first)
         raise TypeError(f"{text} ({transform}, which was given {shown(fun)} of type {type(fun)})")
+    if isinstance(fun, staticmethod):
+        # What a class body holds: the decorators stand in the wrong order.
+        raise TypeError(
+            f"staticmethod arguments are not supported, got {fun} ({transform}): put staticmethod "
+            "outside"
+        )
     if inspect.isgeneratorfunction(fun):
         raise TypeError(f"Expected a function, got a generator function: {fun} ({transform})")
 

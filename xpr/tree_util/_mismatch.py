@@ -34,6 +34,10 @@ class Mismatch(NamedTuple):
     second: str
     explanation: str
 
+    def __call__(self, name: str) -> ValueError:
+        """The error for a prefix that is called ``name``, which JAX has in this place."""
+        return ValueError(self.text(name, "the prefix pytree", "the full pytree"))
+
     def text(self, name: str, first: str, second: str) -> str:
         """The mismatch in words; ``name`` stands before the path, the others name the trees."""
         return (

@@ -390,3 +390,18 @@ def test_shard_map() -> None:
     assert error.get() is None
     with pytest.raises(NotImplementedError, match="does not look inside shard_map"):
         checkify.checkify(mapped(jnp.sin), errors=checkify.nan_checks)(jnp.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        xpr.jit(positive),
+        lambda x: lax.scan(lambda c, y: (positive(c) * y, y), x, jnp.ones(2))[0],
+        lambda x: lax.cond(x > 3, positive, lambda v: positive(v), x),
+        xpr.checkpoint(positive),
+    ],
+)
+def test_errors_of_inner_programs_keep_no_tracers(function: Callable[..., Any]) -> None:
+    with xpr.checking_leaks():
+        error, _ = xpr.jit(checkify.checkify(function))(jnp.float32(-1.0))
+    assert "must be positive, is -2.00" in (error.get() or "")

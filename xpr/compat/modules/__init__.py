@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 import xpr
@@ -23,6 +25,9 @@ def __getattr__(name: str) -> Any:
     found = _find(name)
     if found is None:
         raise AttributeError(f"module 'jax' has no attribute {name!r} in xpr: {finder.PAGE}")
+    if isinstance(found, ModuleType):
+        # JAX has loaded most of its modules, and libraries look for them there.
+        sys.modules.setdefault(f"jax.{name}", found)
     # Looking for a module takes a hundred times as long as all else that a call of `jax.jit` does.
     globals()[name] = found
     return found

@@ -106,18 +106,18 @@ class Checked:
 @weak_jaxpr_cache
 def checked(closed: ClosedJaxpr, enabled: Categories) -> Checked:
     """The program with its errors as results."""
-    errors: list[Error] = []
+    found: list[tuple[Any, tuple[Any, ...], bool]] = []
 
     def flat(*args: Any) -> list[Any]:
         error, out = evaluate(closed, enabled, args)
-        errors.append(error)
-        return [*tree_flatten(error)[0], *out]
+        leaves, tree = tree_flatten(error)
+        # What is kept holds no tracer of this program.
+        found.append((tree, tuple(error._payloads), is_silent(error)))
+        return [*leaves, *out]
 
     program = trace_to_jaxpr(flat, closed.in_avals, closed.jaxpr.debug_info)
     program, consts = hoist_consts(program)
-    error = errors[0]
-    tree, slots = tree_flatten(error)[1], tuple(error._payloads)
-    return Checked(program, consts, tree, slots, is_silent(error))
+    return Checked(program, consts, *found[0])
 
 
 def _check(
