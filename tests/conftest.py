@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -78,6 +79,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if isinstance(item, pytest.DoctestItem) and C_KERNELS in item.path.parents:
                 item.add_marker(pytest.mark.skip(reason="the example needs a C compiler"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, Any, Any]:
+    """Half a million objects are made, all of which stay: nobody looks for garbage among them.
+
+    Neither while they are made nor later, when tests that count on it collect garbage.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.collect()
+        gc.freeze()
 
 
 def uses_vulkan(path: Path) -> bool:
