@@ -61,8 +61,7 @@ class OpRow:
     """The reason for which the row is not checked under vmap."""
 
     compiled_in: Sequence[str] = ()
-    """The dtypes in which it is compiled, if not in all: another row compiles the primitive in them.
-    """
+    """The dtypes in which it is compiled, if not in all: another row compiles the primitive."""
 
     @property
     def id(self) -> str:

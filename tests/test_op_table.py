@@ -48,6 +48,13 @@ def test_compiled_equals_reference(
     check_rows(pairs, runtime)
 
 
+def test_another_row_compiles_what_a_row_leaves_out() -> None:
+    rows = [row for rows in _TABLE.values() for row in rows]
+    compiled = {(r.primitive, d) for r in rows for d in r.compiled_in or r.dtypes}
+    for row in rows:
+        assert {(row.primitive, d) for d in row.dtypes} <= compiled, row.id
+
+
 @pytest.mark.parametrize("family", [f for f in FAMILIES if f not in WITHOUT_ROWS])
 def test_reference_equals_oracle(family: str) -> None:
     rows = [r for r in _TABLE[family] if r.oracle is not None]
