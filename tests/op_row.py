@@ -60,6 +60,9 @@ class OpRow:
     no_batching_check: str = ""
     """The reason for which the row is not checked under vmap."""
 
+    compiled_in: Sequence[str] = ()
+    """The dtypes in which it is compiled, if not in all: another row compiles the primitive."""
+
     @property
     def id(self) -> str:
         return f"{self.primitive}{'-' + self.case if self.case else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -83,3 +84,12 @@ def test_it_is_run_again_on_the_same_runtime(runtime: str | None) -> None:
 def test_modules_that_use_vulkan_come_last(request: pytest.FixtureRequest) -> None:
     found = [uses_vulkan(item.path) for item in request.session.items]
     assert found == sorted(found)
+
+
+def test_garbage_is_not_looked_for_among_what_collecting_made(
+    request: pytest.FixtureRequest,
+) -> None:
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > 10 * len(request.session.items)
+    seen = {id(x) for x in gc.get_objects()}
+    assert not any(id(item) in seen for item in request.session.items)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -171,6 +173,10 @@ def _same(op: Op, found: Any) -> None:
 def mlir() -> tuple[Any, Any]:
     """IREE's Python bindings of MLIR, which are large, and a context of theirs."""
     ir: Any = importlib.import_module("iree.compiler.ir")
+    # There are no classes for the operations of StableHLO: the bindings look for a module of them
+    # at each operation again, as long as there is none.
+    name = "iree.compiler.dialects.stablehlo"
+    sys.modules.setdefault(name, types.ModuleType(name))
     return ir, ir.Context()
 
 

@@ -86,7 +86,10 @@ def _two(name: str, args: Args, tolerance: Any) -> OpRow:
 
 
 def _in_last(name: str, case: str, *first: float, domain: tuple[float, float]) -> OpRow:
-    """The function of its last operand, in which it has derivatives of every order."""
+    """The function of its last operand, in which it has derivatives of every order.
+
+    The row of all operands compiles the same code in every dtype.
+    """
     function = getattr(s, name)
     return OpRow(
         "regularized_incomplete_beta" if name == "betainc" else name,
@@ -96,6 +99,7 @@ def _in_last(name: str, case: str, *first: float, domain: tuple[float, float]) -
         case=case,
         tolerance=_LOOPS,
         domain=domain,
+        compiled_in=("float32",),
     )
 
 

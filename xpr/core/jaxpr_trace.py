@@ -355,7 +355,7 @@ class JaxprTrace(Trace):
     def _ancestors(self, var: Var) -> list[int]:
         needed = {var}
         for eqn in reversed(self.eqns):
-            if any(v in needed for v in eqn.outvars):
+            if not needed.isdisjoint(eqn.outvars):
                 needed.update(v for v in eqn.invars if isinstance(v, Var))
         return [i for i, v in enumerate(self.invars) if v in needed]
 
