@@ -31,6 +31,7 @@ from xpr.lowering.loops.stacked_parts import with_parts_combined
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
+from xpr.lowering.templates import Template, template_of
 from xpr.runtimes.base import ENTRY, HostCall
 
 
@@ -46,6 +47,7 @@ class LoweredModule:
     graph: Module
     text: str
     debug_text: Callable[[], str]
+    template: Callable[[], Template | None]
     name: str
     consts: tuple[Any, ...]
     in_avals: tuple[ShapedArray, ...]
@@ -241,7 +243,7 @@ class ModuleBuilder:
 
         def read(atom: Atom) -> Value:
             if isinstance(atom, Literal):
-                return ctx.constant(atom.val, atom.aval.dtype, atom.aval.shape)
+                return ctx.literal(atom.val, atom.aval.dtype, atom.aval.shape)
             return env[atom]
 
         apart = as_they_are or source is not None or ctx.in_region
@@ -362,8 +364,12 @@ def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:
 
 def module_text(module: Module, name: str, *, locations: bool = False) -> str:
     """The text of a module; `locations` adds the user's line to each operation."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
-    return print_module(module, plain, locations=locations)
+    return print_module(module, module_name(name), locations=locations)
+
+
+def module_name(name: str) -> str:
+    """A name for a module that MLIR can read."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
 
 
 @contextmanager
@@ -411,6 +417,7 @@ def lower_jaxpr_to_module(
         graph=builder.module,
         text=text,
         debug_text=functools.partial(module_text, builder.module, name, locations=True),
+        template=functools.partial(template_of, builder.module, module_name(name)),
         name=name,
         consts=() if embed_consts else tuple(closed.consts),
         in_avals=tuple(v.aval for v in (*(() if embed_consts else jaxpr.constvars), *jaxpr.invars)),

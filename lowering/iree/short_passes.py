@@ -56,6 +56,7 @@ _OPERATION = re.compile(r"stablehlo\.(\w+)")
 _UNKNOWN_SIZE = re.compile(r"tensor<[^>]*\?")
 _OTHERS = ("chlo.", "util.global", "util.initializer", "!quant.", "tuple<")
 _BRANCHES = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "call @")
+_SLOT = re.compile(r"^ *%slot_.*$", re.M)
 _INTEGER = re.compile(r"tensor<[0-9x]*u?i(?:2|4|8|16|32|64)>")
 
 
@@ -287,7 +288,8 @@ def steps_for(text: str, flags: Sequence[str], revision: str) -> Steps:
         return {}
     hoists = _NOT_HOISTED not in flags
     branches = any(name in text for name in _BRANCHES)
-    integers = "arith." in text or _INTEGER.search(text) is not None
+    others = _SLOT.sub("", text) if "%slot_" in text else text
+    integers = "arith." in others or _INTEGER.search(text) is not None
     optimization = _global_optimization(branches=branches, integers=integers, hoists=hoists)
     return {
         "input": Step((_BRANCHING_INPUT if branches else _STRAIGHT_INPUT,)),
