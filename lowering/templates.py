@@ -89,14 +89,32 @@ def _find_numbers(block: Block, found: dict[Op, np.float32], unused: list[Op]) -
     """
     known = _known_numbers(block)
     left_out: dict[Op, np.float32] = {}
+    read = _read_operations(block)
     for op, number in reversed(known.items()):
-        users = [user for user in _users(op.result) if user not in left_out]
+        users = [u for u in _users(op.result) if u in read and u not in left_out]
         if not users:
             unused += [op] * (op.name == _CONSTANT)
         elif _is_tried_out(number) and all(map(_takes_number, users)):
             left_out[op] = number
     for op in reversed(left_out):
         found[op] = left_out[op]
+
+
+def _read_operations(block: Block) -> set[Op]:
+    """The operations of a block whose results are read, and all inside of them."""
+    read: set[Op] = set()
+    for op in reversed(block.ops):
+        if not op.results or any(user in read for x in op.results for user in x.uses):
+            read.add(op)
+            read.update(inner for region in op.regions for inner in _inside(region))
+    return read
+
+
+def _inside(block: Block) -> Iterator[Op]:
+    for op in block.ops:
+        yield op
+        for region in op.regions:
+            yield from _inside(region)
 
 
 def _known_numbers(block: Block) -> dict[Op, np.float32]:
