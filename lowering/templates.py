@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -33,13 +32,8 @@ MOST = 16
 """The numbers that are left out of a program at most: a dispatch has few registers for them."""
 
 _FLOAT32 = np.dtype(np.float32)
-_ARITHMETIC = {
-    "stablehlo.add": operator.add,
-    "stablehlo.subtract": operator.sub,
-    "stablehlo.multiply": operator.mul,
-    "stablehlo.divide": operator.truediv,
-}
-_CONSTANT, _BROADCAST = "stablehlo.constant", "stablehlo.broadcast_in_dim"
+_ARITHMETIC = frozenset(f"stablehlo.{n}" for n in ("add", "subtract", "multiply", "divide"))
+_BROADCAST = "stablehlo.broadcast_in_dim"
 _SLOT = "<<slot {}>>"
 
 
@@ -85,19 +79,18 @@ def _mark(digest: bytes, index: int) -> int:
 def _find_numbers(block: Block, found: dict[Op, np.float32], unused: list[Op]) -> None:
     """Adds what is left out of the operations of a block, each with its number.
 
-    `unused` are constants that nothing else reads than what is left out.
+    `unused` are literals that nothing reads.
     """
-    known = _known_numbers(block)
-    left_out: dict[Op, np.float32] = {}
     read = _read_operations(block)
-    for op, number in reversed(known.items()):
-        users = [u for u in _users(op.result) if u in read and u not in left_out]
+    for op in block.ops:
+        if not op.attributes.get("literal") or op.result.dtype != _FLOAT32:
+            continue
+        number = np.float32(op.attributes["number"])
+        users = [user for user in _users(op.result) if user in read]
         if not users:
-            unused += [op] * (op.name == _CONSTANT)
+            unused.append(op)
         elif _is_tried_out(number) and all(map(_takes_number, users)):
-            left_out[op] = number
-    for op in reversed(left_out):
-        found[op] = left_out[op]
+            found[op] = number
 
 
 def _read_operations(block: Block) -> set[Op]:
@@ -115,35 +108,6 @@ def _inside(block: Block) -> Iterator[Op]:
         yield op
         for region in op.regions:
             yield from _inside(region)
-
-
-def _known_numbers(block: Block) -> dict[Op, np.float32]:
-    """Literals of the jaxpr, and what is made of numbers and such literals and is one number.
-
-    Only what decides the number counts: what repeats it for an array does not.
-    """
-    known: dict[Op, np.float32] = {}
-
-    def number(x: Value) -> np.float32 | None:
-        op = x.op
-        while op is not None and op.name == _BROADCAST:
-            op = op.operands[0].op
-        if op in known:
-            return known[op]
-        found = number_of(x)
-        return None if found is None else np.float32(found)
-
-    for op in block.ops:
-        if len(op.results) != 1 or op.results[0].dtype != _FLOAT32:
-            continue
-        if op.attributes.get("literal"):
-            known[op] = np.float32(op.attributes["number"])
-        elif op.name in _ARITHMETIC:
-            a, b = map(number, op.operands)
-            if a is not None and b is not None:
-                with np.errstate(all="ignore"):
-                    known[op] = _ARITHMETIC[op.name](a, b)
-    return known
 
 
 def _is_tried_out(number: np.float32) -> bool:
