@@ -60,6 +60,16 @@ class LoweredModule:
     flops_by_place: Mapping[SourceInfo, float]
     """The same for each place: its equations, and those of the programs inside them."""
 
+    def for_all_sizes(self, graph: Module) -> LoweredModule:
+        """The module of a graph with symbolic dimensions, of which this is one for some sizes."""
+        return replace(
+            self,
+            graph=graph,
+            text=module_text(graph, self.name),
+            debug_text=functools.partial(module_text, graph, self.name, locations=True),
+            template=_no_template,
+        )
+
 
 @dataclass(frozen=True)
 class _Lowered:
@@ -370,6 +380,10 @@ def module_text(module: Module, name: str, *, locations: bool = False) -> str:
 def module_name(name: str) -> str:
     """A name for a module that MLIR can read."""
     return re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
+
+
+def _no_template() -> None:
+    """Numbers may depend on the sizes."""
 
 
 @contextmanager

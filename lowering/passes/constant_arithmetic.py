@@ -31,7 +31,9 @@ _DTYPES = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Computes what is made of numbers alone, in its own precision; what is not finite stays."""
-    del target, hints
+    del hints
+    if not target.folds_numbers:
+        return
     blocks: dict[Block, dict[Op, Op]] = {}
     for function in module.functions:
         for op in dispatched(function.body):
