@@ -19,12 +19,11 @@ print(np.allclose(jnp.linalg.solve(a, a[0]), [1, 0], atol=1e-6))
 print(np.allclose(jnp.linalg.eigh(a)[0], np.linalg.eigvalsh(a), atol=1e-5))
 print([m for m in ("scipy.fft", "scipy.linalg", "scipy.special") if m in sys.modules])
 # SciPy works as ever, with the same modules.
-names = ("scipy.fft._pocketfft.pypocketfft", "scipy.linalg.cython_lapack")
+names = ("scipy.fft._pocketfft.pypocketfft", "scipy.linalg._flapack")
 kept = [sys.modules[name] for name in names]
 import scipy.fft, scipy.linalg, scipy.special
 from scipy.fft._pocketfft import pypocketfft
-from scipy.linalg import cython_lapack
-print(kept == [pypocketfft, cython_lapack])
+print(kept == [pypocketfft, scipy.linalg.lapack._flapack])
 print(np.allclose(scipy.fft.ifft(scipy.fft.fft(x)), x, atol=1e-5))
 print(np.allclose(scipy.linalg.solve(a, a[0]), [1, 0], atol=1e-6), scipy.special.gamma(5.0))
 """
