@@ -19,7 +19,12 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.boundary_bytes import CARRIED_AS_BYTES, FunctionOfBytes, abi_type
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir.facts import count_operations, has_control_flow, with_contractions
+from xpr.lowering.ir.facts import (
+    count_operations,
+    has_control_flow,
+    has_lasting_values,
+    with_contractions,
+)
 from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
@@ -425,6 +430,7 @@ def lower_jaxpr_to_module(
         num_operations=operations,
         has_control_flow=has_control_flow(builder.module),
         has_barriers=barriers > 0,
+        has_lasting_values=has_lasting_values(builder.module),
     )
     jaxpr = closed.jaxpr
     return LoweredModule(

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from xpr.lowering.ir.constants import number_of
+from xpr.lowering.ir.facts import read_operations
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.printer import print_module
 
@@ -81,7 +82,7 @@ def _find_numbers(block: Block, found: dict[Op, np.float32], unused: list[Op]) -
 
     `unused` are literals that nothing reads.
     """
-    read = _read_operations(block)
+    read = read_operations(block)
     for op in block.ops:
         if not op.attributes.get("literal") or op.result.dtype != _FLOAT32:
             continue
@@ -91,23 +92,6 @@ def _find_numbers(block: Block, found: dict[Op, np.float32], unused: list[Op]) -
             unused.append(op)
         elif _is_tried_out(number) and all(map(_takes_number, users)):
             found[op] = number
-
-
-def _read_operations(block: Block) -> set[Op]:
-    """The operations of a block whose results are read, and all inside of them."""
-    read: set[Op] = set()
-    for op in reversed(block.ops):
-        if not op.results or any(user in read for x in op.results for user in x.uses):
-            read.add(op)
-            read.update(inner for region in op.regions for inner in _inside(region))
-    return read
-
-
-def _inside(block: Block) -> Iterator[Op]:
-    for op in block.ops:
-        yield op
-        for region in op.regions:
-            yield from _inside(region)
 
 
 def _is_tried_out(number: np.float32) -> bool:
