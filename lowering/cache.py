@@ -101,7 +101,10 @@ class CompileCache:
 
     @property
     def dispatches(self) -> CompileCache:
-        """The cache, within this one's directory, of single compiled dispatches."""
+        """The cache, within this one's directory, of what programs share.
+
+        That is single compiled dispatches, and modules whose numbers are left out.
+        """
         if self._dispatches is None:
             self._dispatches = CompileCache(
                 os.path.join(self._directory, _DISPATCHES), self.max_bytes // 2, warns=False

@@ -19,7 +19,12 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.boundary_bytes import CARRIED_AS_BYTES, FunctionOfBytes, abi_type
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir.facts import count_operations, has_control_flow, with_contractions
+from xpr.lowering.ir.facts import (
+    count_operations,
+    has_control_flow,
+    has_lasting_values,
+    with_contractions,
+)
 from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
@@ -31,6 +36,7 @@ from xpr.lowering.loops.stacked_parts import with_parts_combined
 from xpr.lowering.passes import run_passes
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
+from xpr.lowering.templates import Template, template_of
 from xpr.runtimes.base import ENTRY, HostCall
 
 
@@ -46,6 +52,7 @@ class LoweredModule:
     graph: Module
     text: str
     debug_text: Callable[[], str]
+    template: Callable[[], Template | None]
     name: str
     consts: tuple[Any, ...]
     in_avals: tuple[ShapedArray, ...]
@@ -57,6 +64,16 @@ class LoweredModule:
     bytes_accessed: float
     flops_by_place: Mapping[SourceInfo, float]
     """The same for each place: its equations, and those of the programs inside them."""
+
+    def for_all_sizes(self, graph: Module) -> LoweredModule:
+        """The module of a graph with symbolic dimensions, of which this is one for some sizes."""
+        return replace(
+            self,
+            graph=graph,
+            text=module_text(graph, self.name),
+            debug_text=functools.partial(module_text, graph, self.name, locations=True),
+            template=_no_template,
+        )
 
 
 @dataclass(frozen=True)
@@ -241,7 +258,7 @@ class ModuleBuilder:
 
         def read(atom: Atom) -> Value:
             if isinstance(atom, Literal):
-                return ctx.constant(atom.val, atom.aval.dtype, atom.aval.shape)
+                return ctx.literal(atom.val, atom.aval.dtype, atom.aval.shape)
             return env[atom]
 
         apart = as_they_are or source is not None or ctx.in_region
@@ -362,8 +379,16 @@ def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:
 
 def module_text(module: Module, name: str, *, locations: bool = False) -> str:
     """The text of a module; `locations` adds the user's line to each operation."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
-    return print_module(module, plain, locations=locations)
+    return print_module(module, module_name(name), locations=locations)
+
+
+def module_name(name: str) -> str:
+    """A name for a module that MLIR can read."""
+    return re.sub(r"[^A-Za-z0-9_]", "_", name) or "module"
+
+
+def _no_template() -> None:
+    """Numbers may depend on the sizes."""
 
 
 @contextmanager
@@ -405,12 +430,14 @@ def lower_jaxpr_to_module(
         num_operations=operations,
         has_control_flow=has_control_flow(builder.module),
         has_barriers=barriers > 0,
+        has_lasting_values=has_lasting_values(builder.module),
     )
     jaxpr = closed.jaxpr
     return LoweredModule(
         graph=builder.module,
         text=text,
         debug_text=functools.partial(module_text, builder.module, name, locations=True),
+        template=functools.partial(template_of, builder.module, module_name(name)),
         name=name,
         consts=() if embed_consts else tuple(closed.consts),
         in_avals=tuple(v.aval for v in (*(() if embed_consts else jaxpr.constvars), *jaxpr.invars)),

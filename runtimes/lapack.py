@@ -8,13 +8,13 @@ rows.
 from __future__ import annotations
 
 import functools
-import importlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr.runtimes.extension import native
+from xpr.runtimes.scipy_parts import compiled_module
 
 Host = np.ndarray[Any, Any]
 
@@ -34,7 +34,7 @@ class Scratch(NamedTuple):
 
 Argument = int | str | Host | Each | Scratch
 
-_PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
+PREFIXES = {"f": "s", "d": "d", "F": "c", "D": "z"}
 """The letters of LAPACK's types, by NumPy's."""
 
 # Multiplications and additions of a whole stack, some 50 us, from which other threads take a share;
@@ -47,9 +47,10 @@ _PARTS = 16
 @functools.cache
 def _function(name: str) -> Any:
     """SciPy's function `name` with its address; None where there is none."""
-    # SciPy's LAPACK is loaded when it is first needed: it takes longer than all of xpr.
+    # SciPy's LAPACK is loaded when it is first needed.
     for module in ("cython_lapack", "cython_blas"):
-        found = importlib.import_module(f"scipy.linalg.{module}").__pyx_capi__.get(name)
+        functions: dict[str, Any] = compiled_module(f"linalg.{module}").__dict__["__pyx_capi__"]
+        found = functions.get(name)
         if found is not None:
             return found
     return None
@@ -89,7 +90,7 @@ def call(
     `Each` and `Scratch`. `work` is about the number of multiplications and additions per matrix.
     For matrices so large that OpenBLAS uses threads itself, those of the pool would disturb it.
     """
-    function = _function(_PREFIXES[dtype.char] + name)
+    function = _function(PREFIXES[dtype.char] + name)
     parts = _PARTS if count * (work + _CALL) >= _PARALLEL else 1
     chunk = max(1, -(-count // parts))
     given: list[tuple[int, int, int]] = []
@@ -124,7 +125,7 @@ def is_small(dtype: np.dtype[Any], *sides: int) -> bool:
 
 
 def _small(name: str, dtype: np.dtype[Any]) -> Any:
-    return getattr(native().module, f"{_PREFIXES[dtype.char]}_{name}")
+    return getattr(native().module, f"{PREFIXES[dtype.char]}_{name}")
 
 
 def factor_small(x: Host) -> tuple[Host, Host, Host]:

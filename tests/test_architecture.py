@@ -36,6 +36,19 @@ ALLOWED = {
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
     # Small matrices, many at a time, are factored without Python between them.
     "xpr.primitives._linalg_stacks": {"xpr.primitives", "xpr.runtimes.lapack"},
+    # SciPy's compiled functions, without its packages.
+    "xpr.primitives._linalg_host": {
+        "xpr.core",
+        "xpr.primitives",
+        "xpr.runtimes.lapack",
+        "xpr.runtimes.scipy_parts",
+    },
+    "xpr.primitives.fft": {
+        "xpr.core",
+        "xpr.primitives",
+        "xpr.runtimes.cores",
+        "xpr.runtimes.scipy_parts",
+    },
     # Foreign functions are called here, as NumPy is called elsewhere.
     "xpr.primitives.ffi": {
         "xpr.core",

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.lowering.ir.graph import Shape, Value
+from xpr.lowering.ir.graph import Op, Shape, Value
 from xpr.lowering.ir.types import scalar_text
 
 _NUMBERS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
@@ -27,10 +27,16 @@ def splat_of(x: Value) -> float | None:
 
 def number_of(x: Value) -> Any:
     """`splat_of` for complex numbers, too."""
+    op = source_of(x)
+    return op.attributes.get("number") if op is not None else None
+
+
+def source_of(x: Value) -> Op | None:
+    """What a value comes from, past what broadcasts or reshapes it; None for an argument."""
     op = x.op
     while op is not None and op.name in _LAYOUT:
         op = op.operands[0].op
-    return op.attributes.get("number") if op is not None else None
+    return op
 
 
 def is_hidden_zero(x: Value) -> bool:

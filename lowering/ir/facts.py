@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xpr.lowering.ir.graph import Module, Op, dispatched, walk
+from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched, walk
 from xpr.lowering.ir.traits import Kind
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -23,6 +23,70 @@ def count_operations(module: Module) -> tuple[int, int]:
     """How many operations there are, and how many of them are barriers."""
     kinds = [op.kind for f in module.functions for op in walk(f.body)]
     return len(kinds), kinds.count(Kind.BARRIER)
+
+
+def read_operations(block: Block) -> set[Op]:
+    """The operations of a block whose results are read, and all inside of them."""
+    read: set[Op] = set()
+    for op in reversed(block.ops):
+        if not op.results or any(user in read for x in op.results for user in x.uses):
+            read.add(op)
+            read.update(inner for region in op.regions for inner in walk(region))
+    return read
+
+
+_IOTA = "stablehlo.iota"
+_REPEATS = frozenset({Kind.LAYOUT, Kind.TERMINATOR})
+_TAKES_LITTLE = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        *("add", "subtract", "multiply", "negate", "abs", "maximum", "minimum", "clamp", "sign"),
+        *("and", "or", "xor", "not", "compare", "select", "convert", "bitcast_convert"),
+        *("shift_left", "shift_right_arithmetic", "shift_right_logical"),
+        *("broadcast_in_dim", "reshape"),
+    )
+)
+# The sum of a matrix by a mask of indices took three times as long with the mask in its loop.
+_COMBINES = frozenset({Kind.REDUCTION, Kind.CONTRACTION})
+# What computes the elements of each operand where it puts them.
+_TAKES_IN = frozenset({"stablehlo.concatenate", "stablehlo.pad"})
+
+
+def has_lasting_values(module: Module) -> bool:
+    """Whether what is made of constants alone is to be computed once, when the module is loaded.
+
+    It is not worth that where it takes little and is used by operations on elements, as a mask of
+    indices may be: each dispatch that uses it computes it anew, and reads less for that. Then the
+    program needs no globals.
+    """
+    written: set[Value] = set()  # numbers and tables, and these repeated
+    made: set[Value] = set()  # of them, or of indices
+    reads: set[Value] = set()  # of what is made and of other values, element by element
+    for function in module.functions:
+        read = read_operations(function.body)
+        for op in dispatched(function.body):
+            if op not in read:
+                continue
+            if op.name == _IOTA:
+                made.update(op.results)
+            elif op.kind is Kind.CONSTANT:
+                written.update(op.results)
+            elif op.operands and all(x in made or x in written for x in op.operands):
+                if made.isdisjoint(op.operands) and op.kind in _REPEATS:
+                    written.update(op.results)
+                elif op.name in _TAKES_LITTLE:
+                    made.update(op.results)
+                else:
+                    return True
+            elif not made.isdisjoint(op.operands):
+                if op.kind is not Kind.ELEMENTWISE and op.name not in _TAKES_IN:
+                    return True
+                reads.update(op.results)
+            elif not reads.isdisjoint(op.operands):
+                if op.kind in _COMBINES:
+                    return True
+                reads.update(op.results)
+    return False
 
 
 def with_contractions(hints: ProgramHints, module: Module) -> ProgramHints:

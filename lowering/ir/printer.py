@@ -7,7 +7,7 @@ however it came about, which is the key of the disk cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from xpr.core.source_info import SourceInfo
@@ -23,18 +23,31 @@ from xpr.lowering.ir.graph import (
 from xpr.lowering.ir.traits import TRAITS
 
 _STEP = "  "
+NO_SLOTS: Mapping[Op, str] = {}
 _ENDS = frozenset({"func.return", "stablehlo.return", "scf.yield"})
 """Their places say nothing."""
 
 
-def print_module(module: Module, name: str, *, locations: bool = False) -> str:
-    """The text of `module`; `locations` adds the user's line to each operation."""
+def print_module(
+    module: Module,
+    name: str,
+    *,
+    locations: bool = False,
+    slots: Mapping[Op, str] = NO_SLOTS,
+    unused: Collection[Op] = (),
+) -> str:
+    """The text of `module`; `locations` adds the user's line to each operation.
+
+    `slots` are numbers of float32 that the compiler is not to see, each with the bits that are
+    written for it. Of constants that are `unused` nothing is written that tells them apart.
+    """
     about = f"attributes {{{module.attributes}}} " if module.attributes else ""
     out = [f"module @{name} {about}{{"]
     for symbol, (ins, outs) in module.declarations.items():
         out.append(f"  func.func private @{symbol}({', '.join(ins)}) -> ({', '.join(outs)})")
     out += [f"{_STEP}{line}" for text in module.sources.values() for line in text.splitlines()]
     printer = _Printer(locations)
+    printer.slots, printer.unused = slots, unused
     for executable in module.executables:
         printer.executable(executable, out)
     for symbol, kernel in module.prebuilt.items():
@@ -55,6 +68,8 @@ class _Printer:
         self._layout = ""
         self._numbers = 0
         self._before: list[str] = []
+        self.slots = NO_SLOTS
+        self.unused: Collection[Op] = ()
 
     @property
     def layout(self) -> str:
@@ -157,13 +172,28 @@ class _Printer:
         self._before.append(f"{name} = arith.constant {value} : {type_}")
         return name
 
+    def unseen(self, bits: str, type_: str) -> str:
+        """An array filled with a number of float32, given by its bits, that is not to be seen."""
+        name = f"%slot_{self._numbers}"
+        self._numbers += 1
+        self._before += [
+            f"{name}_bits = arith.constant {bits} : i32",
+            f"{name}_hidden = util.optimization_barrier {name}_bits : i32",
+            f"{name} = arith.bitcast {name}_hidden : i32 to f32",
+            f"{name}_array = tensor.empty() : {type_}",
+        ]
+        # Of an array that is filled the operations that read it read the number.
+        return f"linalg.fill ins({name} : f32) outs({name}_array : {type_}) -> {type_}"
+
     def block(self, block: Block, prefix: str, indent: str) -> list[str]:
         """The operations of a block, each with all of its lines."""
         names, count, out = self.names, 0, []
         for op in block.ops:
-            form = _FORMS[op.name]
             results = op.results
-            text = form(self, op, indent)
+            if op in self.slots:
+                text = self.unseen(self.slots[op], results[0].type)
+            else:
+                text = _FORMS[op.name](self, op, indent)
             if self._before:
                 out += [indent + line for line in self._before]
                 self._before = []
@@ -268,6 +298,8 @@ def _generic(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _number(p: _Printer, op: Op, indent: str) -> str:
+    if op in p.unused:
+        return f"{op.name} dense<0.0> : {op.results[0].type}"
     return f"{op.name} {op.attributes['value']} : {op.results[0].type}"
 
 

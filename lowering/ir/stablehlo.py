@@ -54,6 +54,13 @@ class StablehloBuilder(Builder):
             )
         return found
 
+    def literal(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
+        """A constant that stands in the jaxpr."""
+        found = self.constant(value, dtype, shape)
+        if found.op is not None:
+            found.op.attributes = {**found.op.attributes, "literal": True}
+        return found
+
     def dense(self, values: np.ndarray[Any, Any]) -> Value:
         """A small table written into the program."""
         value = {"value": Table(values)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 import tempfile
@@ -12,13 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging, short_passes
-from xpr.lowering.iree.failures import TEXT_NAME, Failure, source_location
+from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging, numbers, short_passes
+from xpr.lowering.iree.failures import TEXT_NAME, Failure, program_name, source_location
 from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.places import first_location
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError
 from xpr.lowering.targets.flags import FlagSet
+from xpr.lowering.templates import Template
+
+_log = logging.getLogger("xpr.compile")
 
 # IREE ends the process when it cannot write its intermediate files, so we look first.
 _TEMPORARY_BYTES = 4 << 20
@@ -40,6 +44,8 @@ class Compiled:
     """The user's line at which the compile failed without them, if it is known."""
     merged: bool = False
     """Whether other programs are in the module, too."""
+    unfilled: bytes | None = None
+    """The module without its numbers, if it can be that of other programs."""
 
 
 Outcome = Compiled | Failure
@@ -49,6 +55,10 @@ def compile_job(job: Job) -> Outcome:
     """The module of a program, in the first form that compiles; else why the last one failed."""
     _check_temporary_directory()
     outcome: Outcome = Failure(job.text, [])
+    if job.template is not None:
+        found = _without_numbers(job, job.template)
+        if found is not None:
+            return found
     for flags in job.flag_sets:
         outcome = _attempt(job, job.text, flags, job.verify)
         if isinstance(outcome, Compiled):
@@ -75,6 +85,18 @@ def compile_job(job: Job) -> Outcome:
         if alone.too_long:
             return replace(outcome, too_long=True)
     return outcome
+
+
+def _without_numbers(job: Job, template: Template) -> Outcome | None:
+    """Compiles the template of a program; None if that is of no use."""
+    found = _attempt(replace(job, text=template.text), template.text, job.flag_sets[0], job.verify)
+    if isinstance(found, Failure):
+        return replace(found, text=job.text) if found.too_long else None
+    module = numbers.filled(found.module, template)
+    if module is None:
+        _log.info("%s is compiled with its numbers", program_name(job.text))
+        return None
+    return replace(found, module=module, unfilled=found.module)
 
 
 def compile_merged(jobs: Sequence[Job]) -> list[bytes] | None:

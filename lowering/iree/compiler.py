@@ -10,7 +10,7 @@ from typing import Protocol
 
 from xpr.core.progress import phase
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import attempts, driver, fallbacks, merging, stopwatch
+from xpr.lowering.iree import attempts, driver, fallbacks, merging, numbers, stopwatch
 from xpr.lowering.iree.attempts import Compiled, Outcome
 from xpr.lowering.iree.failures import (
     Failure,
@@ -19,7 +19,7 @@ from xpr.lowering.iree.failures import (
     program_name,
 )
 from xpr.lowering.iree.invocation import Diagnostic
-from xpr.lowering.iree.jobs import DebugText, Job, merged_key, new_job
+from xpr.lowering.iree.jobs import DebugText, Job, MakeTemplate, merged_key, new_job
 from xpr.lowering.iree.places import Line, first_location
 from xpr.lowering.iree.requests import Bundle, Request, Requests, when_threads_end
 from xpr.lowering.iree.stopwatch import Stopwatch
@@ -124,17 +124,19 @@ def start_compile(
     hints: ProgramHints,
     debug_text: DebugText | None = None,
     separate: bool = False,
+    template: MakeTemplate | None = None,
     mergeable: bool = False,
     wanted: bool = False,
 ) -> Compile:
     """Starts what `compile_stablehlo` does, and does not wait for it.
 
     With ``mergeable`` the module may hold other programs besides, which is of use where it is only
-    to run here. A compile that is ``wanted`` goes on though nobody waits for it.
+    to run here. A compile that is ``wanted`` goes on though nobody waits for it. ``template``
+    leaves the numbers out of the program, whose module can then serve others.
     """
     if shutdown.is_near:
         shutdown.stop_other_threads()
-    job = new_job(text, target, hints, debug_text, separate)
+    job = new_job(text, target, hints, debug_text, separate, template)
     watch = stopwatch.current()
     if watch is not None:
         return Compile(job, None, True, _watched(job, watch))
@@ -152,9 +154,24 @@ def start_compile(
         module = cache.get(merged_key(key)) if cache is not None else None
         if module is not None:
             return Compile(job, None, True, module, merged_key(key))
+    module = _from_template(job, key)
+    if module is not None:
+        return Compile(job, None, True, module, key)
     request, started_here = _requests.ask(merged_key(key) if kind else key, (key, job), kind)
     request.wanted = request.wanted or wanted
     return Compile(job, request, started_here, b"")
+
+
+def _from_template(job: Job, key: bytes) -> bytes | None:
+    """The module of a program, if the cache has that of one with other numbers."""
+    cache, template = default_cache(), job.template
+    if cache is None or template is None:
+        return None
+    found = cache.dispatches.get(job.template_key(template))
+    module = None if found is None else numbers.filled(found, template)
+    if module is not None:
+        cache.put(key, module)
+    return module
 
 
 def _watched(job: Job, watch: Stopwatch) -> bytes:
@@ -218,11 +235,13 @@ def _compile_bundle(bundle: Bundle) -> list[Outcome | BaseException]:
     for i, (key, job) in enumerate(jobs):
         try:
             if modules is None:
-                outcome = attempts.compile_job(job)
+                # Another one may have been compiled since it was asked for.
+                module = _from_template(job, key)
+                outcome = attempts.compile_job(job) if module is None else Compiled(module)
             else:
                 outcome, key = Compiled(modules[i], merged=True), merged_key(key)
             if isinstance(outcome, Compiled) and not job.interruption.requested:
-                _keep(key, outcome)
+                _keep(key, job, outcome)
         except BaseException as error:  # it is raised again where the result is awaited
             found.append(error)
         else:
@@ -230,10 +249,12 @@ def _compile_bundle(bundle: Bundle) -> list[Outcome | BaseException]:
     return found
 
 
-def _keep(key: bytes, outcome: Compiled) -> None:
+def _keep(key: bytes, job: Job, outcome: Compiled) -> None:
     cache = default_cache()
     if cache is not None:
         cache.put(key, outcome.module)
+        if outcome.unfilled is not None and job.template is not None:
+            cache.dispatches.put(job.template_key(job.template), outcome.unfilled)
         if outcome.separate:
             cache.note(key, {"fallback": fallbacks.SEPARATE})
 

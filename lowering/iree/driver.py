@@ -132,6 +132,11 @@ def _compile_once(
     steps: Steps = {}
     if shortens and not verify:
         steps = short_passes.steps_for(text, flags, library.revision)
+    # Our own lists say whether constants are hoisted: then programs of either kind share a session.
+    # No dispatch depends on it.
+    alike = tuple(flag for flag in flags if flag != short_passes.NOT_HOISTED)
+    if steps:
+        given = tuple(flag for flag in given if flag != short_passes.NOT_HOISTED)
     text = prebuilt.with_objects(text)
     with (
         sessions.session(library, given, text, parallel=parallel) as session,
@@ -143,7 +148,7 @@ def _compile_once(
             watch.passed("parse")
         if tell is not None:
             tell("parse")
-        identity = "\0".join((library.revision, *flags))
+        identity = "\0".join((library.revision, *alike))
         compiling = Invocation(
             library, session, invocation, watch, objects_alone, tell, steps, verify=verify
         )

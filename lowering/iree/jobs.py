@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from xpr.core.config import state
+from xpr.lowering import templates
 from xpr.lowering.iree import dispatches, installed, merging, objects, short_passes, tiles
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
@@ -22,9 +24,13 @@ from xpr.lowering.iree.post_passes import (
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import FlagSet, ProgramHints
+from xpr.lowering.templates import Template
 
 DebugText = Callable[[], str]
 """Makes the text of a program with the user's places in it."""
+
+MakeTemplate = Callable[[], Template | None]
+"""Leaves the numbers out of a program."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Job:
     """Whether operations are not to be fused, and nothing else is to be tried."""
     timepoints: bool = False
     """Whether all timepoints are kept (`keep_timepoints.py`)."""
+    make_template: MakeTemplate | None = None
     watch: Stopwatch | None = None
     """What is told of the phases of a compile in this process."""
     interruption: Interruption = field(default_factory=Interruption)
@@ -101,6 +108,18 @@ class Job:
             digest.update(data)
         return digest.digest()
 
+    @property
+    def template(self) -> Template | None:
+        """The program with its numbers left out, if it is to be compiled so."""
+        if self.make_template is None or not self.keeps_dispatches:
+            return None
+        return self.make_template()
+
+    def template_key(self, template: Template) -> bytes:
+        """The key of the module of a template of the program."""
+        key = replace(self, text=template.text).cache_key()
+        return hashlib.sha256(key + templates.REVISION.encode()).digest()
+
     def kind(self) -> tuple[Any, ...]:
         """What programs have in common that can be compiled together."""
         changes = tuple(change.key for change in self.changes())
@@ -114,6 +133,7 @@ def new_job(
     hints: ProgramHints,
     debug_text: DebugText | None = None,
     separate: bool = False,
+    template: MakeTemplate | None = None,
 ) -> Job:
     """A compile by the settings of now."""
     flag_sets = target.flag_sets(hints)
@@ -128,6 +148,8 @@ def new_job(
         state.compiler,
         state.compiler_timeout,
         separate,
+        # It is asked for by each form of the job.
+        make_template=None if template is None else cache(template),
         advance=Advance(program_name(text)),
     )
 

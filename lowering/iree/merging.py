@@ -12,7 +12,7 @@ import re
 import struct
 from collections.abc import Sequence
 
-from xpr.lowering.iree.patch_vm_bytecode import data_start, renew_checksum
+from xpr.lowering.iree.vm_code import data_start, renew_checksum
 
 ENTRY = "main"
 LONGEST_TEXT = 16000

@@ -38,7 +38,7 @@ _NEEDED = frozenset(
         "--iree-dispatch-creation-enable-aggressive-fusion=true",
     }
 )
-_NOT_HOISTED = "--iree-opt-const-expr-hoisting=false"
+NOT_HOISTED = "--iree-opt-const-expr-hoisting=false"
 _OTHER = re.compile(r"--iree-(opt|input|dispatch-creation|global-opt|flow|preprocessing)-")
 
 _KNOWN = frozenset(
@@ -56,6 +56,7 @@ _OPERATION = re.compile(r"stablehlo\.(\w+)")
 _UNKNOWN_SIZE = re.compile(r"tensor<[^>]*\?")
 _OTHERS = ("chlo.", "util.global", "util.initializer", "!quant.", "tuple<")
 _BRANCHES = ("stablehlo.while", "stablehlo.if", "stablehlo.case", "call @")
+_SLOT = re.compile(r"^ *%slot_.*$", re.M)
 _INTEGER = re.compile(r"tensor<[0-9x]*u?i(?:2|4|8|16|32|64)>")
 
 
@@ -285,9 +286,10 @@ def steps_for(text: str, flags: Sequence[str], revision: str) -> Steps:
         return {}
     if not _are_known(text):
         return {}
-    hoists = _NOT_HOISTED not in flags
+    hoists = NOT_HOISTED not in flags
     branches = any(name in text for name in _BRANCHES)
-    integers = "arith." in text or _INTEGER.search(text) is not None
+    others = _SLOT.sub("", text) if "%slot_" in text else text
+    integers = "arith." in others or _INTEGER.search(text) is not None
     optimization = _global_optimization(branches=branches, integers=integers, hoists=hoists)
     return {
         "input": Step((_BRANCHING_INPUT if branches else _STRAIGHT_INPUT,)),
@@ -311,5 +313,5 @@ def _are_known(text: str) -> bool:
 
 def are_for(flags: Sequence[str]) -> bool:
     """Whether the lists are for programs that are compiled with these flags."""
-    others = {flag for flag in flags if _OTHER.match(flag)} - _NEEDED - {_NOT_HOISTED}
+    others = {flag for flag in flags if _OTHER.match(flag)} - _NEEDED - {NOT_HOISTED}
     return _NEEDED.issubset(flags) and not others

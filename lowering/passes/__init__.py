@@ -15,6 +15,7 @@ from xpr.lowering.passes import (
     binding_limit,
     branches_without_results,
     complex_parts,
+    constant_arithmetic,
     conversions,
     dispatch_operands,
     exact_numbers,
@@ -43,6 +44,7 @@ from xpr.lowering.targets.flags import ProgramHints
 Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
+    "constant_arithmetic": constant_arithmetic.run,
     "grouped_convolutions": grouped_convolutions.run,
     "unit_strides": unit_strides.run,
     "long_loops": long_loops.run,

@@ -94,6 +94,10 @@ class Target:
     """Whether a reduction may be broadcast along a leading axis in its own dispatch
     (`passes/fused_producers.py`)."""
 
+    folds_numbers: bool = True
+    """Whether numbers made of numbers are computed in the lowering
+    (`passes/constant_arithmetic.py`)."""
+
     longest_loop: int | None = None
     """How often a loop inside of a dispatch may go round, where there is a limit."""
 

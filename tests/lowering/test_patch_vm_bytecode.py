@@ -16,7 +16,7 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import compile_with
 from tests.lowering.test_iree_hazards import FAST, LOSING_LOOP
 from xpr import lax
-from xpr.lowering.iree import patch_vm_bytecode
+from xpr.lowering.iree import patch_vm_bytecode, vm_code
 from xpr.lowering.iree.patch_vm_bytecode import with_copies
 
 
@@ -62,9 +62,9 @@ def test_what_is_not_known_stays(modules: list[bytes]) -> None:
     module = next(m for m in modules if with_copies(m) != m)
     data = struct.unpack_from("<HH", module, 26)
     tables = 30 + sum(data) + 4
-    version = module.index(struct.pack("<I", patch_vm_bytecode._VERSION << 16), tables)
+    version = module.index(struct.pack("<I", vm_code.VERSION << 16), tables)
     other = bytearray(module)
-    struct.pack_into("<I", other, version, (patch_vm_bytecode._VERSION + 1) << 16)
+    struct.pack_into("<I", other, version, (vm_code.VERSION + 1) << 16)
     assert with_copies(bytes(other)) == bytes(other)
     for wrong in (b"", b"not a module", module[:40], module[: tables + 100], bytes(200)):
         assert with_copies(wrong) == wrong

@@ -15,6 +15,7 @@ import xpr.numpy as jnp
 from tests.lowering.test_ir import graph_of
 from xpr import lax
 from xpr.lowering.ir.facts import count_operations, with_contractions
+from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
 A, B, V = np.ones((4, 6), "f4"), np.ones((6, 3), "f4"), np.ones(6, "f4")
@@ -94,3 +95,39 @@ def test_garbage_is_looked_for_when_a_program_is_lowered() -> None:
     finally:
         gc.callbacks.remove(note)
         gc.enable()
+
+
+def _masked(x: Any) -> Any:
+    return jnp.where(jnp.tril(jnp.ones(x.shape, bool)), x, 0)
+
+
+@pytest.mark.parametrize(
+    ("f", "lasts"),
+    [
+        (lambda x: x * 2 + 1, False),
+        (_masked, False),
+        (lambda x: x + 0.1 * jnp.eye(4), False),
+        (xpr.hessian(lambda x: jnp.sum(jnp.sin(x) * x)), False),
+        (lambda x: jnp.concatenate([x[0], jnp.arange(3.0)]), False),
+        (lambda x: x * jnp.sin(jnp.arange(4.0)), True),
+        (lambda x: jnp.eye(4) @ x, True),
+        (lambda x: x[jnp.arange(4) * 2 % 3], True),
+        (lambda x: (x, jnp.arange(4)), True),
+        (lambda x: x * jnp.sum(jnp.arange(4)), True),
+        (lambda x: jnp.sum(_masked(x)), True),
+        (lambda x: _masked(x) @ x, True),
+    ],
+)
+def test_what_is_made_of_constants_lasts_where_that_pays(
+    f: Callable[..., Any], lasts: bool
+) -> None:
+    x = np.ones((4, 4), "f4")
+    lowered = xpr.jit(f).lower(x)
+    assert lowered._module.hints.has_lasting_values == lasts
+    hoisting = "--iree-opt-const-expr-hoisting=false"
+    assert (hoisting in get_target("cpu").flag_sets(lowered._module.hints)[0]) != lasts
+    # What is in the program is computed either way.
+    for got, wanted in zip(
+        xpr.tree_util.tree_leaves(xpr.jit(f)(x)), xpr.tree_util.tree_leaves(f(x)), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted, rtol=1e-6, atol=1e-6)

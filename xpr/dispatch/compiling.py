@@ -77,7 +77,12 @@ class _Compile:
         self._begin = time.perf_counter()
         dump_module(module.text, module.name)
         self.compile = start_compile(
-            module.text, target, hints=module.hints, debug_text=module.debug_text, **how
+            module.text,
+            target,
+            hints=module.hints,
+            debug_text=module.debug_text,
+            template=module.template,
+            **how,
         )
 
     def result(self) -> bytes:

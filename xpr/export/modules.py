@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +18,7 @@ from xpr.export.symbolic_graph import general_graph
 from xpr.export.symbolic_rules import symbolic_target
 from xpr.export.targets import portable_target
 from xpr.lowering.ir.verifier import verify
-from xpr.lowering.module import LoweredModule, module_text
+from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
 
 if TYPE_CHECKING:
@@ -105,12 +103,7 @@ def _symbolic_module(
     if state.enable_checks:
         verify(graph)
     largest = max(modules, key=lambda m: m.flops)
-    return dataclasses.replace(
-        largest,
-        graph=graph,
-        text=module_text(graph, name),
-        debug_text=functools.partial(module_text, graph, name, locations=True),
-    ), closeds[0].weights
+    return largest.for_all_sizes(graph), closeds[0].weights
 
 
 def _symbol(exported: Exported) -> str:

@@ -67,6 +67,8 @@ def symbolic_target(target: Target, programs: Sequence[ClosedJaxpr]) -> Target:
         product_kernels=None,
         # IREE takes no groups of features of arrays with symbolic dimensions.
         grouped_convolutions=False,
+        # A number made of sizes is to be found in what it is made of.
+        folds_numbers=False,
         # Whether products are tiled may depend on the sizes, the program's text may not.
         tiles_products=lambda hints: True,
         overrides={**target.overrides, **rules},

@@ -15,6 +15,8 @@ import numpy as np
 
 from xpr.primitives import _linalg_stacks as stacks
 from xpr.primitives._blas_threads import with_few_threads
+from xpr.runtimes.lapack import PREFIXES
+from xpr.runtimes.scipy_parts import compiled_module
 
 Host = np.ndarray[Any, Any]
 
@@ -27,19 +29,15 @@ LARGE = 64
 @functools.cache
 def lapack(name: str, dtype: np.dtype[Any]) -> Any:
     """SciPy's binding of the LAPACK function `name` for `dtype`."""
-    # SciPy's LAPACK is loaded when it is first needed: it takes longer than all of xpr.
-    from scipy.linalg import get_lapack_funcs  # noqa: PLC0415
-
-    function: Any = get_lapack_funcs(name, dtype=dtype)
+    # SciPy's LAPACK is loaded when it is first needed.
+    function: Any = getattr(compiled_module("linalg._flapack"), PREFIXES[dtype.char] + name)
     return with_few_threads(name, function)
 
 
 @functools.cache
 def _trsm(dtype: np.dtype[Any]) -> Any:
     """SciPy's binding of BLAS's solution of triangular equations."""
-    from scipy.linalg import get_blas_funcs  # noqa: PLC0415
-
-    function: Any = get_blas_funcs("trsm", dtype=dtype)
+    function: Any = getattr(compiled_module("linalg._fblas"), f"{PREFIXES[dtype.char]}trsm")
     return with_few_threads("trsm", function)
 
 

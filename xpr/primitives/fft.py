@@ -31,6 +31,8 @@ from xpr.primitives.rules import (
     full_like,
     shape_of,
 )
+from xpr.runtimes.cores import cores
+from xpr.runtimes.scipy_parts import compiled_module
 
 __all__ = ["FftType", "fft"]
 
@@ -39,6 +41,9 @@ NDArray = np.ndarray[Any, Any]
 # From so many elements on several transforms are shared out among threads: with fewer these cost
 # more than they save (256 by 256 complex64 numbers: 0.37 ms alone, 0.59 to 0.98 with two threads).
 _THREADED = 1 << 18
+
+# How pocketfft scales: not at all, or by one over the number of elements.
+_NOT_SCALED, _SCALED = 0, 2
 
 
 class FftType(enum.IntEnum):
@@ -104,27 +109,28 @@ def fft_on_host(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) 
 
 def fft_in_place(x: NDArray, *, fft_type: FftType, fft_lengths: tuple[int, ...]) -> None:
     """The transform of complex numbers to complex ones, written over a contiguous operand."""
-    found = _pocketfft(x, fft_type, fft_lengths, overwrite_x=True)
-    if not np.may_share_memory(found, x):
-        x[...] = found
+    _pocketfft(x, fft_type, fft_lengths, out=x)
 
 
 def _pocketfft(
-    x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], **options: Any
+    x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], out: NDArray | None = None
 ) -> NDArray:
-    # SciPy's transforms are loaded when they are first needed.
-    from scipy import fft as scipy_fft  # noqa: PLC0415
-
+    # It is loaded when it is first needed.
+    pocketfft: Any = compiled_module("fft._pocketfft.pypocketfft")
     count = len(fft_lengths)
     # One transform of one axis is the work of one thread.
     shared = x.size >= _THREADED and (count > 1 or x.size > x.shape[-1])
-    options["workers"] = -1 if shared else None
-    # The functions of several axes take longer to look at their arguments than a small transform.
-    name = fft_type.name.lower()
-    if count == 1:
-        return np.asarray(getattr(scipy_fft, name)(x, fft_lengths[0], **options))
-    axes = tuple(range(x.ndim - count, x.ndim))
-    return np.asarray(getattr(scipy_fft, f"{name}n")(x, fft_lengths, axes, **options))
+    forward = fft_type in (FftType.FFT, FftType.RFFT)
+    how: dict[str, Any] = {
+        "axes": tuple(range(x.ndim - count, x.ndim)),
+        "forward": forward,
+        "inorm": _NOT_SCALED if forward else _SCALED,
+        "out": out,
+        "nthreads": cores() if shared else 1,
+    }
+    if fft_type == FftType.IRFFT:
+        return pocketfft.c2r(x, lastsize=fft_lengths[-1], **how)
+    return (pocketfft.r2c if fft_type == FftType.RFFT else pocketfft.c2c)(x, **how)
 
 
 def _redundancy(x: Any, length: int, often: float = 2) -> Any:
