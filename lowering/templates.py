@@ -32,6 +32,9 @@ REVISION = "template 1"
 MOST = 16
 """The numbers that are left out of a program at most: a dispatch has few registers for them."""
 
+_LARGE = 1500
+"""The operations of a program whose dispatches take long to form with numbers from outside."""
+
 _FLOAT32 = np.dtype(np.float32)
 _ARITHMETIC = frozenset(f"stablehlo.{n}" for n in ("add", "subtract", "multiply", "divide"))
 _BROADCAST = "stablehlo.broadcast_in_dim"
@@ -54,6 +57,8 @@ class Template:
 
 def template_of(module: Module, name: str) -> Template | None:
     """The template of a lowered program; None for one without numbers to leave out."""
+    if sum(len(function.body.ops) for function in module.functions) > _LARGE:
+        return None
     found: dict[Op, np.float32] = {}
     unused: list[Op] = []
     for function in module.functions:

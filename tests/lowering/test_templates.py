@@ -117,6 +117,7 @@ def test_what_is_left_out() -> None:
         "the gradient's": (xpr.grad(lambda x: jnp.sum(x * x * 0.3)), 1),
         "a function's of the program": (xpr.jit(lambda x: x * 0.3), 1),
         "what nobody reads": (lambda x: (x * 0.3, x * 0.7)[0], 1),
+        "large programs": (lambda x: sum(x * 0.3 - i % 2 for i in range(999)), 0),
         "powers of two": (lambda x: x * 0.5 + 2.0 - x * 1.0 - x / -4.0, 0),
         "what is not finite": (lambda x: x * np.inf + np.nan, 0),
         "zero": (lambda x: x + 0.0, 0),
