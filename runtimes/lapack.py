@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr.runtimes.extension import native
-from xpr.runtimes.scipy_parts import compiled_module
+from xpr.runtimes.scipy_parts import compiled_or_imported
 
 Host = np.ndarray[Any, Any]
 
@@ -49,8 +49,7 @@ def _function(name: str) -> Any:
     """SciPy's function `name` with its address; None where there is none."""
     # SciPy's LAPACK is loaded when it is first needed.
     for module in ("cython_lapack", "cython_blas"):
-        functions: dict[str, Any] = compiled_module(f"linalg.{module}").__dict__["__pyx_capi__"]
-        found = functions.get(name)
+        found = compiled_or_imported(f"linalg.{module}").__pyx_capi__.get(name)
         if found is not None:
             return found
     return None

@@ -28,16 +28,24 @@ LARGE = 64
 
 @functools.cache
 def lapack(name: str, dtype: np.dtype[Any]) -> Any:
-    """SciPy's binding of the LAPACK function `name` for `dtype`."""
+    """SciPy's binding of the LAPACK function `name` for `dtype`, of which it is the exact name."""
     # SciPy's LAPACK is loaded when it is first needed.
-    function: Any = getattr(compiled_module("linalg._flapack"), PREFIXES[dtype.char] + name)
+    function: Any = getattr(compiled_module("linalg._flapack"), PREFIXES[dtype.char] + name, None)
+    if function is None:
+        from scipy.linalg import get_lapack_funcs  # noqa: PLC0415 - takes longer than all of xpr
+
+        function = get_lapack_funcs(name, dtype=dtype)
     return with_few_threads(name, function)
 
 
 @functools.cache
 def _trsm(dtype: np.dtype[Any]) -> Any:
     """SciPy's binding of BLAS's solution of triangular equations."""
-    function: Any = getattr(compiled_module("linalg._fblas"), f"{PREFIXES[dtype.char]}trsm")
+    function: Any = getattr(compiled_module("linalg._fblas"), PREFIXES[dtype.char] + "trsm", None)
+    if function is None:
+        from scipy.linalg import get_blas_funcs  # noqa: PLC0415 - takes longer than all of xpr
+
+        function = get_blas_funcs("trsm", dtype=dtype)
     return with_few_threads("trsm", function)
 
 

@@ -116,10 +116,12 @@ def _pocketfft(
     x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], out: NDArray | None = None
 ) -> NDArray:
     # It is loaded when it is first needed.
-    pocketfft: Any = compiled_module("fft._pocketfft.pypocketfft")
+    pocketfft = compiled_module("fft._pocketfft.pypocketfft")
     count = len(fft_lengths)
     # One transform of one axis is the work of one thread.
     shared = x.size >= _THREADED and (count > 1 or x.size > x.shape[-1])
+    if pocketfft is None:
+        return _by_scipy(x, fft_type, fft_lengths, out, workers=cores() if shared else 1)
     forward = fft_type in (FftType.FFT, FftType.RFFT)
     how: dict[str, Any] = {
         "axes": tuple(range(x.ndim - count, x.ndim)),
@@ -131,6 +133,21 @@ def _pocketfft(
     if fft_type == FftType.IRFFT:
         return pocketfft.c2r(x, lastsize=fft_lengths[-1], **how)
     return (pocketfft.r2c if fft_type == FftType.RFFT else pocketfft.c2c)(x, **how)
+
+
+def _by_scipy(
+    x: NDArray, fft_type: FftType, fft_lengths: tuple[int, ...], out: NDArray | None, workers: int
+) -> NDArray:
+    """The same by SciPy's public functions, whose import takes longer than all of xpr's."""
+    from scipy import fft as scipy_fft  # noqa: PLC0415
+
+    function = getattr(scipy_fft, f"{fft_type.name.lower()}n")
+    axes = tuple(range(x.ndim - len(fft_lengths), x.ndim))
+    found = np.asarray(function(x, fft_lengths, axes, workers=workers))
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def _redundancy(x: Any, length: int, often: float = 2) -> Any:
