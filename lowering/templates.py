@@ -17,23 +17,26 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from xpr.lowering.ir.constants import number_of
-from xpr.lowering.ir.facts import read_operations
+from xpr.lowering.ir.constants import LITERAL
+from xpr.lowering.ir.facts import constant_values, read_operations
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.printer import print_module
 
-REVISION = "template 1"
+REVISION = "template 2"
+"""A part of the keys of modules, which tells apart those of an older form of this file."""
 
 MOST = 16
-"""The numbers that are left out of a program at most: a dispatch has few registers for them."""
+"""The numbers that are left out of a program at most: one dispatch may take all of them, and has
+few registers."""
 
 _LARGE = 1500
-"""The operations of a program whose dispatches take long to form with numbers from outside."""
+"""Of so many operations, regions left out, dispatches take long to form with numbers from
+outside."""
 
 _FLOAT32 = np.dtype(np.float32)
 _ARITHMETIC = frozenset(f"stablehlo.{n}" for n in ("add", "subtract", "multiply", "divide"))
@@ -87,15 +90,15 @@ def _find_numbers(block: Block, found: dict[Op, np.float32], unused: list[Op]) -
 
     `unused` are literals that nothing reads.
     """
-    read = read_operations(block)
+    read, constants = read_operations(block), constant_values(block)
     for op in block.ops:
-        if not op.attributes.get("literal") or op.result.dtype != _FLOAT32:
+        if not op.attributes.get(LITERAL) or op.result.dtype != _FLOAT32:
             continue
         number = np.float32(op.attributes["number"])
         users = [user for user in _users(op.result) if user in read]
         if not users:
             unused.append(op)
-        elif _is_tried_out(number) and all(map(_takes_number, users)):
+        elif _is_tried_out(number) and all(_takes_number(user, constants) for user in users):
             found[op] = number
 
 
@@ -113,10 +116,12 @@ def _users(x: Value) -> Iterator[Op]:
             yield user
 
 
-def _takes_number(user: Op) -> bool:
-    """Whether an operation becomes part of a dispatch that has the number as an operand."""
+def _takes_number(user: Op, constants: Container[Value]) -> bool:
+    """Whether an operation becomes part of a dispatch that has the number as an operand.
+
+    What is made of `constants` alone is computed once, with the number as it is.
+    """
     if user.name not in _ARITHMETIC or user.block is None:
         return False
-    # Of two numbers the compiler makes one.
-    is_computed = any(number_of(x) is None for x in user.operands)
+    is_computed = any(x not in constants for x in user.operands)
     return is_computed and isinstance(user.block.parent, Function)

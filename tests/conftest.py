@@ -91,11 +91,13 @@ def pytest_collection() -> Generator[None, Any, Any]:
 
     Neither while they are made nor later, when tests that count on it collect garbage.
     """
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         return (yield)
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
         gc.collect()
         gc.freeze()
 

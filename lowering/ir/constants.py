@@ -10,6 +10,10 @@ from xpr.core import dtypes
 from xpr.lowering.ir.graph import Op, Shape, Value
 from xpr.lowering.ir.types import scalar_text
 
+LITERAL = "literal"
+"""The attribute of constants that stand in the jaxpr, or are made of such; it says nothing of the
+value."""
+
 _NUMBERS = {"b": int, "i": int, "u": int, "f": float, "c": complex}
 _LAYOUT = frozenset({"stablehlo.broadcast_in_dim", "stablehlo.reshape", "vector.broadcast"})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched, walk
-from xpr.lowering.ir.traits import Kind
+from xpr.lowering.ir.traits import PURE, Kind
 from xpr.lowering.targets.flags import ProgramHints
 
 
@@ -25,14 +25,30 @@ def count_operations(module: Module) -> tuple[int, int]:
     return len(kinds), kinds.count(Kind.BARRIER)
 
 
+_MAKES_VALUES = PURE | {Kind.REDUCTION, Kind.CONTRACTION, Kind.INDEXED}
+
+
 def read_operations(block: Block) -> set[Op]:
-    """The operations of a block whose results are read, and all inside of them."""
+    """The operations of a block that cannot be left out, and all inside of them.
+
+    Those are what does more than make values, and what makes values for others of them.
+    """
     read: set[Op] = set()
     for op in reversed(block.ops):
-        if not op.results or any(user in read for x in op.results for user in x.uses):
+        is_needed = op.kind not in _MAKES_VALUES or not op.results
+        if is_needed or any(user in read for x in op.results for user in x.uses):
             read.add(op)
             read.update(inner for region in op.regions for inner in walk(region))
     return read
+
+
+def constant_values(block: Block) -> set[Value]:
+    """What is made of constants alone in a block."""
+    found: set[Value] = set()
+    for op in block.ops:
+        if op.kind in PURE and not op.regions and found.issuperset(op.operands):
+            found.update(op.results)
+    return found
 
 
 _IOTA = "stablehlo.iota"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from xpr.lowering.ir.constants import LITERAL
 from xpr.lowering.ir.graph import Op, Value
 from xpr.lowering.ir.memo import resolve
 from xpr.lowering.ir.traits import PURE
@@ -33,7 +34,8 @@ class Numbering:
         key: Hashable = x
         if op is not None and _is_pure(op):
             made = x.type if not operands else None
-            key = op.name, made, *operands, repr(sorted(op.attributes.items()))
+            about = sorted((k, v) for k, v in op.attributes.items() if k != LITERAL)
+            key = op.name, made, *operands, repr(about)
         return self._known.setdefault(key, len(self._known))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.ir.attributes import Table
 from xpr.lowering.ir.builder import Builder
-from xpr.lowering.ir.constants import constant_attributes, splat_of
+from xpr.lowering.ir.constants import LITERAL, constant_attributes, splat_of
 from xpr.lowering.ir.graph import Block, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.types import scalar_text
@@ -55,10 +55,10 @@ class StablehloBuilder(Builder):
         return found
 
     def literal(self, value: Any, dtype: np.dtype[Any], shape: Shape = ()) -> Value:
-        """A constant that stands in the jaxpr."""
+        """A constant that stands in the jaxpr; a formula that has the same number shares it."""
         found = self.constant(value, dtype, shape)
         if found.op is not None:
-            found.op.attributes = {**found.op.attributes, "literal": True}
+            found.op.attributes = {**found.op.attributes, LITERAL: True}
         return found
 
     def dense(self, values: np.ndarray[Any, Any]) -> Value:

@@ -55,11 +55,14 @@ def compile_job(job: Job) -> Outcome:
     """The module of a program, in the first form that compiles; else why the last one failed."""
     _check_temporary_directory()
     outcome: Outcome = Failure(job.text, [])
+    flag_sets = job.flag_sets
     if job.template is not None:
         found = _without_numbers(job, job.template)
-        if found is not None:
+        if isinstance(found, Compiled):
             return found
-    for flags in job.flag_sets:
+        if found is not None and found.too_long:
+            outcome, flag_sets = found, []
+    for flags in flag_sets:
         outcome = _attempt(job, job.text, flags, job.verify)
         if isinstance(outcome, Compiled):
             return outcome
@@ -88,10 +91,10 @@ def compile_job(job: Job) -> Outcome:
 
 
 def _without_numbers(job: Job, template: Template) -> Outcome | None:
-    """Compiles the template of a program; None if that is of no use."""
+    """Compiles the template of a program; None if its module has no place for a number."""
     found = _attempt(replace(job, text=template.text), template.text, job.flag_sets[0], job.verify)
     if isinstance(found, Failure):
-        return replace(found, text=job.text) if found.too_long else None
+        return replace(found, text=job.text)
     module = numbers.filled(found.module, template)
     if module is None:
         _log.info("%s is compiled with its numbers", program_name(job.text))

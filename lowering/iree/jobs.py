@@ -10,6 +10,7 @@ from typing import Any
 
 from xpr.core.config import state
 from xpr.lowering import templates
+from xpr.lowering.cache import default_cache
 from xpr.lowering.iree import dispatches, installed, merging, objects, short_passes, tiles
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
@@ -93,7 +94,7 @@ class Job:
         parts += ["\n".join(flags) for flags in self.flag_sets]
         parts += [post_pass.key for post_pass in (*self.patches(), *self.changes())]
         if self.keeps_dispatches:
-            parts.append(f"dispatches {dispatches.REVISION}")
+            parts += [f"dispatches {dispatches.REVISION}", templates.REVISION]
         if not self.verify and any(map(short_passes.are_for, self.flag_sets)):
             parts.append(f"short passes {short_passes.REVISION}")
         if any(map(objects.is_possible, self.flag_sets)):
@@ -110,15 +111,18 @@ class Job:
 
     @property
     def template(self) -> Template | None:
-        """The program with its numbers left out, if it is to be compiled so."""
-        if self.make_template is None or not self.keeps_dispatches:
+        """The program with its numbers left out, if it is to be compiled so.
+
+        Without a cache no other program would have anything of it.
+        """
+        if self.make_template is None or not self.keeps_dispatches or default_cache() is None:
             return None
         return self.make_template()
 
     def template_key(self, template: Template) -> bytes:
         """The key of the module of a template of the program."""
         key = replace(self, text=template.text).cache_key()
-        return hashlib.sha256(key + templates.REVISION.encode()).digest()
+        return hashlib.sha256(key + b"template").digest()
 
     def kind(self) -> tuple[Any, ...]:
         """What programs have in common that can be compiled together."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.lowering.ir.constants import constant_attributes, source_of
+from xpr.lowering.ir.constants import LITERAL, constant_attributes, source_of
 from xpr.lowering.ir.graph import Block, Module, Op, dispatched
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -48,17 +48,18 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 
 def _computed(op: Op) -> Op | None:
     """The constant that takes the place of an operation, whose result is its own from then on."""
-    sources = [source_of(x) for x in op.operands]
-    if any(source is None or "number" not in source.attributes for source in sources):
-        return None
     dtype = op.result.dtype
-    numbers = [dtype.type(source.attributes["number"]) for source in sources if source is not None]
+    sources = [source for x in op.operands if (source := source_of(x)) is not None]
+    is_number = ["number" in s.attributes and s.result.dtype == dtype for s in sources]
+    if len(sources) < len(op.operands) or not all(is_number):
+        return None
+    numbers = [dtype.type(source.attributes["number"]) for source in sources]
     with np.errstate(all="ignore"):
         number = _ARITHMETIC[op.name](*numbers)
     if not math.isfinite(number):
         return None
     attributes = constant_attributes(number, dtype, op.result.shape)
-    if any(source is not None and source.attributes.get("literal") for source in sources):
-        attributes["literal"] = True
+    if any(source.attributes.get(LITERAL) for source in sources):
+        attributes[LITERAL] = True
     op.replace_operands(())
     return Op("stablehlo.constant", (), op.results, attributes, source=op.source)

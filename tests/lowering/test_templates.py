@@ -18,6 +18,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, run
 from xpr import lax
+from xpr.experimental import io_callback
 from xpr.lowering import module as lowering
 from xpr.lowering import rules, templates
 from xpr.lowering.iree import attempts, compiler, merging, numbers, vm_code
@@ -96,7 +97,7 @@ def test_programs_asked_for_together_share_a_template(
     compiles: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "LONGEST_TEXT", 0)  # none is so small that it is merged
-    monkeypatch.setattr(compiler._requests, "_cores", 1)
+    monkeypatch.setattr(compiler._requests, "_cores", 1)  # or each core begins with one
     rates = [0.1, 0.2, 0.3]
     steps = [step(rate, 0.01) for rate in rates]
     for warming in xpr.compile_ahead([(f, W, X) for f in steps]):
@@ -118,6 +119,7 @@ def test_what_is_left_out() -> None:
         "a function's of the program": (xpr.jit(lambda x: x * 0.3), 1),
         "what nobody reads": (lambda x: (x * 0.3, x * 0.7)[0], 1),
         "large programs": (lambda x: sum(x * 0.3 - i % 2 for i in range(999)), 0),
+        "what is made of numbers": (lambda x: x @ (jnp.arange(4.0) * 0.3), 0),
         "powers of two": (lambda x: x * 0.5 + 2.0 - x * 1.0 - x / -4.0, 0),
         "what is not finite": (lambda x: x * np.inf + np.nan, 0),
         "zero": (lambda x: x + 0.0, 0),
@@ -145,6 +147,73 @@ def test_the_text_tells_nothing_of_the_numbers() -> None:
     assert (one.text, one.marks) == (other.text, other.marks)
     assert one.bits != other.bits
     assert template_of(lambda x: x * 0.1 + 0.7, X).marks != one.marks  # pyright: ignore
+
+
+def test_callbacks_get_their_numbers(compiles: list[str]) -> None:
+    got: list[float] = []
+
+    def callback(*values: Any) -> np.ndarray:
+        got.extend(float(v) for v in values)
+        return np.float32(1)
+
+    shape = xpr.ShapeDtypeStruct((), np.float32)
+
+    def function(x: Any) -> Any:
+        io_callback(callback, shape, 0.371, ordered=True)
+        io_callback(callback, shape, 0.372, 0.373)
+        return x * 0.7  # without it there is no template
+
+    x = np.ones(3, np.float32)
+    np.testing.assert_allclose(xpr.jit(function)(x), x * np.float32(0.7))
+    xpr.effects_barrier()
+    assert sorted(got) == pytest.approx([0.371, 0.372, 0.373])
+
+
+_GUARDS: dict[str, Callable[[Any, float], Any]] = {
+    "maximum": lambda x, a: (jnp.maximum(x * a, x - a), x * a),
+    "exponential": lambda x, a: (jnp.exp(x * a), jnp.exp(x) * a),
+    "selection": lambda x, a: jnp.where(x > 0, x * a, x - a),
+    "pad": lambda x, a: (jnp.pad(x * a, 2), jnp.concatenate([x - a, x / a])),
+    "sum": lambda x, a: (jnp.sum(x * a) * a, jnp.sum(x, 0) - a),
+    "conversion": lambda x, a: (x * a).astype(np.int32) + (x - a).astype(np.int32),
+    "slice": lambda x, a: (x * a)[1:, ::2] + (x[1:, ::2] - a),
+    "product": lambda x, a: (x * a) @ (x.T - a),
+    "of indices": lambda x, a: x @ (jnp.arange(12.0) * a)[:, None] - a,
+    "scalars": lambda x, a: jnp.sum(x) / a + jnp.sum(x[0]) * a,
+    "loops": lambda x, a: lax.fori_loop(0, 3, lambda _, y: y * 0.5 + 1, x * a) - a,
+}
+
+
+def test_each_use_of_a_number_gets_it(compiles: list[str]) -> None:
+    """Where the compiler saw through one use and not another one, that one would go wrong."""
+
+    def all_of_them(x: Any, a: float) -> Any:
+        return [guard(x, a) for guard in _GUARDS.values()]
+
+    for a in (0.3, -1.7, 2.9):
+        found = xpr.jit(lambda x, a=a: all_of_them(x, a))(X)
+        with xpr.disable_jit():
+            wanted = all_of_them(jnp.asarray(X), a)
+        for got, want in zip(
+            xpr.tree_util.tree_leaves(found), xpr.tree_util.tree_leaves(wanted), strict=True
+        ):
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+
+
+def test_a_compile_that_takes_too_long_is_tried_in_simpler_form(
+    monkeypatch: pytest.MonkeyPatch, compiles: list[str]
+) -> None:
+    real = attempts.run_compiler
+
+    def slow(job: Any, *rest: Any) -> Any:
+        if not job.separate:
+            raise TimeoutError("too long")
+        return real(job, *rest)
+
+    monkeypatch.setattr(attempts, "run_compiler", slow)
+    with pytest.warns(RuntimeWarning, match="one by one"):
+        found = xpr.jit(lambda x: jnp.sin(x) * 0.3)(X)
+    np.testing.assert_allclose(found, np.sin(X) * np.float32(0.3), rtol=1e-6)
 
 
 @pytest.fixture(scope="module")
