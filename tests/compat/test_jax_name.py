@@ -208,6 +208,7 @@ def test_settings_of_jaxs_command_line(tmp_path: Path) -> None:
         "    jax.config.parse_flags_with_absl()\n"
         "    print(jax.config.jax_enable_x64, jax.config.values['jax_numpy_rank_promotion'])\n"
         "else:\n"
+        "    jax.config.update('jax_default_device', jax.devices()[0])\n"
         "    jax.config.config_with_absl()\n"
         "    app.run(lambda _: print(jax.config.jax_enable_x64, jax.config.jax_debug_nans))\n",
         encoding="utf-8",

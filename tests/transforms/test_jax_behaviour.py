@@ -54,6 +54,28 @@ def test_static_methods_in_a_class_body_are_refused(transform: Any) -> None:
         transform(staticmethod(lambda x: x))
 
 
+def test_static_methods_may_be_rules_in_a_class_body() -> None:
+    class Cube:
+        @xpr.custom_vjp
+        def f(x: Any) -> Any:  # pyright: ignore[reportGeneralTypeIssues, reportSelfClsParameterName]
+            return x**3
+
+        @staticmethod
+        def forwards(x: Any) -> tuple[Any, Any]:
+            return x**3, x
+
+        @staticmethod
+        def backwards(x: Any, ct: Any) -> tuple[Any]:
+            return (7 * ct * x,)
+
+        f.defvjp(forwards, backwards)
+
+    assert xpr.grad(Cube.f)(2.0) == 14.0
+    double = staticmethod(lambda x: x * 2)
+    np.testing.assert_array_equal(xpr.lax.map(double, jnp.arange(3)), [0, 2, 4])
+    assert xpr.make_jaxpr(double)(1.0).jaxpr.eqns
+
+
 def test_signatures_without_the_wrapped_function() -> None:
     def f(x: Any, *, y: int = 2) -> Any:
         return x * y
@@ -69,8 +91,9 @@ def test_turns_of_a_loop_are_integers() -> None:
 
 
 def test_the_precision_of_products_is_checked_when_it_is_set() -> None:
-    with pytest.raises(ValueError, match="new enum value must be None or in"):
-        xpr.config.update("default_matmul_precision", "bogus")
+    for wrong in ("bogus", "HIGHEST", "NOPE"):
+        with pytest.raises(ValueError, match="new enum value must be None or in"):
+            xpr.config.update("default_matmul_precision", wrong)
     with xpr.default_matmul_precision("TF32_TF32_F32"):
         assert xpr.config.default_matmul_precision == "TF32_TF32_F32"
 

@@ -77,4 +77,7 @@ def _define(absl_flags: Any, others: tuple[str, ...]) -> None:
         float: absl_flags.DEFINE_float,
     }
     for name, value in values(others).items():
-        kinds.get(type(value), absl_flags.DEFINE_string)(name, value, f"JAX's setting {name}")
+        define = kinds.get(type(value))
+        if define is None:
+            define, value = absl_flags.DEFINE_string, value if isinstance(value, str) else None
+        define(name, value, f"JAX's setting {name}")

@@ -130,7 +130,8 @@ _PRECISIONS = ("highest", "float32", "high", "bfloat16_3x", "tensorfloat32", "de
 
 def _precision(value: Any) -> Any:
     # The names of algorithms, such as TF32_TF32_F32, are known to the primitives only.
-    if isinstance(value, str) and not value.isupper() and value not in (*_PRECISIONS, "fastest"):
+    is_algorithm = isinstance(value, str) and value.isupper() and "_" in value
+    if isinstance(value, str) and not is_algorithm and value not in (*_PRECISIONS, "fastest"):
         raise ValueError(
             f"new enum value must be None or in {list(_PRECISIONS)} or the name of an algorithm, "
             f"got {value!r}"

@@ -43,7 +43,7 @@ from xpr.transforms.pullbacks import (
     as_array,
 )
 from xpr.transforms.signature import name_of
-from xpr.transforms.tracing import FIRST_ARGUMENT, abstractify, check_callable
+from xpr.transforms.tracing import FIRST_ARGUMENT, abstractify, check_callable, check_function
 
 # ---- forward mode
 
@@ -64,7 +64,7 @@ def jvp(
     >>> xpr.jvp(lambda x: x ** 3, (2.0,), (1.0,))
     (Array(8., dtype=float32, weak_type=True), Array(12., dtype=float32, weak_type=True))
     """
-    check_callable(fun, "jvp")
+    check_function(fun, "jvp")
     for name, value in (("primal", primals), ("tangent", tangents)):
         if not isinstance(value, (tuple, list)):
             raise TypeError(
@@ -131,7 +131,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> derivative(2.0)
     Array(2., dtype=float32, weak_type=True)
     """
-    check_callable(fun, "linearize")
+    check_function(fun, "linearize")
     leaves, tree = tree_util.tree_flatten((primals, {}))
     for x in leaves:
         check_leaf(x, "linearize")
@@ -273,7 +273,7 @@ def vjp(
     >>> pull(1.0)
     (Array(3., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
-    check_callable(fun, "vjp")
+    check_function(fun, "vjp")
     if reduce_axes:
         raise NotImplementedError("vjp: reduce_axes is deprecated and not supported")
     out, pull, aux = _vjp(fun, primals, has_aux)
@@ -358,7 +358,7 @@ def _value_and_grad(
     reduce_axes: Sequence[Any],
     what: str,
 ) -> Callable[..., Any]:
-    check_callable(fun, what)
+    check_function(fun, what)
     check_argnums(argnums, what)
     if reduce_axes:
         raise NotImplementedError(f"{what}: reduce_axes is deprecated and not supported")

@@ -24,7 +24,7 @@ from xpr.transforms.arguments import (
     check_real_output,
 )
 from xpr.transforms.derivatives import jvp, vjp
-from xpr.transforms.tracing import check_callable
+from xpr.transforms.tracing import check_function
 from xpr.transforms.vmap import vmap
 
 
@@ -47,7 +47,7 @@ def jacfwd(
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
-    check_callable(fun, "jacfwd")
+    check_function(fun, "jacfwd")
     check_argnums(argnums, "jacfwd")
 
     @api_boundary
@@ -102,7 +102,7 @@ def jacrev(
     >>> xpr.jacrev(lambda x: jnp.sum(x ** 2))(jnp.array([1.0, 2.0]))
     Array([2., 4.], dtype=float32)
     """
-    check_callable(fun, "jacrev")
+    check_function(fun, "jacrev")
     check_argnums(argnums, "jacrev")
 
     @api_boundary

@@ -41,7 +41,7 @@ from xpr.transforms.signature import (
 )
 from xpr.transforms.tracing import (
     TracedProgram,
-    check_callable,
+    check_function,
 )
 
 
@@ -639,7 +639,7 @@ def jit(
             inline=inline,
             compiler_options=compiler_options,
         )
-    check_callable(fun, "jit")
+    check_function(fun, "jit")
     if compiler_options is not None:
         from xpr.transforms.compiler_options import check_compiler_options  # noqa: PLC0415
 

@@ -33,7 +33,7 @@ from xpr.transforms.tracing import (
     ShapeDtypeStruct,
     TracedProgram,
     abstractify,
-    check_callable,
+    check_function,
 )
 
 _UNNAMED = "_internal_pmap_axis_name"
@@ -80,7 +80,7 @@ def pmap(
     >>> share(jnp.ones((1, 2)))
     Array([[1., 1.]], dtype=float32)
     """
-    check_callable(fun, "pmap")
+    check_function(fun, "pmap")
     if devices is not None and not devices:
         raise ValueError("'devices' argument to pmap must be non-empty, or None.")
     for what, axes in (("in_axes", in_axes), ("out_axes", out_axes)):

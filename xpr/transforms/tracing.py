@@ -204,14 +204,21 @@ def check_callable(
         shown_first = f"{fun}" if isinstance(fun, str) else shown(fun)
         text = says.format(shown_first)
         raise TypeError(f"{text} ({transform}, which was given {shown(fun)} of type {type(fun)})")
+    if inspect.isgeneratorfunction(fun):
+        raise TypeError(f"Expected a function, got a generator function: {fun} ({transform})")
+
+
+def check_function(fun: Any, transform: str) -> None:
+    """`check_callable`, and TypeError for what a class body holds: decorators in the wrong order.
+
+    What JAX makes a transformation of. Rules of functions may be such objects.
+    """
+    check_callable(fun, transform)
     if isinstance(fun, staticmethod):
-        # What a class body holds: the decorators stand in the wrong order.
         raise TypeError(
             f"staticmethod arguments are not supported, got {fun} ({transform}): put staticmethod "
             "outside"
         )
-    if inspect.isgeneratorfunction(fun):
-        raise TypeError(f"Expected a function, got a generator function: {fun} ({transform})")
 
 
 FIRST_ARGUMENT = "the first argument must be callable"
@@ -438,7 +445,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     ShapeDtypeStruct(shape=(2, 2), dtype=float32)
     """
     if isinstance(fun, Hashable):
-        check_callable(fun, "eval_shape")
+        check_function(fun, "eval_shape")
     check_callable(fun, "eval_shape", FIRST_ARGUMENT)
     leaves, in_tree = tree_util.tree_flatten((args, kwargs))
     given: dict[int, ShapeDtypeStruct] = {}

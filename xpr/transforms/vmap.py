@@ -16,7 +16,7 @@ from xpr.interpreters.batching import BatchAxis, at_place, batch_flat
 from xpr.primitives._named_axes import as_names
 from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.signature import argument_names, name_of
-from xpr.transforms.tracing import check_callable
+from xpr.transforms.tracing import check_function
 
 
 def vmap(
@@ -44,7 +44,7 @@ def vmap(
     >>> xpr.vmap(jnp.dot, in_axes=(0, None))(jnp.ones((2, 3)), jnp.arange(3.0))
     Array([3., 3.], dtype=float32)
     """
-    check_callable(fun, "vmap")
+    check_function(fun, "vmap")
     spmd_names = () if spmd_axis_name is None else as_names(spmd_axis_name)
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
