@@ -13,7 +13,7 @@ from xpr.core.errors import CompileError
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiling
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
-from xpr.export.programs import Program, SymbolicProgram
+from xpr.export.programs import Program, SymbolicProgram, on_arrays
 from xpr.export.symbolic_graph import general_graph
 from xpr.export.symbolic_rules import symbolic_target
 from xpr.export.targets import portable_target
@@ -70,7 +70,7 @@ def module_of(
     With symbolic dimensions, the module is made of those for several choices of them.
     """
     if not isinstance(program, SymbolicProgram):
-        fixed = module_program(program.at(()), weights_above)
+        fixed = module_program(on_arrays(program.at(())), weights_above)
         return lowered_module(fixed.closed, target, name), fixed.weights
     # An operation may take other forms for small arrays than for large ones; any one is right for
     # all sizes. The constraints may exclude some of the ranges.
@@ -96,7 +96,7 @@ def _symbolic_module(
     weights_above: int | None,
 ) -> tuple[LoweredModule, tuple[np.ndarray[Any, Any], ...]]:
     """One module for all sizes, from those at the points."""
-    closeds = [module_program(program.at_named(p), weights_above) for p in fitter.points]
+    closeds = [module_program(program.on_arrays_at(p), weights_above) for p in fitter.points]
     target = symbolic_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
     graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_symbolic_arrays)

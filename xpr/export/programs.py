@@ -14,6 +14,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.polynomials import Monomial, is_call, variables
 from xpr.core.symbolic import SymbolicDim
+from xpr.core.trace import Trace
 from xpr.export.function_fits import RUN, FunctionFitter
 from xpr.export.generalize import (
     Fitter,
@@ -61,7 +62,7 @@ class Program(ABC):
 
     @abstractmethod
     def at(self, sizes: Sizes) -> ClosedJaxpr:
-        """The program for these sizes."""
+        """The program for these sizes, as it was traced: derivatives are made of this one."""
 
     @abstractmethod
     def data(self) -> tuple[Json, Arrays]:
@@ -97,6 +98,7 @@ class FixedProgram(Program):
 
     def __init__(self, closed: ClosedJaxpr) -> None:
         self._closed = closed
+        self.on_arrays = on_arrays(closed)
         self.in_avals = tuple(closed.in_avals)
         self.out_avals = tuple(closed.out_avals)
 
@@ -104,7 +106,7 @@ class FixedProgram(Program):
         return self._closed
 
     def data(self) -> tuple[Json, Arrays]:
-        tables, arrays = program_data(self._closed)
+        tables, arrays = program_data(self.on_arrays)
         return {"scope": None, "tables": tables}, arrays
 
 
@@ -143,8 +145,12 @@ class SymbolicProgram(Program):
         return found
 
     def at_named(self, sizes: dict[str, int]) -> ClosedJaxpr:
-        """The program for sizes by name."""
+        """The program for sizes by name, as it was traced."""
         return self.at(tuple(sizes[n] for n in self.symbolic_scope.names))
+
+    def on_arrays_at(self, sizes: dict[str, int]) -> ClosedJaxpr:
+        """The program for sizes by name, without the high types that may be inside."""
+        return on_arrays(self.at_named(sizes))
 
     def fitter(self, least: int = 2, greatest: int = _SMALL) -> Fitter:
         """Choices of the sizes from which a general form can be made, and what makes it."""
@@ -181,7 +187,7 @@ class SymbolicProgram(Program):
 
     def _made_of(self, fitter: Fitter) -> tuple[Json, Arrays]:
         """The general form, from the programs at the fitter's points."""
-        found = [program_data(self.at_named(p)) for p in fitter.points]
+        found = [program_data(self.on_arrays_at(p)) for p in fitter.points]
         arrays = found[0][1]
         for _, others in found[1:]:
             for name, array in others.items():
@@ -207,7 +213,7 @@ class SymbolicProgram(Program):
         general = specialize(tables, sizes)
         told = ", ".join(f"{n} = {v}" for n, v in sizes.items())
         try:
-            traced = self.at_named(sizes)
+            traced = self.on_arrays_at(sizes)
             if program_data(traced)[0] == general:
                 return
             agree = _same_results(traced, program_from_data(general, arrays))
@@ -334,10 +340,19 @@ def derived_program(
     return SymbolicProgram(base.symbolic_scope, in_avals, lambda sizes: rule(base.at_named(sizes)))
 
 
-def _on_arrays(traced: Any) -> ClosedJaxpr:
-    """The program that was traced, without the high types that may be inside."""
-    low = traced._traced.lowered
-    return traced.jaxpr if low is None else low.alone()
+def on_arrays(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program without the high types that may be inside; perhaps itself.
+
+    The rules that functions have for their derivatives are no longer in it. Raises
+    NotImplementedError if arguments or results are of high types.
+    """
+    if Trace.any_high:
+        from xpr.core.high import has_high  # noqa: PLC0415  only for high types
+        from xpr.interpreters.high import lowered  # noqa: PLC0415
+
+        if has_high(closed.jaxpr):
+            return lowered(closed).alone()
+    return closed
 
 
 def trace_program(
@@ -353,7 +368,7 @@ def trace_program(
     scope = scope_of(leaves, names)
     if scope is None:
         traced = fun_jit.trace(*args, **kwargs)
-        return FixedProgram(_on_arrays(traced)), traced
+        return FixedProgram(traced.jaxpr), traced
 
     def trace(sizes: dict[str, int]) -> Any:
         known = [_with_sizes(leaf, sizes) for leaf in leaves]
@@ -365,7 +380,7 @@ def trace_program(
     traced = trace(first)
     symbolic_leaves = iter(_dynamic(leaves, traced.jaxpr.in_avals, first))
     in_avals = [next(symbolic_leaves) for _ in traced.jaxpr.in_avals]
-    return SymbolicProgram(scope, in_avals, lambda sizes: _on_arrays(trace(sizes))), traced
+    return SymbolicProgram(scope, in_avals, lambda sizes: trace(sizes).jaxpr), traced
 
 
 def _check_solvable(leaves: Sequence[Any], names: Sequence[str]) -> None:
