@@ -168,6 +168,12 @@ def _with(t: Any, d: int, size: int | None) -> Any:
     return hijax.ShapedArray((*t.shape[:d], size, *t.shape[d:]), t.dtype)  # type: ignore[arg-type]
 
 
+# Attributes of the type's, by names that tracers may have for what is their own.
+NAMES = ("primal", "tangent", "val", "dim", "concrete", "source_info")
+for _name in NAMES:
+    setattr(PairType, _name, hijax.aval_property(lambda p: len(p.aval.parts)))
+
+
 @dataclasses.dataclass
 class Pair:
     parts: tuple[Any, ...]
@@ -286,3 +292,16 @@ def test_scans_over_pairs(run: Any) -> None:
     )
     assert float(total) == 3
     assert_parts(out, rows, [0, 0, 1])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attributes_are_those_of_the_type(name: str) -> None:
+    def f(p: Any) -> Any:
+        return getattr(p, name) * part(p, 0)
+
+    assert float(xpr.jit(f)(pair_of_tests())) == 4
+    assert_parts(xpr.grad(f)(pair_of_tests()), 2, [0, 0, 0])
+    assert_parts(xpr.grad(xpr.jit(f))(pair_of_tests()), 2, [0, 0, 0])
+    pairs = make(jnp.arange(3.0), jnp.ones((3, 2)))
+    mapped = xpr.vmap(f, in_axes=(Places((0, 0)),), axis_size=3)
+    np.testing.assert_array_equal(mapped(pairs), [0, 2, 4])

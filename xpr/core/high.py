@@ -208,10 +208,11 @@ def params_have_high(params: dict[str, Any]) -> bool:
 
 # ---- tracers
 
-# What belongs to the tracer itself; all other names are looked up in its type.
+# What belongs to the tracer itself: all other names are those of its type, so that the names of a
+# tracer's own slots and methods begin with an underscore.
 _OWN = frozenset(
-    {"aval", "source_info", "primal", "tangent", "val", "dim", "concrete"}
-    | {"_trace", "_var", "_origin", "_leaked_from", "_committed", "_call"}
+    {"aval", "_trace", "_var", "_source_info", "_primal", "_tangent", "_batched", "_batch_dim"}
+    | {"_concrete", "_origin", "_leaked_from", "_committed", "_call"}
 )
 
 
@@ -233,7 +234,7 @@ class HighTracer(Tracer):
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"a traced value of type {self.aval} has no attribute {name!r}")
 
-    def concrete(self) -> Any:
+    def _concrete(self) -> Any:
         return None
 
     def __repr__(self) -> str:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 class JaxprTracer(Tracer):
     """A value of a function that is being traced to a jaxpr."""
 
-    __slots__ = ("_var", "source_info")
+    __slots__ = ("_source_info", "_var")
 
     def __init__(
         self, trace: JaxprTrace, aval: ShapedArray, var: Var, source: SourceInfo | None
@@ -54,7 +54,7 @@ class JaxprTracer(Tracer):
         self._trace = trace
         self.aval = aval
         self._var = var
-        self.source_info = source
+        self._source_info = source
 
     def _origin(self) -> str:
         return self._trace.describe_value(self)
@@ -333,10 +333,10 @@ class JaxprTrace(Trace):
                 " This concrete value was not available in Python because it depends on the "
                 f"value{'s' if len(names) > 1 else ''} of the {plural} {', '.join(names)}."
             )
-        elif tracer.source_info is not None:
+        elif tracer._source_info is not None:
             eqn = next((e for e in self.eqns if tracer._var in e.outvars), None)
             text += " This value became a tracer due to operations on these lines:\n"
-            text += f"  operation {eqn}\n    from line {tracer.source_info}"
+            text += f"  operation {eqn}\n    from line {tracer._source_info}"
         return text
 
     def describe_leak(self, tracer: JaxprTracer) -> str:
@@ -344,8 +344,8 @@ class JaxprTrace(Trace):
         info = self.debug_info
         text = f"\nThe function being traced when the value leaked was {info.describe()}"
         text += f" traced for {info.traced_for}." if info.traced_for else "."
-        if tracer.source_info is not None:
-            text += f"\nThe leaked intermediate value was created on line {tracer.source_info}."
+        if tracer._source_info is not None:
+            text += f"\nThe leaked intermediate value was created on line {tracer._source_info}."
         elif tracer._var in self.invars:
             index = self.invars.index(tracer._var)
             name = info.arg_names[index] if index < len(info.arg_names) else str(index)

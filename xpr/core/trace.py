@@ -246,12 +246,12 @@ class Tracer(Array):
         """Where the tracer comes from, for messages."""
         return ""
 
-    def concrete(self) -> Any:
+    def _concrete(self) -> Any:
         """A value whose Python value may stand for this tracer's; None if there is none."""
         return None
 
     def __bool__(self) -> bool:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return bool(value)
         raise TracerBoolConversionError(
             "Attempted boolean conversion of traced array with shape "
@@ -260,7 +260,7 @@ class Tracer(Array):
         )
 
     def __index__(self) -> int:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return operator.index(value)
         raise TracerIntegerConversionError(
             "The __index__() method was called on traced array with shape "
@@ -281,29 +281,29 @@ class Tracer(Array):
         )
 
     def __int__(self) -> int:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return int(value)
         raise self._concretization(_conversion_hint("int"))
 
     def __float__(self) -> float:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return float(value)
         raise self._concretization(_conversion_hint("float"))
 
     def __complex__(self) -> complex:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return complex(value)
         raise self._concretization(_conversion_hint("complex"))
 
     def item(self, *args: int) -> Any:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return value.item(*args)
         raise self._concretization(
             "`item()` needs the value, which exists only when the program runs."
         )
 
     def tolist(self) -> Any:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return value.tolist()
         raise self._concretization(
             "`tolist()` needs the values, which exist only when the program runs."
@@ -313,7 +313,7 @@ class Tracer(Array):
         return self
 
     def devices(self) -> Any:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return value.devices()
         raise self._concretization(
             f"The devices() method was called on traced array with shape {_shape(self)}."
@@ -321,7 +321,7 @@ class Tracer(Array):
 
     @property
     def committed(self) -> bool:
-        if (value := self.concrete()) is not None:
+        if (value := self._concrete()) is not None:
             return value.committed
         raise self._concretization(
             f"The 'committed' attribute is not available on traced array with shape {_shape(self)}."

@@ -31,7 +31,7 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Sharding], None]) 
     """
     if not callable(callback):
         raise TypeError(f"inspect_array_sharding takes a function, got {shown(callback)}")
-    while isinstance(value, Tracer) and (inner := value.concrete()) is not None:
+    while isinstance(value, Tracer) and (inner := value._concrete()) is not None:
         value = inner
     get_aval(value)  # TypeError for what is no array
     if isinstance(value, Tracer):

@@ -114,16 +114,21 @@ def with_axis(aval: ShapedArray, dim: Dim, axis: BatchAxis) -> ShapedArray:
 class BatchTracer(Tracer):
     """One example of a batch, standing for all of them."""
 
-    __slots__ = ("dim", "val")
+    __slots__ = ("_batch_dim", "_batched")
 
     def __init__(self, trace: BatchTrace, val: Any, dim: int) -> None:
         self._trace = trace
         self.aval = without_axis(get_aval(val), dim, trace.axis.size)
-        self.val = val
-        self.dim = dim
+        self._batched = val
+        self._batch_dim = dim
+
+    @property
+    def val(self) -> Any:
+        """The batch."""
+        return self._batched
 
     def __repr__(self) -> str:
-        batched = get_aval(self.val)
+        batched = get_aval(self._batched)
         return (
             f"VmapTracer(aval={self.aval.dtype.name}[{_sizes(self.aval)}], "
             f"batched={batched.dtype.name}[{_sizes(batched)}])"
@@ -144,7 +149,7 @@ class BatchTrace(Trace):
 
     def pair(self, x: Any) -> tuple[Any, Dim]:
         if isinstance(x, BatchTracer) and x._trace is self:
-            return x.val, x.dim
+            return x._batched, x._batch_dim
         return x, None
 
     def state_of(self, x: Any) -> Any:
@@ -168,8 +173,8 @@ class BatchTrace(Trace):
         batched = False
         for x in args:
             if isinstance(x, BatchTracer) and x._trace is self:
-                vals.append(x.val)
-                dims.append(x.dim)
+                vals.append(x._batched)
+                dims.append(x._batch_dim)
                 batched = True
             else:
                 vals.append(x)

@@ -24,17 +24,27 @@ from xpr.interpreters.zeros import FLOAT0, Zero, instantiate, tangent_aval, zero
 class DualTracer(Tracer):
     """A value with its tangent."""
 
-    __slots__ = ("primal", "tangent")
+    __slots__ = ("_primal", "_tangent")
 
     def __init__(self, trace: Trace, primal: Any, tangent: Any) -> None:
         self._trace = trace
         self.aval = get_aval(primal)
-        self.primal = primal
-        self.tangent = tangent
+        self._primal = primal
+        self._tangent = tangent
 
-    def concrete(self) -> Any:
+    @property
+    def primal(self) -> Any:
+        """The value."""
+        return self._primal
+
+    @property
+    def tangent(self) -> Any:
+        """Its tangent."""
+        return self._tangent
+
+    def _concrete(self) -> Any:
         """The value itself, whose Python value may be known."""
-        return self.primal
+        return self._primal
 
 
 class JVPTracer(DualTracer):
@@ -43,7 +53,7 @@ class JVPTracer(DualTracer):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
+        return f"JVPTracer(primal={self._primal}, tangent={self._tangent})"
 
 
 class JVPTrace(Trace):
@@ -62,7 +72,7 @@ class JVPTrace(Trace):
 
     def pair(self, x: Any) -> tuple[Any, Any]:
         if isinstance(x, DualTracer) and x._trace is self:
-            return x.primal, x.tangent
+            return x._primal, x._tangent
         return x, zero_of_anything(x)
 
     def wrap(self, primal: Any, tangent: Any) -> Any:
@@ -83,7 +93,7 @@ class JVPTrace(Trace):
     def state_of(self, x: Any) -> Any:
         """The state of a value of a mutable high type: that of the primal value."""
         own = isinstance(x, DualTracer) and x._trace is self
-        return self.parent.state_of(x.primal if own else x)
+        return self.parent.state_of(x._primal if own else x)
 
     def has_tangent(self, args: Sequence[Any]) -> bool:
         """Whether one of the operands carries a tangent of this trace."""

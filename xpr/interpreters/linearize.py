@@ -36,8 +36,8 @@ class LinearizeTracer(DualTracer):
 
     def __repr__(self) -> str:
         return (
-            f"GradTracer(primal={self.primal}, typeof(tangent)="
-            f"{get_aval(self.tangent).str_short()})"
+            f"GradTracer(primal={self._primal}, typeof(tangent)="
+            f"{get_aval(self._tangent).str_short()})"
         )
 
 
