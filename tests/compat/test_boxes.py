@@ -48,6 +48,33 @@ def test_what_a_function_closes_over_changes() -> None:
     assert len(traces) == 2
 
 
+def test_types_that_alternate_are_compiled_once_each() -> None:
+    box = Box(jnp.float32(1))
+    traces = []
+
+    @xpr.jit
+    def double() -> Any:
+        traces.append(1)
+        return box.get() * 2
+
+    for _ in range(3):
+        box.set(jnp.float32(1))
+        assert float(double()) == 2
+        box.set(jnp.ones(2))
+        np.testing.assert_array_equal(double(), [2, 2])
+    assert len(traces) == double._cache_size() == len(double._cache.programs) == 2
+
+
+def test_programs_for_many_types_are_not_kept_for_ever() -> None:
+    box = Box(None)
+    f = xpr.jit(lambda: xpr.tree_util.tree_leaves(box.get())[0] + 1)
+    for n in range(1, 21):
+        box.set([jnp.float32(n)] * n)
+        assert float(f()) == n + 1
+    assert 1 < f._cache_size() < 20
+    assert len(f._cache.programs) == f._cache_size()
+
+
 def test_the_structure_of_what_it_holds_may_change() -> None:
     @xpr.jit
     def grow(box: Any) -> None:

@@ -457,7 +457,7 @@ class JittedFunction(ProgramBuilder):
         self._cache.clear()
 
     def _cache_size(self) -> int:
-        return len(self._cache.traced)
+        return self._cache.count()
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         """Works as a method: `self` is the first argument."""

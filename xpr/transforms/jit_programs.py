@@ -50,18 +50,38 @@ class JitOptions:
         return (self.roles, self.keep_unused, self.inline, self.device, placed)
 
 
+_KEPT = 16
+"""So many programs are kept for the states of the mutable values that a function closes over."""
+
+
 class CacheInfo:
     """Everything that was traced and compiled for one function with one set of options."""
 
     __slots__ = ("__weakref__", "calls", "fast", "native", "programs", "traced")
 
     def __init__(self) -> None:
-        self.traced: dict[Any, TracedProgram] = {}
+        # For a key several only where the program depends on what mutable values are closed over.
+        self.traced: dict[Any, tuple[TracedProgram, ...]] = {}
         self.programs: dict[Any, Any] = {}
         # How the next call of its kind finds its program: `jit.py` says what stands there.
         self.fast: dict[Any, Any] = {}
         self.calls: dict[Any, Any] = {}
         self.native: Any = None  # the same for the native part
+
+    def add(self, key: Any, traced: TracedProgram, others: Sequence[TracedProgram]) -> None:
+        """Keeps a traced program beside the latest of the others of its key.
+
+        The compiled programs of those that are not kept go as well.
+        """
+        self.traced[key] = (*others[1 - _KEPT :], traced)
+        gone = {id(p) for old in others[: 1 - _KEPT] for p in old.forms()}
+        if gone:
+            entries = list(self.programs.items())
+            self.programs = {k: p for k, p in entries if id(p[1]) not in gone}
+
+    def count(self) -> int:
+        """How many programs were traced, and are kept."""
+        return sum(map(len, self.traced.values()))
 
     def clear(self) -> None:
         self.traced.clear()
@@ -87,6 +107,15 @@ def cache_for(fun: Any, options: JitOptions) -> CacheInfo:
         cache = per_function[options.key()] = CacheInfo()
         all_caches.add(cache)
     return cache
+
+
+def _in_these_states(known: Sequence[TracedProgram]) -> TracedProgram | None:
+    """Which of the programs for a key was traced for the mutable values as they are now."""
+    if not Trace.any_high:
+        return known[0] if known else None
+    from xpr.core.high import states_agree  # noqa: PLC0415  only for high types
+
+    return next((t for t in known if states_agree(t.closed)), None)
 
 
 class CallParts:
@@ -186,12 +215,8 @@ class ProgramBuilder:
             avals = shardings.typed(avals, tree_util.tree_unflatten(parts.tree, parts.leaves)[0])
         bound = context.axis_env, context.manual_axes
         key = ((state.trace_key, bound), parts.tree, statics, *avals)
-        traced = self._cache.traced.get(key)
-        if traced is not None and Trace.any_high:
-            from xpr.core.high import states_agree  # noqa: PLC0415  only for high types
-
-            if not states_agree(traced.closed):
-                traced = None
+        known = self._cache.traced.get(key, ())
+        traced = _in_these_states(known)
         if traced is None:
             if state.no_tracing:
                 raise RuntimeError(
@@ -210,7 +235,7 @@ class ProgramBuilder:
             )
             # A program that closed over another trace's values belongs to that trace alone.
             if not any(map(belongs_to_trace, traced.closed.consts)):
-                self._cache.traced[key] = traced
+                self._cache.add(key, traced, known)
         return traced
 
     def program_for(
@@ -251,7 +276,7 @@ class ProgramBuilder:
                 best = found
         return (
             f"recompiling {name_of(self._fun)} ({source_of(self._fun)}), traced "
-            f"{len(self._cache.traced)} time(s) before: "
+            f"{self._cache.count()} time(s) before: "
             + "; ".join(best or ["nothing comparable was traced"])
         )
 

@@ -267,6 +267,12 @@ class TracedProgram:
                 self._physical._physical = self._physical
         return self._physical
 
+    def forms(self) -> list[TracedProgram]:
+        """The program and what was made of it so far: its forms on arrays and on numbers."""
+        made = [self._physical, self._on_arrays]
+        made += [None if self._on_arrays is None else self._on_arrays._physical]
+        return [self, *(p for p in made if p is not None)]
+
     @property
     def lowered(self) -> Any:
         """The program without high types, a `Lowered`; None if it has none."""
