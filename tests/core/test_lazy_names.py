@@ -149,3 +149,17 @@ def test_primitives_are_found_whose_files_are_not_loaded() -> None:
 def test_other_names_are_errors(package: str) -> None:
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'absent'"):
         _ = importlib.import_module(package).absent
+
+
+def test_high_types_are_looked_for_once_there_is_one() -> None:
+    program = (
+        "import sys, xpr\n"
+        "from xpr.core.trace import Trace\n"
+        "xpr.jit(lambda x: x + 1).lower(1.0).compile()(1.0)\n"
+        "print([m for m in sys.modules if m.endswith('.high')], Trace.any_high)\n"
+        "import xpr.core.high, xpr.interpreters.high\n"
+        "print(Trace.any_high)\n"
+        "xpr.core.high.register_high(type('Kind', (), {}), lambda x: None)\n"
+        "print(Trace.any_high)\n"
+    )
+    assert _printed(program).splitlines() == ["[] False", "False", "True"]

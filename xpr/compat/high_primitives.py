@@ -21,6 +21,7 @@ from xpr.core.high import (
     MutableQDD,
     aval_method,
     cur_qdd,
+    look_for_high,
     register_high,
 )
 
@@ -133,6 +134,7 @@ class HiPrimitive(ClientPrimitive):
     multiple_results = False
 
     def __init__(self, name: str) -> None:
+        look_for_high()
         super().__init__(name, type(self).multiple_results)
         # What a subclass defines comes before what says that there is no such rule.
         for rule in ("jvp", "transpose", "batch"):

@@ -157,8 +157,14 @@ class aval_method:
 _types: dict[type, Callable[[Any], Any]] = {}
 
 
+def look_for_high() -> None:
+    """Makes all traces look for values of high types, and primitives on them, from now on."""
+    Trace.any_high = True
+
+
 def register_high(cls: type, type_of: Callable[[Any], Any]) -> None:
     """Says of which high type the values of a class are."""
+    look_for_high()
 
     def rule(x: Any) -> Any:
         aval = type_of(x)
@@ -393,6 +399,3 @@ def states_agree(closed: ClosedJaxpr) -> bool:
         for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)
         if isinstance(v, StateVar)
     )
-
-
-Trace.any_high = True

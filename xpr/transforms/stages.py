@@ -15,7 +15,6 @@ from xpr.core.physical import physical_aval
 from xpr.core.trace import Tracer
 from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
-from xpr.interpreters.high import call_lowered
 from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes import registry
@@ -381,6 +380,8 @@ class Compiled(_Stage):
         if not traced.takes_high:
             out = self._on_arrays(program, parts)
         else:
+            from xpr.interpreters.high import call_lowered  # noqa: PLC0415  only for high types
+
             out = call_lowered(
                 traced.lowered,
                 leaves,
