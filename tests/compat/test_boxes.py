@@ -177,6 +177,30 @@ def test_loops_and_branches_keep_types() -> None:
         xpr.jit(branched)(True)
 
 
+def test_a_box_stands_in_one_place() -> None:
+    """Two names of one box would be two boxes inside, one of which would lose its changes."""
+    box, other = Box(jnp.float32(1)), Box(jnp.float32(2))
+
+    def both(a: Any, bs: Any) -> None:
+        a.set(a.get() + 1)
+        bs[0].set(bs[0].get() * 10)
+
+    twice = r"of type BoxTy appeared at both a and bs\[0\]"
+    xpr.jit(both)(box, [other])
+    assert [float(box.get()), float(other.get())] == [2, 20]
+    with pytest.raises(ValueError, match=twice):
+        xpr.jit(both)(box, [box])
+    with pytest.raises(ValueError, match=twice):
+        xpr.jit(lambda a: xpr.jit(both)(a, [a]))(box)
+    with pytest.raises(ValueError, match="closed over and passed as the argument a"):
+        xpr.jit(lambda a: both(a, [box]))(box)
+    with pytest.raises(ValueError, match="was given twice"):
+        xpr.jit(both).lower(box, [other]).compile()(box, [box])
+    with pytest.raises(ValueError, match="was given twice"):
+        xpr.jit(lambda p: xpr.lax.cond(p, both, both, box, [box]))(True)
+    assert [float(box.get()), float(other.get())] == [2, 20]
+
+
 def test_what_loops_cannot_do_is_said() -> None:
     box = Box(jnp.zeros(2))
     with pytest.raises(TypeError, match="scan cannot scan over a value of the mutable type BoxTy"):

@@ -127,10 +127,25 @@ def call_lowered(
 ) -> list[Any]:
     """The results of a program on high values: `call` runs the one on arrays."""
     values = [*low.held, *args]
+    _check_mutable(low.mutable, values, low.closed.jaxpr.debug_info.describe())
     given = iter(call([*low.consts, *low_values(low.types, values)]))
     results = [_raise(t, given) for t in low.out_types]
     _put_back(low.mutable, values, given)
     return results
+
+
+def _check_mutable(
+    mutable: Sequence[tuple[int, AvalQDD]], values: Sequence[Any], name: str
+) -> None:
+    """ValueError for a mutable value that stands for two: one of them would lose its changes."""
+    seen: set[int] = set()
+    for i, t in mutable:
+        if id(values[i]) in seen:
+            raise ValueError(
+                f"only one reference to a mutable value may be passed as an argument to {name}, "
+                f"but a value of type {t.str_short()} was given twice, or given and closed over"
+            )
+        seen.add(id(values[i]))
 
 
 def _put_back(
@@ -198,6 +213,7 @@ def _cond(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
         jaxpr = low.closed.jaxpr.replace(invars=[*before, *invars[:own], *after, *invars[own:]])
         programs.append(ClosedJaxpr(jaxpr, []))
     first = branches[0]
+    _check_mutable(first.mutable, values, "cond")
     consts = [c for b in branches for c in b.consts]
     operands = [*consts, *low_values(first.types, values)]
     given = iter(primitive.bind(index, *operands, **(params | {"branches": tuple(programs)})))
@@ -214,6 +230,7 @@ def _scan(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
     moved = [i for i, _ in low.mutable]
     if any(i >= n_consts for i in moved):
         raise NotImplementedError("scan cannot carry mutable values or scan over them")
+    _check_mutable(low.mutable, args, "scan")
     jaxpr, own = low.closed.jaxpr, len(low.consts)
     groups = _groups(low.types, jaxpr.invars[own:])
     given = iter(jaxpr.outvars)
@@ -260,6 +277,7 @@ def _while(primitive: Primitive, args: Sequence[Any], params: Params) -> list[An
     if any(i >= b - a for i in moved):
         raise NotImplementedError("while_loop cannot carry mutable values")
     values = args[a:]
+    _check_mutable(step.mutable, values, "while_loop")
     own = len(step.consts)
     groups = _groups(step.types, step.closed.jaxpr.invars[own:])
     kept = [g for i, g in enumerate(groups) if i not in moved]

@@ -21,7 +21,7 @@ from xpr.core.config import state
 from xpr.core.extended_array import ExtendedArray, base_of, with_type
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.references import Ref
-from xpr.core.trace import Tracer, context
+from xpr.core.trace import Trace, Tracer, context
 from xpr.core.tracebacks import filter_traceback
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
@@ -220,8 +220,10 @@ class JittedFunction(ProgramBuilder):
         avals = [self.leaf_aval(parts, i) for i in range(len(parts.leaves))]
         traced = self.traced_program(parts, avals)
         references = traced.takes_references
-        if references:
-            self._check_references(traced, parts)
+        if references and self._options.shardings is not None:
+            raise NotImplementedError("jit with shardings of a function that takes references")
+        if references or (Trace.any_high and any(a.has_qdd for a in avals)):
+            self._check_mutable(traced, parts, avals)
         if (
             references
             or context.trace is not eager_trace
@@ -232,26 +234,30 @@ class JittedFunction(ProgramBuilder):
             out = self._run(traced, parts, args, kwargs, call_key)
         return tree_util.tree_unflatten(traced.out_tree, out)
 
-    def _check_references(self, traced: TracedProgram, parts: CallParts) -> None:
-        """Each reference is given once: two names of one place would be two values."""
-        if self._options.shardings is not None:
-            raise NotImplementedError("jit with shardings of a function that takes references")
+    def _check_mutable(
+        self, traced: TracedProgram, parts: CallParts, avals: Sequence[ShapedArray]
+    ) -> None:
+        """Each mutable value is given once: two names of one place would be two values."""
         info = traced.closed.jaxpr.debug_info
         names: dict[int, str] = {}
         held = [id(c) for c in traced.closed.consts]
-        for x, name in zip(parts.leaves, info.arg_names, strict=True):
-            if not isinstance(x, Ref):
+        for x, aval, name in zip(parts.leaves, avals, info.arg_names, strict=True):
+            reference = isinstance(x, Ref)
+            if not reference and not aval.has_qdd:
                 continue
+            kind = "mutable array" if reference else "mutable value"
+            typed = f"{kind} reference" if reference else kind
+            said = x.aval if reference else aval.str_short()
             if id(x) in names:
                 raise ValueError(
-                    "only one reference to a mutable array may be passed as an argument to a "
-                    f"function, but when tracing {info.describe()} for jit the mutable array "
-                    f"reference of type {x.aval} appeared at both {names[id(x)]} and {name}."
+                    f"only one reference to a {kind} may be passed as an argument to a "
+                    f"function, but when tracing {info.describe()} for jit the "
+                    f"{typed} of type {said} appeared at both {names[id(x)]} and {name}."
                 )
             if id(x) in held:
                 raise ValueError(
-                    f"when tracing {info.describe()} for jit, a mutable array reference of type "
-                    f"{x.aval} was both closed over and passed as the argument {name}"
+                    f"when tracing {info.describe()} for jit, a {typed} of type "
+                    f"{said} was both closed over and passed as the argument {name}"
                 )
             names[id(x)] = name
 
