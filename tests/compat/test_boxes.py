@@ -12,6 +12,8 @@ import xpr.numpy as jnp
 from xpr.compat import modules
 from xpr.compat.boxes import Box, BoxTy
 from xpr.core.check import check_jaxpr
+from xpr.core.config import override
+from xpr.core.trace import get_aval
 
 
 def test_arguments_of_jit_change() -> None:
@@ -209,6 +211,41 @@ def test_what_loops_cannot_do_is_said() -> None:
         xpr.lax.scan(lambda b, x: (b, None), box, jnp.ones(2))
     with pytest.raises(NotImplementedError, match="the condition of a while loop cannot take"):
         xpr.lax.while_loop(lambda i: box.get()[0] < 1, lambda i: i + 1, 0)
+
+
+def test_errors_name_the_type_and_what_has_changed() -> None:
+    box = Box(jnp.float32(1))
+    compiled = xpr.jit(lambda x: box.get() + x).lower(1.0).compile()
+    assert float(compiled(1.0)) == 2
+    box.set(jnp.ones(3))
+    changed = (
+        r"closes over a mutable value that has changed: it was compiled for BoxTy in the state "
+        r"BoxTypeState\(leaf_avals=\(ShapedArray\(float32\[\]\),\), .*"
+        r"the value is BoxTy in the state BoxTypeState\(leaf_avals=\(ShapedArray\(float32\[3\]\),"
+    )
+    with pytest.raises(TypeError, match=changed):
+        compiled(1.0)
+    box.set(jnp.float32(5))
+    assert float(compiled(1.0)) == 6
+
+    reads = xpr.jit(lambda b: b.get()).lower(box).compile()
+    differs = (
+        r"was compiled with type BoxTy in the state .*float32\[\].* "
+        r"and called with type BoxTy in the state .*float32\[3\]"
+    )
+    with pytest.raises(TypeError, match=differs):
+        reads(Box(jnp.ones(3)))
+    again = xpr.jit(lambda b: b.get())
+    again(box)
+    with (
+        override("explain_recompile", True),
+        pytest.warns(UserWarning, match=r"argument b changed from BoxTy in the state .*\[3\]"),
+    ):
+        again(Box(jnp.ones(3)))
+    with pytest.raises(AttributeError, match="a value of the high type BoxTy has no shape"):
+        get_aval(box).shape  # noqa: B018
+    with pytest.raises(AttributeError, match="'BoxTy' object has no attribute 'colour'"):
+        get_aval(box).colour  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_an_error_while_tracing_changes_nothing() -> None:

@@ -66,6 +66,10 @@ class AvalQDD(HighAval):
         self.aval = aval
         self.qdd = qdd
 
+    def __getattr__(self, name: str) -> Any:
+        # Says what the type has not, of which this is the type and a state.
+        return HighAval.__getattr__(self.__dict__.get("aval", self), name)
+
     def lo_ty(self) -> list[Any]:
         """The types of the arrays that the value is made of."""
         return self.aval.lo_ty_qdd(self.qdd)
@@ -392,10 +396,21 @@ def _change_states(
             state.update(finals[0])
 
 
+def changed_states(closed: ClosedJaxpr) -> list[tuple[AvalQDD, AvalQDD]]:
+    """The types of the mutable values that a program closes over and that changed since.
+
+    Each as it was when the program was traced, and as it is now.
+    """
+    found: list[tuple[AvalQDD, AvalQDD]] = []
+    for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+        if isinstance(v, StateVar):
+            was: Any = v.aval
+            now = cur_qdd(c)
+            if now != was.qdd:
+                found.append((was, AvalQDD(was.aval, now)))
+    return found
+
+
 def states_agree(closed: ClosedJaxpr) -> bool:
     """Whether the mutable values that a program closes over are in the states it was traced in."""
-    return all(
-        cur_qdd(c) == v.aval.qdd  # type: ignore[attr-defined]
-        for v, c in zip(closed.jaxpr.constvars, closed.consts, strict=True)
-        if isinstance(v, StateVar)
-    )
+    return not changed_states(closed)

@@ -305,6 +305,14 @@ class ProgramBuilder:
         return options.device
 
 
+def shown_types(a: Any, b: Any) -> tuple[str, str]:
+    """Two types as messages show them: with the states of mutable values if only these differ."""
+    first, second = a.str_short(), b.str_short()
+    if first == second and a.has_qdd and b.has_qdd:
+        return f"{first} in the state {a.qdd}", f"{second} in the state {b.qdd}"
+    return first, second
+
+
 def _differences(old: tuple[Any, ...], new: tuple[Any, ...], names: Sequence[str]) -> list[str]:
     found = []
     if old[0] != new[0]:
@@ -320,7 +328,6 @@ def _differences(old: tuple[Any, ...], new: tuple[Any, ...], names: Sequence[str
         if a != b:
             weak = " (weakly typed)" if b.weak_type and not a.weak_type else ""
             was = " (weakly typed)" if a.weak_type and not b.weak_type else ""
-            found.append(
-                f"argument {name} changed from {a.str_short()}{was} to {b.str_short()}{weak}"
-            )
+            first, second = shown_types(a, b)
+            found.append(f"argument {name} changed from {first}{was} to {second}{weak}")
     return found

@@ -12,7 +12,7 @@ from xpr.core.extended import is_extended
 from xpr.core.extended_array import base_of, with_type
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.physical import physical_aval
-from xpr.core.trace import Tracer
+from xpr.core.trace import Trace, Tracer
 from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
 from xpr.lowering.iree.parsed import parsed
@@ -24,7 +24,7 @@ from xpr.sharding.communication import Communication
 from xpr.sharding.layouts import Format, Layout
 from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.compiler_options import check_compiler_options
-from xpr.transforms.jit_programs import CallParts, ProgramBuilder
+from xpr.transforms.jit_programs import CallParts, ProgramBuilder, shown_types
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify
 
@@ -422,12 +422,20 @@ class Compiled(_Stage):
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
             if not same_type(found, want):
+                first, second = shown_types(want, found)
                 raise TypeError(
                     "Argument types differ from the types for which this computation was "
-                    "compiled. "
-                    f"Argument {i} of {self.fun_name} was compiled with type {want.str_short()} "
-                    "and called "
-                    f"with type {found.str_short()}"
+                    f"compiled. Argument {i} of {self.fun_name} was compiled with type {first} "
+                    f"and called with type {second}"
+                )
+        if Trace.any_high:
+            from xpr.core.high import changed_states  # noqa: PLC0415  only for high types
+
+            for was, now in changed_states(self._traced.closed):
+                first, second = shown_types(was, now)
+                raise TypeError(
+                    f"{self.fun_name} closes over a mutable value that has changed: it was "
+                    f"compiled for {first}, and the value is {second} now"
                 )
 
     @property
