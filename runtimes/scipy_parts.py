@@ -15,7 +15,7 @@ import os
 import sys
 import threading
 from collections.abc import Sequence
-from importlib import _bootstrap  # pyright: ignore[reportAttributeAccessIssue]
+from importlib import _bootstrap
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, SourceFileLoader
 from types import ModuleType
@@ -49,7 +49,7 @@ def compiled_module(name: str) -> Any:
             if _packages not in sys.meta_path:
                 sys.meta_path.insert(0, _packages)
             # It holds the lock of the module, for which imports in other threads wait.
-            _bootstrap._load(spec)
+            _bootstrap._load(spec)  # pyright: ignore[reportAttributeAccessIssue]
         return sys.modules[full]
 
 
