@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from xpr.core.context import context
-from xpr.core.high import AvalQDD, StateVar, params_have_high, plain
+from xpr.core.high import AvalQDD, StateVar, plain
 from xpr.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.primitive import Primitive
@@ -159,13 +159,11 @@ def _put_back(
 # ---- equations that hold programs
 
 
-def bind_lowered(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any] | None:
-    """Binds a primitive whose programs have high values, on arrays; None if they have none.
+def bind_lowered(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """Binds a primitive whose programs have high values, on arrays.
 
     Raises NotImplementedError for a primitive that cannot have such programs.
     """
-    if not params_have_high(params):
-        return None
     rule = _RULES.get(primitive.name)
     if rule is None:
         raise NotImplementedError(f"{primitive.name} cannot take values of high types")

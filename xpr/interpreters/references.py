@@ -44,14 +44,17 @@ class ProgramPrimitive(Primitive):
 
     def bind(self, *args: Any, **params: Any) -> Any:
         trace = context.trace
-        if trace.lowers and trace.any_high:
-            from xpr.interpreters.high import bind_lowered  # noqa: PLC0415  only for high types
-
-            found = bind_lowered(self, args, params)
-            if found is not None:
-                return found
         if not trace.keeps_refs and has_references(params):
             return bind_on_values(self, args, params)
+        if trace.lowers and trace.any_high:
+            from xpr.core.high import params_have_high  # noqa: PLC0415  only for high types
+            from xpr.interpreters.high import bind_lowered  # noqa: PLC0415
+
+            if params_have_high(params):
+                # References are not made of arrays: they are replaced before.
+                if has_references(params):
+                    return bind_on_values(self, args, params)
+                return bind_lowered(self, args, params)
         return super().bind(*args, **params)
 
 
