@@ -203,6 +203,63 @@ def test_a_box_stands_in_one_place() -> None:
     assert [float(box.get()), float(other.get())] == [2, 20]
 
 
+@pytest.mark.parametrize("run", [lambda f: f, xpr.jit])
+def test_loops_and_branches_take_weak_types_for_strong_ones(run: Any) -> None:
+    def accumulate(box: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            box.set(box.get() + x)
+            return c, box.get()
+
+        return lambda xs: xpr.lax.scan(body, jnp.float32(0), xs)[1]
+
+    box = Box(0.0)
+    np.testing.assert_array_equal(run(accumulate(box))(jnp.arange(3.0)), [0, 1, 3])
+    assert float(box.get()) == 3
+    assert not box.get().weak_type
+
+    def write(box: Any) -> Any:
+        def step(i: Any) -> Any:
+            box.set(2.0)  # weak, where what it holds is strong
+            return i + 1
+
+        return lambda: xpr.lax.while_loop(lambda i: i < 2, step, 0)
+
+    box = Box(jnp.float32(1))
+    run(write(box))()
+    assert float(box.get()) == 2
+    assert not box.get().weak_type
+
+    def choose(box: Any) -> Any:
+        def keep() -> None:
+            box.set(box.get() * 3)
+
+        def write() -> None:
+            box.set(2.0)
+
+        def f(p: Any) -> Any:
+            xpr.lax.cond(p, write, keep)
+            return box.get() + np.float16(1)
+
+        return f
+
+    for p, held in ((True, 2), (False, 3)):
+        for start in (1.0, jnp.float32(1)):
+            box = Box(start)
+            assert float(run(choose(box))(p)) == held + 1
+            assert float(box.get()) == held
+
+    def outer(box: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            xpr.lax.cond(x > 0, lambda: box.set(box.get() + x), lambda: box.set(7.0))
+            return c, box.get()
+
+        return lambda xs: xpr.lax.scan(body, 0.0, xs)[1]
+
+    box = Box(0.0)
+    np.testing.assert_array_equal(run(outer(box))(jnp.arange(3.0)), [7, 8, 10])
+    assert float(box.get()) == 10
+
+
 def test_what_loops_cannot_do_is_said() -> None:
     box = Box(jnp.zeros(2))
     with pytest.raises(TypeError, match="scan cannot scan over a value of the mutable type BoxTy"):
@@ -284,6 +341,11 @@ def test_derivatives() -> None:
         xpr.jvp(f, (value, 3.0), (moved, 1.0))
         # d(b x) = db x + b dx
         assert [float(value.get()), float(moved.get())] == [6, 5]
+        value, moved = Box(2.0), Box(jnp.float32(1))
+        xpr.jvp(f, (value, 3.0), (moved, 1.0))
+        assert [float(value.get()), float(moved.get())] == [6, 5]
+    with pytest.raises(TypeError, match="a primal value of type"):
+        xpr.jvp(times, (Box(2.0), 3.0), (Box(jnp.zeros(2)), 1.0))
 
 
 def test_batches() -> None:

@@ -330,5 +330,5 @@ def reduced_axes(aval: ShapedArray) -> frozenset[str]:
 def same_type(a: ShapedArray, b: ShapedArray) -> bool:
     """Whether shapes and dtypes agree; weak types may differ."""
     if a.is_high or b.is_high:
-        return bool(a == b)
+        return bool(a == b or a.normalize() == b.normalize())
     return a.shape == b.shape and a.dtype == b.dtype

@@ -382,18 +382,35 @@ def _change_states(
             continue
         inner = [p.invars[i] for p in programs]
         finals = [w.final for w in inner if isinstance(w, StateVar)]
-        if any(f != finals[0] for f in finals[1:]):
+        if not finals:
+            continue
+        if not _agree(finals):
             raise TypeError(
                 f"{name}: the branches leave a mutable value of type {plain(v.aval)} in states of "
                 f"different types: {' and '.join(map(str, finals))}"
             )
-        if name in ("scan", "while") and finals and finals[0] != state.cur_val:
+        if name in ("scan", "while") and not _agree([*finals, state.cur_val]):
             raise TypeError(
                 f"{name}: a mutable value of type {plain(v.aval)} has to keep the types that it "
                 f"has, {state.cur_val}, but the body leaves it with {finals[0]}"
             )
-        if finals:
-            state.update(finals[0])
+        state.update(joined([*finals, state.cur_val] if name in ("scan", "while") else finals))
+
+
+def _normal(state: Any) -> Any:
+    return state and state.normalize()
+
+
+def _agree(states: Sequence[Any]) -> bool:
+    """Whether states are the same but for weak types."""
+    first = states[0]
+    return all(s == first or _normal(s) == _normal(first) for s in states[1:])
+
+
+def joined(states: Sequence[Any]) -> Any:
+    """The state of what may be in any of these, which agree: weak types give way to strong ones."""
+    first = states[0]
+    return first if all(s == first for s in states[1:]) else _normal(first)
 
 
 def changed_states(closed: ClosedJaxpr) -> list[tuple[AvalQDD, AvalQDD]]:

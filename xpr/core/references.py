@@ -72,6 +72,9 @@ class AbstractRef:
     def strip_weak_type(self) -> AbstractRef:
         return self
 
+    def normalize(self) -> AbstractRef:
+        return self
+
     def to_tangent_aval(self) -> AbstractRef:
         """The type of a reference to the tangents."""
         return AbstractRef(self.inner_aval.to_tangent_aval())

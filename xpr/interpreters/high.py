@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from xpr.core.context import context
-from xpr.core.high import AvalQDD, StateVar, plain
+from xpr.core.high import AvalQDD, StateVar, joined, plain
 from xpr.core.jaxpr import ClosedJaxpr, Var, eval_closed
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
-from xpr.core.primitive import Primitive
+from xpr.core.primitive import Primitive, get_primitive
 from xpr.core.trace import get_aval
 from xpr.interpreters.caching import weak_jaxpr_cache
 
@@ -148,12 +148,33 @@ def _check_mutable(
         seen.add(id(values[i]))
 
 
+def _after_loop(low: Lowered) -> list[tuple[int, AvalQDD]]:
+    """The mutable arguments of a loop's body, in the states after any number of steps."""
+    return [(i, AvalQDD(t.aval, joined([t.qdd, low.types[i].qdd]))) for i, t in low.mutable]
+
+
+def _after_branches(branches: Sequence[Lowered]) -> list[tuple[int, AvalQDD]]:
+    """The mutable arguments of branches, in the states after any of them."""
+    return [
+        (same[0][0], AvalQDD(same[0][1].aval, joined([t.qdd for _, t in same])))
+        for same in zip(*(b.mutable for b in branches), strict=True)
+    ]
+
+
 def _put_back(
     mutable: Sequence[tuple[int, AvalQDD]], values: Sequence[Any], given: Iterator[Any]
 ) -> None:
     """Gives mutable values the arrays that they hold now."""
     for i, t in mutable:
-        t.aval.update_from_loval(t.qdd, values[i], *[next(given) for _ in t.lo_ty()])
+        arrays = [_strong(next(given)) if not a.weak_type else next(given) for a in t.lo_ty()]
+        t.aval.update_from_loval(t.qdd, values[i], *arrays)
+
+
+def _strong(x: Any) -> Any:
+    aval = get_aval(x)
+    if not aval.weak_type:
+        return x
+    return get_primitive("convert_element_type").bind(x, new_dtype=aval.dtype, weak_type=False)
 
 
 # ---- equations that hold programs
@@ -216,7 +237,7 @@ def _cond(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
     operands = [*consts, *low_values(first.types, values)]
     given = iter(primitive.bind(index, *operands, **(params | {"branches": tuple(programs)})))
     results = [_raise(t, given) for t in first.out_types]
-    _put_back(first.mutable, values, given)
+    _put_back(_after_branches(branches), values, given)
     return results
 
 
@@ -254,7 +275,7 @@ def _scan(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
     }
     out = iter(primitive.bind(*low.consts, *_joined(operands), **(params | changed)))
     results = [_raise(t, out) for t in low.out_types[:n_carry]]
-    _put_back(low.mutable, args, out)
+    _put_back(_after_loop(low), args, out)
     return results + [_raise(_stacked(t, length), out) for t in low.out_types[n_carry:]]
 
 
@@ -306,7 +327,7 @@ def _while(primitive: Primitive, args: Sequence[Any], params: Params) -> list[An
         )
     )
     results = [_raise(t, out) for t in step.out_types]
-    _put_back(step.mutable, values, out)
+    _put_back(_after_loop(step), values, out)
     return results
 
 

@@ -95,7 +95,7 @@ def _check_tangent(primal: Any, tangent: Any) -> None:
     p, t = get_aval(primal), get_aval(tangent)
     expected = tangent_aval(p)
     if t.is_high or expected.is_high:
-        if t != expected:
+        if not same_type(t, expected):
             raise TypeError(
                 "primal and tangent arguments to xpr.jvp do not match: a primal value of type "
                 f"{p} has tangents of type {expected}, got {t}"
