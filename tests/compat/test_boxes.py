@@ -16,6 +16,9 @@ from xpr.core.config import override
 from xpr.core.trace import get_aval
 
 
+from xpr.core.errors import JaxprTypeError
+
+
 def test_arguments_of_jit_change() -> None:
     @xpr.jit
     def add(box: Any, x: Any) -> Any:
@@ -258,6 +261,35 @@ def test_loops_and_branches_take_weak_types_for_strong_ones(run: Any) -> None:
     box = Box(0.0)
     np.testing.assert_array_equal(run(outer(box))(jnp.arange(3.0)), [7, 8, 10])
     assert float(box.get()) == 10
+
+
+def test_programs_with_boxes_are_well_formed() -> None:
+    def f(box: Any, xs: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            box.set(box.get() + x)
+            return c + x, box.get()
+
+        total, seen = xpr.lax.scan(body, 0.0, xs)
+        doubled = xpr.lax.cond(total > 1, lambda: box.get() * 2, lambda: total)
+        box.set((box.get(), total))
+        return seen * doubled, total
+
+    box = Box(jnp.float32(0))
+    with xpr.enable_checks(True):
+        found, total = xpr.jit(f)(box, jnp.arange(3.0))
+    np.testing.assert_array_equal(found, [0, 6, 18])
+    assert float(total) == 3
+    assert [float(x) for x in box.get()] == [3, 3]
+
+    closed = xpr.make_jaxpr(lambda xs: f(Box(jnp.float32(0)), xs))(jnp.arange(3.0)).jaxpr
+    check_jaxpr(closed)
+    scan = next(e for e in closed.eqns if e.primitive.name == "scan")
+    broken = closed.replace(eqns=[e for e in closed.eqns if e is not scan])
+    with pytest.raises(JaxprTypeError, match="is read before it is bound"):
+        check_jaxpr(broken)
+    twice = closed.replace(eqns=[*closed.eqns, scan])
+    with pytest.raises(JaxprTypeError, match="is bound twice"):
+        check_jaxpr(twice)
 
 
 def test_what_loops_cannot_do_is_said() -> None:

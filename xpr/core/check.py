@@ -46,7 +46,9 @@ def _check_eqn(eqn: JaxprEqn, bound: set[Var]) -> None:
     for sub in sub_jaxprs(eqn.params):
         check_jaxpr(sub)
     if not eqn.primitive.is_high and any(a.aval.has_qdd for a in eqn.invars):
-        return  # the state at this equation is not that in the variable's type
+        # The state at this equation is not that in the variable's type.
+        _bind_results(eqn, bound)
+        return
     found = eqn.primitive.abstract(*(a.aval for a in eqn.invars), **eqn.params)
     expected = list(found) if eqn.primitive.multiple_results else [found]
     if len(expected) != len(eqn.outvars):
@@ -60,5 +62,10 @@ def _check_eqn(eqn: JaxprEqn, bound: set[Var]) -> None:
                 f"{eqn.primitive.name} gives {aval.str_short()}, the variable has "
                 f"{var.aval.str_short()}"
             )
+    _bind_results(eqn, bound)
+
+
+def _bind_results(eqn: JaxprEqn, bound: set[Var]) -> None:
+    for var in eqn.outvars:
         if not isinstance(var, DropVar):
             _bind(var, bound, f"a result of {eqn.primitive.name}")
