@@ -13,10 +13,8 @@ from xpr.compat import modules
 from xpr.compat.boxes import Box, BoxTy
 from xpr.core.check import check_jaxpr
 from xpr.core.config import override
-from xpr.core.trace import get_aval
-
-
 from xpr.core.errors import JaxprTypeError
+from xpr.core.trace import get_aval
 
 
 def test_arguments_of_jit_change() -> None:

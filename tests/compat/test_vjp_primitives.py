@@ -305,3 +305,62 @@ def test_attributes_are_those_of_the_type(name: str) -> None:
     pairs = make(jnp.arange(3.0), jnp.ones((3, 2)))
     mapped = xpr.vmap(f, in_axes=(Places((0, 0)),), axis_size=3)
     np.testing.assert_array_equal(mapped(pairs), [0, 2, 4])
+
+
+def test_derivatives_of_scans_over_pairs() -> None:
+    def products(p: Any, start: Any) -> Any:
+        def body(c: Any, q: Any) -> Any:
+            return c + part(q, 0) * part(q, 1), None
+
+        return xpr.lax.scan(body, start, p, length=3)[0]
+
+    pairs = make(jnp.arange(3.0), jnp.array([5.0, 7.0, 9.0]))
+    for run in (xpr.grad(products), xpr.jit(xpr.grad(products)), xpr.grad(xpr.jit(products))):
+        assert_parts(run(pairs, jnp.float32(0)), [5, 7, 9], [0, 1, 2])
+
+    def stacked(x: Any) -> Any:
+        def body(c: Any, q: Any) -> Any:
+            return c, make(part(q, 1) * c, part(q, 0))
+
+        out = xpr.lax.scan(body, x, pairs, length=3)[1]
+        return (part(out, 0) * jnp.array([1.0, 10.0, 100.0])).sum()
+
+    assert float(xpr.grad(stacked)(jnp.float32(2))) == 5 + 70 + 900
+    assert float(xpr.jit(xpr.grad(stacked))(jnp.float32(2))) == 5 + 70 + 900
+
+    def closed_over(p: Any) -> Any:
+        return xpr.lax.scan(lambda c, x: (c + part(p, 0) * x, None), jnp.float32(0), X)[0]
+
+    assert_parts(xpr.grad(closed_over)(make(jnp.float32(2))), 6)
+    assert_parts(xpr.jit(xpr.grad(closed_over))(make(jnp.float32(2))), 6)
+
+
+def test_batches_of_scans_over_pairs() -> None:
+    places = Places((0, None))
+
+    def steps(p: Any) -> Any:
+        def body(c: Any, x: Any) -> Any:
+            return c + part(p, 0) * x, None
+
+        return xpr.lax.scan(body, jnp.float32(0), part(p, 1))[0]
+
+    # What is closed over differs between examples.
+    for f in (steps, xpr.jit(steps)):
+        found = xpr.vmap(f, in_axes=(places,), axis_size=2)(make(jnp.array([2.0, 3.0]), X))
+        np.testing.assert_array_equal(found, [12, 18])
+
+    def over(p: Any) -> Any:
+        return xpr.lax.scan(lambda c, q: (c + part(q, 0), None), 0.0, p, length=2)[0]
+
+    def carried(x: Any) -> Any:
+        start = make(jnp.float32(0))
+        return xpr.lax.scan(lambda c, _: (make(part(c, 0) + x), None), start, None, length=2)[0]
+
+    def given(x: Any) -> Any:
+        return xpr.lax.scan(lambda c, _: (c, make(x)), 0.0, None, length=2)[1]
+
+    pairs = make(jnp.zeros((2, 2)))
+    for f, args in ((over, pairs), (carried, jnp.ones(2)), (given, jnp.ones(2))):
+        axes = Places((0,)) if f is over else 0
+        with pytest.raises(NotImplementedError, match=r"vmap of scan with values of the high type"):
+            xpr.vmap(f, in_axes=(axes,), axis_size=2)(args)

@@ -82,6 +82,13 @@ class HiType(_High):
         """The value that is zero, of a type of tangents."""
         raise self._missing("vspace_zero")
 
+    def recorded_zero(self) -> Any:
+        """`vspace_zero` as an operation: in a program, the arrays are made when it runs.
+
+        A value that is made while a function is traced would hide traced arrays inside it.
+        """
+        return _zero_p.bind(aval=self)
+
     def vspace_add(self, x: Any, y: Any) -> Any:
         """The sum of two values, of a type of tangents."""
         raise self._missing("vspace_add")
@@ -178,3 +185,16 @@ class HiPrimitive(ClientPrimitive):
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """Tells the type of values of a class: `jax.typeof` asks `typeof_fn`."""
     register_high(val_cls, typeof_fn)
+
+
+class _Zero(HiPrimitive):
+    """The value of a type of tangents that is zero."""
+
+    def abstract_eval(self, *, aval: Any) -> Any:
+        return aval, set()
+
+    def to_lojax(self, *, aval: Any) -> Any:
+        return aval.vspace_zero()
+
+
+_zero_p = _Zero("vspace_zero")

@@ -360,6 +360,20 @@ def at_front(axis: BatchAxis, x: Any, dim: Dim) -> Any:
     return at_place(axis, x, dim, 0)
 
 
+def require_arrays(name: str, avals: Sequence[ShapedArray], dims: Sequence[Dim]) -> None:
+    """Raises NotImplementedError if a value of a high type differs between examples.
+
+    High types say how to add a batch axis and to remove it, not how to move it.
+    """
+    if not Trace.any_high:
+        return
+    for aval, dim in zip(avals, dims, strict=True):
+        if aval.is_high and dim is not None:
+            raise NotImplementedError(
+                f"vmap of {name} with values of the high type {aval} that differ between examples"
+            )
+
+
 def moved_to_front(x: Any, dim: Dim) -> Any:
     """`x` with its batch axis first; unchanged if it has none."""
     return x if dim is None else move_axis(x, dim, 0)

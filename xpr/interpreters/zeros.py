@@ -71,7 +71,7 @@ def is_float0(aval: ShapedArray) -> bool:
 def zeros(aval: ShapedArray) -> Any:
     """An array of zeros of type `aval`, made under the current trace."""
     if aval.is_high:
-        return aval.vspace_zero()  # type: ignore[attr-defined]
+        return aval.vspace_zero() if aval.has_qdd else aval.recorded_zero()  # type: ignore[attr-defined]
     if is_float0(aval):
         return np.zeros(aval.shape, FLOAT0)
     return full(aval, 0)

@@ -24,7 +24,14 @@ from xpr.core.manual import of_programs
 from xpr.core.primitive import define
 from xpr.core.references import AbstractRef
 from xpr.core.trace import get_aval, set_current_trace
-from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_jaxpr, move_axis
+from xpr.interpreters.batching import (
+    BatchAxis,
+    Dim,
+    at_front,
+    batch_jaxpr,
+    move_axis,
+    require_arrays,
+)
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -54,7 +61,9 @@ def stacked(aval: ShapedArray, length: int) -> ShapedArray:
     return with_dim(aval, 0, length)
 
 
-def _slice_of(aval: ShapedArray) -> ShapedArray:
+def _slice_of(aval: ShapedArray, length: int) -> ShapedArray:
+    if aval.is_high:
+        return aval.dec_rank(length, aval.leading_axis_spec())  # type: ignore[attr-defined]
     return without_dim(aval, 0)
 
 
@@ -248,7 +257,7 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         return _transpose_with_known_carry(cts, args, params)
     jaxpr: ClosedJaxpr = params["jaxpr"]
     consts, carries, xs = cut(args, params)
-    n_carry = params["num_carry"]
+    n_carry, length = params["num_carry"], params["length"]
     held = [x for x in consts if not is_linear(x)]
     sequences = [x for x in xs if not is_linear(x)]
     # Cotangents of constants are summed up in values carried along.
@@ -266,11 +275,14 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
         operands = [
             *(Linear(x.aval) if is_linear(x) else next(known_consts) for x in consts),
             *(Linear(x.aval) for x in carries),
-            *(Linear(_slice_of(x.aval)) if is_linear(x) else next(known_xs) for x in xs),
+            *(Linear(_slice_of(x.aval, length)) if is_linear(x) else next(known_xs) for x in xs),
         ]
         out_cts = [
             *own,
-            *(Zero(_slice_of(ct.aval)) if type(ct) is Zero else next(slices) for ct in ct_ys),
+            *(
+                Zero(_slice_of(ct.aval, length)) if type(ct) is Zero else next(slices)
+                for ct in ct_ys
+            ),
         ]
         found = backward_pass(jaxpr.jaxpr, jaxpr.consts, operands, out_cts)
         f_consts, f_carry, f_xs = cut(found, params)
@@ -286,7 +298,10 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
     first = len(held) + n_carry + len(sums)
     program = trace_to_jaxpr(
         body,
-        [*(a.strip_weak_type() for a in avals[:first]), *(_slice_of(a) for a in avals[first:])],
+        [
+            *(a.strip_weak_type() for a in avals[:first]),
+            *(_slice_of(a, length) for a in avals[first:]),
+        ],
         jaxpr.jaxpr.debug_info,
     )
     found = _bind(
@@ -339,6 +354,8 @@ def _batch(
     jaxpr: ClosedJaxpr = params["jaxpr"]
     n_carry, n_out = params["num_carry"], len(jaxpr.out_avals)
     consts, carry, xs = cut(list(zip(args, dims, strict=True)), params)
+    n_consts = params["num_consts"]
+    require_arrays("scan", jaxpr.in_avals[n_consts:], dims[n_consts:])
     const_dims = [d for _, d in consts]
     x_dims = [None if d is None else 0 for _, d in xs]
 
@@ -347,6 +364,7 @@ def _batch(
 
     def new_marks(marks: tuple[bool, ...]) -> Sequence[bool]:
         out = batch_jaxpr(jaxpr, axis, all_dims(marks)).out_dims
+        require_arrays("scan", jaxpr.out_avals, out)
         return [d is not None for d in out[:n_carry]]
 
     marks = least_marks([d is not None for _, d in carry], new_marks)
