@@ -364,3 +364,35 @@ def test_batches_of_scans_over_pairs() -> None:
         axes = Places((0,)) if f is over else 0
         with pytest.raises(NotImplementedError, match=r"vmap of scan with values of the high type"):
             xpr.vmap(f, in_axes=(axes,), axis_size=2)(args)
+
+
+def test_parts_on_devices() -> None:
+    """Operations on arrays inside the programs of each device."""
+    devices = xpr.devices("cpu")[:2]
+    assert len(devices) == 2
+    mesh = xpr.sharding.Mesh(np.array(devices), ("x",))
+
+    def local(x: Any) -> Any:
+        cubes = power(x, 3)
+        start = xpr.lax.cond(x[0] > 0, lambda c: power(c, 2), lambda c: c, cubes[0])
+        return cubes + np.arange(2.0, dtype=np.float32), xpr.lax.psum(start, "x")
+
+    spec = xpr.P("x")
+    f = xpr.shard_map(local, mesh=mesh, in_specs=spec, out_specs=(spec, xpr.P()))
+    for run in (f, xpr.jit(f), xpr.jit(lambda x: f(power(x, 1)))):
+        cubes, total = run(X)
+        np.testing.assert_array_equal(cubes, [0, 2, 8, 28])
+        assert float(total) == 0 + 8**2
+
+    slope = xpr.grad(lambda x: f(x)[0].sum())
+    for run in (slope, xpr.jit(slope)):
+        np.testing.assert_array_equal(run(X), 30 * np.arange(4.0) ** 2)
+
+    mapped = xpr.pmap(lambda x: power(x, 3), devices=devices)
+    np.testing.assert_array_equal(mapped(X[2:]), [8, 27])
+
+    with pytest.raises(NotImplementedError, match="shard_map: values of high types"):
+        pair = pair_of_tests()
+        xpr.shard_map(
+            lambda x: x + part(pair, 0), mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False
+        )(X)

@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
+from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.manual import joined, with_vma
-from xpr.core.primitive import define
+from xpr.core.primitive import Primitive, define
 from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.jvp import jvp_jaxpr
@@ -467,8 +468,46 @@ def _collective_names(jaxpr: Any) -> frozenset[Any]:
     return names
 
 
+# ---- values of high types
+
+
+class _ShardMap(Primitive):
+    """A primitive whose program has no primitives on high values where it is about to run."""
+
+    __slots__ = ()
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        trace = context.trace
+        if trace.lowers and trace.any_high:
+            from xpr.core.high import has_high  # noqa: PLC0415  only for high types
+
+            if has_high(params["jaxpr"].jaxpr):
+                consts, params = _on_arrays(params)
+                args = (*consts, *args)
+        return super().bind(*args, **params)
+
+
+def _on_arrays(params: Params) -> tuple[list[Any], Params]:
+    """Operands in front, and the parameters with a program on arrays.
+
+    Raises NotImplementedError if the program takes or returns values of high types.
+    """
+    from xpr.interpreters.high import lowered  # noqa: PLC0415  only for high types
+
+    with inside(params):
+        low = lowered(params["jaxpr"])
+    if not low.is_plain:
+        raise NotImplementedError(
+            "shard_map: values of high types cannot be cut over devices; its function may make and "
+            "use them, but not take, return or close over them"
+        )
+    specs = (*(PartitionSpec() for _ in low.consts), *params["in_specs"])
+    return low.consts, params | {"jaxpr": low.closed, "in_specs": specs}
+
+
 shard_map_p = define(
     "shard_map",
+    kind=_ShardMap,
     family="shard_map",
     doc="Calls a program on each device, with its parts of the operands.",
     abstract=_abstract,
