@@ -13,6 +13,7 @@ import xpr.numpy as jnp
 from xpr.compat import modules
 from xpr.compat.modules._src.hijax import MappingSpec
 from xpr.compat.modules.experimental import hijax
+from xpr.interpreters.zeros import Zero
 
 
 class Power(hijax.VJPHiPrimitive):
@@ -86,6 +87,84 @@ def test_batches() -> None:
     np.testing.assert_array_equal(twice(square), cubes.reshape(2, 2))
     both = xpr.vmap(xpr.vmap(xpr.grad(lambda x: power(x, 3))), in_axes=1, out_axes=1)
     np.testing.assert_array_equal(both(square), slopes.reshape(2, 2))
+
+
+class Scaled(hijax.VJPHiPrimitive):
+    """x y, whose derivatives say by their factor which rule they are from."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.in_avals = (x, y)
+        self.out_aval = x
+        self.params = {}
+        super().__init__()
+
+    def expand(self, x: Any, y: Any) -> Any:
+        return x * y
+
+    def batch_dim_rule(self, axis_data: Any, dims: Any) -> Any:
+        return dims[0]
+
+
+class ScaledJvp(Scaled):
+    def jvp(self, primals: Any, tangents: Any) -> Any:
+        (x, y), (dx, dy) = primals, tangents
+        return self(x, y), 10 * (dx * y + x * dy)
+
+
+class ScaledLin(Scaled):
+    def lin(self, nzs_in: Any, x: Any, y: Any) -> Any:
+        return self(x, y), (x, y)
+
+    def linearized(self, residuals: Any, dx: Any, dy: Any) -> Any:
+        x, y = residuals
+        parts = [t * other for t, other in ((dx, y), (dy, x)) if type(t) is not Zero]
+        return 10 * sum(parts[1:], parts[0])
+
+
+class ScaledBwd(Scaled):
+    def vjp_fwd(self, nzs_in: Any, x: Any, y: Any) -> Any:
+        return self(x, y), (x, y)
+
+    def vjp_bwd(self, res: Any, outgrad: Any, x_accum: Any, y_accum: Any) -> None:
+        x, y = res
+        x_accum.accum(4 * outgrad * y)
+        x_accum.accum(6 * outgrad * y)
+        y_accum.accum(10 * outgrad * x)
+
+
+@pytest.mark.parametrize("cls", [ScaledJvp, ScaledLin, ScaledBwd])
+def test_derivatives_of_batches(cls: Any) -> None:
+    def scaled(x: Any, y: Any) -> Any:
+        return cls(modules.typeof(x), modules.typeof(y))(x, y)
+
+    x, y = np.arange(3, dtype=np.float32), np.float32(5)
+
+    def total(x: Any, y: Any) -> Any:
+        return xpr.vmap(scaled, in_axes=(0, None))(x, y).sum()
+
+    for run in (xpr.grad(total, (0, 1)), xpr.jit(xpr.grad(total, (0, 1)))):
+        dx, dy = run(x, y)
+        np.testing.assert_array_equal(dx, [50, 50, 50])
+        assert float(dy) == 10 * x.sum()
+    for argnum, expected in ((0, [50, 50, 50]), (1, 10 * x.sum())):
+        np.testing.assert_array_equal(xpr.grad(total, argnum)(x, y), expected)
+
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+    def nested(rows: Any, y: Any) -> Any:
+        return xpr.vmap(xpr.vmap(scaled, in_axes=(0, None)), in_axes=(1, None))(rows, y).sum()
+
+    dx, dy = xpr.grad(nested, (0, 1))(rows, y)
+    np.testing.assert_array_equal(dx, np.full((2, 3), 50))
+    assert float(dy) == 10 * rows.sum()
+
+
+def test_derivatives_of_batches_without_a_rule() -> None:
+    def total(x: Any) -> Any:
+        return xpr.vmap(lambda x: Scaled(modules.typeof(x), modules.typeof(x))(x, x))(x).sum()
+
+    with pytest.raises(NotImplementedError, match=r"for grad support, .*Scaled.* `vjp_fwd`"):
+        xpr.grad(total)(X)
 
 
 def test_errors() -> None:

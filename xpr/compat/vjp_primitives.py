@@ -153,6 +153,9 @@ class VJPHiPrimitive:
 
 
 def _defines(prim: VJPHiPrimitive, name: str) -> bool:
+    """Whether an operation has a rule; one on a batch has those that the operation has."""
+    while isinstance(prim, VmapOf):
+        prim = prim.params["prim"]
     return getattr(type(prim), name) is not getattr(VJPHiPrimitive, name)
 
 
@@ -175,6 +178,9 @@ class VmapOf(VJPHiPrimitive):
         }
         super().__init__()
 
+    def _missing(self, what: str, methods: str) -> NotImplementedError:
+        return self.prim._missing(what, methods)
+
     def _map(self, fun: Callable[..., Any], in_axes: Any, out_axes: Any) -> Callable[..., Any]:
         axis = self.axis_data
         return vmap(
@@ -186,15 +192,20 @@ class VmapOf(VJPHiPrimitive):
 
     def jvp(self, primals: Any, tangents: Any) -> Any:
         dims = tuple(self.in_dims)
-        moved = tree_util.tree_map(instantiate, tangents, is_leaf=lambda t: type(t) is Zero)
         both = self._map(self.prim.jvp, (dims, dims), (self.out_dim, self.out_dim))
-        return both(tuple(primals), tuple(moved))
+        return both(tuple(primals), tuple(_dense(tangents)))
 
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
+        return self._with_residuals(self.prim.vjp_fwd, nzs_in, args)
+
+    def lin(self, nzs_in: Any, *primals: Any) -> Any:
+        return self._with_residuals(self.prim.lin, nzs_in, primals)
+
+    def _with_residuals(self, rule: Callable[..., Any], nzs_in: Any, args: Sequence[Any]) -> Any:
         marks: list[Any] = []
 
         def forward(*args: Any) -> Any:
-            out, residuals, *more = self.prim.vjp_fwd(nzs_in, *args)
+            out, residuals, *more = rule(nzs_in, *args)
             marks[:] = more
             return out, residuals
 
@@ -203,23 +214,43 @@ class VmapOf(VJPHiPrimitive):
         out, residuals = run(*args)
         return (out, residuals, *marks)
 
-    def vjp_bwd_retval(self, res: Any, outgrad: Any, /) -> Any:
+    def linearized(self, residuals: Any, *tangents: Any) -> Any:
+        given = self.in_tree.flatten_up_to(tuple(tangents))
+        marks = [type(t) is not Zero for t in given]
         dims = self.prim.in_tree.flatten_up_to(tuple(self.in_dims))
 
-        def backward(res: Any, outgrad: Any) -> Any:
-            found = tuple(self.prim.vjp_bwd_retval(res, outgrad))
-            return [
-                instantiate(ct)
-                for ct in tree_util.tree_leaves(found, is_leaf=lambda t: type(t) is Zero)
+        def moved(residuals: Any, *dense: Any) -> Any:
+            rest = iter(dense)
+            inner = [
+                next(rest) if m else Zero(tangent_aval(a))
+                for m, a in zip(marks, self.prim.in_avals_flat, strict=True)
             ]
+            return _dense(
+                self.prim.linearized(residuals, *tree_util.tree_unflatten(self.in_tree, inner))
+            )
 
-        wanted = [0 if d is None else d for d in dims]
-        found = self._map(backward, (0, self.out_dim), wanted)(
-            res, tree_util.tree_map(instantiate, outgrad, is_leaf=lambda t: type(t) is Zero)
-        )
-        # What is the same for all examples gets the sum over them.
-        summed = [ct.sum(axis=0) if d is None else ct for ct, d in zip(found, dims, strict=True)]
-        return tree_util.tree_unflatten(self.in_tree, summed)
+        axes = (0, *(d for d, m in zip(dims, marks, strict=True) if m))
+        dense = [t for t, m in zip(given, marks, strict=True) if m]
+        return self._map(moved, axes, self.out_dim)(residuals, *dense)
+
+    def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None:
+        accums = self.in_tree.flatten_up_to(tuple(arg_accums))
+        dims = self.prim.in_tree.flatten_up_to(tuple(self.in_dims))
+        wanted = [(a, d) for a, d in zip(accums, dims, strict=True) if isinstance(a, GradAccum)]
+
+        def backward(res: Any, outgrad: Any) -> Any:
+            inner = [
+                (GradAccum if isinstance(a, GradAccum) else NullAccum)(aval)
+                for a, aval in zip(accums, self.prim.in_avals_flat, strict=True)
+            ]
+            self.prim.vjp_bwd(res, outgrad, *tree_util.tree_unflatten(self.in_tree, inner))
+            return [instantiate(a.total) for a in inner if isinstance(a, GradAccum)]
+
+        out_axes = [0 if d is None else d for _, d in wanted]
+        found = self._map(backward, (0, self.out_dim), out_axes)(res, _dense(outgrad))
+        for (accum, d), ct in zip(wanted, found, strict=True):
+            # What is the same for all examples gets the sum over them.
+            accum.accum(ct.sum(axis=0) if d is None else ct)
 
     def batch_dim_rule(self, axis_data: Any, dims: Any, /) -> Any:
         inner = self.prim.in_tree.flatten_up_to(tuple(self.in_dims))
@@ -236,6 +267,10 @@ class VmapOf(VJPHiPrimitive):
             d if d is None or i is None else d + (i <= d) for d, i in zip(places, own, strict=True)
         ]
         return tree_util.tree_unflatten(self.prim.out_tree, moved)
+
+
+def _dense(tree: Any) -> Any:
+    return tree_util.tree_map(instantiate, tree, is_leaf=lambda t: type(t) is Zero)
 
 
 def _batched(axis: Any, tree: Any, avals: Sequence[Any], dims: Any) -> Any:
