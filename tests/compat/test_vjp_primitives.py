@@ -414,6 +414,53 @@ def test_derivatives_of_scans_over_pairs() -> None:
     assert_parts(xpr.jit(xpr.grad(closed_over))(make(jnp.float32(2))), 6)
 
 
+def test_the_size_of_a_batch_of_pairs() -> None:
+    places = Places((0,))
+
+    def first(p: Any) -> Any:
+        return part(p, 0)
+
+    pairs = make(jnp.arange(3.0))
+    found = xpr.vmap(first, in_axes=(places,), axis_size=3)(pairs)
+    np.testing.assert_array_equal(found, np.arange(3))
+    with pytest.raises(ValueError, match=r"vmap of .*first over 5 examples: .*PairType"):
+        xpr.vmap(first, in_axes=(places,), axis_size=5)(pairs)
+    with pytest.raises(ValueError, match=r"over 4 examples: .*PairType"):
+        xpr.vmap(lambda p, x: part(p, 0) + x, in_axes=(places, 0))(pairs, X)
+    with pytest.raises(ValueError, match="axis_size was given as 5"):
+        xpr.vmap(lambda p, x: part(p, 0) + x, in_axes=(places, 0), axis_size=5)(pairs, X)
+
+
+def test_batches_of_branches_and_loops_that_give_pairs() -> None:
+    def chosen(flag: Any, x: Any) -> Any:
+        return part(xpr.lax.cond(flag, lambda: make(x), lambda: make(2 * x)), 0)
+
+    flags, ones = jnp.arange(3) > 1, jnp.ones(3)
+    for axes, where in (((0, None), "cond with an index"), ((None, 0), "cond with values of the")):
+        args = (flags, 1.0) if axes[0] == 0 else (True, ones)
+        with pytest.raises(NotImplementedError, match=f"vmap of {where}"):
+            xpr.vmap(chosen, in_axes=axes)(*args)
+
+    def looped(n: Any, x: Any) -> Any:
+        def step(state: Any) -> Any:
+            i, p = state
+            return i + 1, make(part(p, 0) + x)
+
+        return part(xpr.lax.while_loop(lambda s: s[0] < n, step, (0, make(jnp.float32(0))))[1], 0)
+
+    with pytest.raises(NotImplementedError, match="vmap of while_loop with values of the high"):
+        xpr.vmap(looped, in_axes=(None, 0))(2, ones)
+    with pytest.raises(NotImplementedError, match="vmap of while_loop with an end for each"):
+        xpr.vmap(looped, in_axes=(0, None))(jnp.arange(3), jnp.float32(1))
+
+    # What is given to all examples alike may be of a high type.
+    def scaled(flag: Any, x: Any) -> Any:
+        pair = make(jnp.float32(3))
+        return xpr.lax.cond(flag, lambda p, x: part(p, 0) * x, lambda p, x: x, pair, x)
+
+    np.testing.assert_array_equal(xpr.vmap(scaled)(flags, jnp.arange(3.0)), [0, 1, 6])
+
+
 def test_batches_of_scans_over_pairs() -> None:
     places = Places((0, None))
 

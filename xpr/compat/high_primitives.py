@@ -101,6 +101,17 @@ class HiType(_High):
         """The type of `size` values of this type in one."""
         raise self._missing("inc_rank")
 
+    def is_mapped_as(self, size: int, spec: Any) -> bool:
+        """Whether a value is mapped over as `size` values, as far as its type can tell.
+
+        A type that cannot be made one that is mapped over (no `inc_rank`) cannot.
+        """
+        part = self.dec_rank(size, spec)
+        if not isinstance(part, HiType) or type(part).inc_rank is HiType.inc_rank:
+            return True
+        shapes = [a.shape for a in part.inc_rank(size, spec).lo_ty()]
+        return shapes == [a.shape for a in self.lo_ty()]
+
     def leading_axis_spec(self) -> Any:
         """How a value is mapped over when a loop scans over it."""
         raise self._missing("leading_axis_spec")

@@ -374,6 +374,15 @@ def require_arrays(name: str, avals: Sequence[ShapedArray], dims: Sequence[Dim])
             )
 
 
+def require_choice(what: str, avals: Sequence[ShapedArray]) -> None:
+    """Raises NotImplementedError if examples cannot choose between values: of high types."""
+    for aval in avals:
+        if aval.is_high:
+            raise NotImplementedError(
+                f"{what}: examples cannot choose between values of the high type {aval}"
+            )
+
+
 def moved_to_front(x: Any, dim: Dim) -> Any:
     """`x` with its batch axis first; unchanged if it has none."""
     return x if dim is None else move_axis(x, dim, 0)

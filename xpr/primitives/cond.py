@@ -14,7 +14,15 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.manual import of_programs, with_vma
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace
-from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
+from xpr.interpreters.batching import (
+    BatchAxis,
+    Dim,
+    at_front,
+    batch_flat,
+    batch_jaxpr,
+    require_arrays,
+    require_choice,
+)
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
@@ -243,6 +251,8 @@ def _batch(
             axis, at_front(axis, index, index_dim), operands, operand_dims, branches
         )
     found = [batch_jaxpr(b, axis, tuple(operand_dims)) for b in branches]
+    for b in found:
+        require_arrays("cond", branches[0].out_avals, b.out_dims)
     marks = _union([[d is not None for d in b.out_dims] for b in found])
     programs = tuple(batch_jaxpr(b, axis, tuple(operand_dims), marks).closed for b in branches)
     out = cond_p.bind(index, *operands, branches=programs)
@@ -257,9 +267,11 @@ def _batch_by_selection(
     branches: Branches,
 ) -> tuple[list[Any], list[Dim]]:
     """Examples that take different branches: all are computed, and each takes its own."""
+    where = "vmap of cond with an index for each example"
+    require_choice(where, branches[0].out_avals)
     columns: list[list[Any]] = []
     for closed in branches:
-        refuse_exact(closed.effects, "vmap of cond with an index for each example")
+        refuse_exact(closed.effects, where)
         found, out_dims = batch_flat(as_function(closed), axis, operands, dims)
         columns.append([at_front(axis, x, d) for x, d in zip(found, out_dims, strict=True)])
     if len(branches) == 2:

@@ -14,7 +14,15 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.manual import of_programs, with_vma
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace
-from xpr.interpreters.batching import BatchAxis, Dim, at_front, batch_flat, batch_jaxpr
+from xpr.interpreters.batching import (
+    BatchAxis,
+    Dim,
+    at_front,
+    batch_flat,
+    batch_jaxpr,
+    require_arrays,
+    require_choice,
+)
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace
 from xpr.interpreters.references import ProgramPrimitive
@@ -182,6 +190,7 @@ def _batch(
     condition: ClosedJaxpr = params["cond_jaxpr"]
     body: ClosedJaxpr = params["body_jaxpr"]
     cond_consts, body_consts, carry = _cut(list(zip(args, dims, strict=True)), params)
+    require_arrays("while_loop", [*condition.in_avals[: len(cond_consts)], *body.in_avals], dims)
     # Moved to the front, so that programs are batched in one way only.
     cond_values = [x if d is None else at_front(axis, x, d) for x, d in cond_consts]
     body_values = [x if d is None else at_front(axis, x, d) for x, d in body_consts]
@@ -193,6 +202,7 @@ def _batch(
 
     def new_marks(marks: tuple[bool, ...]) -> Sequence[bool]:
         out = batch_jaxpr(body, axis, (*body_dims, *place(marks))).out_dims
+        require_arrays("while_loop", body.out_avals, out)
         return [d is not None for d in out]
 
     marks = least_marks([d is not None for _, d in carry], new_marks)
@@ -223,6 +233,7 @@ def _batch_with_own_ends(
     body: ClosedJaxpr = params["body_jaxpr"]
     where = "vmap of while_loop with an end for each example"
     refuse_exact(condition.effects | body.effects, where)
+    require_choice(where, body.out_avals)
     n_cond, n_body = len(cond_consts[0]), len(body_consts[0])
     start = [at_front(axis, x, d) for x, d in carry]
 

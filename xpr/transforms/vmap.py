@@ -248,7 +248,15 @@ def _common_size(
     if axis_size is not None:
         known.add(axis_size)
     if len(known) == 1:
-        return known.pop()
+        size = known.pop()
+        mapped: list[tuple[Any, Any]] = list(zip(avals, dims, strict=True))
+        for a, d in mapped:
+            if a.is_high and not (d is None or a.has_qdd or a.is_mapped_as(size, d)):
+                raise ValueError(
+                    f"vmap of {name_of(fun)} over {size} examples: an argument of the high type "
+                    f"{a} is not mapped over as so many by {d}"
+                )
+        return size
     if not known:
         if not leaves:
             raise ValueError(
@@ -274,8 +282,8 @@ def _size_message(
     names = argument_names(fun, paths, tree_util.keystr, range(len(args)))
     groups: dict[int, list[str]] = {}
     for name, x, d in zip(names, leaves, dims, strict=True):
-        if d is not None:
-            aval = get_aval(x)
+        aval = get_aval(x)
+        if d is not None and not aval.is_high:
             shown_type = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
             groups.setdefault(aval.shape[d], []).append(
                 f"axis {d} of argument {name} of type {shown_type}"
