@@ -8,9 +8,9 @@ meant (`iree/numbers.py`). The dispatches are cut as they would be, and are give
 register.
 
 Left out are numbers of float32 that stand in the jaxpr, or are made of such, and are added to
-arrays, subtracted, multiplied or divided, outside of loops and branches. Powers of two and what is
-not finite stay: a half, one or zero is rarely a number that somebody tries out, and the compiler
-makes more of it.
+arrays, subtracted, multiplied or divided, outside of loops, branches and functions that are called.
+Powers of two and what is not finite stay: a half, one or zero is rarely a number that somebody
+tries out, and the compiler makes more of it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from xpr.lowering.ir.constants import LITERAL
 from xpr.lowering.ir.facts import constant_values, read_operations
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.printer import print_module
+from xpr.runtimes.base import ENTRY
 
-REVISION = "template 2"
+REVISION = "template 3"
 """A part of the keys of modules, which tells apart those of an older form of this file."""
 
 MOST = 16
@@ -65,7 +66,9 @@ def template_of(module: Module, name: str) -> Template | None:
     found: dict[Op, np.float32] = {}
     unused: list[Op] = []
     for function in module.functions:
-        _find_numbers(function.body, found, unused)
+        # What is called would be put in the middle of another one, with its slots.
+        if function.name == ENTRY:
+            _find_numbers(function.body, found, unused)
     if not found or len(found) > MOST:
         return None
     slots = {op: _SLOT.format(i) for i, op in enumerate(found)}

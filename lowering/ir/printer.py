@@ -69,6 +69,7 @@ class _Printer:
         self._numbers = 0
         self._before: list[str] = []
         self.slots = NO_SLOTS
+        self._slot_names: dict[Op, str] = {}
         self.unused: Collection[Op] = ()
 
     @property
@@ -88,6 +89,7 @@ class _Printer:
             f"  func.func {function.visibility} @{function.name}({args}) -> "
             f"({', '.join(function.result_types)}) {{"
         )
+        out += self.unseen_numbers(function)
         out += self.block(function.body, "", "    ")
         out.append("  }")
 
@@ -172,17 +174,26 @@ class _Printer:
         self._before.append(f"{name} = arith.constant {value} : {type_}")
         return name
 
-    def unseen(self, bits: str, type_: str) -> str:
-        """An array filled with a number of float32, given by its bits, that is not to be seen."""
-        name = f"%slot_{self._numbers}"
-        self._numbers += 1
-        self._before += [
-            f"{name}_bits = arith.constant {bits} : i32",
-            f"{name}_hidden = util.optimization_barrier {name}_bits : i32",
-            f"{name} = arith.bitcast {name}_hidden : i32 to f32",
-            f"{name}_array = tensor.empty() : {type_}",
-        ]
-        # Of an array that is filled the operations that read it read the number.
+    def unseen_numbers(self, function: Function) -> list[str]:
+        """The slots of a function, of whose values the compiler sees nothing.
+
+        They come first: IREE splits what it gives to the device at each of them.
+        """
+        out: list[str] = []
+        for op in function.body.ops:
+            if op in self.slots:
+                name = self._slot_names[op] = f"%slot_{len(self._slot_names)}"
+                out += [
+                    f"    {name}_bits = arith.constant {self.slots[op]} : i32",
+                    f"    {name}_hidden = util.optimization_barrier {name}_bits : i32",
+                    f"    {name} = arith.bitcast {name}_hidden : i32 to f32",
+                ]
+        return out
+
+    def filled(self, op: Op) -> str:
+        """An array that is filled with the number of a slot, which what reads it reads instead."""
+        name, type_ = self._slot_names[op], op.result.type
+        self._before.append(f"{name}_array = tensor.empty() : {type_}")
         return f"linalg.fill ins({name} : f32) outs({name}_array : {type_}) -> {type_}"
 
     def block(self, block: Block, prefix: str, indent: str) -> list[str]:
@@ -191,7 +202,7 @@ class _Printer:
         for op in block.ops:
             results = op.results
             if op in self.slots:
-                text = self.unseen(self.slots[op], results[0].type)
+                text = self.filled(op)
             else:
                 text = _FORMS[op.name](self, op, indent)
             if self._before:

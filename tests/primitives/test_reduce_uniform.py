@@ -92,6 +92,7 @@ def test_every_element_counts() -> None:
 
 def test_without_the_pass_few_elements_count(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(passes.PASSES, "known_values")
+    monkeypatch.delitem(passes.PASSES, "constant_arithmetic")  # it would leave one number
     found = xpr.jit(lambda x: jnp.sum(-jnp.ones((3, 20)), axis=1) + x[0])(X)
     assert not np.array_equal(found, [-20] * 3), "IREE has mended this: the pass can go"
 
