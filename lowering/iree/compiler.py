@@ -154,24 +154,22 @@ def start_compile(
         module = cache.get(merged_key(key)) if cache is not None else None
         if module is not None:
             return Compile(job, None, True, module, merged_key(key))
-    module = _from_template(job, key)
+    module = _from_template(job)
     if module is not None:
+        _keep(key, job, Compiled(module))
         return Compile(job, None, True, module, key)
     request, started_here = _requests.ask(merged_key(key) if kind else key, (key, job), kind)
     request.wanted = request.wanted or wanted
     return Compile(job, request, started_here, b"")
 
 
-def _from_template(job: Job, key: bytes) -> bytes | None:
+def _from_template(job: Job) -> bytes | None:
     """The module of a program, if the cache has that of one with other numbers."""
     cache, template = default_cache(), job.template
     if cache is None or template is None:
         return None
     found = cache.dispatches.get(job.template_key(template))
-    module = None if found is None else numbers.filled(found, template)
-    if module is not None:
-        cache.put(key, module)
-    return module
+    return None if found is None else numbers.filled(found, template)
 
 
 def _watched(job: Job, watch: Stopwatch) -> bytes:
@@ -236,7 +234,7 @@ def _compile_bundle(bundle: Bundle) -> list[Outcome | BaseException]:
         try:
             if modules is None:
                 # Another one may have been compiled since it was asked for.
-                module = _from_template(job, key)
+                module = _from_template(job)
                 outcome = attempts.compile_job(job) if module is None else Compiled(module)
             else:
                 outcome, key = Compiled(modules[i], merged=True), merged_key(key)

@@ -134,9 +134,9 @@ def _compile_once(
         steps = short_passes.steps_for(text, flags, library.revision)
     # Our own lists say whether constants are hoisted: then programs of either kind share a session.
     # No dispatch depends on it.
-    alike = tuple(flag for flag in flags if flag != short_passes.NOT_HOISTED)
+    alike = short_passes.hoisting_or_not(flags)
     if steps:
-        given = tuple(flag for flag in given if flag != short_passes.NOT_HOISTED)
+        given = short_passes.hoisting_or_not(given)
     text = prebuilt.with_objects(text)
     with (
         sessions.session(library, given, text, parallel=parallel) as session,

@@ -311,6 +311,11 @@ def _are_known(text: str) -> bool:
     return _KNOWN.issuperset(_OPERATION.findall(text))
 
 
+def hoisting_or_not(flags: Sequence[str]) -> tuple[str, ...]:
+    """The flags without the one that says whether constants are hoisted."""
+    return tuple(flag for flag in flags if flag != NOT_HOISTED)
+
+
 def are_for(flags: Sequence[str]) -> bool:
     """Whether the lists are for programs that are compiled with these flags."""
     others = {flag for flag in flags if _OTHER.match(flag)} - _NEEDED - {NOT_HOISTED}
