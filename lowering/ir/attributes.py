@@ -10,6 +10,21 @@ import numpy as np
 from xpr.lowering.ir.types import dense_text
 
 
+def attribute_text(value: Any) -> str:
+    """The text of a boolean, a number of 64 bits, an array of such, or what spells itself.
+
+    >>> attribute_text((1, 2)), attribute_text(0), attribute_text(False)
+    ('array<i64: 1, 2>', '0 : i64', 'false')
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return f"{value} : i64"
+    if isinstance(value, tuple):
+        return f"array<i64: {', '.join(map(str, value))}>" if value else "array<i64>"
+    return str(value)
+
+
 def _fields(**fields: tuple[int, ...]) -> str:
     return ", ".join(f"{key} = {list(value)}" for key, value in fields.items())
 

@@ -8,9 +8,9 @@ however it came about, which is the key of the disk cache.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 from xpr.core.source_info import SourceInfo
+from xpr.lowering.ir.attributes import attribute_text
 from xpr.lowering.ir.graph import (
     Block,
     Executable,
@@ -275,24 +275,6 @@ def _location(source: SourceInfo) -> str:
     line, column = source.position()
     escaped = source.filename.replace("\\", "\\\\").replace('"', '\\"')
     return f' loc("{escaped}":{line}:{column})'
-
-
-# ---- attributes
-
-
-def attribute_text(value: Any) -> str:
-    """The text of a boolean, a number of 64 bits, an array of such, or what spells itself.
-
-    >>> attribute_text((1, 2)), attribute_text(0), attribute_text(False)
-    ('array<i64: 1, 2>', '0 : i64', 'false')
-    """
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return f"{value} : i64"
-    if isinstance(value, tuple):
-        return f"array<i64: {_numbers(value)}>" if value else "array<i64>"
-    return str(value)
 
 
 # ---- how operations are written

@@ -24,10 +24,10 @@ from xpr.core.config import override
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.interpreters.physical import physical_program
 from xpr.lowering import passes, rules
-from xpr.lowering.ir.attributes import GatherNumbers, Padding, ScatterNumbers
+from xpr.lowering.ir.attributes import GatherNumbers, Padding, ScatterNumbers, attribute_text
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, encloses, walk
-from xpr.lowering.ir.printer import attribute_text, print_module
+from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import ModuleBuilder
 from xpr.lowering.passes import run_passes
