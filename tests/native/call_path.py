@@ -1,42 +1,25 @@
 """Calls of every kind from many threads, for the sanitizers to watch.
 
-`python tests/native/call_path.py EXTENSION ROUNDS` runs them with the native part that is in that
-file, which a sanitizer has instrumented; its library has to be loaded first (`LD_PRELOAD`).
+`python tests/native/instrumented.py EXTENSION tests.native.call_path ROUNDS` runs them with the
+native part in that file, which a sanitizer has instrumented.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 import threading
 import weakref
-from importlib.machinery import ModuleSpec
 
+import numpy as np
 
-class _Finder:
-    """Finds the native part in a file of its own."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        if name != "xpr.runtimes._native":
-            return None
-        return importlib.util.spec_from_file_location(name, self.path)
+import xpr
+import xpr.numpy as xnp
+from xpr import lax
+from xpr.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 def _run(rounds: int) -> None:
-    import numpy as np  # noqa: PLC0415 - xpr and what it loads come after the native part
-
-    import xpr  # noqa: PLC0415
-    import xpr.numpy as xnp  # noqa: PLC0415
-    from xpr import lax  # noqa: PLC0415
-    from xpr.runtimes.extension import native  # noqa: PLC0415
-    from xpr.sharding import Mesh, NamedSharding, PartitionSpec  # noqa: PLC0415
-
     xpr.config.update("num_cpu_devices", 4)
-    assert native().executor.__file__ == sys.argv[1]
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     wide = np.arange(600_000, dtype=np.float32)
     fixed = xnp.asarray(values)
@@ -139,9 +122,5 @@ def _fail(_: object) -> object:
 
 
 if __name__ == "__main__":
-    # Processes that compile are not watched, and would be slow.
-    os.environ.pop("LD_PRELOAD", None)
-    os.environ["XPR_NATIVE"] = "1"
     sys.setswitchinterval(1e-5)
-    sys.meta_path.insert(0, _Finder(sys.argv[1]))
-    _run(int(sys.argv[2]))
+    _run(int(sys.argv[1]))

@@ -102,10 +102,8 @@ def _library(name: str) -> str:
     return found
 
 
-@in_the_long_form
-@needs
-@pytest.mark.parametrize("preset", ["tsan", "asan"])
-def test_calls_from_many_threads_under_a_sanitizer(preset: str) -> None:
+def run_module(preset: str, module: str, *arguments: str) -> tuple[int, str, str]:
+    """Run a module of the tests with a native part that a sanitizer watches."""
     library, settings = _RUNTIMES[preset]
     # The sanitizers look for C++'s own library when they start, which Python does not load.
     runtimes = [_library(name) for name in (library, "libstdc++.so")]
@@ -125,7 +123,7 @@ def test_calls_from_many_threads_under_a_sanitizer(preset: str) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
     (extension,) = folder.glob("_native*.so")
     done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "native" / "call_path.py", extension, "1000"],
+        [sys.executable, ROOT / "tests/native/instrumented.py", extension, module, *arguments],
         env={
             **os.environ,
             **settings,
@@ -135,9 +133,27 @@ def test_calls_from_many_threads_under_a_sanitizer(preset: str) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=3600,
+        timeout=36_000,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "right\n", "")
+    return done.returncode, done.stdout, done.stderr
+
+
+@in_the_long_form
+@needs
+@pytest.mark.parametrize("preset", ["tsan", "asan"])
+def test_calls_from_many_threads_under_a_sanitizer(preset: str) -> None:
+    assert run_module(preset, "tests.native.call_path", "1000") == (0, "right\n", "")
+
+
+@in_the_long_form
+@needs
+@pytest.mark.parametrize("kind", ["arrays", "loops"])
+def test_random_programs_under_the_address_sanitizer(kind: str) -> None:
+    count = 5000
+    found = run_module("asan", "tests.reliability.random_runs", kind, "cpu", "0", f"{count}")
+    status, printed, _ = found
+    assert status == 0, found
+    assert f"{count} programs, 0 to {count - 1}, 0 went wrong" in printed, found
 
 
 @pytest.mark.skipif(
