@@ -79,7 +79,7 @@ def test_where_barriers_are_put() -> None:
     assert count(lambda a, c: xpr.jit(lambda p: p * c)(a @ a), REAL, A) == 1
     # No complex number is computed with what comes of the product.
     assert count(lambda a, c: (a @ a + 1, c * 2), REAL, A) == 0
-    assert count(lambda a, c: (a @ c.real), REAL, A) == 0
+    assert count(lambda a, c: a @ c.real, REAL, A) == 0
     # The program is not tiled.
     assert count(jnp.matmul, A[:32, :32], B[:32, :32]) == 0
 
