@@ -11,7 +11,7 @@ from typing import Any
 from xpr.core.config import state
 from xpr.lowering import templates
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import dispatches, installed, merging, objects, short_passes, tiles
+from xpr.lowering.iree import dispatches, installed, limits, merging, objects, short_passes, tiles
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
 from xpr.lowering.iree.interruption import Interruption
@@ -50,15 +50,15 @@ class Job:
     parallel: bool
     where: str
     """Where the compiler runs, as the setting ``compiler`` says."""
-    timeout: float | None = None
-    """The seconds that an attempt may take in a helper process."""
+    timeout: limits.Timeout = "auto"
+    """The seconds that an attempt may take in a helper process, as the setting says."""
     separate: bool = False
     """Whether operations are not to be fused, and nothing else is to be tried."""
     timepoints: bool = False
     """Whether all timepoints are kept (`keep_timepoints.py`)."""
     make_template: MakeTemplate | None = None
     watch: Stopwatch | None = None
-    """What is told of the phases of a compile in this process."""
+    """What is told of the phases of a compile, past the cache."""
     interruption: Interruption = field(default_factory=Interruption)
     advance: Advance = field(default_factory=lambda: Advance("a program"))
 

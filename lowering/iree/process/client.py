@@ -18,11 +18,14 @@ from typing import Any
 from xpr.core.config import state
 from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import compiler_library
+from xpr.lowering.iree.dispatches import Nowhere
 from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.post_passes import Change
 from xpr.lowering.iree.process import address, messages
 from xpr.lowering.iree.process.address import UnavailableError
+from xpr.lowering.iree.process.messages import NOWHERE, Place
+from xpr.lowering.iree.stopwatch import Stopwatch
 
 _PATIENCE = 20.0
 """Seconds that a helper may take to greet; what a compile may take is a setting."""
@@ -63,9 +66,11 @@ def compile_module(
     verify: bool,
     parallel: bool,
     changes: Sequence[Change] = (),
-    dispatches: CompileCache | None = None,
+    dispatches: CompileCache | Nowhere | None = None,
+    watch: Stopwatch | None = None,
     shortens: bool = True,
     timeout: float | None = None,
+    begins_within: float | None = None,
     interruption: Interruption | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> tuple[bytes | None, list[Diagnostic]]:
@@ -73,8 +78,10 @@ def compile_module(
 
     Raises `CompilerDiedError` if that ends, `CompilerTimeoutError` if it takes longer than
     `timeout` seconds, `InterruptedCompileError` if `interruption` is requested meanwhile, and
-    `UnavailableError` if there is no helper to be had.
+    `UnavailableError` if there is no helper to be had, or if no worker begins with the program
+    within `begins_within` seconds.
     """
+    times = begins_within or timeout, timeout
     request = {
         "flags": list(flags),
         "name": name,
@@ -82,40 +89,48 @@ def compile_module(
         "parallel": parallel,
         "shortens": shortens,
         "changes": [change.key for change in changes],
-        "dispatches": None
-        if dispatches is None
-        else (os.fspath(dispatches.directory.absolute()), dispatches.max_bytes),
+        "dispatches": _place(dispatches),
+        "watched": watch is not None,
         "tmpdir": os.environ.get("TMPDIR"),
         "processors": sorted(os.sched_getaffinity(0)),
     }
     interruption = interruption or Interruption()
     try:
-        answer, module = _connect_and_ask(request, text, timeout, interruption, tell)
+        answer, module = _connect_and_ask(request, text, times, interruption, tell)
     except _HelperGoneError:
         # That may have to do with another compile, or with none.
         try:
-            answer, module = _connect_and_ask(request, text, timeout, interruption, tell)
+            answer, module = _connect_and_ask(request, text, times, interruption, tell)
         except _HelperGoneError as error:
             raise CompilerDiedError(None) from error
     if "died" in answer:
         raise CompilerDiedError(answer["died"])
     if "error" in answer:
         raise RuntimeError(answer["error"])
+    if watch is not None:
+        watch.add(answer["watched"])
     said = [Diagnostic(*one) for one in answer["said"]]
     return (module if answer["module"] else None), said
+
+
+def _place(dispatches: CompileCache | Nowhere | None) -> Place:
+    """Where a worker keeps dispatches."""
+    if isinstance(dispatches, CompileCache):
+        return os.fspath(dispatches.directory.absolute()), dispatches.max_bytes
+    return None if dispatches is None else NOWHERE
 
 
 def _connect_and_ask(
     request: dict[str, Any],
     text: str,
-    timeout: float | None,
+    times: tuple[float | None, float | None],
     interruption: Interruption,
     tell: Callable[[str], None] | None,
 ) -> tuple[dict[str, Any], bytes]:
     connection = _connection(request["flags"])
     with connection, interruption.calls(partial(_close, connection)):
         try:
-            return _ask(connection, request, text, timeout, tell)
+            return _ask(connection, request, text, times, tell)
         except _HelperGoneError:
             interruption.check()
             raise
@@ -131,16 +146,17 @@ def _ask(
     connection: socket.socket,
     request: dict[str, Any],
     text: str,
-    seconds: float | None,
+    times: tuple[float | None, float | None],
     tell: Callable[[str], None] | None,
 ) -> tuple[dict[str, Any], bytes]:
-    connection.settimeout(seconds)
+    begins_within, seconds = times
+    connection.settimeout(begins_within)
     try:
         try:
             messages.send(connection, request, text.encode())
             begun, _ = messages.receive(connection)
         except TimeoutError:
-            raise UnavailableError(f"no compile began within {seconds:g} seconds") from None
+            raise UnavailableError(f"no compile began within {begins_within:g} seconds") from None
         if "begun" not in begun:
             return begun, b""
         try:
