@@ -31,6 +31,7 @@ _PATIENCE = 20.0
 """Seconds that a helper may take to greet; what a compile may take is a setting."""
 
 _ATTEMPTS = 3
+_SCRIPT = Path(__file__).with_name("start.py")
 _BACKLOG = 128
 
 _given_up: dict[str, str] = {}
@@ -194,7 +195,10 @@ def _connection(flags: Sequence[str]) -> socket.socket:
             if connection is None:
                 connection = _start(path, flags)
             try:
-                _check(connection)
+                if _check(connection) and _can_start():
+                    connection.close()
+                    _retire(path)
+                    continue
             except (EOFError, ConnectionError):
                 connection.close()  # it was about to end, being idle
                 continue
@@ -220,12 +224,34 @@ def _connection(flags: Sequence[str]) -> socket.socket:
         raise UnavailableError(f"{error}") from error
 
 
-def _check(connection: socket.socket) -> None:
+def _check(connection: socket.socket) -> bool:
+    """Reads a helper's greeting; whether its installation is not there any more."""
     if not address.is_own_user(connection):
         raise UnavailableError("the helper process is another user's")
     hello, _ = messages.receive(connection)
     if hello.get("digest") != address.digest():
         raise UnavailableError("the helper process is of another version")
+    return hello.get("removed", False)
+
+
+def _can_start() -> bool:
+    """Whether this process could start a helper: its own installation is there."""
+    return all(map(os.path.exists, (sys.executable, _SCRIPT, compiler_library.library_path())))
+
+
+def _retire(path: Path) -> None:
+    """Has nobody ask a helper any more whose installation was removed; another one is started.
+
+    It ends when it has been idle. While its installation is gone it may lack files that a compile
+    reads when it first needs them, but goes on for a process that cannot start another one.
+    """
+    with address.locked(path.parent):
+        connection = _connect(path)
+        if connection is None:
+            return
+        with connection:
+            if _check(connection):
+                path.unlink(missing_ok=True)
 
 
 def _connect(path: Path) -> socket.socket | None:
@@ -266,12 +292,11 @@ def _start(path: Path, flags: Sequence[str]) -> socket.socket:
 def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
     if not sys.executable or getattr(sys, "frozen", False):
         raise UnavailableError("there is no interpreter to start the helper process with")
-    script = Path(__file__).with_name("start.py")
-    root = script.parents[3]
+    root = _SCRIPT.parents[3]
     descriptor = listener.fileno()
     process = subprocess.Popen(
         [
-            *(sys.executable, "-I", "-S", os.fspath(script), os.fspath(root)),
+            *(sys.executable, "-I", "-S", os.fspath(_SCRIPT), os.fspath(root)),
             *(
                 str(descriptor),
                 os.fspath(path),

@@ -77,7 +77,7 @@ def _answer(
         os.environ["TMPDIR"] = request["tmpdir"]
     else:
         os.environ.pop("TMPDIR", None)
-    watch = Stopwatch() if request["watched"] else None
+    watch = Stopwatch() if request.get("watched") else None
     try:
         module, said = driver.compile_module(
             text.decode(),
@@ -87,7 +87,7 @@ def _answer(
             parallel=request["parallel"],
             shortens=request["shortens"],
             changes=[change_of(key) for key in request["changes"]],
-            dispatches=_store(request["dispatches"]),
+            dispatches=_store(request.get("dispatches")),
             watch=watch,
             tell=tell,
         )
