@@ -48,6 +48,10 @@ class Trace:
         """The trace itself: libraries compare traces by this name."""
         return self
 
+    def runs_eagerly(self) -> bool:
+        """Whether what is done here ends as single operations, not in a program."""
+        return False
+
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:

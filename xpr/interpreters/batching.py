@@ -147,6 +147,9 @@ class BatchTrace(Trace):
         self.axis = axis
         self.alive = True
 
+    def runs_eagerly(self) -> bool:
+        return self.parent.runs_eagerly()
+
     def pair(self, x: Any) -> tuple[Any, Dim]:
         if isinstance(x, BatchTracer) and x._trace is self:
             return x._batched, x._batch_dim

@@ -78,7 +78,7 @@ def checkpoint(
 
         flat = FlatFunction(inner, tree)
         info = debug_info(fun, tree, {i: args[i] for i in places}, "checkpoint")
-        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info)
+        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info, deferred=True)
         closed, outer = hoist_consts(closed)
         out = remat_p.bind(
             *outer,

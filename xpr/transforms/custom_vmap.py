@@ -58,7 +58,7 @@ class custom_vmap:
             )
         flat = FlatFunction(self.fun, tree)
         info = debug_info(self.fun, tree, {}, "custom_vmap")
-        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info)
+        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info, deferred=True)
         closed, outer = hoist_consts(closed)
         rule = _flat_rule(self.vmap_rule, name, tree, flat)
         out = custom_vmap_call_p.bind(

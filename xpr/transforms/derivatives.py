@@ -171,7 +171,7 @@ class _Pushforward(Linearized):
             )
         for p, t in zip(program.in_avals, moves, strict=True):
             _check_linear_tangent(p, t)
-        given = [t for t, w in zip(moves, program.wanted, strict=True) if w]
+        given = [as_array(t) for t, w in zip(moves, program.wanted, strict=True) if w]
         found = iter(eval_jaxpr(program.jaxpr, self.residuals, *given))
         results = [
             as_array(next(found) if nz else zeros(a))
