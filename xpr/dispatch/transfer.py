@@ -87,7 +87,7 @@ def device_put(
     if _is_place(device):
         places = [device] * len(leaves)
     else:
-        places = tree_util.broadcast_prefix(device, x, is_leaf=_is_place)
+        places = _places_of(x, device)
     found: list[Any] = []
     for leaf, place in zip(leaves, places, strict=True):
         try:
@@ -98,6 +98,19 @@ def device_put(
                 error.add_note(f"for the leaf {tree_util.keystr(path)} that device_put was given")
             raise
     return tree_util.tree_unflatten(tree, found)
+
+
+def _places_of(x: Any, device: Any) -> list[Any]:
+    """A place for each leaf of `x`, from a tree of places; ValueError where it is no prefix."""
+    errors = tree_util.prefix_errors(device, x, is_leaf=_is_place)
+    if errors:
+        details = "\n".join(str(found("device_put device")) for found in errors)
+        raise ValueError(
+            "device_put device specification must be a tree prefix of the value, got "
+            f"specification {shown(device)} for value tree {tree_util.tree_structure(x)}.\n"
+            f"Mismatch details ({len(errors)} found):\n{details}"
+        )
+    return tree_util.broadcast_prefix(device, x, is_leaf=_is_place)
 
 
 def _put(x: Any, place: Any, donate: bool) -> Any:
@@ -257,7 +270,8 @@ def copy_to_host_async(x: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     for leaf in tree_util.tree_leaves(x):
-        if isinstance(leaf, (ArrayImpl, ExtendedArray)):
+        # Arrays of other libraries may have the method, too.
+        if hasattr(type(leaf), "copy_to_host_async") or hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return x
 
