@@ -370,7 +370,8 @@ def on_update(name: str, hook: Callable[[Any], None]) -> None:
     _SETTINGS[name] = Setting(s.name, s.parse, s.help, s.in_trace_key, hook)
 
 
-def _key_names() -> tuple[str, ...]:
+def trace_key_names() -> tuple[str, ...]:
+    """What the entries of `state.trace_key` are."""
     return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes", "loose_types")
 
 
@@ -380,7 +381,7 @@ _MAX_TRACE_KEYS = 4096
 
 
 def _trace_key_of(settings: Any) -> tuple[Any, ...]:
-    key = tuple(getattr(settings, n) for n in _key_names())
+    key = tuple(getattr(settings, n) for n in trace_key_names())
     if len(_trace_keys) >= _MAX_TRACE_KEYS:
         _trace_keys.clear()
     return _trace_keys.setdefault(key, key)
@@ -389,7 +390,7 @@ def _trace_key_of(settings: Any) -> tuple[Any, ...]:
 def _refresh_trace_key() -> None:
     _State.trace_key = _trace_key_of(_State)
     # A thread with an override of its own keeps a key of its own.
-    if any(n in state.__dict__ for n in _key_names()):
+    if any(n in state.__dict__ for n in trace_key_names()):
         state.trace_key = _trace_key_of(state)
     else:
         state.__dict__.pop("trace_key", None)
@@ -397,7 +398,7 @@ def _refresh_trace_key() -> None:
 
 def trace_settings() -> dict[str, Any]:
     """The settings that alter traced programs, but for where these run."""
-    return {n: getattr(state, n) for n in _key_names() if n != "default_device"}
+    return {n: getattr(state, n) for n in trace_key_names() if n != "default_device"}
 
 
 @contextmanager

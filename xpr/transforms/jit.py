@@ -470,7 +470,10 @@ class JittedFunction(ProgramBuilder):
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<jitted {self._fun!r}>"
+        try:
+            return f"<PjitFunction of {self.__wrapped__!r}>"
+        except Exception:  # of the function's own repr, which may be anything
+            return "<PjitFunction>"
 
 
 _JITTED: type[JittedFunction] = JittedFunction

@@ -89,7 +89,7 @@ def vmap(
         wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)
         for i, (d, w) in enumerate(zip(found, wanted, strict=True)):
             if w is None and d is not None:
-                raise _unplaced(flat.out_tree, i, d)
+                raise _unplaced(flat.out_tree, i, d, axis_name)
         results = [
             _place_result(axis, x, d, w, i)
             for i, (x, d, w) in enumerate(zip(out, found, wanted, strict=True))
@@ -279,29 +279,38 @@ def _size_message(
     axis_size: int | None,
 ) -> str:
     paths = [p for p, _ in tree_util.tree_flatten_with_path((args, kwargs))[0]]
-    names = argument_names(fun, paths, tree_util.keystr, range(len(args)))
+    names = [
+        f"argument {name}" if path[0].idx == 0 else f"kwargs{tree_util.keystr(path[1:])}"
+        for name, path in zip(
+            argument_names(fun, paths, tree_util.keystr, range(len(args))), paths, strict=True
+        )
+    ]
     groups: dict[int, list[str]] = {}
     for name, x, d in zip(names, leaves, dims, strict=True):
         aval = get_aval(x)
         if d is not None and not aval.is_high:
             shown_type = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
-            groups.setdefault(aval.shape[d], []).append(
-                f"axis {d} of argument {name} of type {shown_type}"
-            )
+            groups.setdefault(aval.shape[d], []).append(f"axis {d} of {name} of type {shown_type}")
     lines = []
-    for size, places in groups.items():
+    if axis_size is not None:
+        lines.append(f"  * the `axis_size` argument was {axis_size};")
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))  # of equal ones the first
+    for i, (size, places) in enumerate(ordered):
         if len(places) == 1:
             lines.append(f"  * one axis had size {size}: {places[0]};")
-        else:
-            some = ",\n      ".join(places[:5]) + (", ..." if len(places) > 5 else "")
-            lines.append(f"  * some axes ({len(places)} of them) had size {size}: {some};")
-    if axis_size is not None:
-        lines.append(f"  * axis_size was given as {axis_size};")
+            continue
+        most = "most" if i == 0 else "some"
+        lines.append(f"  * {most} axes ({len(places)} of them) had size {size}, e.g. {places[0]};")
     lines[-1] = lines[-1].rstrip(";")
     return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
 
 
-def _unplaced(out_tree: Any, index: int, dim: int) -> ValueError:
+def _unplaced(out_tree: Any, index: int, dim: int, axis_name: Any) -> ValueError:
+    if axis_name is not None:
+        return ValueError(
+            f"vmap has mapped output (axis_name={axis_name}) but out_axes is None: give the axis "
+            f"of output {index} in out_axes, or reduce it over {axis_name!r}"
+        )
     whole = tree_util.tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
     path = tree_util.keystr(tree_util.tree_flatten_with_path(whole)[0][index][0])
     return ValueError(
