@@ -76,7 +76,7 @@ class BatchAxis:
 
 
 class mapped_axis:
-    """Makes `axis` known by its name inside a `with` block."""
+    """Makes `axis` known by its name, and by its mesh axes, inside a `with` block."""
 
     __slots__ = ("_axis", "_old")
 
@@ -84,12 +84,13 @@ class mapped_axis:
         self._axis = axis
 
     def __enter__(self) -> None:
-        self._old = context.axis_env
+        self._old = context.axis_env, context.spmd_names
+        context.spmd_names = (*context.spmd_names, *self._axis.spmd_names)
         if self._axis.name is not None:
-            context.axis_env = (*self._old, (self._axis.name, self._axis.size))
+            context.axis_env = (*context.axis_env, (self._axis.name, self._axis.size))
 
     def __exit__(self, *_: object) -> None:
-        context.axis_env = self._old
+        context.axis_env, context.spmd_names = self._old
 
 
 def without_axis(aval: ShapedArray, dim: Dim, size: int | None = None) -> ShapedArray:

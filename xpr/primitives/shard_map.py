@@ -221,7 +221,8 @@ class _SplitBody:
 
 
 def _residual_spec(aval: ShapedArray, params: Params) -> PartitionSpec:
-    axes: frozenset[str] = params["manual_axes"]
+    # What is cut over these axes is the batch around, and not a residual of one example.
+    axes: frozenset[str] = params["manual_axes"] - frozenset(context.spmd_names)
     if params["check_vma"]:
         axes = axes & aval.vma
     names = tuple(a for a in params["mesh"].axis_names if a in axes)
@@ -344,9 +345,11 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
 def _unnamed(spec: PartitionSpec, params: Params) -> tuple[str, ...]:
     """The manual axes that a spec does not name, in the mesh's order.
 
-    Along those that it names unreduced, devices have parts of one sum, not one value.
+    Along those that it names unreduced, devices have parts of one sum, not one value; along those
+    over which a batch around is cut, they have other examples.
     """
     axes = params["manual_axes"] - named_axes(spec) - spec.unreduced
+    axes = axes.difference(context.spmd_names)
     return tuple(a for a in params["mesh"].axis_names if a in axes)
 
 
@@ -393,6 +396,8 @@ def _batch(
                 f"vmap with spmd_axis_name={names} requires a batch that the {count} places along "
                 f"these axes can share, got size {axis.size}"
             )
+        for what in ("in_specs", "out_specs"):
+            _refuse_named(names, what, params[what])
         inner = BatchAxis(axis.size // count, axis.name)
     in_specs = [
         s if d is None else _with_entry(s, d, names)
@@ -415,6 +420,17 @@ def _batch(
     ]
     changed = _changed(params, batched.closed, in_specs, out_specs)
     return list(shard_map_p.bind(*args, **changed)), out_dims
+
+
+def _refuse_named(names: tuple[str, ...], what: str, specs: Specs) -> None:
+    """ValueError for a spec that cuts examples over an axis over which the batch is cut."""
+    for spec in specs:
+        twice = named_axes(spec).intersection(names)
+        if twice:
+            raise ValueError(
+                f"vmap spmd_axis_name cannot appear in shard_map {what}: the batch is cut over "
+                f"{names}, and {spec} cuts each example over {sorted(twice)}"
+            )
 
 
 def _varying_more(closed: ClosedJaxpr, dims: Sequence[Dim], names: frozenset[str]) -> ClosedJaxpr:

@@ -47,10 +47,16 @@ def _constraint_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
     return [sharding_constraint_p.bind(ct, **params)]
 
 
-def _with_axis(sharding: Any, ndim: int, dim: int) -> Any:
-    """The sharding of an array with one axis more, at `dim`, which is left to propagation."""
+def _with_axis(sharding: Any, ndim: int, dim: int, names: tuple[Any, ...]) -> Any:
+    """The sharding of an array with one axis more, at `dim`, over those axes of the mesh."""
     spec = [axes if axes else None for axes in sharding.normalized_spec(ndim)]
-    spec.insert(dim, None)
+    used = {n for axes in spec if axes for n in axes}
+    if used.intersection(names):
+        raise ValueError(
+            f"vmap spmd_axis_name {names} cannot appear in with_sharding_constraint spec, but got "
+            f"spec {sharding.spec}"
+        )
+    spec.insert(dim, names or None)
     return sharding.with_spec(type(sharding.spec)(*spec))
 
 
@@ -63,14 +69,14 @@ def _constraint_batch(
     unconstrained_dims: frozenset[int],
     **params: Any,
 ) -> Any:
-    del axis
     (x,), (dim,) = args, dims
     if dim is None:
         return sharding_constraint_p.bind(
             x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params
         ), None
-    free = frozenset(d + (d >= dim) for d in unconstrained_dims) | {dim}
-    moved = _with_axis(sharding, x.ndim - 1, dim)
+    names = axis.spmd_names
+    free = frozenset(d + (d >= dim) for d in unconstrained_dims) | ({dim} if not names else set())
+    moved = _with_axis(sharding, x.ndim - 1, dim, names)
     found = sharding_constraint_p.bind(x, sharding=moved, unconstrained_dims=free, **params)
     return found, dim
 

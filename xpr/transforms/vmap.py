@@ -34,8 +34,8 @@ def vmap(
     be a pytree of ints and Nones (a prefix of the argument's). Arguments by keyword are mapped
     along their axis 0. `out_axes` says in the same way where the axis of the results goes.
     `axis_name` names the axis for collectives such as `lax.psum`; `axis_size` gives its size where
-    no argument does. `spmd_axis_name` names axes of a mesh: a `shard_map` inside cuts the batch
-    over them.
+    no argument does. `spmd_axis_name` names axes of a mesh: `shard_map` and
+    `lax.with_sharding_constraint` inside cut the batch over them, and may not name them.
 
     Raises ValueError when sizes differ, when an axis does not exist, or when `out_axes` is None for
     a result that differs between examples; TypeError for bad axes.
@@ -82,7 +82,9 @@ def vmap(
             check_leaf(x, "vmap")
         dims = [_checked_axis(d, get_aval(x)) for x, d in zip(leaves, dims, strict=True)]
         size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
-        axis = BatchAxis(size, axis_name, spmd_names, _axis_sharding(leaves, dims))
+        sharding = _axis_sharding(leaves, dims)
+        names = spmd_names if sharding is None else _spmd_names(spmd_names, sharding)
+        axis = BatchAxis(size, axis_name, names, sharding)
         flat = FlatFunction(fun, tree)
         with named("vmap("):
             out, found = batch_flat(flat, axis, leaves, dims)
@@ -159,6 +161,17 @@ def _elements_tree(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None])
 
 def _batches_tree(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None], size: int) -> Any:
     return _changed(tree, leaves, dims, lambda x, axis: x.with_axis(axis, size))
+
+
+def _spmd_names(names: tuple[Any, ...], sharding: Any) -> tuple[Any, ...]:
+    """The names that types do not say; ValueError for others than those that they say."""
+    axes = sharding.normalized_spec(1)[0]
+    if names and axes and names != axes:
+        raise ValueError(
+            "Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is "
+            f"allowed. Got spmd_axis_name={names} and arrays sharded on {axes}"
+        )
+    return () if axes else names
 
 
 def _axis_sharding(leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
