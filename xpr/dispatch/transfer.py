@@ -239,6 +239,8 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
 def device_get(x: Any) -> Any:
     """The pytree `x` with its arrays as NumPy arrays (read-only views where that needs no copy).
 
+    Traced arrays, whose values are not known, and other leaves stay what they are.
+
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.device_get({"a": jnp.arange(3)})
     {'a': array([0, 1, 2], dtype=int32)}
@@ -251,7 +253,7 @@ def _get(x: Any) -> Any:
         if not all(b.device.runtime.is_host for b in x._buffers):
             check_transfer("device_to_host", True, f"{x.aval} from {x.device!r}")
         return x._value
-    return np.asarray(x) if isinstance(x, Tracer) else x
+    return x
 
 
 def block_until_ready(x: Any) -> Any:

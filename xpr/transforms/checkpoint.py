@@ -11,6 +11,7 @@ from xpr.core.jaxpr import Literal, Var
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.linearize import linearize_jaxpr
 from xpr.primitives.checkpoint import Policy, remat_p
 from xpr.primitives.custom import name_p
@@ -57,7 +58,7 @@ def checkpoint(
     fixed = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         places = {n + len(args) if n < 0 else n for n in fixed}
         for n in places:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.core.wrapping import like
 from xpr.primitives import _ops as ops
 from xpr.primitives.custom import custom_vmap_call_p
 from xpr.transforms.arguments import FlatFunction, check_leaf
@@ -37,7 +37,7 @@ class custom_vmap:
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         check_callable(fun, "custom_vmap")
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         self.fun = fun
         self.vmap_rule: Callable[..., Any] | None = None
 

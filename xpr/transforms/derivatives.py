@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
 from xpr.interpreters.transpose import Linear, backward_pass
@@ -370,7 +370,7 @@ def _value_and_grad(
         raise NotImplementedError(f"{what}: reduce_axes is deprecated and not supported")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, what)
         for leaf in tree_util.tree_leaves(selected.dynamic):
@@ -418,7 +418,7 @@ def grad(
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, "grad")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         with _dropping_unused():
             value, gradient = both(*args, **kwargs)
