@@ -163,6 +163,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 class _Pushforward(Linearized):
     """What `linearize` returns: maps tangents of the arguments to those of the results."""
 
+    @property
+    def func(self) -> Any:
+        """The function without its residuals; its first bound argument is the linear jaxpr."""
+        program = self.program
+        return functools.partial(_evaluated, ClosedJaxpr(program.jaxpr, self.residuals))
+
     def __call__(self, *tangents: Any) -> Any:
         program = self.program
         moves, tangent_tree = tree_util.tree_flatten(tangents)
@@ -183,6 +189,10 @@ class _Pushforward(Linearized):
 
     def __repr__(self) -> str:
         return f"<JVP function of {name_of(self.program.fun)}>"
+
+
+def _evaluated(closed: ClosedJaxpr, *args: Any) -> Any:
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
 
 def _check_linear_tangent(p: ShapedArray, tangent: Any) -> None:

@@ -684,8 +684,9 @@ def clear_caches() -> None:
 
     for cache in list(all_caches):
         cache.clear()
-    for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager", "xpr.primitives.ffi"):
-        module = sys.modules.get(name)
+    names = "dispatch.compiled dispatch.spmd_eager primitives.ffi transforms.checkpoint"
+    for name in names.split():
+        module = sys.modules.get(f"xpr.{name}")
         if module is not None:
             module.clear()
     if native().module is not None:
