@@ -7,6 +7,7 @@ from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, bind_equation, eval_jaxpr
 from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.nonfinite import each_operation
 
 
 def find_first_nonfinite(closed: ClosedJaxpr, leaves: Sequence[Any]) -> None:
@@ -17,7 +18,8 @@ def find_first_nonfinite(closed: ClosedJaxpr, leaves: Sequence[Any]) -> None:
     were donated and are gone.
     """
     if not any(isinstance(x, ArrayImpl) and x.is_deleted() for x in leaves):
-        _run(closed, leaves)
+        with each_operation():
+            _run(closed, leaves)
 
 
 def _run(closed: ClosedJaxpr, operands: Sequence[Any]) -> list[Any]:
