@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.config import state
+from xpr.core.errors import ShardingTypeError
 from xpr.core.fingerprint import fingerprint
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, sub_jaxprs
 from xpr.core.jaxpr_trace import trace_to_jaxpr
@@ -88,9 +89,7 @@ def _program(
         return out if primitive.multiple_results else [out]
 
     closed: ClosedJaxpr = (
-        params["jaxpr"]
-        if primitive.name == "jit"
-        else trace_to_jaxpr(flat, avals, DebugInfo(func_name=primitive.name))
+        params["jaxpr"] if primitive.name == "jit" else _traced(flat, avals, primitive.name)
     )
     name = params["name"] if primitive.name == "jit" else primitive.name
     places = Places(name)
@@ -115,6 +114,27 @@ def _program(
         interpreted=_is_interpreted(mesh, closed.jaxpr),
         refinement=places.refinement(),
     )
+
+
+def _traced(flat: Any, avals: Sequence[Any], name: str) -> ClosedJaxpr:
+    """The program of an operation.
+
+    Outside of programs constants that a function makes on its way lie on all devices. Their types
+    say so, other than those of constants in programs, and would contradict those of arguments.
+    """
+    info = DebugInfo(func_name=name)
+    try:
+        return trace_to_jaxpr(flat, avals, info)
+    except ShardingTypeError:
+        open_avals = [a.update(sharding=None) if _is_replicated(a) else a for a in avals]
+        if all(a.sharding is None for a in open_avals):
+            raise
+        return trace_to_jaxpr(flat, open_avals, info)
+
+
+def _is_replicated(aval: Any) -> bool:
+    spec = None if aval.sharding is None else aval.sharding.spec
+    return spec is not None and not (any(spec.partitions) or spec.unreduced or spec.reduced)
 
 
 def _is_interpreted(mesh: Mesh, jaxpr: Jaxpr) -> bool:

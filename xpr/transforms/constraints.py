@@ -12,12 +12,13 @@ from xpr.dispatch.transfer import device_put
 from xpr.primitives.sharding import shard_alike_p, sharding_constraint_p
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, reshard
 from xpr.sharding.context import concrete_mesh, entered_mesh, get_abstract_mesh
+from xpr.sharding.layouts import Format, concrete_sharding
 from xpr.sharding.named import explicit_sharding
 from xpr.sharding.spec import UNCONSTRAINED
 
 
 def _is_place(s: Any) -> bool:
-    return s is None or isinstance(s, (Sharding, PartitionSpec))
+    return s is None or isinstance(s, (Sharding, PartitionSpec, Format))
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -48,6 +49,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 
 def _constrained(x: Any, place: Any) -> Any:
+    place = concrete_sharding(place, get_aval(x).shape, "with_sharding_constraint")
     if place is None:
         raise ValueError(
             "One of with_sharding_constraint arguments got sharding None which is not allowed. "
