@@ -19,7 +19,7 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.host import HostBuffer
-from xpr.sharding import PartitionSpec, Sharding
+from xpr.sharding import PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.sharding.context import over_mesh_in_use
 from xpr.sharding.layouts import Format, concrete_sharding
 
@@ -190,7 +190,7 @@ def _copy_for(device: Device, known: list[Buffer]) -> Buffer:
 
 
 def make_array_from_process_local_data(
-    sharding: Sharding | PartitionSpec, local_data: Any, global_shape: Any = None
+    sharding: Sharding | PartitionSpec | Device, local_data: Any, global_shape: Any = None
 ) -> Any:
     """The array, or the pytree of arrays, whose part in this process is `local_data`.
 
@@ -212,6 +212,8 @@ def make_array_from_process_local_data(
                 f"Please set a mesh via `xpr.set_mesh` if a PartitionSpec is passed to {name}"
             )
         sharding = found
+    if isinstance(sharding, Device):
+        sharding = SingleDeviceSharding(sharding)
     check_sharding(name, sharding)
     leaves, tree = tree_util.tree_flatten(local_data)
     shapes: list[Any] = [None] * len(leaves)

@@ -96,6 +96,8 @@ def _program(
     places.add_arguments(args, [chr(ord("x") + i) if i < 3 else str(i) for i in range(len(args))])
     places.add_program(closed)
     mesh = places.chosen()
+    if primitive.name == "shard_map":
+        _check_abstract(params["mesh"], mesh)
     given = params.get("sharding") or params.get("out_sharding")
     if mesh is None and isinstance(given, NamedSharding):
         # The type of an array that a derivative is taken at names its mesh without the devices.
@@ -114,6 +116,22 @@ def _program(
         interpreted=_is_interpreted(mesh, closed.jaxpr),
         refinement=places.refinement(),
     )
+
+
+def _check_abstract(asked: Any, found: Mesh | None) -> None:
+    """ValueError where no array says which devices the mesh of a `shard_map` has."""
+    if isinstance(asked, Mesh):
+        return
+    if found is None:
+        raise ValueError(
+            "Please pass `xpr.Array`s with a `NamedSharding` as input to `shard_map` when passing "
+            f"`AbstractMesh` to the mesh argument, or set a mesh with xpr.set_mesh: got {asked}"
+        )
+    if found.shape_tuple != asked.shape_tuple:
+        raise ValueError(
+            f"Mesh shape of the input {found.shape_tuple} does not match the mesh shape passed to "
+            f"shard_map {asked.shape_tuple}"
+        )
 
 
 def _traced(flat: Any, avals: Sequence[Any], name: str) -> ClosedJaxpr:

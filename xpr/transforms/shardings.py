@@ -16,6 +16,7 @@ from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.context import concrete_mesh, entered_mesh
 from xpr.sharding.layouts import AutoLayout, Format, Layout, check_plain
 from xpr.sharding.named import explicit_sharding
+from xpr.sharding.spec import UNCONSTRAINED
 
 
 class UnspecifiedValue:
@@ -97,6 +98,7 @@ class Shardings:
             *(("explicit output sharding", s) for s in outputs),
         ]:
             if isinstance(leaf, Sharding):
+                _refuse_unconstrained(source, leaf)
                 self._add(source, leaf)
         trees = tuple(
             tree_util.tree_structure(t, is_leaf=_is_place) for t in (self.arguments, self.results)
@@ -228,6 +230,15 @@ class Shardings:
         for layouts, values in zip(self._layouts, (args, result), strict=True):
             if layouts is not None:
                 _check_layouts(layouts, values)
+
+
+def _refuse_unconstrained(source: str, sharding: Sharding) -> None:
+    if isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec.partitions:
+        name = "in_shardings" if source == "ARG_SHARDING" else "out_shardings"
+        raise ValueError(
+            f"Unconstrained dims are not allowed when passed to {name}: {sharding}. Leave the "
+            "sharding out, or use lax.with_sharding_constraint inside"
+        )
 
 
 def _on_devices(place: Any) -> Any:
