@@ -39,8 +39,9 @@ def test_kinds_of_memory_of_a_mesh_without_devices() -> None:
 def test_shardings_of_jit_are_complete() -> None:
     open_spec = NamedSharding(MESH, P(P.UNCONSTRAINED, "y"))
     for name in ("in_shardings", "out_shardings"):
+        options: dict[str, Any] = {name: open_spec}
         with pytest.raises(ValueError, match=f"Unconstrained dims are not allowed .* to {name}"):
-            xpr.jit(lambda x: x, **{name: open_spec})
+            xpr.jit(lambda x: x, **options)
 
 
 def test_a_device_for_jit_and_a_mesh_inside() -> None:

@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from xpr.core.aval import without_replication
 from xpr.core.config import state
 from xpr.core.errors import ShardingTypeError
 from xpr.core.fingerprint import fingerprint
@@ -144,15 +145,10 @@ def _traced(flat: Any, avals: Sequence[Any], name: str) -> ClosedJaxpr:
     try:
         return trace_to_jaxpr(flat, avals, info)
     except ShardingTypeError:
-        open_avals = [a.update(sharding=None) if _is_replicated(a) else a for a in avals]
+        open_avals = list(map(without_replication, avals))
         if all(a.sharding is None for a in open_avals):
             raise
         return trace_to_jaxpr(flat, open_avals, info)
-
-
-def _is_replicated(aval: Any) -> bool:
-    spec = None if aval.sharding is None else aval.sharding.spec
-    return spec is not None and not (any(spec.partitions) or spec.unreduced or spec.reduced)
 
 
 def _is_interpreted(mesh: Mesh, jaxpr: Jaxpr) -> bool:
