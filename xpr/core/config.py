@@ -13,6 +13,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+SHORTCUTS = (
+    "device_functions",
+    "dispatches",
+    "merging",
+    "objects",
+    "plugins",
+    "sessions",
+    "short_passes",
+    "templates",
+    "tiles",
+    "translation",
+)
+"""The names of the shortcuts around IREE's own way of compiling (`lowering/iree/shortcuts.py`)."""
+
 
 class _State(threading.local):
     """Current values: class attributes are the process's, instance attributes a thread's own."""
@@ -44,6 +58,7 @@ class _State(threading.local):
     compiler: str = "auto"
     compiler_idle: float = 600.0
     compiler_timeout: float | None = 900.0
+    shortcuts: frozenset[str] = frozenset(SHORTCUTS)
     first_call: str = "wait"
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
@@ -115,6 +130,20 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
 def _modes(value: Any) -> str:
     parse = _one_of("stablehlo", "jaxpr")
     return ",".join(parse(mode.strip()) for mode in str(value).split(","))
+
+
+def _shortcuts(value: Any) -> frozenset[str]:
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ("on", "off", ""):
+            return frozenset(SHORTCUTS if text == "on" else ())
+        value = [name.strip() for name in text.split(",")]
+    unknown = sorted(set(value) - set(SHORTCUTS))
+    if unknown:
+        raise ValueError(
+            f"expected on, off or names out of {', '.join(SHORTCUTS)}, got {', '.join(unknown)}"
+        )
+    return frozenset(value)
 
 
 TRANSFER_WAYS = ("host_to_device", "device_to_device", "device_to_host")
@@ -228,6 +257,12 @@ _SETTINGS: dict[str, Setting] = {
             _seconds,
             "seconds after which a helper process gives a compile up, and the program is compiled "
             "in a simpler form; none lets it take any time",
+        ),
+        Setting(
+            "shortcuts",
+            _shortcuts,
+            "which shortcuts around IREE's own way of compiling are taken: on, off, or a list of "
+            "names; without one, compiles take longer",
         ),
         Setting(
             "first_call",

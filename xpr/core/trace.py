@@ -48,6 +48,10 @@ class Trace:
         """The trace itself: libraries compare traces by this name."""
         return self
 
+    def runs_eagerly(self) -> bool:
+        """Whether what is done here ends as single operations, not in a program."""
+        return False
+
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
@@ -132,13 +136,13 @@ class outside_programs:
         self._meshes = state.meshes
         if self._meshes is not None:
             set_meshes(None)
-        self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes
+        self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes, c.spmd_names
         c.trace, c.source = c.eager, None
-        c.axis_env, c.name_stack, c.manual_axes = (), (), ()
+        c.axis_env, c.name_stack, c.manual_axes, c.spmd_names = (), (), (), ()
 
     def __exit__(self, *_: object) -> None:
         c = context
-        c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes = self._old
+        c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes, c.spmd_names = self._old
         if self._meshes is not None:
             set_meshes(self._meshes)
 

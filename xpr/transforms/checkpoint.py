@@ -14,6 +14,7 @@ from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.references import belongs_to_trace
 from xpr.core.trace import Trace, context, get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.linearize import linearize_jaxpr
 from xpr.primitives.checkpoint import Policy, remat_p
 from xpr.primitives.custom import name_p
@@ -60,7 +61,7 @@ def checkpoint(
     fixed = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         places = {n + len(args) if n < 0 else n for n in fixed}
         for n in places:
@@ -86,7 +87,8 @@ def checkpoint(
         found = None if known is None or key is None else known.get(key)
         if found is None:
             flat = FlatFunction(inner, tree)
-            traced = trace_to_jaxpr(flat, avals, debug_info(fun, tree, statics, "checkpoint"))
+            info = debug_info(fun, tree, statics, "checkpoint")
+            traced = trace_to_jaxpr(flat, avals, info, deferred=True)
             found = (*hoist_consts(traced), flat.out_tree)
             if known is not None and key is not None and not any(map(belongs_to_trace, found[1])):
                 known[key] = found
@@ -122,7 +124,8 @@ def _traces_of(fun: Any) -> dict[Any, Any] | None:
 
 def _trace_key(tree: Any, statics: dict[int, Any], avals: Sequence[Any]) -> Any:
     """What a program depends on besides its function; None where a static value has no hash."""
-    bound = context.axis_env, context.manual_axes
+    # Where nothing compiles the program, transfers in it are made at once.
+    bound = context.axis_env, context.manual_axes, context.trace.runs_eagerly()
     values = tuple((i, type(x), x) for i, x in statics.items())
     key = (state.trace_key, bound, tree, values, *avals)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
 from xpr.interpreters.transpose import Linear, backward_pass
@@ -179,7 +179,7 @@ class _Pushforward(Linearized):
             )
         for p, t in zip(program.in_avals, moves, strict=True):
             _check_linear_tangent(p, t)
-        given = [t for t, w in zip(moves, program.wanted, strict=True) if w]
+        given = [as_array(t) for t, w in zip(moves, program.wanted, strict=True) if w]
         found = iter(eval_jaxpr(program.jaxpr, self.residuals, *given))
         results = [
             as_array(next(found) if nz else zeros(a))
@@ -380,7 +380,7 @@ def _value_and_grad(
         raise NotImplementedError(f"{what}: reduce_axes is deprecated and not supported")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, what)
         for leaf in tree_util.tree_leaves(selected.dynamic):
@@ -428,7 +428,7 @@ def grad(
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, "grad")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         with _dropping_unused():
             value, gradient = both(*args, **kwargs)

@@ -23,6 +23,7 @@ from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.references import Ref
 from xpr.core.trace import Trace, Tracer, context
 from xpr.core.tracebacks import filter_traceback
+from xpr.core.wrapping import like
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.eager import eager_trace
@@ -125,7 +126,7 @@ class JittedFunction(ProgramBuilder):
     __signature__ = _Signature()
 
     def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         super().__init__(fun, options)
         self._fast = self._cache.fast
         self._calls = self._cache.calls

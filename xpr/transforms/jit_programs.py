@@ -212,7 +212,7 @@ class ProgramBuilder:
                     f"jit of {name_of(self._fun)} with shardings takes no values of high types"
                 )
             avals = shardings.typed(avals, tree_util.tree_unflatten(parts.tree, parts.leaves)[0])
-        bound = context.axis_env, context.manual_axes
+        bound = context.axis_env, context.manual_axes, context.spmd_names
         key = ((state.trace_key, bound), parts.tree, statics, *avals)
         known = self._cache.traced.get(key, ())
         traced = _in_these_states(known)

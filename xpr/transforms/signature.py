@@ -138,10 +138,11 @@ def _resolve(
 
 def name_of(fun: Callable[..., Any]) -> str:
     """The name that messages and jaxprs show for `fun`."""
+    name = getattr(fun, "__name__", None)
+    if isinstance(name, str):
+        return name
     inner = getattr(fun, "func", None)
-    if inner is not None and not hasattr(fun, "__name__"):
-        return name_of(inner)
-    return getattr(fun, "__name__", type(fun).__name__)
+    return name_of(inner) if callable(inner) else type(fun).__name__
 
 
 def source_of(fun: Callable[..., Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ from xpr.core.references import AbstractRef
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import Trace, get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
@@ -428,6 +428,7 @@ def make_jaxpr(
     roles = argument_roles(fun, static_argnums, None, None, None)
 
     @api_boundary
+    @wraps(fun)
     def jaxpr_of(*args: Any, **kwargs: Any) -> Any:
         statics = {i: args[i] for i in roles.static_argnums if i < len(args)}
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
@@ -443,7 +444,6 @@ def make_jaxpr(
             return program.closed, _structs(program)
         return program.closed
 
-    functools.update_wrapper(jaxpr_of, fun)
     for attribute in ("__name__", "__qualname__"):
         name = getattr(fun, attribute, name_of(fun))
         setattr(jaxpr_of, attribute, f"make_jaxpr({name})")
@@ -467,7 +467,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     leaves, in_tree = tree_util.tree_flatten((args, kwargs))
     given: dict[int, ShapeDtypeStruct] = {}
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def values_only(*args: Any, **kwargs: Any) -> Any:
         results, tree = tree_util.tree_flatten(fun(*args, **kwargs))
         given.update((i, x) for i, x in enumerate(results) if isinstance(x, ShapeDtypeStruct))

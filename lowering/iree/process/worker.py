@@ -17,6 +17,7 @@ from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import driver
 from xpr.lowering.iree.post_passes import change_of
 from xpr.lowering.iree.process import messages
+from xpr.lowering.iree.shortcuts import DeclinedError
 
 TAKE = b"t"
 """What comes to a worker with a connection."""
@@ -75,6 +76,11 @@ def _answer(
         os.environ["TMPDIR"] = request["tmpdir"]
     else:
         os.environ.pop("TMPDIR", None)
+    declined: list[tuple[list[str], str]] = []
+
+    def on_decline(error: DeclinedError) -> None:
+        declined.append((sorted(error.declined), error.reason))
+
     try:
         module, said = driver.compile_module(
             text.decode(),
@@ -82,14 +88,15 @@ def _answer(
             name=request["name"],
             verify=request["verify"],
             parallel=request["parallel"],
-            shortens=request["shortens"],
+            allowed=request["shortcuts"],
             changes=[change_of(key) for key in request["changes"]],
             dispatches=_store(request.get("dispatches")),
             tell=tell,
+            on_decline=on_decline,
         )
     except Exception as error:  # it is raised again where the compile was asked for
         return {"error": f"{error}"}, b""
-    return {"module": module is not None, "said": said}, module or b""
+    return {"module": module is not None, "said": said, "declined": declined}, module or b""
 
 
 def _store(place: tuple[str, int] | None) -> CompileCache | None:
