@@ -236,9 +236,7 @@ class Binders:
         return self.jax.jit(body)(k)
 
     def scan(self, body: Function, k: Any) -> Any:
-        return self.lax.scan(
-            lambda c, a: (c, body(a * c)), k, self.jnp.array([1.0, 2.0])
-        )
+        return self.lax.scan(lambda c, a: (c, body(a * c)), k, self.jnp.array([1.0, 2.0]))
 
     def fori(self, body: Function, k: Any) -> Any:
         return self.lax.fori_loop(0, 2, lambda i, a: self.total(body(a)), k)
