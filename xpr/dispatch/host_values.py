@@ -15,6 +15,8 @@ from xpr.dispatch.array import ArrayImpl, freeze
 from xpr.runtimes.base import Device
 from xpr.runtimes.host import HostBuffer
 
+HOST_OPERATION = "an operation on the host"
+
 
 def own(result: Any, args: Sequence[Any]) -> Any:
     """`result`, copied if it may lie in a NumPy operand's memory, to which its owner may write."""
@@ -30,7 +32,7 @@ def wrap(
     aval: ShapedArray,
     device: Device,
     committed: bool,
-    computed_by: str = "an operation on the host",
+    computed_by: str = HOST_OPERATION,
 ) -> ArrayImpl:
     """A NumPy result as an array of type `aval`; `computed_by` is for errors."""
     if type(result) is not np.ndarray or result.dtype is not aval.dtype:
@@ -41,19 +43,20 @@ def wrap(
     return ArrayImpl(aval, (HostBuffer(result, device),), committed)
 
 
-def _not_finite(what: str, computed_by: str) -> FloatingPointError:
-    error = FloatingPointError(f"invalid value ({what}) encountered in {computed_by}")
+def _not_finite(what: str, computed_by: str, sharded: bool) -> FloatingPointError:
+    first = "Invalid" if sharded else "invalid"  # as JAX spells them
+    error = FloatingPointError(f"{first} value ({what}) encountered in {computed_by}")
     return explained(error, "FloatingPointError")
 
 
-def check_finite(result: np.ndarray[Any, Any], computed_by: str) -> None:
+def check_finite(result: np.ndarray[Any, Any], computed_by: str, *, sharded: bool = False) -> None:
     """Raises FloatingPointError for what `debug_nans` and `debug_infs` look for."""
     if result.dtype.kind in "biu":
         return
     if state.debug_nans and np.isnan(result).any():
-        raise _not_finite("nan", computed_by)
+        raise _not_finite("nan", computed_by, sharded)
     if state.debug_infs and np.isinf(result).any():
-        raise _not_finite("inf", computed_by)
+        raise _not_finite("inf", computed_by, sharded)
 
 
 def host_value(x: Any) -> tuple[ShapedArray, np.ndarray[Any, Any]]:

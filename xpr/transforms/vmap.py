@@ -100,6 +100,11 @@ def vmap(
             flat.out_tree = _batches_tree(flat.out_tree, results, wanted, size)
         return flat.result(results)
 
+    if isinstance(getattr(fun, "__doc__", None), str):
+        vmapped.__doc__ = (
+            f"Vectorized version of {name_of(fun)}. It takes the same arguments, with one axis "
+            f"more where in_axes says so.\n\nOriginal documentation:\n\n{fun.__doc__}"
+        )
     return vmapped
 
 
