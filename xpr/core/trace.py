@@ -356,7 +356,8 @@ class Tracer(Array):
         if name in _PLACE:
             raise AttributeError(
                 f"The {name!r} attribute is not available on traced array with shape "
-                f"{_shape(self)}: where a program runs is known when it is called{self._origin()}"
+                f"{_shape(self)}: where a program runs is known when it is called. The sharding of "
+                f"its type is that of xpr.typeof(x){self._origin()}"
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

@@ -284,7 +284,9 @@ class SpmdProgram:
             for a in out:
                 if isinstance(a, ArrayImpl):
                     for b in a._buffers:
-                        check_finite(b.host_view(), self.name)
+                        check_finite(
+                            b.host_view(), f"sharded computation of {self.name}", sharded=True
+                        )
         return out
 
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:

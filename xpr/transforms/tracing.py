@@ -14,6 +14,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.core.events import log_step, span
+from xpr.core.extended_array import ExtendedArray
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
@@ -68,7 +69,8 @@ class ShapeDtypeStruct:
         """
         aval = abstractify(x)
         # Where an array lies that was not put there says nothing about others of its type.
-        placed = getattr(x, "_committed", True)
+        extended = isinstance(x, ExtendedArray)
+        placed = x.committed if extended else getattr(x, "_committed", True)
         return cls(
             aval.shape,
             aval.dtype,
