@@ -12,6 +12,7 @@ from xpr.lowering.ir.graph import Module
 from xpr.lowering.passes import (
     aliasing_updates,
     argument_barriers,
+    bfloat16_arithmetic,
     binding_limit,
     branches_without_results,
     complex_parts,
@@ -60,6 +61,7 @@ PASSES: dict[str, Pass] = {
     "interior_padding": interior_padding.run,
     "strided_slices": strided_slices.run,
     "exact_numbers": exact_numbers.run,
+    "bfloat16_arithmetic": bfloat16_arithmetic.run,
     "conversions": conversions.run,
     "narrow_sources": narrow_sources.run,
     "spirv_arithmetic": spirv_arithmetic.run,

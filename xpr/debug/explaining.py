@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from xpr.core.errors import shown
 from xpr.core.units import count_text, shown_bytes
+from xpr.core.wrapping import wraps
 from xpr.transforms.jit import jit
 
 # What users know a stage of IREE's compiler by, where its own name tells little.
@@ -156,7 +156,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 def _again(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function as another object."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def again(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 

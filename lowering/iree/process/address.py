@@ -14,10 +14,10 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from xpr.lowering.iree import compiler_library, installed, plugins
+from xpr.lowering.iree import compiler_library, installed, plugins, shortcuts
 
 # A path of a socket has room for 107 bytes on Linux.
 _LONGEST_PATH = 107
@@ -72,9 +72,11 @@ def directory() -> Path:
     return path
 
 
-def kind(flags: Sequence[str]) -> str:
-    """Which of the two helpers compiles programs with such flags."""
-    return "cpu" if plugins.are_for_cpu(flags) else "all"
+def kind(flags: Sequence[str], allowed: Collection[str] = shortcuts.ALL) -> str:
+    """Which helper compiles programs with such flags, by the shortcuts that are allowed."""
+    target = "cpu" if plugins.are_for_cpu(flags) else "all"
+    without = shortcuts.OF_PROCESSES.difference(allowed)
+    return "-without-".join((target, *sorted(without)))
 
 
 # A helper inherits these from the process that starts it, and cannot raise them again.
@@ -105,12 +107,12 @@ def raise_limits() -> None:
             resource.setrlimit(one, (hard, resource.getrlimit(one)[1]))
 
 
-def socket_path(flags: Sequence[str]) -> Path:
-    """The socket of the helper of this version that compiles programs with such flags.
+def socket_path(flags: Sequence[str], allowed: Collection[str] = shortcuts.ALL) -> Path:
+    """The socket of the helper of this version that compiles such programs.
 
     It is that of processes with this one's niceness and hard limits.
     """
-    path = directory() / f"{digest()}-{kind(flags)}{conditions()}.sock"
+    path = directory() / f"{digest()}-{kind(flags, allowed)}{conditions()}.sock"
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise UnavailableError(f"{path} is too long for the path of a socket")
     return path

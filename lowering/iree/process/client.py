@@ -10,14 +10,14 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from xpr.core.config import state
 from xpr.lowering.cache import CompileCache
-from xpr.lowering.iree import compiler_library
+from xpr.lowering.iree import compiler_library, shortcuts
 from xpr.lowering.iree.dispatches import Nowhere
 from xpr.lowering.iree.interruption import Interruption
 from xpr.lowering.iree.invocation import Diagnostic
@@ -69,7 +69,7 @@ def compile_module(
     changes: Sequence[Change] = (),
     dispatches: CompileCache | Nowhere | None = None,
     watch: Stopwatch | None = None,
-    shortens: bool = True,
+    allowed: Collection[str] = shortcuts.ALL,
     timeout: float | None = None,
     begins_within: float | None = None,
     interruption: Interruption | None = None,
@@ -88,7 +88,7 @@ def compile_module(
         "name": name,
         "verify": verify,
         "parallel": parallel,
-        "shortens": shortens,
+        "shortcuts": sorted(allowed),
         "changes": [change.key for change in changes],
         "dispatches": _place(dispatches),
         "watched": watch is not None,
@@ -108,6 +108,8 @@ def compile_module(
         raise CompilerDiedError(answer["died"])
     if "error" in answer:
         raise RuntimeError(answer["error"])
+    for names, reason in answer["declined"]:
+        shortcuts.record(shortcuts.DeclinedError(names, reason))
     if watch is not None:
         watch.add(answer["watched"])
     said = [Diagnostic(*one) for one in answer["said"]]
@@ -128,7 +130,7 @@ def _connect_and_ask(
     interruption: Interruption,
     tell: Callable[[str], None] | None,
 ) -> tuple[dict[str, Any], bytes]:
-    connection = _connection(request["flags"])
+    connection = _connection(request["flags"], request["shortcuts"])
     with connection, interruption.calls(partial(_close, connection)):
         try:
             return _ask(connection, request, text, times, tell)
@@ -183,17 +185,17 @@ def _answer(
             tell(header["passed"])
 
 
-def _connection(flags: Sequence[str]) -> socket.socket:
+def _connection(flags: Sequence[str], allowed: Collection[str]) -> socket.socket:
     """A connection to a helper that has said that it is of this version."""
-    kind = address.kind(flags)
+    kind = address.kind(flags, allowed)
     if kind in _given_up:
         raise UnavailableError(_given_up[kind])
     try:
-        path = address.socket_path(flags)
+        path = address.socket_path(flags, allowed)
         for _ in range(_ATTEMPTS):
             connection = _connect(path)
             if connection is None:
-                connection = _start(path, flags)
+                connection = _start(path, flags, allowed)
             try:
                 if _check(connection) and _can_start():
                     connection.close()
@@ -268,7 +270,7 @@ def _connect(path: Path) -> socket.socket | None:
     return connection
 
 
-def _start(path: Path, flags: Sequence[str]) -> socket.socket:
+def _start(path: Path, flags: Sequence[str], allowed: Collection[str]) -> socket.socket:
     """Starts a helper, unless another process has done so by now, and connects to it.
 
     It gets a socket that listens already, so that nobody has to wait until it has started.
@@ -282,14 +284,16 @@ def _start(path: Path, flags: Sequence[str]) -> socket.socket:
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(os.fspath(path))
             listener.listen(_BACKLOG)
-            _launch(listener, path, flags)
+            _launch(listener, path, flags, allowed)
         connection = _connect(path)
     if connection is None:
         raise UnavailableError("the helper process cannot be connected to")
     return connection
 
 
-def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
+def _launch(
+    listener: socket.socket, path: Path, flags: Sequence[str], allowed: Collection[str]
+) -> None:
     if not sys.executable or getattr(sys, "frozen", False):
         raise UnavailableError("there is no interpreter to start the helper process with")
     root = _SCRIPT.parents[3]
@@ -303,7 +307,7 @@ def _launch(listener: socket.socket, path: Path, flags: Sequence[str]) -> None:
                 os.fspath(compiler_library.library_path()),
                 address.digest(),
             ),
-            *(str(state.compiler_idle), json.dumps(list(flags))),
+            *(str(state.compiler_idle), json.dumps(list(flags)), json.dumps(sorted(allowed))),
         ],
         pass_fds=(descriptor,),
         start_new_session=True,

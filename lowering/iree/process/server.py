@@ -47,10 +47,13 @@ func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 """
 
 
-def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flags: str) -> None:
+def serve(
+    descriptor: str, path: str, library: str, digest: str, idle: str, flags: str, allowed: str
+) -> None:
     """Serves at a listening socket until nobody has asked for `idle` seconds.
 
-    `flags`, as a list in JSON, are those of compiles to be ready for; all are of their kind.
+    `flags` and `allowed`, lists in JSON, are those of compiles to be ready for; all are of their
+    kind (`address.kind`).
     """
     if os.fork():
         os._exit(0)  # whoever started this has no child process to wait for
@@ -60,7 +63,7 @@ def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flag
     listener = socket.socket(fileno=int(descriptor))
     listener.setblocking(False)
     expected = json.loads(flags)
-    compiler_library.load(Path(library), alone_for=expected)
+    compiler_library.load(Path(library), alone_for=expected, allowed=json.loads(allowed))
     files = (Path(__file__), Path(library), Path(sys.executable), Path(os.__file__))
     _Server(listener, Path(path), digest, float(idle), expected, files).run()
 

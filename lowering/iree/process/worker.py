@@ -18,6 +18,7 @@ from xpr.lowering.iree import driver
 from xpr.lowering.iree.dispatches import Nowhere, Store
 from xpr.lowering.iree.post_passes import change_of
 from xpr.lowering.iree.process import messages
+from xpr.lowering.iree.shortcuts import DeclinedError
 from xpr.lowering.iree.stopwatch import Stopwatch
 
 TAKE = b"t"
@@ -77,6 +78,11 @@ def _answer(
         os.environ["TMPDIR"] = request["tmpdir"]
     else:
         os.environ.pop("TMPDIR", None)
+    declined: list[tuple[list[str], str]] = []
+
+    def on_decline(error: DeclinedError) -> None:
+        declined.append((sorted(error.declined), error.reason))
+
     watch = Stopwatch() if request.get("watched") else None
     try:
         module, said = driver.compile_module(
@@ -85,16 +91,19 @@ def _answer(
             name=request["name"],
             verify=request["verify"],
             parallel=request["parallel"],
-            shortens=request["shortens"],
+            allowed=request["shortcuts"],
             changes=[change_of(key) for key in request["changes"]],
             dispatches=_store(request.get("dispatches")),
             watch=watch,
             tell=tell,
+            on_decline=on_decline,
         )
     except Exception as error:  # it is raised again where the compile was asked for
         return {"error": f"{error}"}, b""
-    watched = None if watch is None else watch.record()
-    return {"module": module is not None, "said": said, "watched": watched}, module or b""
+    header = {"module": module is not None, "said": said, "declined": declined}
+    if watch is not None:
+        header["watched"] = watch.record()
+    return header, module or b""
 
 
 def _store(place: messages.Place) -> Store | None:
