@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
@@ -13,6 +12,7 @@ import numpy as np
 from xpr import tree_util
 from xpr.core.array import Array as _Array
 from xpr.core.trace import get_aval
+from xpr.core.wrapping import wraps
 from xpr.lax.conditionals import switch
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, broadcast_to, check_ranks, convert
@@ -120,7 +120,7 @@ def vectorize(
         raise ValueError(f"excluded={excluded!r} contains negative numbers")
     context = f"on vectorized function with excluded={excluded!r} and signature={signature!r}"
 
-    @functools.wraps(pyfunc)
+    @wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
         mapped = [k for k in given if k not in excluded]
