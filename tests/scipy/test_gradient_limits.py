@@ -98,7 +98,7 @@ def test_tails_of_logsumexp() -> None:
         np.testing.assert_array_equal(sign, [1.0, 0.0])
         for values in ([INF, 1.0], [-INF, -INF], [-INF, 3.0], [NAN, 1.0], [INF, -INF]):
             with np.errstate(all="ignore"):
-                expected = np.logaddexp(*values)
+                expected = np.logaddexp(values[0], values[1])
             np.testing.assert_array_equal(special.logsumexp(jnp.array(values)), expected)
         masked = special.logsumexp(jnp.array([5.0, 1.0, 2.0]), where=jnp.array([False, True, True]))
         np.testing.assert_allclose(masked, np.logaddexp(1.0, 2.0), rtol=1e-15)

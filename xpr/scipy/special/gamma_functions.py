@@ -229,8 +229,9 @@ def _positive_betaln(a: Array, b: Array) -> Array:
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     # Stirling's series where the logarithms of gamma would cancel (DiDonato and Morris,
     # "Algorithm 708", ACM Trans. Math. Software 18 (1992)).
-    one = (large >= _STIRLING_FROM) & (small > 0) & jnp.isfinite(large)
-    both = one & (small >= _STIRLING_FROM)
+    start = 3.0 if a.dtype == np.dtype(np.float32) else _STIRLING_FROM
+    one = (large >= start) & (small > 0) & jnp.isfinite(large)
+    both = one & (small >= start)
     s, g = jnp.where(one, small, 1.0), jnp.where(one, large, 20.0)
     with_one = lax.lgamma(s) + _log_ratio(g, s)
     s, g = jnp.where(both, small, 20.0), jnp.where(both, large, 20.0)
