@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.aval import without_replication
+from xpr.core.aval import reduced_axes, unreduced_axes, without_replication
 from xpr.core.config import state
 from xpr.core.errors import ShardingTypeError
 from xpr.core.fingerprint import fingerprint
@@ -145,6 +145,8 @@ def _traced(flat: Any, avals: Sequence[Any], name: str) -> ClosedJaxpr:
     try:
         return trace_to_jaxpr(flat, avals, info)
     except ShardingTypeError:
+        if any(unreduced_axes(a) or reduced_axes(a) for a in avals):
+            raise
         open_avals = list(map(without_replication, avals))
         if all(a.sharding is None for a in open_avals):
             raise

@@ -12,6 +12,7 @@ import xpr.numpy as jnp
 from xpr import lax
 from xpr.core import dtypes
 from xpr.numpy._typing import Array, ArrayLike
+from xpr.primitives._collective_sums import vary_together
 from xpr.scipy.special._numerics import floats, horner, rounded_once, strong, with_tangents
 
 
@@ -128,7 +129,7 @@ def _miller(z: Array, order: int, start: int) -> Array:
     tiny = jnp.full_like(safe, 1e-10 if z.dtype.itemsize <= 4 else 1e-100)
     kept = jnp.zeros((order + 1, *z.shape), z.dtype)
     steps = jnp.arange(start, 0, -1).astype(z.dtype)
-    (_, _, total, kept), _ = lax.scan(step, (zero, tiny, zero, kept), steps)
+    (_, _, total, kept), _ = lax.scan(step, vary_together((zero, tiny, zero, kept), z), steps)
     first = np.zeros((order + 1,) + (1,) * z.ndim)
     first[0] = 1.0
     return jnp.where(at_zero[None], jnp.asarray(first, z.dtype), kept / total[None])
