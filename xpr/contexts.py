@@ -204,12 +204,15 @@ def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
 
 
 def threefry_partitionable(new_val: bool = True) -> AbstractContextManager[None]:
-    """The layout of random bits; False, JAX's older one, raises NotImplementedError on use.
+    """The layout of random bits of threefry2x32: False is JAX's older one.
+
+    In the older one an element depends on the size of its array, so that the bits of a part of an
+    array cannot be computed alone. Programs compiled in one of them stay in it.
 
     >>> import xpr
-    >>> with xpr.threefry_partitionable(True):
-    ...     xpr.random.bits(xpr.random.key(0), (2,)).shape
-    (2,)
+    >>> with xpr.threefry_partitionable(False):
+    ...     xpr.random.bits(xpr.random.key(0), (2,))
+    Array([4070199207,  435567965], dtype=uint32)
     """
     return override("threefry_partitionable", new_val)
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from xpr.core.config import config
 
-# JAX's settings that are settings of xpr, too.
-_COMMON = (
+COMMON = (
     "jax_check_tracer_leaks",
     "jax_debug_infs",
     "jax_debug_nans",
@@ -35,11 +34,12 @@ _COMMON = (
     "jax_transfer_guard_device_to_host",
     "jax_transfer_guard_host_to_device",
 )
+"""JAX's settings that are settings of xpr, too."""
 
 
 def values(others: tuple[str, ...]) -> dict[str, Any]:
     """All settings by JAX's names, `others` among them, and their values."""
-    return {name: config.read(name) for name in sorted((*_COMMON, *others))}
+    return {name: config.read(name) for name in sorted((*COMMON, *others))}
 
 
 def config_with_absl(others: tuple[str, ...]) -> None:

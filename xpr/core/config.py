@@ -235,7 +235,9 @@ _SETTINGS: dict[str, Setting] = {
             "whether the first call of a jitted function waits for the compiler, or is computed by "
             "NumPy if that is faster; the last bits of the results may differ then",
         ),
-        Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
+        Setting(
+            "threefry_partitionable", _bool, "layout of random bits; False is the older one", True
+        ),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
         Setting("enable_custom_prng", _bool, "PRNGKey makes typed keys, as key does", True),
     )

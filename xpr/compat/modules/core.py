@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from xpr.compat.value_types import pytype_aval_mappings as pytype_aval_mappings
@@ -19,6 +20,31 @@ Atom = Var | Literal
 ParamDict = dict[str, Any]
 Value = Any
 eval_context = outside_programs
+
+
+_IN_EXTEND = (
+    *("CallPrimitive", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr"),
+    *("InconclusiveDimensionOperation", "JaxprEqn", "JaxprTypeError", "Literal", "Primitive"),
+    *("Token", "Var", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym"),
+    *("jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects"),
+    *("nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "set_current_trace"),
+    *("subjaxprs", "take_current_trace", "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE"),
+    *("unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype"),
+)
+"""Names that JAX has in `jax.extend.core` now, and had here."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _IN_EXTEND:
+        # It imports this module.
+        extend = importlib.import_module("xpr.compat.modules.extend.core")
+        return getattr(extend, name)
+    raise AttributeError(f"module 'jax.core' has no attribute {name!r} in xpr")
+
+
+def is_constant_dim(d: Any) -> bool:
+    """Whether a size is a number."""
+    return isinstance(d, int)
 
 
 def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
