@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 from xpr.core.compile_time_eval import KnownValuesTrace
-from xpr.core.config import TRANSFER_WAYS, override
+from xpr.core.config import TRANSFER_WAYS, UserContext, override
 from xpr.core.context import named
 from xpr.core.trace import context, set_current_trace
 from xpr.transforms.signature import name_of
@@ -190,6 +190,51 @@ def no_tracing(new_val: bool = True) -> AbstractContextManager[None]:
     RuntimeError
     """
     return override("no_tracing", new_val)
+
+
+def no_execution(new_val: bool = True) -> AbstractContextManager[None]:
+    """Operations and programs that would run raise RuntimeError; tracing goes on.
+
+    >>> import xpr
+    >>> with xpr.no_execution():
+    ...     xpr.eval_shape(xpr.numpy.sin, 1.0).dtype
+    ...     xpr.jit(xpr.numpy.sin)(1.0)
+    Traceback (most recent call last):
+    RuntimeError: the program sin was to run, but 'no_execution' is set
+    """
+    return override("no_execution", new_val)
+
+
+def allow_f16_reductions(new_val: bool = True) -> AbstractContextManager[None]:
+    """Whether `lax.reduce_sum` takes float16 and bfloat16; if not, it raises ValueError.
+
+    `numpy.sum` computes such sums in float32, and is not concerned.
+
+    >>> import xpr, numpy as np
+    >>> with xpr.allow_f16_reductions(False):
+    ...     xpr.lax.reduce_sum(np.ones(3, np.float16), (0,))
+    Traceback (most recent call last):
+    ValueError: reduce_sum on operand float16[3] is not allowed when allow_f16_reductions is False
+    """
+    return override("allow_f16_reductions", new_val)
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A context of the program's own: functions are traced anew for each of its values.
+
+    What it returns has the current `value`, and is called with a hashable value for a `with`
+    block. In it, a jitted function that reads the value is traced for that value.
+
+    >>> import xpr
+    >>> scale = xpr.make_user_context(1.0)
+    >>> f = xpr.jit(lambda x: x * scale.value)
+    >>> with scale(3.0):
+    ...     print(f(2.0))
+    6.0
+    >>> print(f(2.0))
+    2.0
+    """
+    return UserContext(default_value)
 
 
 def default_prng_impl(new_val: str) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from typing import Any
 from xpr.core.config import config
 
 COMMON = (
+    "jax_allow_f16_reductions",
     "jax_check_tracer_leaks",
     "jax_debug_infs",
     "jax_debug_nans",
@@ -24,6 +25,7 @@ COMMON = (
     "jax_enable_x64",
     "jax_explain_cache_misses",
     "jax_log_compiles",
+    "jax_no_execution",
     "jax_no_tracing",
     "jax_num_cpu_devices",
     "jax_numpy_dtype_promotion",
