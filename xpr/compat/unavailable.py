@@ -82,6 +82,9 @@ class _Kind(type):
         type.__setattr__(cls, name, found)
         return found
 
+    def __bool__(cls) -> bool:
+        return True  # a library may ask whether it has the name
+
     def __getitem__(cls, _: Any) -> Any:
         return cls
 
