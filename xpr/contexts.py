@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from xpr.core.compile_time_eval import KnownValuesTrace
+from xpr.core.compile_time_eval import ensure_compile_time_eval as ensure_compile_time_eval
 from xpr.core.config import TRANSFER_WAYS, UserContext, override
 from xpr.core.context import named
-from xpr.core.trace import context, set_current_trace
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable
 
@@ -326,30 +325,6 @@ def transfer_guard(new_val: str) -> Iterator[None]:
         for way in TRANSFER_WAYS:
             stack.enter_context(override(f"transfer_guard_{way}", new_val))
         yield
-
-
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
-    """Inside a traced function, operations on known values are computed at once in the block.
-
-    What depends on traced values is traced as everywhere.
-
-    >>> import xpr, xpr.numpy as jnp
-    >>> @xpr.jit
-    ... def f(x):
-    ...     with xpr.ensure_compile_time_eval():
-    ...         n = int(jnp.arange(4).sum())
-    ...     return x * n
-    >>> f(2.0)
-    Array(12., dtype=float32, weak_type=True)
-    """
-    outer = context.trace
-    trace = KnownValuesTrace(outer)
-    try:
-        with set_current_trace(trace):
-            yield
-    finally:
-        trace.alive = False
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

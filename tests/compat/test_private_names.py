@@ -113,3 +113,23 @@ def test_what_private_functions_do() -> None:
         "print('done')\n"
     )
     assert run("-c", code).strip() == "done"
+
+
+def test_core_under_xprs_own_name() -> None:
+    """A program that says `import xpr as jax` finds in `jax.core` what JAX documents there."""
+    code = (
+        "import xpr as jax, xpr.numpy as jnp\n"
+        "from xpr.core import Tracer, ShapedArray, eval_jaxpr\n"
+        "def f(x):\n"
+        "    assert isinstance(x, jax.core.Tracer) and isinstance(x.aval, jax.core.ShapedArray)\n"
+        "    assert not jax.core.trace_state_clean()\n"
+        "    with jax.core.ensure_compile_time_eval():\n"
+        "        n = int(jnp.arange(3).sum())\n"
+        "    return x * n\n"
+        "jaxpr = jax.make_jaxpr(f)(2.0)\n"
+        "print(jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, 5.0)[0])\n"
+        "assert jax.core.trace_state_clean() and isinstance(jaxpr, jax.core.ClosedJaxpr)\n"
+        "assert jax.core.get_aval(jnp.ones(2)).shape == (2,) and jax.core.max_dim(2, 3) == 3\n"
+        "print(hasattr(jax.core, 'no_such'))\n"
+    )
+    assert run("-c", code).split() == ["15.0", "False"]
