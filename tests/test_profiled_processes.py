@@ -68,5 +68,5 @@ def test_a_process_that_has_ended_is_left_out(tmp_path: Path) -> None:
     unregister()
     unregister()
     assert len(list(tmp_path.rglob("*.trace.json.gz"))) == 1
-    with pytest.raises(RuntimeError, match="answers at port .*start it there with"):
+    with pytest.raises(RuntimeError, match=r"answers at port .*start it there with"):
         xpr.profiler.register_subprocess(os.getpid(), server.server_port)

@@ -1,4 +1,4 @@
-"""Other processes that are profiled together with this one, through the servers of their profilers."""
+"""Other processes that are profiled with this one, through the servers of their profilers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Registration:
 
 
 def register(pid: int, port: int) -> Registration:
-    """Registers the process `pid`, whose server is at `port`. RuntimeError if it does not answer."""
+    """Registers process `pid`, whose server is at `port`. RuntimeError if it does not answer."""
     try:
         found = json.loads(_ask(port, "/process"))
     except (URLError, OSError, ValueError) as error:

@@ -236,6 +236,11 @@ class TraceAnnotation(span):
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__("annotation", name, **kwargs)
 
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether a trace is being taken, which would show the block."""
+        return bool(recorders)
+
 
 class StepTraceAnnotation(TraceAnnotation):
     """A `with` block that is a step of a training loop: give its number as `step_num`.

@@ -80,6 +80,7 @@ def install() -> None:
     """Makes `jax.config` know the names."""
     foreign.update(DEFAULTS)
     extras.update(
+        x64_enabled=lambda: config.read("enable_x64"),
         values=lambda: flags.values(tuple(DEFAULTS)),
         config_with_absl=lambda: functools.partial(flags.config_with_absl, tuple(DEFAULTS)),
         parse_flags_with_absl=lambda: functools.partial(

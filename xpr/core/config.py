@@ -349,7 +349,12 @@ def on_update(name: str, hook: Callable[[Any], None]) -> None:
 
 
 def _key_names() -> tuple[str, ...]:
-    return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes", "loose_types", "user_contexts")
+    return (
+        *(s.name for s in _SETTINGS.values() if s.in_trace_key),
+        "meshes",
+        "loose_types",
+        "user_contexts",
+    )
 
 
 # Equal keys are one object, so that the native part can tell them apart by their addresses.

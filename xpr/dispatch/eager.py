@@ -226,9 +226,7 @@ def _reshard_program(*args: Any) -> Any:
 
 def _leaves_results_alone() -> bool:
     """Whether the settings ask for nothing beside the result of an operation."""
-    return (
-        not (state.debug_nans or state.debug_infs or state.no_execution) and state.meshes is None
-    )
+    return not (state.debug_nans or state.debug_infs or state.no_execution) and state.meshes is None
 
 
 eager_trace = EagerTrace()

@@ -155,6 +155,7 @@ def _checked_aliases(
         if (given.shape, given.dtype) != (results[o].shape, results[o].dtype):
             raise ValueError(
                 f"input_output_aliases contains the mapping '{i}:{o}' referring to an input with "
-                f"abstract value {given} and an output with a different abstract value {results[o]}."
+                f"abstract value {given} and an output with a different abstract value "
+                f"{results[o]}."
             )
     return found

@@ -26,7 +26,6 @@ from xpr.core.public_names import max_dim as max_dim
 from xpr.core.public_names import min_dim as min_dim
 from xpr.core.public_names import trace_state_clean as trace_state_clean
 
-
 _IN_EXTEND = (
     *("CallPrimitive", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr"),
     *("InconclusiveDimensionOperation", "JaxprEqn", "JaxprTypeError", "Literal", "Primitive"),
