@@ -214,3 +214,36 @@ def debug_print(
         return call
     call(fmt, *args, **kwargs)
     return None
+
+
+def debug_log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Callable[..., None] | None:
+    """Writes what `debug.print` prints to the logger `xpr.debug`, at level INFO.
+
+    Arguments and errors as for `debug.print`.
+
+    >>> import logging, xpr
+    >>> logger = logging.getLogger("xpr.debug")
+    >>> records = []
+    >>> logger.addFilter(lambda record: records.append(record.getMessage()))
+    >>> logger.setLevel(logging.INFO)
+    >>> xpr.jit(lambda x: xpr.debug.log("x is {}", x))(3)
+    >>> records
+    ['x is 3']
+    >>> logger.filters.clear(); logger.setLevel(logging.NOTSET)
+    """
+    return debug_print(
+        fmt,
+        *args,
+        ordered=ordered,
+        partitioned=partitioned,
+        skip_format_check=skip_format_check,
+        _use_logging=True,
+        **kwargs,
+    )

@@ -82,10 +82,6 @@ def typed_or_raw(name: str, key: Any) -> Any:
     Raw data of another generator, the default one, are made typed. Raises TypeError, naming `key`,
     for what are no keys.
     """
-    if not state.threefry_partitionable:
-        raise NotImplementedError(
-            f"{name}: only the layout of random bits with threefry_partitionable=True exists"
-        )
     if is_typed(key):
         return key
     if isinstance(key, (bool, int, float, complex)) or not is_valid_value(key):

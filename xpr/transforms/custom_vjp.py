@@ -149,6 +149,19 @@ class custom_vjp:
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self.optimize_remat = optimize_remat
 
+    def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets the rule for `vmap` of a function that is a `custom_vmap` itself; returns the rule.
+
+        Raises AttributeError for another function.
+        """
+        define = getattr(self.fun, "def_vmap", None)
+        if define is None:
+            raise AttributeError(
+                f"custom_vjp of {name_of(self.fun)}: def_vmap needs a function that is decorated "
+                "with xpr.custom_batching.custom_vmap first"
+            )
+        return define(rule)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = name_of(self.fun)
         if self.fwd is None or self.bwd is None:
