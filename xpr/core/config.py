@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 SHORTCUTS = (
     "device_functions",
@@ -57,7 +57,7 @@ class _State(threading.local):
     parallel_compiles: bool = True
     compiler: str = "auto"
     compiler_idle: float = 600.0
-    compiler_timeout: float | None = 900.0
+    compiler_timeout: float | Literal["auto"] | None = "auto"
     shortcuts: frozenset[str] = frozenset(SHORTCUTS)
     first_call: str = "wait"
     threefry_partitionable: bool = True
@@ -102,12 +102,18 @@ def _positive(value: Any) -> int:
     return number
 
 
-def _seconds(value: Any) -> float | None:
+def _limit(value: Any) -> float | Literal["auto"] | None:
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return "auto"
+    return _seconds(value, "auto or none")
+
+
+def _seconds(value: Any, others: str = "none") -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none")):
         return None
     seconds = float(value)
     if not seconds > 0:
-        raise ValueError(f"expected a positive number of seconds or none, got {value!r}")
+        raise ValueError(f"expected a positive number of seconds or {others}, got {value!r}")
     return seconds
 
 
@@ -254,9 +260,10 @@ _SETTINGS: dict[str, Setting] = {
         Setting("compiler_idle", _idle, "seconds without work after which a helper process ends"),
         Setting(
             "compiler_timeout",
-            _seconds,
+            _limit,
             "seconds after which a helper process gives a compile up, and the program is compiled "
-            "in a simpler form; none lets it take any time",
+            "in a simpler form; auto: many times what programs of its size take, 60 at least; none "
+            "lets it take any time",
         ),
         Setting(
             "shortcuts",

@@ -9,6 +9,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core.errors import UnexpectedTracerError
 from xpr.core.trace import Tracer, get_aval, is_valid_value
+from xpr.primitives.custom import stop_gradient
 from xpr.transforms.signature import name_of, signature_of
 
 
@@ -65,6 +66,11 @@ class NondiffArguments:
     def __bool__(self) -> bool:
         return bool(self.positions)
 
+    def as_constants(self, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The arguments, of which the undifferentiated ones are constants to differentiation."""
+        places = {p + len(args) if p < 0 else p for p in self.positions}
+        return tuple(as_constant(x) if i in places else x for i, x in enumerate(args))
+
     def split(
         self, args: Sequence[Any], name: str
     ) -> tuple[list[Any], tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
@@ -95,6 +101,15 @@ class NondiffArguments:
                     f"function {name}. Pass arrays as ordinary arguments and return None for their "
                     "cotangents."
                 )
+
+
+def as_constant(x: Any) -> Any:
+    """A tree that is not differentiated: its traced arrays as constants to differentiation."""
+    if not any(isinstance(leaf, Tracer) for leaf in tree_util.tree_leaves(x)):
+        return x
+    return tree_util.tree_map(
+        lambda leaf: stop_gradient(leaf) if isinstance(leaf, Tracer) else leaf, x
+    )
 
 
 _SAME_TREE = ", and in particular of the same container/pytree structure"

@@ -88,6 +88,8 @@ class custom_jvp:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = bound_arguments(self.fun, args, kwargs, "custom_jvp")
+        if self.nondiff:
+            args = self.nondiff.as_constants(args)
         fixed, dynamic, rebuild = self.nondiff.split(args, name)
         leaves, tree = tree_util.tree_flatten(dynamic)
         for position, x in enumerate(leaves):

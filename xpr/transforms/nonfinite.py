@@ -10,7 +10,8 @@ import numpy as np
 from xpr.core.errors import explained
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, Literal, bind_equation, eval_jaxpr
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.host_values import HOST_OPERATION, check_finite
+from xpr.dispatch.host_values import HOST_OPERATION
+from xpr.dispatch.nonfinite import check_finite, each_operation
 
 
 def find_first_nonfinite(closed: ClosedJaxpr, leaves: Sequence[Any]) -> None:
@@ -24,7 +25,8 @@ def find_first_nonfinite(closed: ClosedJaxpr, leaves: Sequence[Any]) -> None:
         return
     for x in leaves:
         _check(x, "an argument: the de-optimized function did not make it, it is in an input")
-    _run(closed, leaves)
+    with each_operation():
+        _run(closed, leaves)
     for v in closed.jaxpr.outvars:
         if isinstance(v, Literal):
             _check(v.val, "a result: the de-optimized function did not make it, it is a literal")

@@ -26,7 +26,7 @@ from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
-from xpr.sharding.layouts import Format
+from xpr.sharding.layouts import Format, Layout, concrete_sharding
 from xpr.sharding.named import explicit_sharding
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
@@ -102,8 +102,10 @@ class ShapeDtypeStruct:
 
     @property
     def format(self) -> Format:
-        """The sharding; the layout is not told."""
-        return Format(None, self.sharding)
+        """The layout, which is row-major, and the sharding; without a sharding neither is known."""
+        if self.sharding is None:
+            return Format(None, None)
+        return Format(Layout(tuple(range(self.ndim))), self.sharding)
 
     @property
     def is_ref(self) -> bool:
@@ -131,6 +133,7 @@ class ShapeDtypeStruct:
 
 
 def _checked_sharding(sharding: Any, shape: tuple[Any, ...]) -> Sharding | None:
+    sharding = concrete_sharding(sharding, shape, "a `ShapeDtypeStruct`")
     if isinstance(sharding, PartitionSpec):
         found = over_mesh_in_use(sharding)
         if found is None:
