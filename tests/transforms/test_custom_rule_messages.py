@@ -125,6 +125,23 @@ def test_marks_of_a_batching_rule_fit_its_result() -> None:
         xpr.vmap(f)(np.ones(3, "f4"))
 
 
+def test_decorators_come_in_any_order() -> None:
+    for outer, inner in (
+        (xpr.custom_batching.custom_vmap, xpr.custom_jvp),
+        (xpr.custom_jvp, xpr.custom_batching.custom_vmap),
+    ):
+        f: Any = outer(inner(lambda x: 2.0 * x))
+        f.def_vmap(lambda size, batched, x: (20 * x, batched[0]))
+        f.defjvp(lambda primals, tangents: (2.0 * primals[0], 3.0 * tangents[0]))
+        np.testing.assert_array_equal(xpr.vmap(f)(np.ones(2, "f4")), [20, 20])
+        assert [float(x) for x in xpr.jvp(f, (1.0,), (1.0,))] == [2.0, 3.0]
+    for f in (xpr.custom_jvp(jnp.sin), xpr.custom_batching.custom_vmap(jnp.sin)):
+        with pytest.raises(AttributeError, match="has no attribute 'other'"):
+            f.other  # noqa: B018
+    with pytest.raises(AttributeError, match="def_vmap"):
+        xpr.custom_jvp(np.sin).def_vmap  # noqa: B018
+
+
 def test_sequential_vmap_is_a_loop() -> None:
     @xpr.custom_batching.sequential_vmap
     def f(x: Any, tree: Any) -> Any:

@@ -158,6 +158,11 @@ ERRORS: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         _vmapped(lambda x: x, _A, in_axes=([0],)),
     ),
     (
+        TypeError,
+        "is not a valid JAX type: Dtype object is not a valid JAX array type",
+        lambda: xpr.grad(lambda x: x)(np.array([1, 2], object)),
+    ),
+    (
         AttributeError,
         "typeof",
         lambda: xpr.make_jaxpr(lambda x: x.sharding)(1.0),

@@ -55,6 +55,11 @@ class custom_jvp:
         """The positions of the arguments that the rule gets in front, undifferentiated."""
         return self.nondiff.positions
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "def_vmap":  # of the function inside: decorators may come in any order
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Sets the rule and returns it, so that it can be a decorator.
 

@@ -17,6 +17,8 @@ from xpr.transforms.custom_calls import bound_arguments
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable, debug_info
 
+_RULES = ("defjvp", "defjvps", "defvjp")
+
 
 class custom_vmap:
     """A function with a rule for `vmap`: `@custom_vmap`, then `f.def_vmap(rule)`.
@@ -41,6 +43,11 @@ class custom_vmap:
         like(self, fun)
         self.fun = fun
         self.vmap_rule: Callable[..., Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _RULES:  # of the function inside: decorators may come in any order
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
         """Sets the rule and returns it, so that it can be a decorator."""
