@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging, numbers, shortcuts
+from xpr.lowering.iree import (
+    dispatches,
+    driver,
+    keep_timepoints,
+    limits,
+    merging,
+    numbers,
+    shortcuts,
+)
 from xpr.lowering.iree.failures import TEXT_NAME, Failure, program_name, source_location
 from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
@@ -154,16 +162,20 @@ def run_compiler(
         from xpr.lowering.iree.process import client  # noqa: PLC0415 - not on all systems
 
         try:
-            limits: dict[str, Any] = {"timeout": job.timeout, "interruption": job.interruption}
+            given: dict[str, Any] = {
+                "timeout": limits.seconds(job.timeout, text, separate=job.separate),
+                "begins_within": limits.seconds_to_begin(job.timeout),
+                "interruption": job.interruption,
+            }
             try:
-                return client.compile_module(text, flags, **options, **limits)
+                return client.compile_module(text, flags, **options, **given)
             except client.CompilerDiedError:
                 plain = job.shortcuts & shortcuts.OF_PROCESSES
                 if job.shortcuts == plain:
                     raise
             # It may not die of the compiler's own way.
             options |= {"allowed": plain}
-            return client.compile_module(text, flags, **options, **limits)
+            return client.compile_module(text, flags, **options, **given)
         except client.CompilerDiedError as error:
             return None, [Diagnostic("error", f"{error}")]
         except client.UnavailableError as error:

@@ -184,12 +184,12 @@ def _from_template(job: Job) -> bytes | None:
 
 
 def _watched(job: Job, watch: Stopwatch) -> bytes:
-    """Compiles in this thread, past the cache, and has the stages timed."""
+    """Compiles past the cache, and has the stages timed."""
     cache, key = default_cache(), job.cache_key()
     if cache is not None:
         kept = next((k for k in (key, merged_key(key)) if cache.get(k) is not None), None)
         watch.entry = None if kept is None else os.fspath(cache.path(kept))
-    outcome = attempts.compile_job(replace(job, where="inline", watch=watch))
+    outcome = attempts.compile_job(replace(job, watch=watch))
     if isinstance(outcome, Failure):
         raise compile_error(outcome, job.target)
     return outcome.module

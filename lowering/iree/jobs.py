@@ -14,6 +14,7 @@ from xpr.lowering.cache import default_cache
 from xpr.lowering.iree import (
     dispatches,
     installed,
+    limits,
     merging,
     objects,
     short_passes,
@@ -58,15 +59,15 @@ class Job:
     parallel: bool
     where: str
     """Where the compiler runs, as the setting ``compiler`` says."""
-    timeout: float | None = None
-    """The seconds that an attempt may take in a helper process."""
+    timeout: limits.Timeout = "auto"
+    """The seconds that an attempt may take in a helper process, as the setting says."""
     separate: bool = False
     """Whether operations are not to be fused, and nothing else is to be tried."""
     timepoints: bool = False
     """Whether all timepoints are kept (`keep_timepoints.py`)."""
     make_template: MakeTemplate | None = None
     watch: Stopwatch | None = None
-    """What is told of the phases of a compile in this process."""
+    """What is told of the phases of a compile, past the cache."""
     shortcuts: frozenset[str] = shortcuts.ALL
     """The shortcuts around IREE's own way that may be taken."""
     interruption: Interruption = field(default_factory=Interruption)
