@@ -124,6 +124,11 @@ def default_dtype(kind_: str) -> np.dtype[Any]:
     return canonicalize(np.dtype(name))
 
 
+def index_dtype(size: int) -> np.dtype[Any]:
+    """The dtype of places along an axis: int32, or the default one where that is too narrow."""
+    return np.dtype(np.int32) if size < 1 << 31 else default_dtype("i")
+
+
 def canonicalize(dtype: Any, allow_float0: bool = False) -> np.dtype[Any]:
     """`dtype` as an `np.dtype`, 64-bit types replaced by 32-bit ones unless enable_x64 is set.
 

@@ -288,8 +288,8 @@ def _prolongs(end: Any, name: str) -> bool:
 
 
 def _between_points(x: Any, xp: Any, fp: Any) -> Any:
-    index = dtypes.default_dtype("i")
     above = searchsorted(xp, x, side="right")
+    index = above.dtype
     above = el.min_p.bind(el.max_p.bind(above, index.type(1)), index.type(xp.shape[0] - 1))
     flat = reshape(above, (above.size,))
     below = el.sub_p.bind(flat, index.type(1))
