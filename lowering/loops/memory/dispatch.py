@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import TIED, Block, Executable, Op, PlainValue, walk
+from xpr.lowering.ir.numbering import Numbering
+from xpr.lowering.ir.updates import behind_moves
 from xpr.lowering.loops.memory.affine import Place
 from xpr.lowering.loops.memory.arrays import Array, Buffer, Scalar, View, actual, whole
 from xpr.lowering.loops.memory.context import LoopContext, memory_element
@@ -119,7 +122,7 @@ class _Dispatch:
         if len(read) + len(written) + (not on_stack) > _MAX_BINDINGS:
             raise NotInMemory("many arrays")
         else:
-            tied = self._tied([b for _, b in used], fresh)
+            tied = self._tied(used, fresh)
             read = [[tied.get(b, b)] for _, b in used]
             written = [[b] for b in fresh if b not in tied.values()]
         parts = self._split.count if self._split else self.share.count if self.share else 1
@@ -153,16 +156,24 @@ class _Dispatch:
                 at += b.size
         return [shaped(ctx, flats[b], a.shape, a.dtype) for b, a in zip(fresh, avals, strict=True)]
 
-    def _tied(self, used: Sequence[Buffer], fresh: Sequence[Buffer]) -> dict[Buffer, Buffer]:
+    def _tied(
+        self, used: Sequence[tuple[Value, Buffer]], fresh: Sequence[Buffer]
+    ) -> dict[Buffer, Buffer]:
         """For operands that are only copied to a result, which is then updated: the result.
 
         They have one binding, and nothing is copied here: IREE copies an operand that is needed
-        later, or that the program may not overwrite, before the dispatch.
+        later, or that the program may not overwrite, before the dispatch. It makes one copy of
+        what are two operands of one value, so these stay apart.
         """
+        numbering = Numbering()
+        numbers = {b: numbering.of(behind_moves(x)) for x, b in used}
+        count = Counter(numbers.values())
         found: dict[Buffer, Buffer] = {}
         for result in fresh:
             operand, copying = self.program.copies.get(result, (None, ()))
-            if operand not in used or operand in found or not self._cut.isdisjoint({operand, result}):
+            if operand not in numbers or count[numbers[operand]] > 1 or operand in found:
+                continue
+            if not self._cut.isdisjoint((operand, result)):
                 continue
             if operand.size * memory_dtype(operand.dtype).itemsize <= _SMALL_BYTES:
                 continue
