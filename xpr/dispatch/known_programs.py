@@ -53,8 +53,8 @@ UNREAD = {
 _TARGETS = frozenset({"cpu", "vmvx", "vulkan", "cuda", "rocm", "metal"})
 
 # The key of the module, how many donations there are, whether it was written for donated operands
-# to be overwritten, whether it is a straight line and elementwise, and the operations and bytes of a
-# call.
+# to be overwritten, whether it is a straight line and elementwise, and the operations and bytes
+# of a call.
 _HEAD = struct.Struct("<32sI???d")
 _PAIR = struct.Struct("<II")
 

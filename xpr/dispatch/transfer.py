@@ -77,8 +77,9 @@ def device_put(
     An array that is moved from one sharding to another goes part by part, and parts that lie where
     they should stay there; `donate` gives the old array up. The result may share the memory of an
     array, which nobody can see: to delete or donate one of the two leaves the other. It has memory
-    of its own when `may_alias` is false. NumPy arrays are always copied. Raises TypeError for leaves that are
-    no arrays or numbers, ValueError for shapes that a sharding does not divide evenly.
+    of its own when `may_alias` is false. NumPy arrays are always copied. Raises TypeError for
+    leaves that are no arrays or numbers, ValueError for shapes that a sharding does not divide
+    evenly.
 
     >>> import xpr
     >>> xpr.device_put(1.5, xpr.devices()[0]).committed

@@ -38,7 +38,7 @@ from xpr.primitives._scatter_rules import (
     window_sizes,
 )
 from xpr.primitives._windows import WindowPlan, in_bounds, picked_indices, window_plan
-from xpr.primitives.convert import wide_index
+from xpr.primitives.convert import convert_type, wide_index
 from xpr.primitives.creation import full
 from xpr.primitives.families import require_same_dtypes
 
@@ -564,7 +564,7 @@ def scatter_apply(
     aval = get_aval(operand)
     scalar = ShapedArray((), aval.dtype)
     closed = trace_scalars("scatter_apply", lambda x, _: [func(x)], [scalar])
-    return _bind(
+    out = _bind(
         scatter_p,
         operand,
         scatter_indices,
@@ -575,3 +575,4 @@ def scatter_apply(
         mode,
         closed,
     )
+    return convert_type(out, aval.dtype, aval.weak_type)
