@@ -201,6 +201,9 @@ def _gather_transpose(
     fill_value: Any,
 ) -> list[Any]:
     del slice_sizes, fill_value
+    if mode is GatherScatterMode.PROMISE_IN_BOUNDS:
+        # What a broken promise has read elsewhere gets no cotangent, as in JAX.
+        mode = GatherScatterMode.FILL_OR_DROP
     found = scatter_add(
         zeros(x.aval),
         indices,
