@@ -66,8 +66,9 @@ class JaxprTracer(Tracer):
 class JaxprTrace(Trace):
     """Records every primitive as an equation."""
 
-    def __init__(self, debug_info: DebugInfo | None = None) -> None:
+    def __init__(self, debug_info: DebugInfo | None = None, deferred: bool = False) -> None:
         self.keeps_refs = True
+        self.deferred = deferred
         self.eqns: list[JaxprEqn] = []
         self._droppable: set[int] = set()
         self.constvars: list[Var] = []
@@ -82,6 +83,9 @@ class JaxprTrace(Trace):
         self.states: dict[Var, Any] = {}
         # How many of the current names are those of what is around the program.
         self.outer_names = 0
+
+    def runs_eagerly(self) -> bool:
+        return self.deferred and self.outer.runs_eagerly()
 
     def new_arg(self, aval: ShapedArray) -> Any:
         if aval.is_high:
@@ -248,7 +252,7 @@ class JaxprTrace(Trace):
         self, primitive: Any, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
     ) -> tuple[list[Any], ClosedJaxpr, int]:
         """Operands, program and the number of operands in front that `fun` closes over."""
-        closed = trace_to_jaxpr(fun, [get_aval(x) for x in args])
+        closed = trace_to_jaxpr(fun, [get_aval(x) for x in args], deferred=True)
         refuse_exact(closed.effects, f"{primitive}, whose rules stand for its program")
         closed, outer = hoist_consts(closed)
         if any(isinstance(x, Ref) for x in (*outer, *args)):
@@ -418,9 +422,13 @@ def trace_to_jaxpr(
     f: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],
     debug_info: DebugInfo | None = None,
+    deferred: bool = False,
 ) -> ClosedJaxpr:
-    """Runs `f` (flat arguments, flat results) on tracers of `in_avals` and returns its jaxpr."""
-    trace = JaxprTrace(debug_info)
+    """Runs `f` (flat arguments, flat results) on tracers of `in_avals` and returns its jaxpr.
+
+    `deferred` says that the jaxpr is evaluated equation by equation by the trace around.
+    """
+    trace = JaxprTrace(debug_info, deferred)
     trace.outer_names = len(current_stack())
     try:
         args = [trace.new_arg(aval) for aval in in_avals]

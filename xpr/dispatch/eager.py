@@ -86,6 +86,9 @@ class EagerTrace(Trace):
 
     lowers = True
 
+    def runs_eagerly(self) -> bool:
+        return True
+
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:

@@ -60,7 +60,8 @@ class ufunc:
     ) -> None:
         if not callable(func):
             raise TypeError(f"a ufunc requires a function, got {func!r} of type {type(func)}")
-        self.__name__ = self.__qualname__ = name or getattr(func, "__name__", "ufunc")
+        own = getattr(func, "__name__", None)
+        self.__name__ = self.__qualname__ = name or (own if isinstance(own, str) else "ufunc")
         self.__doc__ = func.__doc__
         self.__wrapped__ = func
         self.nin = nin

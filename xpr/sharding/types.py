@@ -33,7 +33,7 @@ from xpr.sharding.type_specs import (
     named_spec,
 )
 
-KEEP = frozenset({"sharding_constraint", "shard_alike", "shard_map"})
+KEEP = frozenset({"place", "sharding_constraint", "shard_alike", "shard_map"})
 """Primitives whose abstract rule gives the shardings of the results."""
 
 MOVES = frozenset({"reshard", "mesh_cast"})

@@ -38,10 +38,6 @@ def check_are_specs(name: str, specs: Any, infer: Any, mesh: Any, names: frozens
             f"instances, but it was not given and the axes are not all Explicit: {shown}"
         )
     bad = [(p, s) for p, s in _paths(specs) if not isinstance(s, PartitionSpec)]
-    if name == "out_specs":
-        whole_none = specs is None
-        if whole_none:
-            bad = [((), None)]
     if bad:
         lines = "\n".join(
             f"  {name}{tree_util.keystr(p)} is {s!r} of type {type(s).__name__}" for p, s in bad

@@ -7,7 +7,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.errors import shown
-from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
+from xpr.core.trace import Tracer, context, get_aval, is_eager, is_valid_value
 from xpr.dispatch.transfer import device_put
 from xpr.primitives.sharding import shard_alike_p, sharding_constraint_p
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, reshard
@@ -81,6 +81,13 @@ def _constrained(x: Any, place: Any) -> Any:
     if is_eager() and not isinstance(x, Tracer):
         return device_put(x, place)
     if not isinstance(place, NamedSharding):
+        if context.spmd_names:
+            raise ValueError(
+                "If you are using spmd_axis_name parameter of xpr.vmap, please make sure to run "
+                "your jitted function inside the mesh context manager. Only "
+                "`xpr.lax.with_sharding_constraint` with `xpr.sharding.NamedSharding` as an input "
+                f"can be transformed with spmd_axis_name={context.spmd_names}, got {place!r}"
+            )
         return x  # where a program of one device runs is its caller's to say
     if place.mesh.are_all_axes_explicit:
         # What a type says stands.

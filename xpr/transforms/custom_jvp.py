@@ -10,6 +10,7 @@ from xpr import tree_util
 from xpr.core.context import context
 from xpr.core.primitive import uninterpreted
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.core.wrapping import like
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
 from xpr.primitives.custom import custom_jvp_call_p
 from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
@@ -43,7 +44,7 @@ class custom_jvp:
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
         check_callable(fun, "custom_jvp")
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         self.fun = fun
         self.nondiff = NondiffArguments(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None

@@ -13,6 +13,7 @@ from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import like, wraps
 from xpr.interpreters.zeros import (
     Zero,
     cotangent_aval,
@@ -112,7 +113,7 @@ class custom_vjp:
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
         check_callable(fun, "custom_vjp")
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         self.fun = fun
         self.nondiff = NondiffArguments(fun, nondiff_argnums, nondiff_argnames)
         self.fwd: Callable[..., Any] | None = None
@@ -350,7 +351,7 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
     check_callable(fun, "custom_gradient")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         pulls: list[Any] = []
 

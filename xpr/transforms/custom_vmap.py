@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.core.wrapping import like
 from xpr.primitives import _ops as ops
 from xpr.primitives.custom import custom_vmap_call_p
 from xpr.transforms.arguments import FlatFunction, check_leaf
@@ -37,7 +37,7 @@ class custom_vmap:
 
     def __init__(self, fun: Callable[..., Any]) -> None:
         check_callable(fun, "custom_vmap")
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         self.fun = fun
         self.vmap_rule: Callable[..., Any] | None = None
 
@@ -58,7 +58,7 @@ class custom_vmap:
             )
         flat = FlatFunction(self.fun, tree)
         info = debug_info(self.fun, tree, {}, "custom_vmap")
-        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info)
+        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info, deferred=True)
         closed, outer = hoist_consts(closed)
         rule = _flat_rule(self.vmap_rule, name, tree, flat)
         out = custom_vmap_call_p.bind(
