@@ -24,6 +24,7 @@ from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
 from xpr.primitives.creation import sharding_like, varying_like
 from xpr.primitives.joining import concatenate
 from xpr.primitives.shape import broadcast_in_dim_p, expand_dims
+from xpr.runtimes.host import host_copy
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -160,7 +161,8 @@ def _host_array(x: Any, dtype: DType) -> np.ndarray[Any, Any]:
 def _from_numpy(x: Any, dtype: DType | None) -> Array:
     aval, host = host_value(x)  # raises for objects, strings and foreign byte orders
     if dtype is None or dtype == aval.dtype:
-        return from_host(np.array(host, order="C") if host is x else np.asarray(host), aval)
+        # Aligned, or the first program that reads or overwrites it would copy it once more.
+        return from_host(host_copy(host) if host is x else np.asarray(host), aval)
     whole = np.asarray(x)
     with np.errstate(all="ignore"):
         out = convert_element_type_p.reference(whole, new_dtype=dtype, weak_type=False)
