@@ -60,6 +60,7 @@ class LoweredModule:
     donations: tuple[tuple[int, int], ...]
     host_calls: tuple[HostCall, ...]
     hints: ProgramHints
+    elementwise: bool
     flops: float
     bytes_accessed: float
     flops_by_place: Mapping[SourceInfo, float]
@@ -377,6 +378,27 @@ def _is_one_elementwise_loop(jaxpr: Jaxpr) -> bool:
     )
 
 
+_ELEMENTWISE = frozenset(("compare", "convert", "elementary", "elementwise", "integer", "power"))
+
+
+def _is_elementwise(jaxpr: Jaxpr) -> bool:
+    """Whether each element that it computes depends on numbers and the same element of operands."""
+    shape = max((v.aval.shape for v in jaxpr.outvars), key=len, default=())
+    for eqn in jaxpr.eqns:
+        atoms = (*eqn.invars, *eqn.outvars)
+        if not all(a.aval.shape in (shape, ()) for a in atoms):
+            return False
+        inner = eqn.params.get("jaxpr") if eqn.primitive.name == "jit" else None
+        if inner is not None:
+            if not _is_elementwise(inner.jaxpr):
+                return False
+        elif eqn.primitive.family not in _ELEMENTWISE:
+            is_splat = eqn.primitive.name == "broadcast_in_dim" and not eqn.invars[0].aval.shape
+            if not is_splat or len(eqn.invars) != 1:
+                return False
+    return True
+
+
 def module_text(module: Module, name: str, *, locations: bool = False) -> str:
     """The text of a module; `locations` adds the user's line to each operation."""
     return print_module(module, module_name(name), locations=locations)
@@ -445,6 +467,7 @@ def lower_jaxpr_to_module(
         donations=donations,
         host_calls=builder.host_calls,
         hints=hints,
+        elementwise=_is_elementwise(jaxpr),
         flops=builder.flops,
         bytes_accessed=builder.bytes_accessed,
         flops_by_place=builder.flops_by_place,

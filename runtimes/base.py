@@ -77,6 +77,10 @@ class ExecutableSignature(NamedTuple):
     straight_line: bool = False
     """True promises that no branch or loop decides which memory a result lies in."""
 
+    elementwise: bool = False
+    """True promises that each element of what a program computes depends on the same element of
+    arrays of the same shape, and on numbers: a result may take the memory of what it is made of."""
+
 
 class Device:
     """One device of a runtime; compared by identity.

@@ -287,10 +287,18 @@ class HostBuffer(Buffer):
         return self.copied_view()
 
     def private_block(self) -> Any:
-        """A block of the native part with the values, that compiled code may overwrite."""
-        block = self.block
-        if block is not None and block.is_own and not self._is_imported() and not self.is_shared():
-            return block
+        """A block of the native part with the values, that compiled code may overwrite.
+
+        The buffer's own memory if nobody else sees it: that of a runtime, or of a NumPy array that
+        only this buffer knows; otherwise a copy.
+        """
+        if not self.is_shared():
+            if self.block is not None:
+                return self.block
+            host = self.host
+            if self.view is None and host is not None and host.nbytes > _SMALL_BYTES:
+                if is_importable(host):
+                    return self.native_block()
         return self.copied_block()
 
     def copied_block(self) -> Any:

@@ -56,7 +56,16 @@ class NativeExecutable(Executable):
         functions = [(c.symbol, _memory_types(c.inputs), _memory_types(c.outputs)) for c in calls]
         if parallel:
             module.use_threads(cores())
-        self._program = module.Program(vmfb, entry, inputs, outputs, donated, functions)
+        self._program = module.Program(
+            vmfb,
+            entry,
+            inputs,
+            outputs,
+            donated,
+            functions,
+            list(signature.donations),
+            signature.elementwise,
+        )
         self._host = _caller(calls, BlockMemory(device)) if calls else None
         self._has_effects = bool(self._donated or calls)
         self._by_iree = by_iree

@@ -23,6 +23,9 @@ Attributes = Mapping[str, Any]
 
 NO_ATTRIBUTES: Attributes = {}
 
+TIED = "tied"
+"""The attribute of a dispatch that overwrites operands: their places, by its first results."""
+
 
 class Value:
     """A tensor: the result of an operation or the argument of a block, its `owner`.

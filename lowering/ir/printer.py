@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.ir.attributes import attribute_text
 from xpr.lowering.ir.graph import (
+    TIED,
     Block,
     Executable,
     Function,
@@ -482,9 +483,11 @@ def _executable(p: _Printer, op: Op, indent: str) -> str:
     symbol = op.attributes["symbol"]
     if "workgroups" in op.attributes:
         return _prebuilt(p, op, indent)
+    tied: Sequence[int] = op.attributes[TIED]
+    results = [*(p.names[op.operands[i]] for i in tied), *(v.type for v in op.results[len(tied) :])]
     return (
         f"flow.dispatch @{symbol}::@{symbol}({p.list(op.operands)}) : "
-        f"({_types(op.operands)}) -> ({_types(op.results)})"
+        f"({_types(op.operands)}) -> ({', '.join(results)})"
     )
 
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
-from xpr.lowering.ir.graph import Module, Op, Value, dispatched
+from xpr.lowering.ir.graph import TIED, Module, Op, Value, dispatched
 from xpr.lowering.ir.traits import MOVES, Kind
 
-UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
+_UPDATES = ("stablehlo.dynamic_update_slice", "stablehlo.scatter")
+
+
+def is_update(op: Op) -> bool:
+    """Whether it may overwrite an operand, by itself."""
+    return op.name in _UPDATES or bool(op.attributes.get(TIED))
 
 
 def functions_with(module: Module, matches: Callable[[Op], bool]) -> set[str]:
@@ -30,17 +35,19 @@ def calls(op: Op, functions: Collection[str]) -> bool:
     return op.kind is Kind.CALL and op.attributes["callee"] in functions
 
 
-def updated(op: Op, updating: Collection[str]) -> range:
+def updated(op: Op, updating: Collection[str]) -> Sequence[int]:
     """The places of operands that may be overwritten; `updating` are functions that do."""
-    if op.name in UPDATES:
+    if op.name in _UPDATES:
         return range(1)
+    if TIED in op.attributes:
+        return op.attributes[TIED]
     return range(len(op.operands) if calls(op, updating) else 0)
 
 
 def is_move(op: Op) -> bool:
     """Whether the elements of the result may be those of the operand, as they lie in memory."""
     kind = op.kind
-    if op.name in UPDATES or not op.operands or not (op.name == _BITCAST or kind in _KEEPING):
+    if is_update(op) or not op.operands or not (op.name == _BITCAST or kind in _KEEPING):
         return False
     return math.prod(op.operands[0].shape) == math.prod(op.results[0].shape)
 

@@ -11,6 +11,8 @@ result is the very array that it reads. So whatever is updated in place is copie
 
 from __future__ import annotations
 
+import re
+
 from xpr.lowering.iree.mlir import Mlir
 
 PHASE = "start"
@@ -22,6 +24,8 @@ _KEPT = frozenset({"stablehlo.constant", "stablehlo.return", _BARRIER})
 _WITH_BLOCKS = frozenset({"stablehlo.while", "stablehlo.case", "stablehlo.if"})
 # What may overwrite its operands, and how many of them; a loop does what its step does.
 _UPDATES = {"stablehlo.dynamic_update_slice": 1, "stablehlo.scatter": 1}
+# In the text of the operands that a dispatch overwrites, by result: -1 for none.
+_TIED = re.compile(r"(?<!-)\b\d+(?= : index)")
 _UPDATE_ALL = frozenset({"stablehlo.sort", "stablehlo.while"})
 _TRUE = "%true = stablehlo.constant dense<true> : tensor<i1>"
 
@@ -38,9 +42,11 @@ def _separate(mlir: Mlir, operation: int) -> None:
         name = mlir.name(inner)
         if name in _WITH_BLOCKS:
             _separate(mlir, inner)
+        is_dispatch = name == "flow.dispatch" and bool(mlir.attribute(inner, "tied_operands"))
         every = name in _UPDATE_ALL
         updated = mlir.OperationGetNumOperands(inner) if every else _UPDATES.get(name, 0)
-        for i in range(updated):
+        tied = _TIED.findall(mlir.attribute_text(inner, "tied_operands")) if is_dispatch else ()
+        for i in (*range(updated), *map(int, tied)):
             _copy(mlir, inner, i)
         if name.startswith(("stablehlo.", "chlo.")) and name not in _KEPT:
             _bar_results(mlir, inner)

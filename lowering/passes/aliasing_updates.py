@@ -20,7 +20,7 @@ from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.traits import Kind
-from xpr.lowering.ir.updates import UPDATES, behind_moves, calls, functions_with, updated
+from xpr.lowering.ir.updates import behind_moves, calls, functions_with, is_update, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -29,7 +29,7 @@ from xpr.lowering.targets.flags import ProgramHints
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Copies what others have under another name before it is updated."""
     del target, hints
-    updating = functions_with(module, lambda op: op.name in UPDATES)
+    updating = functions_with(module, is_update)
     if not updating:
         return
     arrays = _Arrays(module, functions_with(module, _is_read_barrier))

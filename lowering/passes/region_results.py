@@ -15,7 +15,7 @@ from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, dispatched
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.traits import Kind
-from xpr.lowering.ir.updates import UPDATES, behind_moves, functions_with, is_move, updated
+from xpr.lowering.ir.updates import behind_moves, functions_with, is_move, is_update, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -24,7 +24,7 @@ from xpr.lowering.targets.flags import ProgramHints
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Copies what loops and branches give before it is updated."""
     del target, hints
-    updating = functions_with(module, lambda op: op.name in UPDATES)
+    updating = functions_with(module, is_update)
     if not updating or not functions_with(module, lambda op: op.name in _CONTROL):
         return
     arrays = _Arrays(module)

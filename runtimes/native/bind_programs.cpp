@@ -35,7 +35,14 @@ std::vector<ArrayType> array_types(nb::handle sources) {
 }
 
 void load(Program* place, nb::bytes file, const std::string& entry, nb::sequence inputs,
-          nb::sequence outputs, std::vector<bool> donated, nb::sequence host) {
+          nb::sequence outputs, std::vector<bool> donated, nb::sequence host,
+          std::vector<std::pair<uint32_t, uint32_t>> pairs, bool elementwise) {
+  Reuse reuse{std::move(donated), {}, elementwise};
+  reuse.results.resize(reuse.donated.size(), Reuse::kNone);
+  for (auto [argument, result] : pairs) {
+    require(argument < reuse.results.size(), "a donated argument does not exist");
+    reuse.results[argument] = result;
+  }
   std::vector<HostFunction> functions;
   for (nb::handle one : host) {
     nb::object symbol = one[0], taken = one[1], returned = one[2];
@@ -43,7 +50,7 @@ void load(Program* place, nb::bytes file, const std::string& entry, nb::sequence
   }
   new (place)
       Program({static_cast<const uint8_t*>(file.data()), file.size()}, entry, array_types(inputs),
-              array_types(outputs), std::move(donated), std::move(functions));
+              array_types(outputs), std::move(reuse), std::move(functions));
 }
 
 // Functions of this process, called by a function of Python's: (number, blocks) -> blocks.
@@ -134,7 +141,9 @@ void bind_programs(nb::module_& module) {
   // NOLINTEND(bugprone-unused-raii,bugprone-throw-keyword-missing)
   nb::class_<Program>(module, "Program", "A compiled module's function, run without IREE.")
       .def("__init__", &load, nb::arg("file"), nb::arg("entry"), nb::arg("inputs"),
-           nb::arg("outputs"), nb::arg("donated"), nb::arg("host") = nb::tuple())
+           nb::arg("outputs"), nb::arg("donated"), nb::arg("host") = nb::tuple(),
+           nb::arg("pairs") = std::vector<std::pair<uint32_t, uint32_t>>(),
+           nb::arg("elementwise") = false)
       .def("__call__", &call, nb::arg("arguments"), nb::arg("parallel"), nb::arg("keeps_lock"),
            nb::arg("host") = nb::none(), nb::arg("times") = nb::none(),
            "A list as `times` gets when each kernel ran: its name, start and duration, in "

@@ -68,17 +68,19 @@ size_t ArrayType::bytes() const {
 }
 
 Program::Program(Bytes file, std::string_view entry, std::vector<ArrayType> inputs,
-                 std::vector<ArrayType> outputs, std::vector<bool> donated,
-                 std::vector<HostFunction> host, bool opens_code)
+                 std::vector<ArrayType> outputs, Reuse reuse, std::vector<HostFunction> host,
+                 bool opens_code)
     : host_(std::move(host)),
       code_(file, host_),
       entry_(code_.find(entry)),
       inputs_(std::move(inputs)),
       outputs_(std::move(outputs)),
-      donated_(std::move(donated)),
+      reuse_(std::move(reuse)),
       opens_code_(opens_code) {
   for (const ArrayType& input : inputs_) input_bytes_.push_back(input.bytes());
-  require(donated_.size() == inputs_.size(), "donations do not fit");
+  if (reuse_.results.empty()) reuse_.results.resize(inputs_.size(), Reuse::kNone);
+  require(reuse_.donated.size() == inputs_.size() && reuse_.results.size() == inputs_.size(),
+          "donations do not fit");
   const Function& function = code_.function(entry_);
   require(function.operand_types == std::string(inputs_.size(), 'r') &&
               function.result_types == std::string(outputs_.size(), 'r'),
@@ -135,7 +137,7 @@ void Program::record() {
             "a result has another type than the program is said to have");
     places.push_back(Recorder::place({view.buffer.get(), 0, view.buffer->size}));
   }
-  schedule_ = std::make_unique<Schedule>(Schedule::plan(std::move(recorder), places, donated_));
+  schedule_ = std::make_unique<Schedule>(Schedule::plan(std::move(recorder), places, reuse_));
 }
 
 std::string Program::describe() const {
@@ -216,7 +218,7 @@ void Program::run_freely(const Block* arguments, Block* results, bool parallel,
     for (size_t i = 0; i < inputs_.size(); ++i) {
       bool inside = found.data < arguments[i].data + arguments[i].size && arguments[i].data < end;
       if (inside &&
-          !(donated_[i] && found.data == arguments[i].data && found.size == arguments[i].size)) {
+          !(reuse_.donated[i] && found.data == arguments[i].data && found.size == arguments[i].size)) {
         copied = true;
       }
     }

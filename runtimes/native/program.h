@@ -15,12 +15,12 @@ namespace xpr {
 
 class Program {
  public:
-  // Loads a module; throws Refusal when it is one that IREE has to run. `donated` says which
+  // Loads a module; throws Refusal when it is one that IREE has to run. `reuse` says which
   // arguments may be written to, `host` are the functions of this process that the module may call.
   // Without `opens_code` no machine code is run, for tests.
   Program(Bytes file, std::string_view entry, std::vector<ArrayType> inputs,
-          std::vector<ArrayType> outputs, std::vector<bool> donated,
-          std::vector<HostFunction> host = {}, bool opens_code = true);
+          std::vector<ArrayType> outputs, Reuse reuse, std::vector<HostFunction> host = {},
+          bool opens_code = true);
 
   size_t argument_count() const { return inputs_.size(); }
   size_t result_count() const { return outputs_.size(); }
@@ -49,7 +49,7 @@ class Program {
   size_t entry_;
   std::vector<ArrayType> inputs_;
   std::vector<ArrayType> outputs_;
-  std::vector<bool> donated_;
+  Reuse reuse_;
   std::vector<size_t> input_bytes_;
   bool opens_code_;
   mutable Globals globals_;  // set when it is loaded, never changed by calls

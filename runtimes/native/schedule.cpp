@@ -88,6 +88,170 @@ struct Region {
   uint64_t offset = 0;  // in that block
 };
 
+// Gives the memory of donated arguments to arrays of the program, before memory is planned.
+class Donor {
+ public:
+  Donor(Recorder& recorder, std::vector<Place>& results, const Reuse& reuse)
+      : recorder_(recorder), results_(results), reuse_(reuse) {
+    for (size_t s = 0; s < recorder.steps.size(); ++s) {
+      steps_of_places_.insert(steps_of_places_.end(), Recorder::places_of(recorder.steps[s]), s);
+    }
+  }
+
+  void run() {
+    if (std::find(reuse_.donated.begin(), reuse_.donated.end(), true) == reuse_.donated.end()) {
+      return;
+    }
+    if (!are_in_order()) return;
+    for (size_t s = 0; s < recorder_.steps.size(); ++s) drop_copy(s);
+    place_results();
+    for (auto s = dropped_.rbegin(); s != dropped_.rend(); ++s) {
+      recorder_.steps.erase(recorder_.steps.begin() + static_cast<ptrdiff_t>(*s));
+    }
+  }
+
+ private:
+  static constexpr size_t kNever = SIZE_MAX;
+
+  // Whether the places of the steps lie one behind the other, as they are recorded.
+  bool are_in_order() const {
+    size_t at = 0;
+    for (const Step& step : recorder_.steps) {
+      if (step.places != at) return false;
+      at += Recorder::places_of(step);
+    }
+    return at == recorder_.places.size();
+  }
+
+  bool is_donated(uint32_t block) const {
+    return block < reuse_.donated.size() && reuse_.donated[block];
+  }
+
+  bool is_all_of_argument(const Place& place) const {
+    return is_donated(place.block) && place.offset == 0 &&
+           place.length == recorder_.sizes_[place.block];
+  }
+
+  bool is_result(uint32_t block) const {
+    return std::any_of(results_.begin(), results_.end(),
+                       [&](const Place& r) { return r.block == block; });
+  }
+
+  static bool overlap(const Place& a, const Place& b) {
+    return a.block == b.block && a.offset < b.offset + b.length && b.offset < a.offset + a.length;
+  }
+
+  static bool contains(const Place& outer, const Place& inner) {
+    return outer.block == inner.block && outer.offset <= inner.offset &&
+           inner.offset + inner.length <= outer.offset + outer.length;
+  }
+
+  // The steps that touch a range, the last of them and the first behind `after`; kNever for none.
+  struct Uses {
+    size_t first = kNever, last = kNever;
+    bool is_apart = true;  // nothing reaches across an end of the range
+  };
+
+  Uses uses_of(const Place& range, size_t after) const {
+    Uses found;
+    for (size_t i = 0; i < recorder_.places.size(); ++i) {
+      const Place& place = recorder_.places[i];
+      if (place.length == 0 || !overlap(range, place)) continue;
+      found.is_apart &= contains(range, place);
+      size_t s = steps_of_places_[i];
+      if (after != kNever && s <= after) continue;
+      if (found.first == kNever) found.first = s;
+      found.last = s;
+    }
+    for (const Place& result : results_) {
+      if (overlap(range, result)) found.is_apart &= contains(range, result);
+    }
+    return found;
+  }
+
+  void replace(const Place& range, uint32_t argument) {
+    auto move = [&](Place& place) {
+      if (place.length && overlap(range, place)) {
+        place = {argument, place.offset - range.offset, place.length};
+      }
+    };
+    for (Place& place : recorder_.places) move(place);
+    for (Place& result : results_) move(result);
+  }
+
+  // A step that copies all of an argument to an array that is changed afterwards: the argument is
+  // changed itself if no step reads it any more.
+  void drop_copy(size_t s) {
+    const Step& step = recorder_.steps[s];
+    if (step.what != Command::What::kCopy) return;
+    const Place source = recorder_.places[step.places];
+    const Place target = recorder_.places[step.places + 1];
+    if (!is_all_of_argument(source) || source.length != target.length || source.length == 0) return;
+    if (target.block == Place::kAddress || target.block < reuse_.donated.size()) return;
+    if (is_result(source.block)) return;
+    Uses all = uses_of(target, kNever);
+    if (!all.is_apart || all.first != s) return;
+    Uses read = uses_of(source, s), changed = uses_of(target, s);
+    if (read.last != kNever && !(changed.first != kNever && read.last < changed.first)) return;
+    replace(target, source.block);
+    recorder_.places[step.places].length = recorder_.places[step.places + 1].length = 0;
+    dropped_.push_back(s);
+  }
+
+  // Results take the memory of arguments that were read before they are written, in the order in
+  // which they are written.
+  void place_results() {
+    struct Candidate {
+      size_t first;
+      uint32_t result;
+    };
+    std::vector<Candidate> candidates;
+    for (uint32_t k = 0; k < results_.size(); ++k) {
+      const Place& place = results_[k];
+      if (place.length == 0 || place.block == Place::kAddress ||
+          place.block < reuse_.donated.size()) {
+        continue;
+      }
+      Uses uses = uses_of(place, kNever);
+      size_t same = 0;
+      for (const Place& other : results_) same += overlap(place, other);
+      if (uses.is_apart && uses.first != kNever && same == 1) candidates.push_back({uses.first, k});
+    }
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.first < b.first; });
+    for (const Candidate& candidate : candidates) {
+      uint32_t argument = argument_for(candidate.result, candidate.first);
+      if (argument != Reuse::kNone) {
+        Place range = results_[candidate.result];
+        replace(range, argument);
+      }
+    }
+  }
+
+  // The argument whose memory a result takes that is first written by a step: its own if it can.
+  uint32_t argument_for(uint32_t result, size_t first) const {
+    uint32_t found = Reuse::kNone;
+    for (uint32_t a = 0; a < reuse_.donated.size(); ++a) {
+      if (!reuse_.donated[a] || recorder_.sizes_[a] != results_[result].length || is_result(a)) {
+        continue;
+      }
+      Uses uses = uses_of({a, 0, recorder_.sizes_[a]}, kNever);
+      bool free = uses.last == kNever || uses.last < first ||
+                  (reuse_.elementwise && uses.last == first);
+      if (!free) continue;
+      if (reuse_.results[a] == result) return a;
+      if (found == Reuse::kNone) found = a;
+    }
+    return found;
+  }
+
+  Recorder& recorder_;
+  std::vector<Place>& results_;
+  const Reuse& reuse_;
+  std::vector<size_t> steps_of_places_;
+  std::vector<size_t> dropped_;
+};
+
 class Planner {
  public:
   Planner(Recorder& recorder, const std::vector<Place>& results, const std::vector<bool>& donated)
@@ -254,8 +418,10 @@ class Planner {
 }  // namespace
 
 Schedule Schedule::plan(Recorder&& recorder, const std::vector<Place>& results,
-                        const std::vector<bool>& donated) {
-  return Planner(recorder, results, donated).plan();
+                        const Reuse& reuse) {
+  std::vector<Place> moved = results;
+  Donor(recorder, moved, reuse).run();
+  return Planner(recorder, moved, reuse.donated).plan();
 }
 
 void Schedule::run(uint8_t** blocks, ThreadPool* pool) const {

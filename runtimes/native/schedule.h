@@ -60,6 +60,15 @@ struct ResultPlan {
   uint64_t length = 0;
 };
 
+// Which results may take the memory of donated arguments.
+struct Reuse {
+  std::vector<bool> donated;     // the arguments that may be overwritten
+  std::vector<uint32_t> results;  // for each argument the result that it was paired with, or kNone
+  bool elementwise = false;  // each step reads of an argument only the element that it computes
+
+  static constexpr uint32_t kNone = UINT32_MAX;
+};
+
 // Blocks of a planned schedule: the arguments, the blocks for results, then the slab with all that
 // is gone when the program ends.
 struct Schedule {
@@ -72,11 +81,10 @@ struct Schedule {
   size_t slab_size = 0;
   size_t argument_count = 0;
 
-  // Plans the memory of what was recorded. Each result gets a block of its own. One that lies in
-  // an argument is copied, unless it is all of one of `donated`; so is a small part of a large
-  // block.
-  static Schedule plan(Recorder&& recorder, const std::vector<Place>& results,
-                       const std::vector<bool>& donated);
+  // Plans the memory of what was recorded. Each result gets a block of its own, or the memory of a
+  // donated argument that no step reads later. One that lies in an argument is copied, unless it
+  // is all of one that is donated; so is a small part of a large block.
+  static Schedule plan(Recorder&& recorder, const std::vector<Place>& results, const Reuse& reuse);
 
   // Runs it. `blocks` has the addresses of arguments, blocks for results and slab, and room for
   // one more.

@@ -106,7 +106,7 @@ enum class End { kRefused, kFailed, kRan };
 End load_and_run(const Sample& sample, const std::vector<uint8_t>& bytes) {
   try {
     Program program({bytes.data(), bytes.size()}, "main", sample.inputs, sample.outputs,
-                    sample.donated, sample.host, false);
+                    {sample.donated, {}, false}, sample.host, false);
     std::vector<Block> arguments = arguments_of(sample), results(sample.outputs.size());
     ZeroCalls calls(sample.host);
     try {

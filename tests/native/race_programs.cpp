@@ -113,7 +113,7 @@ bool check_programs(const char* folder, int rounds) {
   for (const Sample& sample : corpus) {
     Bytes bytes{sample.bytes.data(), sample.bytes.size()};
     programs.push_back(std::make_unique<Program>(bytes, "main", sample.inputs, sample.outputs,
-                                                 sample.donated, sample.host));
+                                                 Reuse{sample.donated, {}, false}, sample.host));
     std::vector<Block> arguments = arguments_of(sample), results(sample.outputs.size());
     ZeroCalls calls(sample.host);
     programs.back()->run(arguments.data(), results.data(), false, &calls);

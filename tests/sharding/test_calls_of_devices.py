@@ -569,7 +569,7 @@ def test_deleted_arrays() -> None:
             ):
                 f(*args)
         np.testing.assert_array_equal(np.asarray(f(y, y)), np.full((8, 2), 2, "f"))
-        y.addressable_shards[3].data.delete()
+        y._buffers[3].delete()
         with pytest.raises(RuntimeError, match=r"Array has been deleted with shape=float32\[8,2\]"):
             f(y, y)
 

@@ -238,7 +238,7 @@ def test_deleted_arrays() -> None:
                 x + y
             with pytest.raises(RuntimeError, match=r"deleted with shape=float32\[8,8\]"):
                 y + x
-        y.addressable_shards[1].data.delete()
+        y._buffers[1].delete()
         with pytest.raises(RuntimeError, match=r"deleted with shape=float32\[8,8\]"):
             y + y
 

@@ -157,7 +157,7 @@ def test_shared_results_are_nobodys_to_write(donated: bool) -> None:
     for array, values in kept:
         np.testing.assert_array_equal(array, values)
     if not donated:
-        w.addressable_shards[0].data.delete()
+        w._buffers[0].delete()
         np.testing.assert_array_equal(m, np.array(m))
 
 

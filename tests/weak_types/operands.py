@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.weak_types import lax_calls, library_calls, numpy_calls, pair_calls
+from tests.weak_types import lax_calls, library_calls, more_calls, numpy_calls, pair_calls
 
 SHORT = {
     "bool": "b",
@@ -29,6 +29,9 @@ SHORT = {
     "complex128": "c8",
 }
 _NUMBERS = {bool: "b", int: "i4*", float: "f4*", complex: "c8*"}
+# With 64-bit types, which without them no array has.
+WIDE = {"int64": "i8", "uint64": "u8", "float64": "f8", "complex128": "c16"}
+_WIDE_NUMBERS = {bool: "b", int: "i8*", float: "f8*", complex: "c16*"}
 
 # The kinds of operands that the calls are made with; all of them, and fewer for slow calls.
 KINDS = "bool int float complex np.float32 np.float64 np.int32 scalar wi wf wc b u1 i1 i4 bf f4 c8"
@@ -48,7 +51,7 @@ def groups() -> dict[str, list[Case]]:
 
     half = len(numpy_calls.UNARY) // 2
     third = len(pair_calls.BINARY) // 3
-    return {
+    found = {
         "numpy": cases(numpy_calls.UNARY[:half], KINDS, 1),
         "numpy, special calls": cases(numpy_calls.UNARY[half:], KINDS, 1),
         "methods": cases(lax_calls.METHODS, KINDS, 1),
@@ -62,6 +65,32 @@ def groups() -> dict[str, list[Case]]:
         "two operands": cases(pair_calls.BINARY[2 * third :], PAIRED, 2),
         "scipy, two operands": cases(pair_calls.LIBRARY_PAIRS, FEWER_PAIRED, 2),
         "creation": cases(pair_calls.CREATION, "", 0),
+    }
+    known = {e for group in found.values() for e, _ in group}
+    more = list(dict.fromkeys(e for e in more_calls.MORE if e not in known))
+    return found | {"more": cases(more, FEWER, 1)}
+
+
+# With 64-bit types: fewer kinds, among them arrays of these types.
+WIDE_KINDS = "int float complex np.float64 wi wf b i4 i8 u4 bf f4 f8 c16"
+WIDE_FEWER = "int float wf i4 i8 f4 f8"
+WIDE_PAIRS = (
+    "int,i4 int,i8 float,i4 float,i8 float,f4 float,f8 wi,f4 wf,i8 b,i8 i4,i8 i4,f4 i8,f4 i8,f8 "
+    "u4,i4 f4,f8 bf,i8 i8,i8 f8,f8 i4,i4 f4,f4 f8,wf int,int int,float"
+)
+
+
+def wide_groups() -> dict[str, list[Case]]:
+    """As `groups`, for 64-bit types."""
+    pairs = [tuple(p.split(",")) for p in WIDE_PAIRS.split()]
+    chosen = {1: [(k,) for k in WIDE_KINDS.split()], 2: pairs}
+    fewer = {1: [(k,) for k in WIDE_FEWER.split()], 2: pairs[:6]}
+    slow = ("scipy", "random", "scipy, two operands", "more")
+    return {
+        group: [
+            (e, (fewer if group in slow else chosen)[len(p[0])] if p[0] else p) for e, p in cases
+        ]
+        for group, cases in groups().items()
     }
 
 
@@ -100,7 +129,8 @@ def names(top: Any) -> dict[str, Any]:
 def operands(jnp: Any) -> dict[str, Any]:
     """The operands: Python's numbers, NumPy's, weakly typed arrays and arrays of several dtypes."""
     weak = {"wi": 1, "wf": 0.5, "wc": 0.5 + 0.5j}
-    strong = "bool uint8 int8 int32 bfloat16 float32 complex64".split()
+    strong = "bool uint8 int8 int32 uint32 bfloat16 float32 complex64".split()
+    wide = {k: jnp.ones(3, d) for d, k in WIDE.items()}
     return {
         "bool": True,
         "int": 1,
@@ -112,23 +142,26 @@ def operands(jnp: Any) -> dict[str, Any]:
         "scalar": jnp.asarray(0.5),
         **{k: jnp.broadcast_to(jnp.asarray(v), (3,)) for k, v in weak.items()},
         **{SHORT[d]: jnp.ones(3, d) for d in strong},
+        **{k: x for k, x in wide.items() if x.dtype.itemsize > 4 * (1 + (k == "c16"))},
     }
 
 
-def _codes(leaf: Any) -> Iterator[str]:
-    if type(leaf) in _NUMBERS:
+def _codes(leaf: Any, wide: bool) -> Iterator[str]:
+    short, numbers = (SHORT | WIDE, _WIDE_NUMBERS) if wide else (SHORT, _NUMBERS)
+    if type(leaf) in numbers:
         # JAX gives some operands back as they came.
-        yield _NUMBERS[type(leaf)]
+        yield numbers[type(leaf)]
     elif isinstance(leaf, np.dtype):
-        yield "dtype:" + SHORT.get(leaf.name, leaf.name)
+        yield "dtype:" + short.get(leaf.name, leaf.name)
     elif hasattr(leaf, "dtype") and not isinstance(leaf, type):
         name = leaf.dtype.name
-        yield SHORT.get(name, name) + "*" * bool(getattr(leaf, "weak_type", False))
+        yield short.get(name, name) + "*" * bool(getattr(leaf, "weak_type", False))
 
 
 def code(top: Any, result: Any) -> str:
     """The dtypes of the leaves of `result`, with a star where they are weak."""
-    return "+".join(c for leaf in top.tree_util.tree_leaves(result) for c in _codes(leaf))
+    leaves, wide = top.tree_util.tree_leaves(result), bool(top.config.jax_enable_x64)
+    return "+".join(c for leaf in leaves for c in _codes(leaf, wide))
 
 
 def outcomes(top: Any, case: Case, scope: dict[str, Any], values: dict[str, Any]) -> list[str]:

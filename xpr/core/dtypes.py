@@ -124,6 +124,11 @@ def default_dtype(kind_: str) -> np.dtype[Any]:
     return canonicalize(np.dtype(name))
 
 
+def index_dtype(size: int) -> np.dtype[Any]:
+    """The dtype of places along an axis: int32, or the default one where that is too narrow."""
+    return np.dtype(np.int32) if size < 1 << 31 else default_dtype("i")
+
+
 _FLOAT0 = (
     "float0s do not support any operations by design: they are tangents of integers, which hold "
     "no values. np.zeros_like(x, dtype) makes zeros of another dtype"

@@ -293,12 +293,22 @@ class ArrayImpl(_Operators, Array):
     def __reduce__(self) -> tuple[Any, ...]:
         return _unpickle, (np.array(self._value), self.aval.weak_type)
 
+    # ---- copies: the values cannot change, yet a copy must survive the deletion of the original
+
+    def _aliases(self) -> tuple[Buffer, ...]:
+        """Buffers over the same memory: who donates one of them gets a copy of it to write to."""
+        self._check_alive()
+        return tuple([b.alias() for b in self._buffers])
+
+    def _copied(self) -> ArrayImpl:
+        """The same array in memory of its own."""
+        return array_from_host(np.array(self._value), self.aval, self.device, self._committed)
+
     def __copy__(self) -> ArrayImpl:
-        return self
+        return type(self)(self.aval, self._aliases(), self._committed, self._sharding)
 
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
-        # The values cannot change, yet a copy must survive the deletion of the original.
-        return array_from_host(np.array(self._value), self.aval, self.device, self._committed)
+        return self._copied()
 
 
 register_aval(ArrayImpl, lambda x: x.aval)

@@ -114,7 +114,7 @@ def make_array_from_single_device_arrays(
                 f"'{sharding.memory_kind}' and an array with memory kind "
                 f"'{part.sharding.memory_kind}'"
             )
-    buffers = tuple(parts[device]._buffers[0] for device in devices)
+    buffers = tuple(parts[device]._buffers[0].alias() for device in devices)
     return from_buffers(ShapedArray(whole, kind), buffers, sharding)
 
 

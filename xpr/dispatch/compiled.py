@@ -196,6 +196,7 @@ class CompiledProgram:
                     donations=pending.donations,
                     cost=pending.cost,
                     straight_line=pending.straight_line,
+                    elementwise=pending.elementwise,
                 )
             else:
                 self.lowered, self.vmfb = module, _ = pending.result()
@@ -205,6 +206,7 @@ class CompiledProgram:
                     cost=module.flops + module.bytes_accessed,
                     host_calls=module.host_calls,
                     straight_line=not module.hints.has_control_flow,
+                    elementwise=module.elementwise,
                 )
             vmfb = self.vmfb
             runtime, device = self.device.runtime, self.device

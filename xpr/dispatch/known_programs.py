@@ -53,8 +53,9 @@ UNREAD = {
 _TARGETS = frozenset({"cpu", "vmvx", "vulkan", "cuda", "rocm", "metal"})
 
 # The key of the module, how many donations there are, whether it was written for donated operands
-# to be overwritten, whether it is a straight line, and the operations and bytes of a call.
-_HEAD = struct.Struct("<32sI??d")
+# to be overwritten, whether it is a straight line and elementwise, and the operations and bytes
+# of a call.
+_HEAD = struct.Struct("<32sI???d")
 _PAIR = struct.Struct("<II")
 
 
@@ -68,6 +69,7 @@ class KnownModule(NamedTuple):
     donations: tuple[tuple[int, int], ...]
     cost: float
     straight_line: bool
+    elementwise: bool
 
     def is_done(self) -> bool:
         """It is."""
@@ -140,14 +142,14 @@ def find(key: bytes) -> KnownModule | None:
     facts = cache.program(key) if cache is not None else None
     if cache is None or facts is None or len(facts) < _HEAD.size:
         return None
-    module, count, in_place, straight_line, cost = _HEAD.unpack_from(facts)
+    module, count, in_place, straight_line, elementwise, cost = _HEAD.unpack_from(facts)
     if len(facts) != _HEAD.size + count * _PAIR.size:
         return None
     vmfb = cache.get(module)
     if vmfb is None:
         return None
     pairs = tuple(_PAIR.iter_unpack(facts[_HEAD.size :]))
-    return KnownModule(vmfb, in_place, pairs, cost, straight_line)
+    return KnownModule(vmfb, in_place, pairs, cost, straight_line, elementwise)
 
 
 def keep(key: bytes, module: LoweredModule, in_place: bool, kept_as: bytes) -> None:
@@ -160,5 +162,6 @@ def keep(key: bytes, module: LoweredModule, in_place: bool, kept_as: bytes) -> N
         return
     cost = module.flops + module.bytes_accessed
     straight = not module.hints.has_control_flow
-    head = _HEAD.pack(kept_as, len(module.donations), in_place, straight, cost)
+    count = len(module.donations)
+    head = _HEAD.pack(kept_as, count, in_place, straight, module.elementwise, cost)
     cache.put_program(key, head + b"".join(_PAIR.pack(*pair) for pair in module.donations))

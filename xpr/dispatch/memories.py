@@ -55,7 +55,7 @@ def on_devices(x: Any, name: str) -> Any:
             f"{x.sharding}: move it first with "
             "xpr.device_put(x, xpr.memory.Space.Device), inside jit or outside"
         )
-    return from_buffers(x.aval, x._buffers, x._sharding.with_memory_kind("device"))
+    return from_buffers(x.aval, x._aliases(), x._sharding.with_memory_kind("device"))
 
 
 def in_kind(x: Any, kind: str | None) -> Any:
@@ -66,7 +66,7 @@ def in_kind(x: Any, kind: str | None) -> Any:
         return x  # in the devices' own memory
     sharding = x.sharding.with_memory_kind(kind)
     if all(b.device.runtime.is_host for b in x._buffers):
-        return from_buffers(x.aval, x._buffers, sharding)
+        return from_buffers(x.aval, x._aliases(), sharding)
     return put_array(x, sharding)
 
 

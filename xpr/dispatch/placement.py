@@ -58,11 +58,12 @@ def committed(x: Any) -> Any:
 
 
 def to_device(x: ArrayImpl, device: Device, committed: bool) -> ArrayImpl:
-    """The whole of `x` on `device`: itself when it is there already."""
+    """The whole of `x` on `device`: itself, or over the same memory, when it is there already."""
     plain = type(x._sharding) is not NamedSharding  # a mesh of one device is no device
     aval = x.aval if plain else x.aval.update(sharding=None)
     if type(x) is ArrayImpl and x._buffers[0].device is device:
         if plain and x._committed == committed:
             return x
-        return ArrayImpl(aval, x._buffers, committed)
+        # To donate or delete one of the two leaves the other as it is.
+        return ArrayImpl(aval, (x._buffers[0].alias(),), committed)
     return array_from_host(x._value, aval, device, committed)

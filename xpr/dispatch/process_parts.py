@@ -20,7 +20,7 @@ def as_global(x: Any, local: NamedSharding, whole: NamedSharding) -> ArrayImpl:
     x._check_alive()
     here, there = local.shard_counts(x.ndim), whole.shard_counts(x.ndim)
     shape = tuple(n // a * b for n, a, b in zip(x.shape, here, there, strict=True))
-    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, whole)
+    return from_buffers(x.aval.update(shape=shape, sharding=None), x._aliases(), whole)
 
 
 def as_local(x: ArrayImpl, local: NamedSharding) -> ArrayImpl:
@@ -28,4 +28,4 @@ def as_local(x: ArrayImpl, local: NamedSharding) -> ArrayImpl:
     x._check_alive()
     here, there = local.shard_counts(x.ndim), x.sharding.shard_counts(x.ndim)
     shape = tuple(n // b * a for n, a, b in zip(x.shape, here, there, strict=True))
-    return from_buffers(x.aval.update(shape=shape, sharding=None), x._buffers, local)
+    return from_buffers(x.aval.update(shape=shape, sharding=None), x._aliases(), local)

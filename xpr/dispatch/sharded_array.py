@@ -66,7 +66,7 @@ class ShardedArrayImpl(ArrayImpl):
     def addressable_shards(self) -> list[Shard]:
         """The parts that this process can reach, in the order of the sharding's devices.
 
-        Their data is the array's own memory: to delete one of them deletes the array.
+        Their data lie in the array's memory; to delete or donate one of them leaves the array.
         """
         return [shard for shard in self.global_shards if shard.data is not None]
 
@@ -224,8 +224,7 @@ class ShardedArrayImpl(ArrayImpl):
             return super().__reduce__()
         raise _elsewhere("Pickling", self)
 
-    def __deepcopy__(self, memo: Any) -> ShardedArrayImpl:
-        # The values cannot change, yet a copy must survive the deletion of the original.
+    def _copied(self) -> ShardedArrayImpl:
         copies = tuple(
             HostBuffer(host_copy(b.host_view()), b.device)
             if type(b) is HostBuffer
@@ -279,7 +278,7 @@ class HostMemoryArray(ShardedArrayImpl):
                 s.device,
                 s.index,
                 s.replica_id,
-                from_buffers(s.data.aval, s.data._buffers, _beside(s.device, kind)),
+                from_buffers(s.data.aval, s.data._aliases(), _beside(s.device, kind)),
             )
             for s in super().global_shards
         ]
@@ -310,7 +309,7 @@ def _part(buffer: Buffer | None, weak_type: bool) -> ArrayImpl | None:
     """What one device holds, as an array of its own."""
     if buffer is None:
         return None
-    return ArrayImpl(ShapedArray(buffer.shape, buffer.dtype, weak_type), (buffer,), True)
+    return ArrayImpl(ShapedArray(buffer.shape, buffer.dtype, weak_type), (buffer.alias(),), True)
 
 
 def from_buffers(aval: ShapedArray, buffers: tuple[Buffer, ...], sharding: Sharding) -> ArrayImpl:

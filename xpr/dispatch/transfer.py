@@ -9,7 +9,7 @@ import numpy as np
 from xpr import tree_util
 from xpr.core.array import install_device_put
 from xpr.core.errors import shown
-from xpr.core.extended_array import ExtendedArray, mapped
+from xpr.core.extended_array import ExtendedArray, base_of, mapped
 from xpr.core.guards import check_transfer
 from xpr.core.memory_spaces import MemorySpace, install_place
 from xpr.core.primitive import invalid_argument
@@ -76,15 +76,16 @@ def device_put(
     means the mesh of `xpr.set_mesh`, `xpr.memory.Space.Host` the host's memory beside the array's
     devices. `device` may be a tree of places that is a prefix of `x`.
     An array that is moved from one sharding to another goes part by part, and parts that lie where
-    they should stay there; `donate` gives the old array up. Under `grad` cotangents go back to
-    where the value was, or to `src`. Raises TypeError for leaves that are no arrays or numbers,
-    ValueError for shapes that a sharding does not divide evenly.
+    they should stay there; `donate` gives the old array up. The result may share the memory of an
+    array, which nobody can see: to delete or donate one of the two leaves the other. It has memory
+    of its own when `may_alias` is false. NumPy arrays are always copied. Under `grad` cotangents go
+    back to where the value was, or to `src`. Raises TypeError for leaves that are no arrays or
+    numbers, ValueError for shapes that a sharding does not divide evenly.
 
     >>> import xpr
     >>> xpr.device_put(1.5, xpr.devices()[0]).committed
     True
     """
-    del may_alias  # a hint; copies are avoided wherever nobody can see it
     leaves, tree = tree_util.tree_flatten(x)
     if _is_place(device):
         places = [device] * len(leaves)
@@ -94,13 +95,23 @@ def device_put(
     found: list[Any] = []
     for leaf, place, source in zip(leaves, places, sources, strict=True):
         try:
-            found.append(_put(leaf, place, donate, source))
+            out = _put(leaf, place, donate, source)
+            found.append(_apart(leaf, out) if may_alias is False else out)
         except ValueError as error:
             if len(leaves) > 1:
                 path = tree_util.tree_flatten_with_path(x)[0][len(found)][0]
                 error.add_note(f"for the leaf {tree_util.keystr(path)} that device_put was given")
             raise
     return tree_util.tree_unflatten(tree, found)
+
+
+def _apart(x: Any, out: Any) -> Any:
+    """`out`, which was made of `x`, in memory of its own."""
+    if type(out) is ExtendedArray:
+        return mapped(out, lambda base: _apart(base_of(x), base))
+    if not isinstance(x, ArrayImpl) or not isinstance(out, ArrayImpl):
+        return out  # traced values have no memory, and others are copied
+    return out if x is not out and x.is_deleted() else out._copied()
 
 
 def _places_of(name: str, places: Any, x: Any) -> list[Any]:
@@ -226,7 +237,9 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
         return from_buffers(x.aval.update(sharding=None), (), SingleDeviceSharding(target))
     elif type(x) is ArrayImpl:
         out = placement.to_device(x, target, True)
-        if out._buffers[0] is x._buffers[0]:
+        if x.device is target:
+            if donate and out is not x:
+                x.delete()
             return out
     else:
         out = put_array(x, SingleDeviceSharding(target), donate)

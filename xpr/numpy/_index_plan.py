@@ -21,6 +21,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.errors import NonConcreteBooleanIndexError, shown
 from xpr.core.trace import Tracer, check_python_int, get_aval, is_valid_value
+from xpr.primitives.convert import wide_index
 
 Shape = tuple[int, ...]
 
@@ -300,6 +301,7 @@ def _integer(item: Any, position: int, extent: int) -> Any:
             f"Indexer must have integer or boolean type, got indexer with type {aval.dtype} at "
             f"position {position}: {shown(item)}"
         )
+    item = wide_index(item)
     if isinstance(item, Tracer):
         return item
     host = np.asarray(item)

@@ -126,6 +126,8 @@ def _unsigned(x: Any, dtype: DType) -> Any:
     """The absolute value of signed integers as unsigned ones, which hold all of them."""
     if dtypes.kind(dtype) == "u":
         return x
+    if dtype in dtypes.SMALL_INT_TYPES:
+        return convert_type(el.abs_p.bind(x), np.dtype(f"u{dtype}"))
     wide = np.dtype(f"u{dtype.itemsize}")
     return bitcast_convert_type_p.bind(el.abs_p.bind(x), new_dtype=wide)
 
@@ -133,6 +135,8 @@ def _unsigned(x: Any, dtype: DType) -> Any:
 def _signed(found: Any, dtype: DType, x: Any, y: Any) -> Array:
     """The unsigned `found` as `dtype`, weakly typed if `x` and `y` are and have no axes."""
     weak = all(a.weak_type and not a.shape for a in (get_aval(x), get_aval(y)))
+    if dtype in dtypes.SMALL_INT_TYPES:
+        return convert_type(found, dtype, weak)
     return convert_type(bitcast_convert_type_p.bind(found, new_dtype=dtype), dtype, weak)
 
 

@@ -18,6 +18,7 @@ from xpr.numpy._promote import (
     promote_dtypes,
     promote_dtypes_inexact,
     scalar_type,
+    to_inexact,
 )
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
@@ -288,8 +289,8 @@ def _prolongs(end: Any, name: str) -> bool:
 
 
 def _between_points(x: Any, xp: Any, fp: Any) -> Any:
-    index = dtypes.default_dtype("i")
     above = searchsorted(xp, x, side="right")
+    index = above.dtype
     above = el.min_p.bind(el.max_p.bind(above, index.type(1)), index.type(xp.shape[0] - 1))
     flat = reshape(above, (above.size,))
     below = el.sub_p.bind(flat, index.type(1))
@@ -340,7 +341,9 @@ def unwrap(
         raise ValueError("jnp.unwrap does not support complex inputs.")
     whole = dtypes.is_integer(x.dtype) and dtypes.is_integer(get_aval(period).dtype)
     if not whole:
-        (x,) = promote_dtypes_inexact(x)
+        # A period of Python's makes integers floats of the default width.
+        types = [(a.dtype, a.weak_type) for a in map(get_aval, (x, period))]
+        x = convert(x, to_inexact(dtypes.promote_avals(*types)[0]))
     turn = convert(period, x.dtype)
     two = x.dtype.type(2)
     half = el.div_p.bind(turn, two)

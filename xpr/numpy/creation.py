@@ -21,10 +21,10 @@ from xpr.numpy._typing import ArrayLike, DType, DTypeLike, Shape
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
-from xpr.primitives.creation import varying_like
+from xpr.primitives.creation import sharding_like, varying_like
 from xpr.primitives.joining import concatenate
 from xpr.primitives.shape import broadcast_in_dim_p, expand_dims
-from xpr.sharding import SingleDeviceSharding
+from xpr.runtimes.host import host_copy
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -161,7 +161,8 @@ def _host_array(x: Any, dtype: DType) -> np.ndarray[Any, Any]:
 def _from_numpy(x: Any, dtype: DType | None) -> Array:
     aval, host = host_value(x)  # raises for objects, strings and foreign byte orders
     if dtype is None or dtype == aval.dtype:
-        return from_host(np.array(host, order="C") if host is x else np.asarray(host), aval)
+        # Aligned, or the first program that reads or overwrites it would copy it once more.
+        return from_host(host_copy(host) if host is x else np.asarray(host), aval)
     whole = np.asarray(x)
     with np.errstate(all="ignore"):
         out = convert_element_type_p.reference(whole, new_dtype=dtype, weak_type=False)
@@ -384,16 +385,9 @@ def _type_of(name: str, a: Any) -> tuple[Shape, DType, bool]:
     return aval.shape, aval.dtype, aval.weak_type
 
 
-def _place_like(a: Any, shape: Any, device: Any) -> Any:
-    """The device asked for, else that of an array that was put on one, or its sharding.
-
-    A sharding is for arrays of the same shape only.
-    """
-    if device is not None or not isinstance(a, ArrayImpl) or not a.committed:
-        return device
-    if isinstance(a.sharding, SingleDeviceSharding):
-        return a.device
-    return a.sharding if shape is None or shape == a.shape else None
+def _place_like(a: Any, shape: Shape, device: Any) -> Any:
+    """The device asked for, else where `a` was put, if an array of this shape can follow it."""
+    return sharding_like(a, shape) if device is None else device
 
 
 def _sharding_like(name: str, a: Any, shape: Shape, given: Any) -> Any:

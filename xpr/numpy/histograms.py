@@ -26,6 +26,7 @@ from xpr.numpy.spacings import linspace
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
+from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import full
 from xpr.primitives.joining import concatenate
 from xpr.primitives.scatter import ScatterDimensionNumbers, scatter_add
@@ -264,7 +265,7 @@ def _box_numbers(columns: Sequence[Any], edges: Sequence[Any], total: int) -> An
     outside: Any = None
     for column, edge in zip(columns, edges, strict=True):
         bins = edge.shape[0] - 1
-        place = _bins_of(column, edge)
+        place = convert_type(_bins_of(column, edge), index)
         beyond = cmp.ge_p.bind(place, index.type(bins))
         if number is None:
             number, outside = place, beyond

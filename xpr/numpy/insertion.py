@@ -190,7 +190,7 @@ def _merged_places(where: Any, size: int, count: int) -> Any:
     # The k-th new slice stands behind k others; an old one behind those put in before it.
     fresh = el.add(ordered, iota(index, count))
     numbers = iota(index, size)
-    before = searchsorted(ordered, numbers, side="right", method="sort")
+    before = convert_type(searchsorted(ordered, numbers, side="right", method="sort"), index)
     source = full((size + count,), index.type(0))
     source = put_at(source, fresh, el.add(order, index.type(size)), unique=True)
     return put_at(source, el.add(numbers, before), numbers, unique=True)

@@ -12,7 +12,12 @@ import numpy as np
 
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, one_inexact, promote_dtypes_inexact
+from xpr.numpy._promote import (
+    as_operand,
+    one_inexact,
+    promote_dtypes_inexact,
+    without_weak_type,
+)
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike
 from xpr.numpy.creation import zeros
@@ -148,6 +153,7 @@ def _checked(x: Any, y: Any, w: Any, order: int) -> tuple[Array, Array, Array | 
     if order < 1:
         raise ValueError(f"polyfit: expected deg >= 0, got {order - 1}")
     given = [as_operand("polyfit", v, i) for i, v in enumerate((x, y, w)) if v is not None]
+    given[0] = without_weak_type(given[0])
     points, values, *rest = (as_array(v) for v in promote_dtypes_inexact(*given))
     for name, v, ranks in (("x", points, (1,)), ("y", values, (1, 2))):
         if v.ndim not in ranks:

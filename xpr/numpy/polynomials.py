@@ -14,6 +14,7 @@ from xpr.numpy._promote import (
     broadcast_to,
     convert,
     promote_dtypes,
+    promote_dtypes_inexact,
     scalar_type,
     to_inexact,
     without_weak_type,
@@ -187,10 +188,10 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     >>> jnp.polyint(jnp.array([3, 2, 1]))
     Array([1., 1., 1., 0.], dtype=float32)
     """
-    x = _inexact("polyint", p)
     order = _order("polyint", m, "integral")
-    constants = 0.0 if k is None else _inexact("polyint", k, 2)
-    x, constants = promote_dtypes(x, constants)
+    given = 0 if k is None else as_operand("polyint", k, 2)
+    x, constants = promote_dtypes_inexact(as_operand("polyint", p), given)
+    x = as_array(x)
     if get_aval(constants).size == 1:
         constants = broadcast_to(sh.reshape(constants, (1,)), (order,))
     if get_aval(constants).shape != (order,):

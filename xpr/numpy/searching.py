@@ -15,7 +15,7 @@ from xpr.numpy._promote import as_operand, promote_dtypes
 from xpr.numpy._rows import put_at, rows_at
 from xpr.numpy._select import select_where
 from xpr.numpy._static import host_result
-from xpr.numpy._typing import Array, ArrayLike
+from xpr.numpy._typing import Array, ArrayLike, DType
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
@@ -41,6 +41,7 @@ def searchsorted(
 ) -> Array:
     """Where to insert the elements of `v` into the sorted vector `a` to keep its order.
 
+    The result is int32 (int64 for an `a` that is too long for it), also with 64-bit types.
     On the "left" of equal elements, or on their "right". NaN is greater than any number and equal
     to NaN. `sorter` holds the indices that sort `a`. All methods give the same answer: "scan" and
     "scan_unrolled" search by halves, "sort" sorts both together (best for many elements),
@@ -70,7 +71,7 @@ def searchsorted(
             )
         x = rows_at(x, order) if get_aval(x).size else x
     shape = get_aval(q).shape
-    index = dtypes.default_dtype("i")
+    index = dtypes.index_dtype(get_aval(x).shape[0])
     if not get_aval(x).size or not get_aval(q).size:
         return full(shape, index.type(0))
     if is_eager() and not isinstance(x, Tracer) and not isinstance(q, Tracer):
@@ -90,7 +91,7 @@ def _on_host(x: Any, q: Any, side: Any) -> Array:
     if dtypes.is_float(ordered.dtype) and ordered.dtype.itemsize < 4:
         ordered, wanted = ordered.astype(np.float32), wanted.astype(np.float32)
     found = np.searchsorted(ordered, wanted, side)
-    return host_result(np.asarray(found, dtypes.default_dtype("i")), x, q)
+    return host_result(np.asarray(found, dtypes.index_dtype(ordered.size)), x, q)
 
 
 def _precedes(x: Any, q: Any, side: str) -> Any:
@@ -107,21 +108,22 @@ def _precedes(x: Any, q: Any, side: str) -> Any:
 
 def _by_comparing(x: Any, q: Any, side: str) -> Any:
     before = _precedes(sh.expand_dims(x, (1,)), sh.expand_dims(q, (0,)), side)
-    return reduce_sum(convert_type(before, dtypes.default_dtype("i")), (0,))
+    return reduce_sum(convert_type(before, dtypes.index_dtype(get_aval(x).size)), (0,))
 
 
 def _by_sorting(x: Any, q: Any, side: str) -> Any:
     """The places in the sorted sequence of all elements, less those among the queries alone."""
     parts = (q, x) if side == "left" else (x, q)
-    ranks = _ranks(concatenate(list(parts), 0))
+    index = dtypes.index_dtype(get_aval(x).size + get_aval(q).size)
+    ranks = _ranks(concatenate(list(parts), 0), index)
     count, size = get_aval(q).shape[0], get_aval(ranks).shape[0]
     first = 0 if side == "left" else size - count
-    return el.sub(sl.slice_in_dim(ranks, first, first + count), _ranks(q))
+    found = el.sub(sl.slice_in_dim(ranks, first, first + count), _ranks(q, index))
+    return convert_type(found, dtypes.index_dtype(get_aval(x).size))
 
 
-def _ranks(x: Any) -> Any:
+def _ranks(x: Any, index: DType) -> Any:
     """The place of each element of a vector in its stable sorting."""
-    index = dtypes.default_dtype("i")
     size = get_aval(x).shape[0]
     places = iota(index, size)
     order = so.sort_key_val(x, places)[1]
@@ -129,8 +131,8 @@ def _ranks(x: Any) -> Any:
 
 
 def _by_halves(x: Any, q: Any, side: str, *, unrolled: bool) -> Any:
-    index = dtypes.default_dtype("i")
     size = get_aval(x).shape[0]
+    index = dtypes.index_dtype(size)
 
     def longer(x: Any, q: Any, count: Any, step: Any) -> Any:
         more = el.add(count, varying_like(count, step))
@@ -182,8 +184,8 @@ def digitize(
         raise ValueError(
             f"digitize: bins must be a 1-dimensional array; got shape {get_aval(edges).shape}"
         )
-    index = dtypes.default_dtype("i")
     size = get_aval(edges).shape[0]
+    index = dtypes.index_dtype(size)
     if not size:
         return full(get_aval(q).shape, index.type(0))
     how = "scan" if method is None else method

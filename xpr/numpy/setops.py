@@ -81,7 +81,7 @@ def _is_in(x: Any, ordered: Any) -> tuple[Any, Any]:
     if not get_aval(ordered).shape[0]:
         return full(get_aval(x).shape, False, dtypes.BOOL), full(get_aval(x).shape, index.type(0))
     places = searchsorted(ordered, x, method="sort")
-    return cmp.eq(rows_at(ordered, places), x), places
+    return cmp.eq(rows_at(ordered, places), x), convert_type(places, index)
 
 
 def union1d(

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from xpr.core import dtypes
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, convert
+from xpr.numpy._promote import as_operand, convert, to_inexact
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.manipulation import ravel
@@ -168,5 +166,5 @@ def sort_complex(a: ArrayLike) -> Array:
     x = as_operand("sort_complex", a)
     canonicalize_axis(-1, get_aval(x).ndim)
     dtype = get_aval(x).dtype
-    wide = complex_dtype(dtype) if dtypes.is_float(dtype) else np.dtype(np.complex64)
-    return so.sort(convert_type(x, dtype if dtypes.is_complex(dtype) else wide))
+    wide = dtype if dtypes.is_complex(dtype) else complex_dtype(to_inexact(dtype))
+    return so.sort(convert_type(x, wide))

@@ -99,13 +99,15 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The N by M matrix with ones on diagonal `k` and below, zeros above.
 
+    It is of float32, also with 64-bit types, unless `dtype` is given.
+
     >>> import xpr.numpy as jnp
     >>> jnp.tri(2, 3, 1)
     Array([[1., 1., 0.],
            [1., 1., 1.]], dtype=float32)
     """
     rows, columns = _sizes("tri", N, M)
-    wanted = requested_dtype(float if dtype is None else dtype, "tri")
+    wanted = requested_dtype(np.float32 if dtype is None else dtype, "tri")
     return convert(_compare_places(rows, columns, k, cmp.ge_p.bind), wanted)
 
 

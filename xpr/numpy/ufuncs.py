@@ -265,11 +265,12 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if type(x2) is int and type(x1) is ArrayImpl and x1.aval.dtype != BOOL:
         return pw.integer_pow_p.bind(x1, y=x2)
     exponent = _static_exponent(as_operand("power", x2, 1))
-    (x, y), dtype = promote_power("power", x1, x2)
+    # An exponent that is multiplied out may be larger than what its type holds.
+    (x, y), dtype = promote_power("power", x1, 0 if type(x2) is int else x2)
     if exponent is not None:
         # Booleans are no weakly typed integers, whatever the type of the exponent is.
         is_bool = get_aval(x1).dtype == BOOL
-        return pw.integer_pow(convert(x, dtype) if is_bool else x, exponent)
+        return pw.integer_pow(convert(x, np.dtype(np.int32)) if is_bool else x, exponent)
     if dtypes.is_integer(dtype):
         return _integer_power(x, y, dtype)
     return pw.pow_p.bind(x, y)

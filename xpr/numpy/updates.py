@@ -203,12 +203,24 @@ def _values(values: Any) -> Any:
     return as_operand("at", values, 1)
 
 
+def _in_own_dtype(x: Any, values: Any) -> Any:
+    """A Python integer that the integer dtype of `x` can hold and the default one cannot, in it."""
+    dtype = get_aval(x).dtype
+    if type(values) is not int or not dtypes.is_integer(dtype):
+        return values
+    own, default = dtypes.iinfo(dtype), dtypes.iinfo(dtypes.default_dtype("i"))
+    if default.min <= values <= default.max or not own.min <= values <= own.max:
+        return values
+    return np.asarray(values, dtype)[()]
+
+
 def _common_types(x: Any, values: Any, kind: str) -> tuple[Any, Any]:
     """`x` and `values` in one dtype; a warning where the result cannot hold the common one.
 
     What is set is converted to the dtype of `x` at once; other updates are computed in the common
     dtype, and the result is converted back.
     """
+    values = _in_own_dtype(x, values)
     own, given = get_aval(x), get_aval(values)
     if own.dtype == given.dtype:
         return x, convert(values, own.dtype) if given.weak_type else values

@@ -183,9 +183,9 @@ class GatherScatterMode(enum.Enum):
 
     CLIP moves it to the nearest valid place. FILL_OR_DROP makes a gather return a fill value and a
     scatter skip the update. PROMISE_IN_BOUNDS says that there is none; should there be one after
-    all, xpr clips it, so that memory stays intact and a gather and its derivative agree. ONE_HOT is
-    for `take_along_axis`, which makes a product of it, with 0 for such an index; a scatter takes it
-    as FILL_OR_DROP, a gather refuses it.
+    all, xpr clips it, so that memory stays intact, and drops the cotangent of what a gather reads
+    there, as JAX does. ONE_HOT is for `take_along_axis`, which makes a product of it, with 0 for
+    such an index; a scatter takes it as FILL_OR_DROP, a gather refuses it.
 
     >>> from xpr import lax
     >>> import xpr.numpy as jnp

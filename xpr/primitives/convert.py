@@ -84,6 +84,8 @@ def _convert_element_type_reference(
     if x.dtype == new_dtype:
         return x
     old, new = dtypes.kind(x.dtype), dtypes.kind(new_dtype)
+    if x.dtype in dtypes.SMALL_INT_TYPES:
+        x = x.astype(f"{old}1")  # NumPy does not convert them to one another
     if new == "b":
         wide = x.astype(np.float32) if x.dtype in dtypes.FLOAT8_TYPES else x
         return wide != np.zeros((), wide.dtype)
@@ -152,6 +154,13 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Array:
             stacklevel=2,
         )
     return convert_type(operand, dtype)
+
+
+def wide_index(x: Any) -> Any:
+    """`x`, but integers of less than a byte as int32: few places can be counted in them."""
+    if type(x) is int or get_aval(x).dtype not in dtypes.SMALL_INT_TYPES:
+        return x
+    return convert_type(x, np.dtype(np.int32))
 
 
 def convert_type(

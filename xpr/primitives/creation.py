@@ -193,6 +193,20 @@ def _as_scalar(value: Any, aval: ShapedArray, dtype: np.dtype[Any], weak: bool) 
     return np.asarray(value).astype(dtype)[()]
 
 
+def sharding_like(x: Any, shape: tuple[int, ...]) -> Any:
+    """The sharding of an array or a type that has one, for arrays made like it; None for others.
+
+    Only committed arrays have a place that others follow, and one that is cut over devices only for
+    arrays of the same shape. The sharding of a traced array is part of its type.
+    """
+    if isinstance(x, Tracer) or not getattr(x, "committed", True):
+        return None
+    found = getattr(x, "sharding", None)
+    if found is None or not hasattr(found, "is_fully_replicated"):
+        return None
+    return found if shape == tuple(x.shape) or found.is_fully_replicated else None
+
+
 def varying_like(a: Any, made: Any) -> Any:
     """`made`, which varies as `a` does along the manual axes of a `shard_map`."""
     if not isinstance(a, Tracer) or not a.aval.vma:
@@ -206,7 +220,8 @@ def full_like(
 ) -> Any:
     """An array filled with `fill_value`, of the shape and dtype of `x` unless these are given.
 
-    `x` may be anything that has a shape and a dtype.
+    `x` may be anything that has a shape and a dtype. Without a `sharding` the result lies where a
+    committed array `x` lies; one that is cut over devices is followed for the same shape only.
 
     >>> import xpr.numpy as jnp
     >>> full_like(jnp.ones((1, 2)), 3)
@@ -231,4 +246,8 @@ def full_like(
         )
     like = own_sharding if sizes == own_shape else None
     out = broadcast(_as_scalar(fill_value, aval, target, weak), sizes, out_sharding=like)
-    return _constrained(varying_like(x, out), sharding)
+    out = varying_like(x, out)
+    place = sharding_like(x, sizes) if sharding is None else None
+    if place is not None and not isinstance(out, Tracer):
+        return out.to_device(place)
+    return _constrained(out, sharding)

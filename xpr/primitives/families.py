@@ -150,6 +150,53 @@ def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
     return reference
 
 
+_SMALL_INTEGERS = frozenset(dtypes.SMALL_INT_TYPES)
+_BYTES = {d: np.dtype(f"{dtypes.kind(d)}1") for d in dtypes.SMALL_INT_TYPES}
+
+
+def in_bytes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy function made to work on integers of less than a byte: in a byte, wrapped at the end.
+
+    NumPy's own loops lack most operations on these types, or compute them otherwise.
+    """
+
+    def reference(x: Any, *rest: Any, **params: Any) -> Any:
+        dtype = x.dtype
+        if dtype.kind != "V" or dtype not in _SMALL_INTEGERS:
+            return function(x, *rest, **params)
+        wide = _BYTES[dtype]
+        out = np.asarray(function(*(a.astype(wide) for a in (x, *rest)), **params))
+        return out.astype(dtype) if out.dtype == wide else out
+
+    reference.__name__ = getattr(function, "__name__", "reference")
+    return reference
+
+
+def by_bits(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A reference rule of `function`, which is told how many bits an element has as `bits`.
+
+    It computes on whole bytes, and integers of less than a byte are sign-extended.
+    """
+
+    def reference(x: Any, *rest: Any) -> Any:
+        dtype = x.dtype
+        if dtype.kind != "V" or dtype not in _SMALL_INTEGERS:
+            return function(x, *rest, bits=8 * dtype.itemsize)
+        wide, bits = _BYTES[dtype], int(dtypes.iinfo(dtype).bits)
+        return np.asarray(function(*(a.astype(wide) for a in (x, *rest)), bits=bits)).astype(dtype)
+
+    reference.__name__ = getattr(function, "__name__", "reference")
+    reference.is_told_bits = True  # type: ignore[attr-defined]
+    return reference
+
+
+def _reference_for(kinds: str, reference: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of a primitive that takes these kinds, for integers of less than a byte too."""
+    takes_integers = not set("iu").isdisjoint(kinds)
+    is_told = getattr(reference, "is_told_bits", False)
+    return in_bytes(reference) if takes_integers and not is_told else reference
+
+
 def unary(
     name: str,
     *,
@@ -176,7 +223,7 @@ def unary(
         family=family,
         doc=doc,
         abstract=abstract,
-        reference=reference,
+        reference=_reference_for(kinds, reference),
         jvp=jvp,
         transpose=transpose,
         batch=ElementwiseBatch(),
@@ -217,7 +264,7 @@ def nary(
         family=family,
         doc=doc,
         abstract=abstract,
-        reference=reference,
+        reference=_reference_for(kinds, reference),
         jvp=jvp,
         transpose=transpose,
         batch=ElementwiseBatch(),

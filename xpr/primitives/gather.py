@@ -10,7 +10,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
-from xpr.core.trace import get_aval
+from xpr.core.trace import get_aval, is_valid_value
 from xpr.primitives._index_dims import (
     GatherDimensionNumbers,
     GatherScatterMode,
@@ -26,6 +26,7 @@ from xpr.primitives._shape_rules import shifted
 from xpr.primitives._views import detached
 from xpr.primitives._windows import in_bounds, picked_indices, window_plan
 from xpr.primitives.compare import lt, select_n
+from xpr.primitives.convert import wide_index
 from xpr.primitives.elementwise import add, rem
 from xpr.primitives.joining import concatenate
 from xpr.primitives.rules import BatchAxis, Dim, move_axis, zeros
@@ -200,6 +201,9 @@ def _gather_transpose(
     fill_value: Any,
 ) -> list[Any]:
     del slice_sizes, fill_value
+    if mode is GatherScatterMode.PROMISE_IN_BOUNDS:
+        # What a broken promise has read elsewhere gets no cotangent, as in JAX.
+        mode = GatherScatterMode.FILL_OR_DROP
     found = scatter_add(
         zeros(x.aval),
         indices,
@@ -330,7 +334,7 @@ def gather(
         fill_value = None
     return gather_p.bind(
         operand,
-        start_indices,
+        wide_index(start_indices) if is_valid_value(start_indices) else start_indices,
         dimension_numbers=canonical_numbers("gather", dimension_numbers, GatherDimensionNumbers),
         slice_sizes=sizes,
         indices_are_sorted=bool(indices_are_sorted),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core.array import Array
-from xpr.primitives.families import BITWISE, INTEGRAL, binary, unary
+from xpr.primitives.families import BITWISE, INTEGRAL, binary, by_bits, unary
 from xpr.primitives.rules import NoTangent
 
 __all__ = [
@@ -33,6 +33,12 @@ _NdArray = np.ndarray[Any, Any]
 def _as_dtype(x: _NdArray, kind: str) -> _NdArray:
     """The same bits as signed (`kind` "i") or unsigned ("u") integers."""
     return x.view(np.dtype(f"{kind}{x.dtype.itemsize}"))
+
+
+def _lower_bits(x: _NdArray, bits: int) -> _NdArray:
+    """The bits of elements of that width as unsigned integers; the bits above them are zero."""
+    unsigned = _as_dtype(x, "u")
+    return unsigned & unsigned.dtype.type((1 << bits) - 1)
 
 
 # ---- bitwise
@@ -95,26 +101,27 @@ def bitwise_not(x: Any) -> Array:
 # ---- shifts: an amount outside [0, bits), read as unsigned, shifts every bit out
 
 
-def _shift_left_reference(x: _NdArray, y: _NdArray) -> Any:
-    bits = 8 * x.dtype.itemsize
+def _shift_left_reference(x: _NdArray, y: _NdArray, *, bits: int) -> Any:
     amount = _as_dtype(y, "u")
     inside = amount < bits
     shifted = np.left_shift(_as_dtype(x, "u"), np.where(inside, amount, 0))
     return _as_dtype(np.where(inside, shifted, 0).astype(amount.dtype), x.dtype.kind)
 
 
-def _shift_right_logical_reference(x: _NdArray, y: _NdArray) -> Any:
-    bits = 8 * x.dtype.itemsize
+def _shift_right_logical_reference(x: _NdArray, y: _NdArray, *, bits: int) -> Any:
     amount = _as_dtype(y, "u")
     inside = amount < bits
-    shifted = np.right_shift(_as_dtype(x, "u"), np.where(inside, amount, 0))
+    shifted = np.right_shift(_lower_bits(x, bits), np.where(inside, amount, 0))
     return _as_dtype(np.where(inside, shifted, 0).astype(amount.dtype), x.dtype.kind)
 
 
-def _shift_right_arithmetic_reference(x: _NdArray, y: _NdArray) -> Any:
-    last = np.array(8 * x.dtype.itemsize - 1, _as_dtype(y, "u").dtype)
+def _shift_right_arithmetic_reference(x: _NdArray, y: _NdArray, *, bits: int) -> Any:
+    last = np.array(bits - 1, _as_dtype(y, "u").dtype)
     amount = _as_dtype(np.minimum(_as_dtype(y, "u"), last), "i")
-    return _as_dtype(np.asarray(np.right_shift(_as_dtype(x, "i"), amount)), x.dtype.kind)
+    # The upper bit of an element is that of its own width.
+    unused = _as_dtype(x, "i").dtype.type(8 * x.dtype.itemsize - bits)
+    signed = np.right_shift(np.left_shift(_as_dtype(x, "i"), unused), unused)
+    return _as_dtype(np.asarray(np.right_shift(signed, amount)), x.dtype.kind)
 
 
 shift_left_p = binary(
@@ -122,7 +129,7 @@ shift_left_p = binary(
     family=_FAMILY,
     kinds=INTEGRAL,
     doc="x << y.",
-    reference=_shift_left_reference,
+    reference=by_bits(_shift_left_reference),
     jvp=NoTangent(),
 )
 shift_right_logical_p = binary(
@@ -130,7 +137,7 @@ shift_right_logical_p = binary(
     family=_FAMILY,
     kinds=INTEGRAL,
     doc="x >> y, zeros coming in.",
-    reference=_shift_right_logical_reference,
+    reference=by_bits(_shift_right_logical_reference),
     jvp=NoTangent(),
 )
 shift_right_arithmetic_p = binary(
@@ -138,7 +145,7 @@ shift_right_arithmetic_p = binary(
     family=_FAMILY,
     kinds=INTEGRAL,
     doc="x >> y, copies of the top bit coming in.",
-    reference=_shift_right_arithmetic_reference,
+    reference=by_bits(_shift_right_arithmetic_reference),
     jvp=NoTangent(),
 )
 
@@ -185,12 +192,12 @@ def shift_right_logical(x: Any, y: Any) -> Array:
 # ---- counts and products
 
 
-def _clz_reference(x: _NdArray) -> Any:
-    bits = 8 * x.dtype.itemsize
-    rest = _as_dtype(x, "u")
+def _clz_reference(x: _NdArray, *, bits: int) -> Any:
+    width = 8 * x.dtype.itemsize
+    rest = _lower_bits(x, bits)
     # Binary search for the highest set bit: `low` is its position where the number is not 0.
     low = np.zeros(x.shape, x.dtype)
-    step = bits // 2
+    step = width // 2
     while step:
         upper = np.right_shift(rest, rest.dtype.type(step))
         rest = np.where(upper != 0, upper, rest)
@@ -199,12 +206,11 @@ def _clz_reference(x: _NdArray) -> Any:
     return np.where(x == 0, x.dtype.type(bits), x.dtype.type(bits - 1) - low)
 
 
-def _population_count_reference(x: _NdArray) -> Any:
-    return np.bitwise_count(_as_dtype(x, "u")).astype(x.dtype)
+def _population_count_reference(x: _NdArray, *, bits: int) -> Any:
+    return np.bitwise_count(_lower_bits(x, bits)).astype(x.dtype)
 
 
-def _mulhi_reference(x: _NdArray, y: _NdArray) -> Any:
-    bits = 8 * x.dtype.itemsize
+def _mulhi_reference(x: _NdArray, y: _NdArray, *, bits: int) -> Any:
     if bits < 64:
         wide = np.dtype(f"{x.dtype.kind}8")
         return np.right_shift(x.astype(wide) * y.astype(wide), wide.type(bits)).astype(x.dtype)
@@ -222,7 +228,7 @@ clz_p = unary(
     family=_FAMILY,
     kinds=INTEGRAL,
     doc="The number of zero bits above the highest set bit.",
-    reference=_clz_reference,
+    reference=by_bits(_clz_reference),
     jvp=NoTangent(),
 )
 population_count_p = unary(
@@ -230,7 +236,7 @@ population_count_p = unary(
     family=_FAMILY,
     kinds=INTEGRAL,
     doc="The number of set bits.",
-    reference=_population_count_reference,
+    reference=by_bits(_population_count_reference),
     jvp=NoTangent(),
 )
 mulhi_p = binary(
@@ -238,7 +244,7 @@ mulhi_p = binary(
     family=_FAMILY,
     kinds=INTEGRAL,
     doc="The upper half of the bits of x * y.",
-    reference=_mulhi_reference,
+    reference=by_bits(_mulhi_reference),
     jvp=NoTangent(),
 )
 

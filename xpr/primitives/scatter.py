@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Absent, NotLinear, Primitive, Rule, check_operands, define
@@ -37,6 +38,7 @@ from xpr.primitives._scatter_rules import (
     window_sizes,
 )
 from xpr.primitives._windows import WindowPlan, in_bounds, picked_indices, window_plan
+from xpr.primitives.convert import convert_type, wide_index
 from xpr.primitives.creation import full
 from xpr.primitives.families import require_same_dtypes
 
@@ -223,6 +225,12 @@ def _reference(ufunc: np.ufunc | None) -> Callable[..., Host]:
         update_jaxpr: ClosedJaxpr | None,
         update_consts: tuple[Any, ...],
     ) -> Host:
+        if ufunc is not None and x.dtype in dtypes.SMALL_INT_TYPES:
+            # NumPy's loops on these types do not wrap around as integers do.
+            wide = np.dtype(f"{dtypes.kind(x.dtype)}1")
+            bytes_, new = x.astype(wide), updates.astype(wide)
+            rest = dimension_numbers, mode, unique_indices
+            return _scatter_into(_with_ufunc(ufunc), bytes_, indices, new, *rest).astype(x.dtype)
         if update_jaxpr is None:
             combine = _set
         elif ufunc is not None and x.dtype.kind != "c":
@@ -314,6 +322,7 @@ def _bind(
     update_jaxpr: ClosedJaxpr | None = None,
 ) -> Any:
     check_operands(primitive.name, operand, scatter_indices, updates)
+    scatter_indices = wide_index(scatter_indices)
     if update_jaxpr is None:
         update_jaxpr = combiner(primitive.name, get_aval(operand).dtype)
     chosen = GatherScatterMode.from_any(mode)
@@ -555,7 +564,7 @@ def scatter_apply(
     aval = get_aval(operand)
     scalar = ShapedArray((), aval.dtype)
     closed = trace_scalars("scatter_apply", lambda x, _: [func(x)], [scalar])
-    return _bind(
+    out = _bind(
         scatter_p,
         operand,
         scatter_indices,
@@ -566,3 +575,4 @@ def scatter_apply(
         mode,
         closed,
     )
+    return convert_type(out, aval.dtype, aval.weak_type)

@@ -12,7 +12,7 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
-from xpr.core.trace import Tracer, get_aval
+from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.primitives._index_dims import (
     Shape,
     as_ints,
@@ -31,7 +31,7 @@ from xpr.primitives._slicing_rules import (
 )
 from xpr.primitives._views import detached
 from xpr.primitives.compare import lt, select_n
-from xpr.primitives.convert import convert_type
+from xpr.primitives.convert import convert_type, wide_index
 from xpr.primitives.elementwise import add
 from xpr.primitives.families import require_same_dtypes
 from xpr.primitives.rules import LinearJVP
@@ -285,6 +285,7 @@ def _start_indices(
             f"{name} allow_negative_indices must have an entry for each of the {len(shape)} axes, "
             f"got {len(allowed)}"
         )
+    entries = [wide_index(e) if is_valid_value(e) else e for e in entries]
     dtype = _common_dtype(entries)
     entries = [_concrete_scalar(e) for e in entries]
     if any(allowed) and max(shape, default=0) > np.iinfo(dtype).max:
@@ -325,6 +326,7 @@ def _common_dtype(entries: Sequence[Any]) -> np.dtype[Any]:
 
 def wrap_negative(index: Any, size: int) -> Any:
     """Negative indices into an axis of that size counted from its end; others as they are."""
+    index = wide_index(index)
     aval = get_aval(index)
     if dtypes.kind(aval.dtype) == "u":
         return index

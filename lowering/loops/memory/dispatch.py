@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.builder import Builder
 from xpr.lowering.ir.constants import splat_of
-from xpr.lowering.ir.graph import Block, Executable, PlainValue
+from xpr.lowering.ir.graph import TIED, Block, Executable, Op, PlainValue, walk
+from xpr.lowering.ir.numbering import Numbering
+from xpr.lowering.ir.updates import behind_moves
 from xpr.lowering.loops.memory.affine import Place
 from xpr.lowering.loops.memory.arrays import Array, Buffer, Scalar, View, actual, whole
 from xpr.lowering.loops.memory.context import LoopContext, memory_element
@@ -113,14 +116,20 @@ class _Dispatch:
         size = sum(map(_padded_bytes, scratch))
         on_stack = size <= _STACK_BYTES
         read, written = [[b] for _, b in used], [[b] for b in fresh]
+        tied: dict[Buffer, Buffer] = {}
         if len(used) + len(fresh) + (not on_stack) > _MAX_BINDINGS:
             read, written = self._packed(read), self._packed(written)
         if len(read) + len(written) + (not on_stack) > _MAX_BINDINGS:
             raise NotInMemory("many arrays")
+        else:
+            tied = self._tied(used, fresh)
+            read = [[tied.get(b, b)] for _, b in used]
+            written = [[b] for b in fresh if b not in tied.values()]
         parts = self._split.count if self._split else self.share.count if self.share else 1
         block = self._body([*read, *written], scratch, size, on_stack=on_stack)
-        read_only = [True] * len(read) + [False] * len(written)
-        given = {b: x for x, b in used}
+        in_place = set(tied.values())
+        read_only = [in_place.isdisjoint(g) for g in read] + [False] * len(written)
+        given = {tied.get(b, b): x for x, b in used}
         operands = [
             ctx.concatenate([flat_memory(ctx, given[b]) for b in group], 0) for group in read
         ]
@@ -132,8 +141,13 @@ class _Dispatch:
             read_only.append(False)
         symbol = ctx.module.symbol("loop")
         ctx.module.module.executables.append(Executable(symbol, read_only, block, parts))
-        ctx.append("flow.dispatch", operands, [*packs, *extra], {"symbol": symbol})
-        flats: dict[Buffer, Value] = {}
+        places = [i for i, is_read in enumerate(read_only[: len(read)]) if not is_read]
+        changed = [Value(operands[i].shape, operands[i].dtype) for i in places]
+        attributes = {"symbol": symbol, TIED: tuple(places)}
+        ctx.append("flow.dispatch", operands, [*changed, *packs, *extra], attributes)
+        flats: dict[Buffer, Value] = {
+            read[i][0]: v for i, v in zip(places, changed, strict=True)
+        }
         for group, pack in zip(written, packs, strict=True):
             at = 0
             for b in group:
@@ -141,6 +155,33 @@ class _Dispatch:
                 flats[b] = pack if one else ctx.slice(pack, (at,), (at + b.size,), (1,))
                 at += b.size
         return [shaped(ctx, flats[b], a.shape, a.dtype) for b, a in zip(fresh, avals, strict=True)]
+
+    def _tied(
+        self, used: Sequence[tuple[Value, Buffer]], fresh: Sequence[Buffer]
+    ) -> dict[Buffer, Buffer]:
+        """For operands that are only copied to a result, which is then updated: the result.
+
+        They have one binding, and nothing is copied here: IREE copies an operand that is needed
+        later, or that the program may not overwrite, before the dispatch. It makes one copy of
+        what are two operands of one value, so these stay apart.
+        """
+        numbering = Numbering()
+        numbers = {b: numbering.of(behind_moves(x)) for x, b in used}
+        count = Counter(numbers.values())
+        found: dict[Buffer, Buffer] = {}
+        for result in fresh:
+            operand, copying = self.program.copies.get(result, (None, ()))
+            if operand not in numbers or count[numbers[operand]] > 1 or operand in found:
+                continue
+            if not self._cut.isdisjoint((operand, result)):
+                continue
+            if operand.size * memory_dtype(operand.dtype).itemsize <= _SMALL_BYTES:
+                continue
+            inside = {op for first in copying for op in (first, *_inside(first))}
+            if set(operand.memory.uses) <= inside:
+                _remove(copying, self.program.ctx.block)
+                found[operand] = result
+        return found
 
     def _packed(self, groups: Sequence[list[Buffer]]) -> list[list[Buffer]]:
         """Small buffers of a dtype put together: each of them would be a binding."""
@@ -242,6 +283,19 @@ class _Dispatch:
             builder.block.append(op)
         builder.append("func.return", ())
         return builder.block
+
+
+def _inside(op: Op) -> Iterator[Op]:
+    for region in op.regions:
+        yield from walk(region)
+
+
+def _remove(ops: Sequence[Op], block: Block) -> None:
+    """Takes operations without results that anything else needs out of their block."""
+    for op in ops:
+        for each in (op, *_inside(op)):
+            each.replace_operands(())
+    block.ops = [op for op in block.ops if op not in ops]
 
 
 def _padded_bytes(buffer: Buffer) -> int:

@@ -18,7 +18,7 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, las
 from xpr.core.primitive import Primitive
 from xpr.core.source_info import UNKNOWN
 from xpr.lowering.context import Shape, Value
-from xpr.lowering.ir.graph import Block, PlainValue
+from xpr.lowering.ir.graph import Block, Op, PlainValue
 from xpr.lowering.loops.calls import CALLS
 from xpr.lowering.loops.memory.affine import Place, Symbol
 from xpr.lowering.loops.memory.arrays import (
@@ -93,6 +93,7 @@ class Program:
         stores_early: bool = True,
     ) -> None:
         self.ctx = ctx
+        self._top = ctx.block
         self._stores_early = stores_early
         self._table = table
         self.region = Region()
@@ -100,6 +101,8 @@ class Program:
         self._rules = rules
         self._frames: list[_Frame] = []
         self._clamped: dict[Any, Place] = {}
+        # For arrays that begin as copies of operands, made once: the operand and what copies it.
+        self.copies: dict[Buffer, tuple[Buffer, list[Op]]] = {}
 
     # ---- evaluation
 
@@ -301,7 +304,12 @@ class Program:
     def copied(self, x: Array) -> View:
         """A copy of `x` in memory of its own."""
         target = self.allocate(x.shape, x.dtype)
+        first = len(self.ctx.block.ops)
         self.store_all([(target, x)])
+        x = actual(x)
+        is_operand = isinstance(x, View) and x.is_whole and x.buffer.writer is None
+        if is_operand and self.ctx.block is self._top:
+            self.copies[target.buffer] = (x.buffer, self.ctx.block.ops[first:])
         return target
 
     def _is_update(self, x: Array, others: Sequence[Array]) -> bool:

@@ -24,6 +24,7 @@ from xpr.numpy.selection import where
 from xpr.numpy.ufuncs import abs as _abs
 from xpr.numpy.ufuncs_float import conjugate, real
 from xpr.numpy.ufuncs_math import sqrt
+from xpr.primitives.convert import convert_type
 from xpr.primitives.custom import stop_gradient
 
 
@@ -131,7 +132,9 @@ def vector_norm(
     >>> jnp.linalg.vector_norm(jnp.array([[3.0, -4.0]]), ord=1)
     Array(7., dtype=float32)
     """
-    a = as_array(one_inexact("jnp.linalg.vector_norm", x))
+    a = as_array(as_operand("jnp.linalg.vector_norm", x))
+    if not dtypes.is_inexact(a.dtype):
+        a = convert_type(a, dtypes.default_dtype("f"))  # the type of a sum of their squares
     return _vector_norm(a, ord, canonical_axes(axis, a.ndim), keepdims)
 
 

@@ -49,10 +49,10 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The number whose `cdf` is `q`; NaN for a `q` outside [0, 1]."""
     q, loc, scale = quantile_of("norm.ppf", q, loc, scale)
-    return ndtri(q) * scale + loc
+    return (ndtri(q) * scale + loc).astype(float)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The number whose `sf` is `q`; NaN for a `q` outside [0, 1]."""
     q, loc, scale = quantile_of("norm.isf", q, loc, scale)
-    return loc - ndtri(q) * scale
+    return (loc - ndtri(q) * scale).astype(float)

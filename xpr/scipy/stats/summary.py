@@ -104,7 +104,7 @@ def mode(
         length = runs.last - runs.first + np.int32(1)
         best = jnp.argmax(length, axis=along, keepdims=True)
         value = jnp.take_along_axis(ordered, best, along)
-        count = jnp.max(length, axis=along, keepdims=True)
+        count = jnp.max(length, axis=along, keepdims=True).astype(int)
     if not keepdims:
         return ModeResult(jnp.squeeze(value, along), jnp.squeeze(count, along))
     if axis is None:
