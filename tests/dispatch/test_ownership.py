@@ -99,9 +99,7 @@ SOURCES: dict[str, Callable[[Any], Any]] = {
 def _values(found: Any) -> list[np.ndarray[Any, Any]]:
     leaves = xpr.tree.leaves(found)
     keys = [jnp.issubdtype(x.dtype, xpr.dtypes.prng_key) for x in leaves]
-    return [
-        np.array(xpr.random.key_data(x) if k else x) for x, k in zip(leaves, keys, strict=True)
-    ]
+    return [np.array(xpr.random.key_data(x) if k else x) for x, k in zip(leaves, keys, strict=True)]
 
 
 def _give_up(give: Callable[[Any], Any], found: Any) -> None:
