@@ -1,7 +1,7 @@
 """Who owns what: an array made of another one outlives it, whichever of the two is given up.
 
-Each way to make an array of an array, or to see it with NumPy, with small arrays and large ones (whose
-memory is imported), is followed by a donation or deletion of either. The other one keeps its
+Each way to make an array of an array, or to see it with NumPy, with small arrays and large ones
+(whose memory is imported), is followed by a donation or deletion of either. The other one keeps its
 values, and so does the NumPy array that both came from. docs/howto/memory.md has the table.
 """
 

@@ -1,4 +1,4 @@
-"""Python integers beyond the default dtype that an array's own dtype holds, and those it does not."""
+"""Python integers beyond the default dtype: those that an array's own dtype holds, and others."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ def test_other_ways_to_write_a_large_integer() -> None:
         jnp.uint32(_LARGE),
     ]
     for found in made:
-        assert found.dtype == np.uint32 and int(found) == _LARGE
+        assert found.dtype == np.uint32
+        assert int(found) == _LARGE
 
 
 @pytest.mark.parametrize("value", [2**32, -(2**31) - 1, 2**64])
