@@ -158,10 +158,12 @@ def test_numpy_arrays_stay_their_owners() -> None:
 def test_a_donation_gives_up_the_old_array() -> None:
     y = jnp.arange(20_000.0) + 0
     z = xpr.device_put(y, CPU, donate=True)
-    assert y.is_deleted() and float(z[3]) == 3
+    assert y.is_deleted()
+    assert float(z[3]) == 3
     kept = copy.copy(z)
     w = xpr.device_put(z, CPU, donate=True, may_alias=False)
-    assert float(kept[5]) == 5 and float(w[5]) == 5
+    assert float(kept[5]) == 5
+    assert float(w[5]) == 5
 
 
 _LIKE: dict[str, Callable[[Any], Any]] = {
@@ -178,7 +180,8 @@ _LIKE: dict[str, Callable[[Any], Any]] = {
 def test_arrays_made_like_another_lie_where_it_does(name: str) -> None:
     make = _LIKE[name]
     x = xpr.device_put(np.ones(4, np.float32), CPU)
-    assert make(x).committed and make(x).device is CPU
+    assert make(x).committed
+    assert make(x).device is CPU
     assert not make(jnp.ones(4)).committed
     spread = xpr.device_put(np.ones(4, np.float32), SPREAD)
     assert make(spread).sharding == SPREAD
