@@ -6,7 +6,8 @@ such an update, or the barrier. There the operand is copied before. So it is whe
 call of the host takes or gives is handed on once more, to another call or to who called the
 program: IREE hands on the buffer that the first call saw, and does not count it among what reads
 the array. Where an update is a slice of the array itself, IREE would copy from one place of a
-buffer to another that overlaps it: updates get barriers.
+buffer to another that overlaps it: updates get barriers. An array that is made of no operands and
+that several operations update is copied too.
 """
 
 from __future__ import annotations
@@ -36,14 +37,35 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     updates: dict[Op, tuple[int, ...]] = {}
     copied: dict[Op, list[int]] = {}
     for function in module.functions:
+        numbering = Numbering()
+        twice = _updated_twice(function.body, updating, numbering)
         for op in dispatched(function.body):
             if op.name == "stablehlo.dynamic_update_slice" and not _is_only_carried(op.operands[0]):
                 updates[op] = (1,)
-            places = [i for i in updated(op, updating) if arrays.are_aliased(op.operands[i])]
+            places = [
+                i
+                for i in updated(op, updating)
+                if arrays.are_aliased(op.operands[i])
+                or numbering.of(behind_moves(op.operands[i])) in twice
+            ]
             if places:
                 copied[op] = places
     rewrite.bar_operands(updates)
     copy_operands(copied)
+
+
+def _updated_twice(body: Block, updating: Collection[str], numbering: Numbering) -> set[int]:
+    """The numbers of arrays without operands, as counts and constants, that several updates change.
+
+    IREE makes such an array anew for each user and then merges those that are alike again, after it
+    has decided which of them may be overwritten.
+    """
+    count: Counter[int] = Counter()
+    for op in dispatched(body):
+        for x in {behind_moves(op.operands[i]) for i in updated(op, updating)}:
+            if x.op is not None and not x.op.operands:
+                count[numbering.of(x)] += 1
+    return {number for number, n in count.items() if n > 1}
 
 
 def _is_only_carried(x: Value) -> bool:

@@ -145,7 +145,7 @@ def _neutral(name: str, dtype: np.dtype[Any]) -> Any:
             return -np.inf if least else np.inf
         if kind == "b":
             return not least
-        info = np.iinfo(dtype)
+        info = dtypes.iinfo(dtype)
         return int(info.min) if least else int(info.max)
     return None
 

@@ -1,7 +1,7 @@
 """Who owns what: an array made of another one outlives it, whichever of the two is given up.
 
-Each way to make an array of an array, or to see it with NumPy, with small arrays and large ones (whose
-memory is imported), is followed by a donation or deletion of either. The other one keeps its
+Each way to make an array of an array, or to see it with NumPy, with small arrays and large ones
+(whose memory is imported), is followed by a donation or deletion of either. The other one keeps its
 values, and so does the NumPy array that both came from. docs/howto/memory.md has the table.
 """
 
@@ -99,9 +99,7 @@ SOURCES: dict[str, Callable[[Any], Any]] = {
 def _values(found: Any) -> list[np.ndarray[Any, Any]]:
     leaves = xpr.tree.leaves(found)
     keys = [jnp.issubdtype(x.dtype, xpr.dtypes.prng_key) for x in leaves]
-    return [
-        np.array(xpr.random.key_data(x) if k else x) for x, k in zip(leaves, keys, strict=True)
-    ]
+    return [np.array(xpr.random.key_data(x) if k else x) for x, k in zip(leaves, keys, strict=True)]
 
 
 def _give_up(give: Callable[[Any], Any], found: Any) -> None:
@@ -160,10 +158,12 @@ def test_numpy_arrays_stay_their_owners() -> None:
 def test_a_donation_gives_up_the_old_array() -> None:
     y = jnp.arange(20_000.0) + 0
     z = xpr.device_put(y, CPU, donate=True)
-    assert y.is_deleted() and float(z[3]) == 3
+    assert y.is_deleted()
+    assert float(z[3]) == 3
     kept = copy.copy(z)
     w = xpr.device_put(z, CPU, donate=True, may_alias=False)
-    assert float(kept[5]) == 5 and float(w[5]) == 5
+    assert float(kept[5]) == 5
+    assert float(w[5]) == 5
 
 
 _LIKE: dict[str, Callable[[Any], Any]] = {
@@ -180,7 +180,8 @@ _LIKE: dict[str, Callable[[Any], Any]] = {
 def test_arrays_made_like_another_lie_where_it_does(name: str) -> None:
     make = _LIKE[name]
     x = xpr.device_put(np.ones(4, np.float32), CPU)
-    assert make(x).committed and make(x).device is CPU
+    assert make(x).committed
+    assert make(x).device is CPU
     assert not make(jnp.ones(4)).committed
     spread = xpr.device_put(np.ones(4, np.float32), SPREAD)
     assert make(spread).sharding == SPREAD

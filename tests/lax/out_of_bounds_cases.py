@@ -99,11 +99,11 @@ def noted(top: Any, function: Function) -> list[Any]:
         out = function(x, i)
         return (out * jnp.arange(1.0, out.size + 1.0).reshape(out.shape)).sum()
 
-    def all_of(x: Any, i: Any) -> tuple[Any, ...]:
-        tangent = top.jvp(lambda x: function(x, i), (x,), (jnp.ones_like(x),))[1]
-        return function(x, i), top.grad(weighted)(x, i), tangent
+    def tangent(x: Any, i: Any) -> Any:
+        return top.jvp(lambda x: function(x, i), (x,), (jnp.ones_like(x),))[1]
 
-    found = (*top.jit(all_of)(x, i), *all_of(x, i))
+    kinds = (function, top.grad(weighted), tangent)
+    found = [f(x, i) for f in (*map(top.jit, kinds), *kinds)]
     return [np.asarray(a, float).ravel().tolist() for a in found]
 
 

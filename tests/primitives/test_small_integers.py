@@ -97,11 +97,128 @@ def test_loops_and_branches(dtype: np.dtype[Any]) -> None:
         np.testing.assert_array_equal(np.asarray(a).astype(int), _wrap(e, dtype))
 
 
-def test_operations_on_bits_that_are_not_there() -> None:
-    x = jnp.asarray(np.array([1, 2], ml_dtypes.int4))
-    for f in (lax.population_count, lax.clz, lambda x: lax.shift_right_logical(x, x)):
-        with pytest.raises(TypeError, match=r"does not accept dtype int4"):
-            xpr.jit(f)(x)
+def _bits(dtype: np.dtype[Any]) -> int:
+    return int(ml_dtypes.iinfo(dtype).bits)
+
+
+def _unsigned(x: Any, dtype: np.dtype[Any]) -> Any:
+    return np.asarray(x) % (1 << _bits(dtype))
+
+
+# Functions of all pairs of values that depend on the width of an element, by plain arithmetic.
+_OF_BITS: dict[str, Any] = {
+    "clz": lambda x, y, t: _bits(t) - np.ceil(np.log2(_unsigned(x, t) + 1)).astype(int),
+    "population_count": lambda x, y, t: sum(_unsigned(x, t) >> k & 1 for k in range(_bits(t))),
+    "mulhi": lambda x, y, t: x * y >> _bits(t),
+    "shift_left": lambda x, y, t: np.where(_unsigned(y, t) < _bits(t), x << _unsigned(y, t), 0),
+    "shift_right_logical": lambda x, y, t: np.where(
+        _unsigned(y, t) < _bits(t), _unsigned(x, t) >> _unsigned(y, t), 0
+    ),
+    "shift_right_arithmetic": lambda x, y, t: (
+        (_unsigned(x, t) ^ 1 << _bits(t) - 1) - (1 << _bits(t) - 1)
+        >> np.minimum(_unsigned(y, t), _bits(t) - 1)
+    ),
+}
+_OF_ONE = ("clz", "population_count")
+# Functions whose results are those of int8 and uint8, wrapped around.
+_NAMES = (
+    "abs negative sign square invert bitwise_count logical_not isfinite signbit cumsum cumprod "
+    "sort argsort argmax flip diff"
+).split()
+_PAIRS = (
+    "add subtract multiply maximum minimum floor_divide remainder fmod divmod gcd lcm "
+    "left_shift right_shift bitwise_and bitwise_or bitwise_xor equal not_equal less less_equal "
+    "greater greater_equal logical_and logical_or logical_xor true_divide fmax fmin heaviside "
+    "arctan2 hypot"
+).split()
+_OF_LAX = "rem max min add sub mul div bitwise_and bitwise_or bitwise_xor eq ne lt le gt ge".split()
+
+
+def _table(x: Any, y: Any) -> dict[str, Any]:
+    """Every function of all pairs of values."""
+    found = {name: getattr(jnp, name)(x) for name in _NAMES}
+    found |= {name: getattr(jnp, name)(x, y) for name in _PAIRS}
+    found |= {f"lax.{name}": getattr(lax, name)(x, y) for name in _OF_LAX}
+    line = jnp.arange(40)
+    return found | {
+        "clip": jnp.clip(x, y, y),
+        "where": jnp.where(x > y, x, y),
+        "power": x**3,
+        "index": line[x],
+        "take": jnp.take(line, x, mode="clip"),
+        "take_along_axis": jnp.take_along_axis(line, x, 0, mode="clip"),
+        "at add": line.at[x].add(1),
+        "own at": x.at[y].multiply(y),
+        "own at set": x.at[y].max(x),
+        "dynamic_slice": lax.dynamic_slice(line, (x[1],), (2,)),
+        "dynamic_update_slice": lax.dynamic_update_slice(line, line[:2], (x[1],)),
+        "gather": lax.gather(
+            line, x[:, None], lax.GatherDimensionNumbers((), (0,), (0,)), (1,), mode="clip"
+        ),
+    }
+
+
+def _as_numbers(found: Any) -> list[np.ndarray[Any, Any]]:
+    return [
+        np.asarray(x).astype(int if jnp.issubdtype(x.dtype, np.integer) else x.dtype)
+        for x in xpr.tree.leaves(found)
+    ]
+
+
+@_TYPE
+def test_all_functions_are_those_of_bytes_wrapped_around(dtype: np.dtype[Any]) -> None:
+    info = ml_dtypes.iinfo(dtype)
+    values = np.arange(int(info.min), int(info.max) + 1)
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    byte = np.uint8 if str(dtype).startswith("u") else np.int8
+    expected = _table(jnp.asarray(x.astype(byte)), jnp.asarray(y.astype(byte)))
+    operands = [jnp.asarray(a.astype(np.int8).astype(dtype)) for a in (x, y)]
+    at_once, compiled = _table(*operands), xpr.jit(_table)(*operands)
+    for name, wide in expected.items():
+        for how, found in (("at once", at_once[name]), ("compiled", compiled[name])):
+            pairs = zip(xpr.tree.leaves(found), xpr.tree.leaves(wide), strict=True)
+            for a, e in pairs:
+                numbers = np.asarray(e).astype(int) if e.dtype == byte else np.asarray(e)
+                own = a.dtype == dtype
+                assert own or a.dtype == e.dtype, (name, how, a.dtype, e.dtype)
+                (found_numbers,) = _as_numbers(a)
+                np.testing.assert_allclose(
+                    found_numbers,
+                    _wrap(numbers, dtype) if own else numbers,
+                    rtol=1e-6,
+                    err_msg=f"{name}, {how}",
+                )
+
+
+@_TYPE
+def test_operations_on_bits(dtype: np.dtype[Any]) -> None:
+    info = ml_dtypes.iinfo(dtype)
+    values = np.arange(int(info.min), int(info.max) + 1)
+    x, y = (a.ravel() for a in np.meshgrid(values, values))
+    operands = [jnp.asarray(a.astype(np.int8).astype(dtype)) for a in (x, y)]
+
+    def table(x: Any, y: Any) -> dict[str, Any]:
+        return {
+            name: getattr(lax, name)(*((x,) if name in _OF_ONE else (x, y))) for name in _OF_BITS
+        }
+
+    at_once, compiled = table(*operands), xpr.jit(table)(*operands)
+    for name, function in _OF_BITS.items():
+        expected = _wrap(function(x, y, dtype), dtype)
+        for found in (at_once[name], compiled[name]):
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(np.asarray(found).astype(int), expected, err_msg=name)
+
+
+@_TYPE
+def test_conversions_at_once(dtype: np.dtype[Any]) -> None:
+    wide = _values(dtype)
+    x = jnp.asarray(wide.astype(np.int8).astype(dtype))
+    for to in (np.dtype(np.int32), np.dtype(np.uint8), np.dtype(np.float32), *_TYPES):
+        found = x.astype(to)
+        expected = _wrap(wide, to) if to in _TYPES else wide.astype(to)
+        assert found.dtype == to
+        np.testing.assert_array_equal(np.asarray(found).astype(expected.dtype), expected)
 
 
 @_TYPE

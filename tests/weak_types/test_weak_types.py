@@ -61,9 +61,7 @@ DIFFERENT = {
 }
 
 
-def compare(
-    group: str, found: list[list[str]], known_values: bool, *, wide: bool = False
-) -> None:
+def compare(group: str, found: list[list[str]], known_values: bool, *, wide: bool = False) -> None:
     """Of calls that only one of the libraries takes nothing is said: their tests are elsewhere."""
     wrong = []
     groups, golden = (WIDE_GROUPS, WIDE_GOLDEN) if wide else (GROUPS, GOLDEN)

@@ -145,9 +145,7 @@ class _Dispatch:
         changed = [Value(operands[i].shape, operands[i].dtype) for i in places]
         attributes = {"symbol": symbol, TIED: tuple(places)}
         ctx.append("flow.dispatch", operands, [*changed, *packs, *extra], attributes)
-        flats: dict[Buffer, Value] = {
-            read[i][0]: v for i, v in zip(places, changed, strict=True)
-        }
+        flats: dict[Buffer, Value] = {read[i][0]: v for i, v in zip(places, changed, strict=True)}
         for group, pack in zip(written, packs, strict=True):
             at = 0
             for b in group:

@@ -307,8 +307,8 @@ class Program:
         first = len(self.ctx.block.ops)
         self.store_all([(target, x)])
         x = actual(x)
-        is_operand = isinstance(x, View) and x.is_whole and x.buffer.writer is None
-        if is_operand and self.ctx.block is self._top:
+        is_at_top = self.ctx.block is self._top
+        if is_at_top and isinstance(x, View) and x.is_whole and x.buffer.writer is None:
             self.copies[target.buffer] = (x.buffer, self.ctx.block.ops[first:])
         return target
 
