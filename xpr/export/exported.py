@@ -326,7 +326,7 @@ def export(
     >>> exported.call(jnp.arange(3.0))
     Array([0., 2., 4.], dtype=float32)
     """
-    if getattr(fun_jit, "__module__", "").partition(".")[0] == __name__.partition(".")[0]:
+    if (getattr(fun_jit, "__module__", None) or "").partition(".")[0] == "xpr":
         fun_jit = fun_jit if isinstance(fun_jit, JittedFunction) else jit(fun_jit)
     if not isinstance(fun_jit, JittedFunction):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
