@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from xpr.core.source_info import NameStack, SourceInfo
+from xpr.core.wrapping import wraps
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -23,6 +23,8 @@ class Context(threading.local):
     source: SourceInfo | None = None
     # Names and sizes of the axes that are mapped at present, the innermost last.
     axis_env: tuple[tuple[Any, int], ...] = ()
+    # Mesh axes over which batches around are cut (`vmap` with spmd_axis_name).
+    spmd_names: tuple[Any, ...] = ()
     # The axes of the mesh along which the body of a shard_map varies, in the mesh's order, where
     # it is known along which of them each value does; empty outside.
     manual_axes: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ class named:
     def __call__(self, function: _F) -> _F:
         """As a decorator: each call of `function` is such a block, also those inside of others."""
 
-        @functools.wraps(function)
+        @wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with named(self._name):
                 return function(*args, **kwargs)
