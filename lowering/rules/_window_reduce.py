@@ -54,14 +54,18 @@ def reduce_directly(
         )
     )
     # Of an axis with a single window IREE drops the stride, and then reads as far as the operand
-    # reaches: with elements beyond the window the results are other memory.
-    ends = [
-        dilated(w, d) if count == 1 else n
-        for n, w, d, count in zip(
-            xs[0].shape, dims.dimensions, dims.window_dilation, shape, strict=True
-        )
-    ]
-    read = [ctx.slice(x, (0,) * rank, ends) if x.shape != tuple(ends) else x for x in xs]
+    # reaches: with elements beyond the window the results are other memory. Of windows of single
+    # elements it drops the window, and what is computed in the dispatch has the operand's size.
+    ends, steps, strides = [], [], []
+    for n, w, d, s, count in zip(
+        xs[0].shape, dims.dimensions, dims.window_dilation, dims.strides, shape, strict=True
+    ):
+        is_single = w == 1 and s > 1
+        ends.append((count - 1) * s + 1 if is_single else dilated(w, d) if count == 1 else n)
+        steps.append(s if is_single else 1)
+        strides.append(1 if is_single else s)
+    is_read_whole = tuple(ends) == xs[0].shape and set(steps) <= {1}
+    read = xs if is_read_whole else [ctx.slice(x, (0,) * rank, ends, steps) for x in xs]
     scalars = [((), x.dtype) for x in xs]
     region = ctx.region([*scalars, *scalars], body)
     return ctx.op(
@@ -70,7 +74,7 @@ def reduce_directly(
         [(shape, x.dtype) for x in xs],
         {
             "window_dimensions": tuple(dims.dimensions),
-            "window_strides": tuple(dims.strides),
+            "window_strides": tuple(strides),
             "window_dilations": tuple(dims.window_dilation),
             "padding": Padding(((0, 0),) * rank),
         },

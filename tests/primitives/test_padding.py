@@ -80,3 +80,18 @@ def test_an_axis_with_one_window_and_elements_beyond_it() -> None:
         windows = np.lib.stride_tricks.sliding_window_view(x, size, (1, 2))[:, ::s, ::t]
         for reduce in (np.sum, np.max, np.min):
             np.testing.assert_array_equal(next(found), reduce(windows, (3, 4)), err_msg=f"{size}")
+
+
+def test_windows_of_single_elements_beside_a_sum() -> None:
+    """Elements three apart, and the mean of all, of one computed array: the mean once was wrong."""
+    x = np.random.default_rng(6).normal(size=(5, 1)).astype(np.float32)
+
+    def program(x: Any) -> Any:
+        y = x / (1 + abs(x)) * 4
+        z = lax.reduce_window(y, 0.0, lax.add, (1, 1), (3, 2), "VALID")
+        return y.mean() + (z / (1 + abs(z)) * 4).mean()
+
+    y = x / (1 + abs(x)) * 4
+    z = y[::3]
+    right = y.mean() + (z / (1 + abs(z)) * 4).mean()
+    np.testing.assert_allclose(xpr.jit(program)(x), right, rtol=1e-6)

@@ -18,7 +18,7 @@ from xpr.numpy.manipulation import ravel
 from xpr.primitives import shape as sh
 from xpr.primitives import sort as so
 from xpr.primitives._complex import complex_dtype
-from xpr.primitives._index_dims import canonicalize_axis
+from xpr.primitives._index_dims import canonicalize_axis, require_places
 from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import broadcasted_iota
 from xpr.primitives.joining import unstack
@@ -90,6 +90,7 @@ def argsort(
     index = dtypes.default_dtype("i") if dtype is None else requested_dtype(dtype, "argsort")
     if not dtypes.is_integer(index):
         raise TypeError(f"argsort requires an integer dtype, got {index}")
+    require_places("argsort", get_aval(x).shape[dimension], index)
     places = broadcasted_iota(index, get_aval(x).shape, dimension)
     # The stable order of descending values is the reverse of the stable order of reversed ones.
     turn = descending and stable

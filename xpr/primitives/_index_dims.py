@@ -119,6 +119,19 @@ def is_array(x: Any) -> bool:
     return isinstance(x, Array)
 
 
+def require_places(name: str, size: int, dtype: np.dtype[Any]) -> None:
+    """Raises OverflowError if int32 or uint32 cannot count the places along an axis.
+
+    JAX wraps these around.
+    """
+    if size > 1 << 31 and dtype.itemsize == 4 and size - 1 > np.iinfo(dtype).max:
+        raise OverflowError(
+            f"{name} over an axis of {size} elements has places beyond the range of {dtype}; "
+            "enable_x64 (XPR_ENABLE_X64=1) and an index dtype of int64, or parts of the axis, "
+            "hold them"
+        )
+
+
 def require_index_dtype(name: str, indices: ShapedArray) -> None:
     """Raises unless `indices` is an integer array."""
     if not dtypes.is_integer(indices.dtype):

@@ -22,6 +22,7 @@ from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
 from xpr.core.trace import Tracer, get_aval
 from xpr.primitives import _ops as ops
+from xpr.primitives._index_dims import require_places
 from xpr.primitives._reduce_rules import (
     ReductionBatch,
     extremum_tangent,
@@ -331,6 +332,7 @@ def _arg_reduction(name: str, find: Callable[..., NDArray], doc: str) -> Primiti
             )
         require_kind(name, x, ANY)
         _check_computes(name, x)
+        require_places(name, x.shape[axis], index_dtype)
         return ShapedArray(_kept_shape(x.shape, axes), index_dtype)
 
     def reference(x: NDArray, *, axes: Axes, index_dtype: np.dtype[Any]) -> NDArray:

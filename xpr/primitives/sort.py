@@ -12,6 +12,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import NotLinear, check_operands, define
 from xpr.core.trace import get_aval
+from xpr.primitives._index_dims import require_places
 from xpr.primitives._sort_rules import (
     approx_top_k_batch,
     selection_jvp,
@@ -133,6 +134,7 @@ def _top_k_abstract(x: ShapedArray, *, k: int, axis: int) -> list[ShapedArray]:
             "k argument to top_k must be no larger than size along axis; "
             f"got {k=} with shape={list(x.shape)} and {axis=}"
         )
+    require_places("top_k", x.shape[axis], np.dtype(np.int32))
     shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
     return [x.update(shape=shape), ShapedArray(shape, np.dtype(np.int32), x.weak_type)]
 
