@@ -32,6 +32,7 @@ def _nothing(ctx: LoweringContext, x: Value, **_: Any) -> Sequence[Value]:
 
 register(p.sharding_constraint_p, _same)
 register(p.mesh_cast_p, _same)
+register(p.place_p, _same)
 register(p.reshard_p, _same)
 register(p.shard_alike_p, _both)
 register(p.custom_partitioning_p, _call)

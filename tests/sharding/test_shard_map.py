@@ -274,7 +274,7 @@ def _scan_that_starts_the_same(a: Any) -> Any:
         (lambda a: a, (A,), ((P(), P()), P()), ValueError, "different lengths of tuple.*in_specs"),
         (lambda a: (a, a), (A,), (P(), (P(),)), ValueError, "lengths of tuple.*out_specs"),
         (lambda a: a, (A,), (3, P()), TypeError, "in_specs is 3 of type int"),
-        (lambda a: a, (A,), (P(), None), TypeError, "out_specs is None"),
+        (lambda a: a, (A,), (P(), None), ValueError, "out_specs must be a tree prefix"),
         (_psum_of_some, (A,), (P("x"), P()), ValueError, r"along \['x'\] and not along \['y'\]"),
         (_scan_that_starts_the_same, (A,), (P("x"), P("x")), TypeError,
          r"manual axis types do not match.*pcast\(..., \('x',\), to='varying'\)"),

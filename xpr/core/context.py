@@ -23,6 +23,8 @@ class Context(threading.local):
     source: SourceInfo | None = None
     # Names and sizes of the axes that are mapped at present, the innermost last.
     axis_env: tuple[tuple[Any, int], ...] = ()
+    # Mesh axes over which batches around are cut (`vmap` with spmd_axis_name).
+    spmd_names: tuple[Any, ...] = ()
     # The axes of the mesh along which the body of a shard_map varies, in the mesh's order, where
     # it is known along which of them each value does; empty outside.
     manual_axes: tuple[str, ...] = ()

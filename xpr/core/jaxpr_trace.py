@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core.array import Array
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, without_replication
 from xpr.core.config import state
 from xpr.core.context import context, current_stack
 from xpr.core.effects import refuse_exact
@@ -66,8 +66,11 @@ class JaxprTracer(Tracer):
 class JaxprTrace(Trace):
     """Records every primitive as an equation."""
 
-    def __init__(self, debug_info: DebugInfo | None = None) -> None:
+    def __init__(self, debug_info: DebugInfo | None = None, deferred: bool = False) -> None:
         self.keeps_refs = True
+        self.deferred = deferred
+        # Whether types of constants that lie whole on all devices leave open how they are sharded.
+        self.open_consts = False
         self.eqns: list[JaxprEqn] = []
         self._droppable: set[int] = set()
         self.constvars: list[Var] = []
@@ -82,6 +85,9 @@ class JaxprTrace(Trace):
         self.states: dict[Var, Any] = {}
         # How many of the current names are those of what is around the program.
         self.outer_names = 0
+
+    def runs_eagerly(self) -> bool:
+        return self.deferred and self.outer.runs_eagerly()
 
     def new_arg(self, aval: ShapedArray) -> Any:
         if aval.is_high:
@@ -109,6 +115,8 @@ class JaxprTrace(Trace):
             return Literal(_literal_value(x, aval), aval)
         var = self._const_ids.get(id(x))
         if var is None:
+            if self.open_consts and aval.sharding is not None:
+                aval = without_replication(aval)
             var = self._high_var(aval) if aval.is_high else Var(aval)
             self._const_ids[id(x)] = var
             self.constvars.append(var)
@@ -248,7 +256,7 @@ class JaxprTrace(Trace):
         self, primitive: Any, fun: Callable[..., Sequence[Any]], args: Sequence[Any]
     ) -> tuple[list[Any], ClosedJaxpr, int]:
         """Operands, program and the number of operands in front that `fun` closes over."""
-        closed = trace_to_jaxpr(fun, [get_aval(x) for x in args])
+        closed = trace_to_jaxpr(fun, [get_aval(x) for x in args], deferred=True)
         refuse_exact(closed.effects, f"{primitive}, whose rules stand for its program")
         closed, outer = hoist_consts(closed)
         if any(isinstance(x, Ref) for x in (*outer, *args)):
@@ -418,9 +426,13 @@ def trace_to_jaxpr(
     f: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],
     debug_info: DebugInfo | None = None,
+    deferred: bool = False,
 ) -> ClosedJaxpr:
-    """Runs `f` (flat arguments, flat results) on tracers of `in_avals` and returns its jaxpr."""
-    trace = JaxprTrace(debug_info)
+    """Runs `f` (flat arguments, flat results) on tracers of `in_avals` and returns its jaxpr.
+
+    `deferred` says that the jaxpr is evaluated equation by equation by the trace around.
+    """
+    trace = JaxprTrace(debug_info, deferred)
     trace.outer_names = len(current_stack())
     try:
         args = [trace.new_arg(aval) for aval in in_avals]

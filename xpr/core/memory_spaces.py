@@ -43,6 +43,22 @@ def moved_array(x: Any, memory_space: str) -> Any:
     return _move(x, memory_space)
 
 
+_place: Callable[[Any, Any], Any] | None = None
+
+
+def install_place(place: Callable[[Any, Any], Any]) -> None:
+    """Sets the function that puts concrete values on devices: see `xpr/dispatch/transfer.py`."""
+    global _place
+    _place = place
+
+
+def placed_value(x: Any, sharding: Any) -> Any:
+    """A concrete value as an array that is spread as the sharding says."""
+    if _place is None:
+        raise RuntimeError("xpr is only half imported: import xpr before using its parts")
+    return _place(x, sharding)
+
+
 def in_same_memory(
     primitive: Primitive,
     operands: Sequence[ShapedArray],
@@ -54,7 +70,7 @@ def in_same_memory(
     Numbers beside arrays are taken from anywhere; ValueError for arrays in different memories. A
     transfer's result is where it says, and those of programs inside an operation where these say.
     """
-    if primitive.name == "device_put" or any(True for _ in sub_jaxprs(params)):
+    if primitive.name in ("device_put", "place") or any(True for _ in sub_jaxprs(params)):
         return list(found)
     operands = [a for a in operands if a.ndim] or operands
     first = operands[0]

@@ -48,6 +48,10 @@ class Trace:
         """The trace itself: libraries compare traces by this name."""
         return self
 
+    def runs_eagerly(self) -> bool:
+        """Whether what is done here ends as single operations, not in a program."""
+        return False
+
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]
     ) -> Any:
@@ -132,13 +136,13 @@ class outside_programs:
         self._meshes = state.meshes
         if self._meshes is not None:
             set_meshes(None)
-        self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes
+        self._old = c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes, c.spmd_names
         c.trace, c.source = c.eager, None
-        c.axis_env, c.name_stack, c.manual_axes = (), (), ()
+        c.axis_env, c.name_stack, c.manual_axes, c.spmd_names = (), (), (), ()
 
     def __exit__(self, *_: object) -> None:
         c = context
-        c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes = self._old
+        c.trace, c.source, c.axis_env, c.name_stack, c.manual_axes, c.spmd_names = self._old
         if self._meshes is not None:
             set_meshes(self._meshes)
 
@@ -186,7 +190,13 @@ def _aval_of_ndarray(x: np.ndarray[Any, Any]) -> ShapedArray:
             "numpy masked arrays are not supported as direct inputs to JAX functions. Use "
             f"arr.filled() to convert the value to a standard numpy array, got {shown(x)}"
         )
-    return ShapedArray(x.shape, dtypes.canonicalize(x.dtype, allow_float0=True))
+    try:
+        dtype = dtypes.canonicalize(x.dtype, allow_float0=True)
+    except TypeError as error:
+        raise TypeError(
+            f"Value {shown(x)} of type {type(x)} is not a valid JAX type: {error}"
+        ) from None
+    return ShapedArray(x.shape, dtype)
 
 
 register_aval(bool, lambda x: scalar_aval("b"))
@@ -253,6 +263,12 @@ class Tracer(Array):
     def __bool__(self) -> bool:
         if (value := self._concrete()) is not None:
             return bool(value)
+        if self.shape and self.size != 1:
+            sizes = "an array with more than one element" if self.size else "an empty array"
+            raise ValueError(
+                f"The truth value of {sizes} is ambiguous, got {_shape(self)}{self._origin()}\n"
+                "Use .any() or .all()."
+            )
         raise TracerBoolConversionError(
             "Attempted boolean conversion of traced array with shape "
             f"{_shape(self)}.{self._origin()}\n"
@@ -262,6 +278,11 @@ class Tracer(Array):
     def __index__(self) -> int:
         if (value := self._concrete()) is not None:
             return operator.index(value)
+        if self.shape or dtypes.kind(self.dtype) not in "iu":
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index, got "
+                f"{_shape(self)}{self._origin()}"
+            )
         raise TracerIntegerConversionError(
             "The __index__() method was called on traced array with shape "
             f"{_shape(self)}{self._origin()}"
@@ -283,17 +304,27 @@ class Tracer(Array):
     def __int__(self) -> int:
         if (value := self._concrete()) is not None:
             return int(value)
+        self._require_scalar("int()")
         raise self._concretization(_conversion_hint("int"))
 
     def __float__(self) -> float:
         if (value := self._concrete()) is not None:
             return float(value)
+        self._require_scalar("float()")
         raise self._concretization(_conversion_hint("float"))
 
     def __complex__(self) -> complex:
         if (value := self._concrete()) is not None:
             return complex(value)
+        self._require_scalar("complex()")
         raise self._concretization(_conversion_hint("complex"))
+
+    def _require_scalar(self, what: str) -> None:
+        if self.shape:
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; {what} got an array of "
+                f"shape {self.shape}{self._origin()}"
+            )
 
     def item(self, *args: int) -> Any:
         if (value := self._concrete()) is not None:
@@ -331,7 +362,8 @@ class Tracer(Array):
         if name in _PLACE:
             raise AttributeError(
                 f"The {name!r} attribute is not available on traced array with shape "
-                f"{_shape(self)}: where a program runs is known when it is called{self._origin()}"
+                f"{_shape(self)}: where a program runs is known when it is called. The sharding of "
+                f"its type is that of xpr.typeof(x){self._origin()}"
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

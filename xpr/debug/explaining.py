@@ -99,8 +99,10 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     That is: what was traced, lowered and compiled, the processor's time for each stage, the flags
     of the compiler, whether the program is in the disk cache, and what could make it faster. The
     arguments are arrays or types (`ShapeDtypeStruct`). The function is traced, lowered, compiled
-    and loaded, past all caches of compiled programs, but not run. What the process has done for the
-    first time, as loading the compiler, is in the figures: ask twice to leave it out.
+    and loaded, past all caches of compiled programs, but not run. It is compiled where the setting
+    ``compiler`` says, in a helper process on Linux, so that a crash of the compiler ends only that.
+    What a process has done for the first time, as loading the compiler, is in the figures: ask
+    twice to leave it out.
 
     Raises TypeError if `function` cannot be called, NotImplementedError for programs of several
     devices, and what tracing and compiling raise.

@@ -267,6 +267,8 @@ class CompiledProgram:
         Arguments are arrays, or NumPy values and Python numbers, which are taken without a copy
         where nobody can see the difference.
         """
+        if state.no_execution:
+            raise RuntimeError(f"the program {self.name} was to run, but 'no_execution' is set")
         device = self.device
         committed = False
         buffers: list[Buffer] = []

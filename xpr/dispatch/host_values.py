@@ -15,6 +15,8 @@ from xpr.dispatch.nonfinite import check_operation
 from xpr.runtimes.base import Device
 from xpr.runtimes.host import HostBuffer
 
+HOST_OPERATION = "an operation on the host"
+
 
 def own(result: Any, args: Sequence[Any]) -> Any:
     """`result`, copied if it may lie in a NumPy operand's memory, to which its owner may write."""
@@ -30,7 +32,7 @@ def wrap(
     aval: ShapedArray,
     device: Device,
     committed: bool,
-    computed_by: str = "an operation on the host",
+    computed_by: str = HOST_OPERATION,
 ) -> ArrayImpl:
     """A NumPy result as an array of type `aval`; `computed_by` is for errors."""
     if type(result) is not np.ndarray or result.dtype is not aval.dtype:

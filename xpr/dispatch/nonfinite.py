@@ -35,17 +35,18 @@ def found_in(values: np.ndarray[Any, Any]) -> str | None:
     return None
 
 
-def error(what: str, computed_by: str) -> FloatingPointError:
+def error(what: str, computed_by: str, *, sharded: bool = False) -> FloatingPointError:
     """The error for such a value, and what made it."""
-    found = FloatingPointError(f"invalid value ({what}) encountered in {computed_by}")
+    first = "Invalid" if sharded else "invalid"  # as JAX spells them
+    found = FloatingPointError(f"{first} value ({what}) encountered in {computed_by}")
     return explained(found, "FloatingPointError")
 
 
-def check_finite(values: np.ndarray[Any, Any], computed_by: str) -> None:
+def check_finite(values: np.ndarray[Any, Any], computed_by: str, *, sharded: bool = False) -> None:
     """Raises FloatingPointError for what `debug_nans` and `debug_infs` look for."""
     what = found_in(values)
     if what is not None:
-        raise error(what, computed_by)
+        raise error(what, computed_by, sharded=sharded)
 
 
 class _Local(threading.local):

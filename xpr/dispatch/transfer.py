@@ -11,9 +11,9 @@ from xpr.core.array import install_device_put
 from xpr.core.errors import shown
 from xpr.core.extended_array import ExtendedArray, mapped
 from xpr.core.guards import check_transfer
-from xpr.core.memory_spaces import MemorySpace
+from xpr.core.memory_spaces import MemorySpace, install_place
 from xpr.core.primitive import invalid_argument
-from xpr.core.trace import Tracer, get_aval, is_valid_value
+from xpr.core.trace import Tracer, context, get_aval, is_valid_value
 from xpr.dispatch import memories, placement
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
@@ -21,6 +21,7 @@ from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import check_fits, put_array, put_host
 from xpr.dispatch.sharded_array import from_buffers
 from xpr.primitives.convert import device_put_p
+from xpr.primitives.sharding import place as place_traced
 from xpr.primitives.sharding import reshard_p, sharding_constraint_p
 from xpr.runtimes import processes, registry
 from xpr.runtimes.base import Device
@@ -75,23 +76,25 @@ def device_put(
     means the mesh of `xpr.set_mesh`, `xpr.memory.Space.Host` the host's memory beside the array's
     devices. `device` may be a tree of places that is a prefix of `x`.
     An array that is moved from one sharding to another goes part by part, and parts that lie where
-    they should stay there; `donate` gives the old array up. Raises TypeError for leaves that are
-    no arrays or numbers, ValueError for shapes that a sharding does not divide evenly.
+    they should stay there; `donate` gives the old array up. Under `grad` cotangents go back to
+    where the value was, or to `src`. Raises TypeError for leaves that are no arrays or numbers,
+    ValueError for shapes that a sharding does not divide evenly.
 
     >>> import xpr
     >>> xpr.device_put(1.5, xpr.devices()[0]).committed
     True
     """
-    del src, may_alias  # hints; copies are avoided wherever nobody can see it
+    del may_alias  # a hint; copies are avoided wherever nobody can see it
     leaves, tree = tree_util.tree_flatten(x)
     if _is_place(device):
         places = [device] * len(leaves)
     else:
-        places = tree_util.broadcast_prefix(device, x, is_leaf=_is_place)
+        places = _places_of("device", device, x)
+    sources = [src] * len(leaves) if _is_place(src) else _places_of("src", src, x)
     found: list[Any] = []
-    for leaf, place in zip(leaves, places, strict=True):
+    for leaf, place, source in zip(leaves, places, sources, strict=True):
         try:
-            found.append(_put(leaf, place, donate))
+            found.append(_put(leaf, place, donate, source))
         except ValueError as error:
             if len(leaves) > 1:
                 path = tree_util.tree_flatten_with_path(x)[0][len(found)][0]
@@ -100,17 +103,30 @@ def device_put(
     return tree_util.tree_unflatten(tree, found)
 
 
-def _put(x: Any, place: Any, donate: bool) -> Any:
+def _places_of(name: str, places: Any, x: Any) -> list[Any]:
+    """A place for each leaf of `x`, from a tree of places; ValueError where it is no prefix."""
+    errors = tree_util.prefix_errors(places, x, is_leaf=_is_place)
+    if errors:
+        details = "\n".join(str(found(f"device_put {name}")) for found in errors)
+        raise ValueError(
+            f"device_put {name} specification must be a tree prefix of the value, got "
+            f"specification {shown(places)} for value tree {tree_util.tree_structure(x)}.\n"
+            f"Mismatch details ({len(errors)} found):\n{details}"
+        )
+    return tree_util.broadcast_prefix(places, x, is_leaf=_is_place)
+
+
+def _put(x: Any, place: Any, donate: bool, src: Any) -> Any:
     if not is_valid_value(x):
         raise invalid_argument(x, "device_put")
     if isinstance(place, Format):
         place = sharding_of(place, get_aval(x))
     if isinstance(x, Tracer):
-        return _put_traced(x, place)
+        return _put_traced(x, place, src)
     if type(x) is ExtendedArray:
         if isinstance(place, Sharding):
             check_fits("device_put", place, x.shape)
-        return mapped(x, lambda base: _put(base, place, donate))
+        return mapped(x, lambda base: _put(base, place, donate, src))
     if isinstance(place, MemorySpace):
         own = x.sharding if isinstance(x, ArrayImpl) else None
         own = SingleDeviceSharding(default_device()) if own is None else own
@@ -147,21 +163,36 @@ def placed(x: Any, target: Device | Sharding | None, donate: bool = False) -> An
     return ArrayImpl(aval, (buffer,), target is not None)
 
 
-def _put_traced(x: Tracer, place: Any) -> Any:
-    """A traced value as the program's partitioner shall spread it.
+def _put_traced(x: Tracer, where: Any, src: Any) -> Any:
+    """A traced value on other devices.
 
-    Which single device a program runs on is its caller's to say: such places change nothing.
+    Where no program is compiled around it is moved when the function is evaluated. In a program the
+    partitioner spreads it so; which single device a program runs on is its caller's to say.
     """
-    if place is None:
+    if where is None:
         return x
-    if isinstance(place, MemorySpace):
-        memories.kind_of(place)  # raises where it is open
-        return _in_space(x, place.value)
-    target = _resolved(place)
+    if isinstance(where, MemorySpace):
+        memories.kind_of(where)  # raises where it is open
+        return _in_space(x, where.value)
+    target = _resolved(where)
     kind = target.memory_kind if isinstance(target, Sharding) else "device"
-    if isinstance(target, NamedSharding):
+    if context.trace.runs_eagerly():
+        there = target if isinstance(target, Sharding) else SingleDeviceSharding(target)
+        check_fits("device_put", there, x.shape)
+        x = place_traced(
+            x, there if kind is None else there.with_memory_kind("device"), _source(src)
+        )
+    elif isinstance(target, NamedSharding):
         x = _constrained(x, target if kind is None else target.with_memory_kind("device"))
     return _in_space(x, "host" if kind == "pinned_host" else "device")
+
+
+def _source(src: Any) -> Sharding | None:
+    """The sharding to which cotangents go back, if the caller named it."""
+    if src is None or isinstance(src, Sharding):
+        return src
+    found = _resolved(src)
+    return found if isinstance(found, Sharding) else SingleDeviceSharding(found)
 
 
 def _in_space(x: Tracer, space: str) -> Any:
@@ -199,7 +230,9 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
             return out
     else:
         out = put_array(x, SingleDeviceSharding(target), donate)
-    check_transfer("device_to_device", True, f"{x.aval} from {x.device!r} to {out.device!r}")
+    if x.sharding.num_devices == 1 or x.sharding.device_set != out.sharding.device_set:
+        # Among the same devices of a mesh an array is spread in another way, and moves nowhere.
+        check_transfer("device_to_device", True, f"{x.aval} from {x.device!r} to {out.device!r}")
     if donate:
         x.delete()
     return out
@@ -259,7 +292,8 @@ def copy_to_host_async(x: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     for leaf in tree_util.tree_leaves(x):
-        if isinstance(leaf, (ArrayImpl, ExtendedArray)):
+        # Arrays of other libraries may have the method, too.
+        if hasattr(type(leaf), "copy_to_host_async") or hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return x
 
@@ -275,3 +309,4 @@ def typeof(x: Any) -> Any:
 
 
 install_device_put(device_put)
+install_place(device_put)

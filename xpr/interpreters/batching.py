@@ -75,7 +75,7 @@ class BatchAxis:
 
 
 class mapped_axis:
-    """Makes `axis` known by its name inside a `with` block."""
+    """Makes `axis` known by its name, and by its mesh axes, inside a `with` block."""
 
     __slots__ = ("_axis", "_old")
 
@@ -83,12 +83,13 @@ class mapped_axis:
         self._axis = axis
 
     def __enter__(self) -> None:
-        self._old = context.axis_env
+        self._old = context.axis_env, context.spmd_names
+        context.spmd_names = (*context.spmd_names, *self._axis.spmd_names)
         if self._axis.name is not None:
-            context.axis_env = (*self._old, (self._axis.name, self._axis.size))
+            context.axis_env = (*context.axis_env, (self._axis.name, self._axis.size))
 
     def __exit__(self, *_: object) -> None:
-        context.axis_env = self._old
+        context.axis_env, context.spmd_names = self._old
 
 
 def without_axis(aval: ShapedArray, dim: Dim, size: int | None = None) -> ShapedArray:
@@ -148,6 +149,9 @@ class BatchTrace(Trace):
         # The same for all traces that stand for one batch: rules of functions may run under another
         # trace than the function, and close over values of the first one.
         self.tag: object = self if tag is None else tag
+
+    def runs_eagerly(self) -> bool:
+        return self.parent.runs_eagerly()
 
     def pair(self, x: Any) -> tuple[Any, Dim]:
         if isinstance(x, BatchTracer) and x._trace.tag is self.tag:

@@ -70,6 +70,9 @@ class JVPTrace(Trace):
         self.rules = parent if rules is None else rules
         self.alive = True
 
+    def runs_eagerly(self) -> bool:
+        return self.parent.runs_eagerly()
+
     def pair(self, x: Any) -> tuple[Any, Any]:
         if isinstance(x, DualTracer) and x._trace is self:
             return x._primal, x._tangent

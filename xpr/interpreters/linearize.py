@@ -78,6 +78,7 @@ def linearize_flat(
         differentiate = [True] * len(primals)
     tangents = JaxprTrace()
     tangents.outer_names = len(current_stack())
+    tangents.open_consts = True
     trace = LinearizeTrace(parent, tangents)
     try:
         args = []

@@ -25,6 +25,9 @@ class PartialEvalTrace(Trace):
         self.unknown = unknown
         self.alive = True
 
+    def runs_eagerly(self) -> bool:
+        return self.parent.runs_eagerly()
+
     def is_unknown(self, x: Any) -> bool:
         return isinstance(x, JaxprTracer) and x._trace is self.unknown
 

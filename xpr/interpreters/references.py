@@ -154,11 +154,13 @@ def _pure(value: Any) -> Any:
     return type(value)(map(_pure, value)) if isinstance(value, (tuple, list)) else value
 
 
-def _value(x: Any) -> Any:
+def value_of(x: Any) -> Any:
+    """The value of a reference; anything else as it is."""
     return read(x) if isinstance(x, Ref) else x
 
 
-def _check_once(args: Sequence[Any], name: str) -> None:
+def check_once(args: Sequence[Any], name: str) -> None:
+    """ValueError for a reference that is among the operands of the primitive `name` twice."""
     seen: set[int] = set()
     for x in args:
         if isinstance(x, Ref):
@@ -170,7 +172,7 @@ def _check_once(args: Sequence[Any], name: str) -> None:
             seen.add(id(x))
 
 
-def _written_back(
+def written_back(
     args: Sequence[Any], written: Sequence[int], out: Sequence[Any], count: int
 ) -> list[Any]:
     """The first `count` results; the following ones are written to the references `written`."""
@@ -180,19 +182,19 @@ def _written_back(
 
 
 def _call(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
-    _check_once(args, primitive.name)
+    check_once(args, primitive.name)
     closed = params["jaxpr"]
     found = discharged(closed)
     params = params | {"jaxpr": found.closed}
     if "donated_invars" in params:
         params["donated_invars"] = (*(False for _ in found.consts), *params["donated_invars"])
-    out = primitive.bind(*found.consts, *map(_value, args), **params)
-    return _written_back(args, found.written, out, len(closed.out_avals))
+    out = primitive.bind(*found.consts, *map(value_of, args), **params)
+    return written_back(args, found.written, out, len(closed.out_avals))
 
 
 def _cond(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
     index, *operands = args
-    _check_once(operands, primitive.name)
+    check_once(operands, primitive.name)
     branches: Sequence[ClosedJaxpr] = params["branches"]
     written = tuple(sorted({i for b in branches for i in discharged(b).written}))
     found = [discharged(b, written) for b in branches]
@@ -212,14 +214,14 @@ def _cond(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
         ]
         programs.append(ClosedJaxpr(jaxpr.replace(invars=invars), []))
     out = primitive.bind(
-        index, *consts, *map(_value, operands), **(params | {"branches": tuple(programs)})
+        index, *consts, *map(value_of, operands), **(params | {"branches": tuple(programs)})
     )
-    return _written_back(operands, written, out, len(branches[0].out_avals))
+    return written_back(operands, written, out, len(branches[0].out_avals))
 
 
 def _scan(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
     """What is written to is carried; of a reference that is scanned over, slices are results."""
-    _check_once(args, primitive.name)
+    check_once(args, primitive.name)
     closed: ClosedJaxpr = params["jaxpr"]
     found = discharged(closed)
     first, carry_end = params["num_consts"], params["num_consts"] + params["num_carry"]
@@ -249,7 +251,7 @@ def _scan(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any
         "num_consts": own + first - len(carried),
         "num_carry": n_carry + len(carried),
     }
-    values = arranged([_value(x) for x in args])
+    values = arranged([value_of(x) for x in args])
     out = primitive.bind(*found.consts, *values, **(params | changed))
     end = n_carry + len(carried)
     for i, value in zip(carried, out[n_carry:end], strict=True):
@@ -268,8 +270,8 @@ def _while(primitive: Primitive, args: Sequence[Any], params: Params) -> list[An
     test, step = discharged(params["cond_jaxpr"]), discharged(params["body_jaxpr"])
     if test.written:
         raise NotImplementedError("the condition of a while loop cannot write to references")
-    _check_once(args[:a], primitive.name)
-    _check_once(args[a:], primitive.name)
+    check_once(args[:a], primitive.name)
+    check_once(args[a:], primitive.name)
     carried = [a + i for i in step.written]
     refs = [args[i] for i in carried]
 
@@ -289,9 +291,9 @@ def _while(primitive: Primitive, args: Sequence[Any], params: Params) -> list[An
     step_args = [x for i, x in enumerate(args[a:b], a) if i not in carried]
     out = primitive.bind(
         *test.consts,
-        *map(_value, test_args),
+        *map(value_of, test_args),
         *step.consts,
-        *map(_value, step_args),
+        *map(value_of, step_args),
         *args[b:],
         *map(read, refs),
         cond_jaxpr=ClosedJaxpr(condition, []),
@@ -299,10 +301,18 @@ def _while(primitive: Primitive, args: Sequence[Any], params: Params) -> list[An
         cond_nconsts=len(test.consts) + len(test_args),
         body_nconsts=len(step.consts) + len(step_args),
     )
-    return _written_back(args, carried, out, len(args) - b)
+    return written_back(args, carried, out, len(args) - b)
 
 
-_RULES: dict[str, Callable[[Primitive, Sequence[Any], Params], list[Any]]] = {
+OnValues = Callable[[Primitive, Sequence[Any], Params], list[Any]]
+
+
+def register_on_values(name: str, rule: OnValues) -> None:
+    """Says how a primitive of that name is bound on the values of references."""
+    _RULES[name] = rule
+
+
+_RULES: dict[str, OnValues] = {
     "jit": _call,
     "remat2": _call,
     "cond": _cond,

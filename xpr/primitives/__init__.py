@@ -74,7 +74,8 @@ PRIMITIVES = {
     ),
     "group_collective": "call_once group_collective",
     "sharding": (
-        "custom_partitioning inspect_sharding mesh_cast reshard shard_alike sharding_constraint"
+        "custom_partitioning inspect_sharding mesh_cast place reshard shard_alike "
+        "sharding_constraint"
     ),
     "cond": "cond",
     "scan": "scan",

@@ -36,6 +36,7 @@ _MOVES = (
     "mesh_cast",
     "optimization_barrier",
     "pad",
+    "place",
     "pvary",
     "reshard",
     "rev",

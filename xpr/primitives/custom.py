@@ -24,6 +24,7 @@ from xpr.interpreters.batching import (
     broadcast_batch,
 )
 from xpr.interpreters.jvp import jvp_flat, jvp_jaxpr
+from xpr.interpreters.transpose import backward_pass
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
 from xpr.primitives import _custom_linear as _custom_linear
 from xpr.primitives._custom_batching import BatchedCall, BwdRule, FwdRule, JvpRule
@@ -74,6 +75,11 @@ class CustomJVPCall(Primitive):
         return BatchedCall(trace, dims, name)
 
 
+def _call_transpose(cts: Sequence[Any], *args: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    """Of a call with linear operands: its function is linear in them, whatever its rule says."""
+    return backward_pass(call_jaxpr.jaxpr, call_jaxpr.consts, args, cts)
+
+
 custom_jvp_call_p = define(
     "custom_jvp_call",
     family=_FAMILY,
@@ -82,7 +88,7 @@ custom_jvp_call_p = define(
     abstract=_call_abstract,
     reference=_call_reference,
     jvp=_by_the_trace,
-    transpose=NotLinear("differentiation puts its rule in its place"),
+    transpose=_call_transpose,
     batch=_by_the_trace,
     multiple_results=True,
     pp_params=lambda params: {

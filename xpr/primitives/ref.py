@@ -15,6 +15,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.manual import in_order, joined, with_vma
 from xpr.core.primitive import NotBatchable, NotDifferentiable, NotLinear, Primitive, define
 from xpr.core.references import (
     REFERENCE,
@@ -28,6 +29,7 @@ from xpr.core.references import (
 )
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
+from xpr.primitives._collective_sums import vary
 
 _WHY = "references become values before programs are transformed"
 
@@ -64,6 +66,19 @@ def _prepared(name: str, ref: Ref, value: Any, operands: Sequence[Any], index: A
     return ops.convert(value, inner.dtype)
 
 
+def _varying_as(ref: Ref, value: Any, operands: Sequence[Any]) -> Any:
+    """A value to be written, made to vary as the reference does; ValueError if it varies more."""
+    allowed = ref.aval.inner_aval.vma
+    more = joined(map(get_aval, (value, *operands))) - allowed
+    if more:
+        raise ValueError(
+            f"a value of type {get_aval(value)} is written to a reference of type {ref.aval}, "
+            f"which is the same along {sorted(more)}: make the reference vary there, with in_specs "
+            "that name these axes, or new_ref(lax.pcast(value, axes, to='varying'))"
+        )
+    return vary(value, in_order(allowed - get_aval(value).vma))
+
+
 class _Access(Primitive):
     """Reads or writes; recorded where the reference is recorded."""
 
@@ -74,11 +89,11 @@ class _Access(Primitive):
         """With `unread` nobody wants to know what was there before."""
         ref, *rest = args
         ref = require_ref(ref, self.name)
-        if context.manual_axes:
-            raise NotImplementedError("references inside shard_map are not supported")
         index = params["index"]
         if self.name != "get":
             rest[0] = _prepared(self.name, ref, rest[0], rest[1:], index)
+            if context.manual_axes:
+                rest[0] = _varying_as(ref, rest[0], rest[1:])
         if recorder_for(ref) is context.trace:
             return super().bind(ref, *rest, **params)
         return _done(self.name, ref, rest, index, unread)
@@ -104,8 +119,6 @@ class _NewRef(Primitive):
     __slots__ = ()
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        if context.manual_axes:
-            raise NotImplementedError("references inside shard_map are not supported")
         (value,) = args
         trace: Any = context.trace
         aval = get_aval(value)
@@ -158,6 +171,15 @@ def _freeze_abstract(ref: Any) -> Any:
     return _inner(ref, "freeze")
 
 
+def _vma(avals: Sequence[Any], found: Any, params: Any) -> Any:
+    """What is read varies as what was written may, and as the index does."""
+    del params
+    if isinstance(found, list):
+        return [a if isinstance(a, AbstractRef) else _vma(avals, a, None) for a in found]
+    ref, *operands = avals
+    return with_vma(found, ref.inner_aval.vma | joined(operands))
+
+
 def _no_reference(*_: Any, **__: Any) -> Any:
     raise NotImplementedError(f"references have no NumPy rule: {_WHY}")
 
@@ -177,6 +199,7 @@ def _defined(
         multiple_results=effects,
         effects=(lambda _: frozenset((REFERENCE,))) if effects else None,
         eager="inline",
+        vma=_vma,
         kind=kind,
     )
 

@@ -25,11 +25,22 @@ from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.manual import joined, with_vma
 from xpr.core.primitive import Primitive, define
+from xpr.core.references import AbstractRef
 from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
+from xpr.interpreters.references import (
+    ProgramPrimitive,
+    bind_on_values,
+    check_once,
+    discharged,
+    has_references,
+    register_on_values,
+    value_of,
+    written_back,
+)
 from xpr.interpreters.transpose import is_linear, transpose_jaxpr
 from xpr.interpreters.zeros import Zero, cotangent_aval
 from xpr.primitives import _ops as ops
@@ -58,13 +69,15 @@ def parts_along(mesh: Any, entry: Any) -> int:
 
 
 def local_aval(
-    aval: ShapedArray,
+    aval: Any,
     spec: PartitionSpec,
     mesh: Any,
     manual_axes: frozenset[str],
     check_vma: bool,
-) -> ShapedArray:
-    """The type of one device's part."""
+) -> Any:
+    """The type of one device's part; of a reference to a whole, one to a part."""
+    if isinstance(aval, AbstractRef):
+        return AbstractRef(local_aval(aval.inner_aval, spec, mesh, manual_axes, check_vma))
     shape = list(aval.shape)
     for i, entry in enumerate(spec.partitions):
         shape[i] //= parts_along(mesh, entry)
@@ -208,7 +221,8 @@ class _SplitBody:
 
 
 def _residual_spec(aval: ShapedArray, params: Params) -> PartitionSpec:
-    axes: frozenset[str] = params["manual_axes"]
+    # What is cut over these axes is the batch around, and not a residual of one example.
+    axes: frozenset[str] = params["manual_axes"] - frozenset(context.spmd_names)
     if params["check_vma"]:
         axes = axes & aval.vma
     names = tuple(a for a in params["mesh"].axis_names if a in axes)
@@ -331,9 +345,11 @@ def _transpose(cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
 def _unnamed(spec: PartitionSpec, params: Params) -> tuple[str, ...]:
     """The manual axes that a spec does not name, in the mesh's order.
 
-    Along those that it names unreduced, devices have parts of one sum, not one value.
+    Along those that it names unreduced, devices have parts of one sum, not one value; along those
+    over which a batch around is cut, they have other examples.
     """
     axes = params["manual_axes"] - named_axes(spec) - spec.unreduced
+    axes = axes.difference(context.spmd_names)
     return tuple(a for a in params["mesh"].axis_names if a in axes)
 
 
@@ -380,6 +396,8 @@ def _batch(
                 f"vmap with spmd_axis_name={names} requires a batch that the {count} places along "
                 f"these axes can share, got size {axis.size}"
             )
+        for what in ("in_specs", "out_specs"):
+            _refuse_named(names, what, params[what])
         inner = BatchAxis(axis.size // count, axis.name)
     in_specs = [
         s if d is None else _with_entry(s, d, names)
@@ -402,6 +420,17 @@ def _batch(
     ]
     changed = _changed(params, batched.closed, in_specs, out_specs)
     return list(shard_map_p.bind(*args, **changed)), out_dims
+
+
+def _refuse_named(names: tuple[str, ...], what: str, specs: Specs) -> None:
+    """ValueError for a spec that cuts examples over an axis over which the batch is cut."""
+    for spec in specs:
+        twice = named_axes(spec).intersection(names)
+        if twice:
+            raise ValueError(
+                f"vmap spmd_axis_name cannot appear in shard_map {what}: the batch is cut over "
+                f"{names}, and {spec} cuts each example over {sorted(twice)}"
+            )
 
 
 def _varying_more(closed: ClosedJaxpr, dims: Sequence[Dim], names: frozenset[str]) -> ClosedJaxpr:
@@ -471,20 +500,53 @@ def _collective_names(jaxpr: Any) -> frozenset[Any]:
 # ---- values of high types
 
 
-class _ShardMap(Primitive):
+class _ShardMap(ProgramPrimitive):
     """A primitive whose program has no primitives on high values where it is about to run."""
 
     __slots__ = ()
 
     def bind(self, *args: Any, **params: Any) -> Any:
         trace = context.trace
+        if not trace.keeps_refs and has_references(params):
+            return bind_on_values(self, args, params)
         if trace.lowers and trace.any_high:
             from xpr.core.high import has_high  # noqa: PLC0415  only for high types
 
             if has_high(params["jaxpr"].jaxpr):
                 consts, params = _on_arrays(params)
                 args = (*consts, *args)
-        return super().bind(*args, **params)
+        return Primitive.bind(self, *args, **params)
+
+
+# ---- references
+
+
+def _on_values(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """The new value of a reference is cut as the old one was.
+
+    Raises ValueError for one that varies along axes of the mesh over which it is not cut.
+    """
+    check_once(args, primitive.name)
+    closed: ClosedJaxpr = params["jaxpr"]
+    with inside(params):
+        found = discharged(closed)
+    count, in_specs = len(closed.out_avals), params["in_specs"]
+    written = [in_specs[i] for i in found.written]
+    for spec, aval in zip(written, found.closed.out_avals[count:], strict=True):
+        varying = aval.vma & params["manual_axes"] - named_axes(spec)
+        if varying:
+            raise ValueError(
+                f"shard_map: {closed.jaxpr.debug_info.describe()} writes a value of type {aval} to "
+                f"a reference that is cut as {spec}: it has to be the same along "
+                f"{sorted(varying)}, or in_specs must name these axes"
+            )
+    in_specs = (*(PartitionSpec() for _ in found.consts), *in_specs)
+    changed = _changed(params, found.closed, in_specs, [*params["out_specs"], *written])
+    out = primitive.bind(*found.consts, *map(value_of, args), **changed)
+    return written_back(args, found.written, out, count)
+
+
+register_on_values("shard_map", _on_values)
 
 
 def _on_arrays(params: Params) -> tuple[list[Any], Params]:

@@ -14,9 +14,13 @@ from xpr.core.aval import ShapedArray
 from xpr.core.effects import INSPECT
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_closed, sub_jaxprs
 from xpr.core.manual import of_programs
-from xpr.core.primitive import NOT_LINEAR, NotBatchable, NotDifferentiable, define
+from xpr.core.memory_spaces import placed_value
+from xpr.core.primitive import NOT_LINEAR, NotBatchable, NotDifferentiable, Primitive, define
+from xpr.core.trace import Tracer, context
+from xpr.interpreters.batching import BatchTracer
 from xpr.interpreters.zeros import Zero, instantiate
 from xpr.primitives.rules import BatchAxis, Dim, LinearJVP, at_front
+from xpr.sharding.named import NamedSharding, explicit_sharding
 
 _FAMILY = "sharding"
 _NdArray = np.ndarray[Any, np.dtype[Any]]
@@ -43,10 +47,16 @@ def _constraint_transpose(ct: Any, x: Any, **params: Any) -> list[Any]:
     return [sharding_constraint_p.bind(ct, **params)]
 
 
-def _with_axis(sharding: Any, ndim: int, dim: int) -> Any:
-    """The sharding of an array with one axis more, at `dim`, which is left to propagation."""
+def _with_axis(sharding: Any, ndim: int, dim: int, names: tuple[Any, ...]) -> Any:
+    """The sharding of an array with one axis more, at `dim`, over those axes of the mesh."""
     spec = [axes if axes else None for axes in sharding.normalized_spec(ndim)]
-    spec.insert(dim, None)
+    used = {n for axes in spec if axes for n in axes}
+    if used.intersection(names):
+        raise ValueError(
+            f"vmap spmd_axis_name {names} cannot appear in with_sharding_constraint spec, but got "
+            f"spec {sharding.spec}"
+        )
+    spec.insert(dim, names or None)
     return sharding.with_spec(type(sharding.spec)(*spec))
 
 
@@ -59,14 +69,14 @@ def _constraint_batch(
     unconstrained_dims: frozenset[int],
     **params: Any,
 ) -> Any:
-    del axis
     (x,), (dim,) = args, dims
     if dim is None:
         return sharding_constraint_p.bind(
             x, sharding=sharding, unconstrained_dims=unconstrained_dims, **params
         ), None
-    free = frozenset(d + (d >= dim) for d in unconstrained_dims) | {dim}
-    moved = _with_axis(sharding, x.ndim - 1, dim)
+    names = axis.spmd_names
+    free = frozenset(d + (d >= dim) for d in unconstrained_dims) | ({dim} if not names else set())
+    moved = _with_axis(sharding, x.ndim - 1, dim, names)
     found = sharding_constraint_p.bind(x, sharding=moved, unconstrained_dims=free, **params)
     return found, dim
 
@@ -81,6 +91,91 @@ sharding_constraint_p = define(
     transpose=_constraint_transpose,
     batch=_constraint_batch,
     eager="spmd",
+)
+
+
+# ---- moves between devices
+
+
+def _place_abstract(x: ShapedArray, *, sharding: Any, source: Any) -> ShapedArray:
+    del source
+    shown = explicit_sharding(sharding, x.ndim) if isinstance(sharding, NamedSharding) else None
+    return x.update(sharding=shown)
+
+
+def _place_reference(x: _NdArray, *, sharding: Any, source: Any) -> _NdArray:
+    """In a program: devices are those of the whole."""
+    del sharding, source
+    return x
+
+
+class _Place(Primitive):
+    """Moves values that are known at once, whatever transformation is under way."""
+
+    def bind(self, *args: Any, **params: Any) -> Any:
+        if not isinstance(args[0], Tracer) and context.trace.runs_eagerly():
+            return placed_value(args[0], params["sharding"])
+        return super().bind(*args, **params)
+
+
+def place(x: Any, sharding: Any, source: Any = None) -> Any:
+    """`x` where `sharding` says; `source` is where it was before, to which cotangents go back."""
+    return place_p.bind(x, sharding=sharding, source=source)
+
+
+def _place_jvp(
+    primals: Sequence[Any], tangents: Sequence[Any], *, sharding: Any, source: Any
+) -> Any:
+    """The operand's own devices are known here, if ever: cotangents go back to them."""
+    (x,), (t,) = primals, tangents
+    source = _where(x) if source is None else source
+    return place(x, sharding, source), place(instantiate(t), sharding, source)
+
+
+def _where(x: Any) -> Any:
+    """The sharding of a value that is known, under whatever transformations; None for others."""
+    if not isinstance(x, Tracer):
+        return getattr(x, "sharding", None)
+    if not isinstance(x, BatchTracer):
+        inner = x._concrete()
+        return None if inner is None else _where(inner)
+    whole, dim = _where(x._batched), x._batch_dim
+    if not isinstance(whole, NamedSharding):
+        return whole
+    spec = whole.normalized_spec(x.ndim + 1)
+    return whole.with_spec(whole.spec.update(partitions=(*spec[:dim], *spec[dim + 1 :])))
+
+
+def _place_transpose(ct: Any, x: Any, *, sharding: Any, source: Any) -> list[Any]:
+    del x
+    return [ct if source is None else place(ct, source, sharding)]
+
+
+def _place_batch(
+    axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim], *, sharding: Any, source: Any
+) -> Any:
+    (x,), (dim,) = args, dims
+    if dim is not None:
+        sharding, source = (_of_batch(axis, s, x.ndim - 1, dim) for s in (sharding, source))
+    return place(x, sharding, source), dim
+
+
+def _of_batch(axis: BatchAxis, sharding: Any, ndim: int, dim: int) -> Any:
+    """The sharding of the whole batch of arrays that are spread as `sharding` says."""
+    return axis.added_to(sharding, ndim, dim) if isinstance(sharding, NamedSharding) else sharding
+
+
+place_p = define(
+    "place",
+    family=_FAMILY,
+    doc="x, on other devices: a move between programs, and a constraint inside one.",
+    abstract=_place_abstract,
+    reference=_place_reference,
+    jvp=_place_jvp,
+    transpose=_place_transpose,
+    batch=_place_batch,
+    eager="inline",
+    kind=_Place,
 )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, Var
 from xpr.sharding.choose import Choices
 from xpr.sharding.layout import Sizes, common_start, count, factor_axes, fitting_roughly, replicated
+from xpr.sharding.named import NamedSharding
 from xpr.sharding.rotations import Rotations
 from xpr.sharding.rule import Axes, FactorRule, Spec, Structural, rule_of
 from xpr.sharding.rules.collectives import kept_axes
@@ -355,8 +356,9 @@ def _structural(specs: Specs, eqn: JaxprEqn, nodes: list[_Node]) -> None:
         _link_pairs(specs, eqn.outvars, inner.outvars, nodes)
     elif name == "shard_map":
         _shard_map(specs, eqn, nodes)
-    elif name in ("sharding_constraint", "reshard"):
-        _pinned_results(specs, eqn)
+    elif name in ("place", "sharding_constraint", "reshard"):
+        if isinstance(params["sharding"], NamedSharding):  # a program knows of no single devices
+            _pinned_results(specs, eqn)
         _link_pairs(specs, eqn.invars, eqn.outvars, nodes)
     elif name == "custom_partitioning":
         _custom_partitioning(specs, eqn, nodes)

@@ -202,6 +202,7 @@ RULES: dict[str, StructureRule] = {
     "cond": _cond,
     "remat2": _remat,
     "shard_map": _shard_map,
+    "place": _constraint,
     "sharding_constraint": _constraint,
     "reshard": _constraint,
     "shard_alike": _constraint,

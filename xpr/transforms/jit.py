@@ -369,6 +369,8 @@ class JittedFunction(ProgramBuilder):
         self, traced: TracedProgram, parts: CallParts, call_key: tuple[Any, ...] | None
     ) -> tuple[Sequence[Any], _Entry | _SpmdEntry | None]:
         """The results, and how later calls find their program."""
+        if self._options.device is not None:
+            parts = sharded_calls.on_device(self._options.device, traced, parts)
         if sharded_calls.is_sharded(self, traced, parts.leaves):
             spmd = sharded_calls.program_of(self, traced, parts)
             if spmd is not None:
@@ -471,7 +473,10 @@ class JittedFunction(ProgramBuilder):
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<jitted {self._fun!r}>"
+        try:
+            return f"<PjitFunction of {self.__wrapped__!r}>"
+        except Exception:  # of the function's own repr, which may be anything
+            return "<PjitFunction>"
 
 
 _JITTED: type[JittedFunction] = JittedFunction
@@ -681,8 +686,9 @@ def clear_caches() -> None:
 
     for cache in list(all_caches):
         cache.clear()
-    for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager", "xpr.primitives.ffi"):
-        module = sys.modules.get(name)
+    names = "dispatch.compiled dispatch.spmd_eager primitives.ffi transforms.checkpoint"
+    for name in names.split():
+        module = sys.modules.get(f"xpr.{name}")
         if module is not None:
             module.clear()
     if native().module is not None:

@@ -10,6 +10,7 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray, unreduced_axes
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.manual import in_order
+from xpr.core.references import AbstractRef, Ref
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
 from xpr.core.wrapping import wraps
@@ -22,6 +23,7 @@ from xpr.sharding.mesh import AbstractMesh, AxisType, Mesh
 from xpr.sharding.spec import PartitionSpec, axes_of
 from xpr.transforms._shard_map_checks import (
     check_are_specs,
+    check_closed_over,
     check_divisible,
     check_manual,
     check_matches_types,
@@ -30,6 +32,7 @@ from xpr.transforms._shard_map_checks import (
     check_sets,
 )
 from xpr.transforms.arguments import FlatFunction, check_leaf
+from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import debug_info
 
 __all__ = ["Infer", "shard_map", "smap"]
@@ -62,7 +65,9 @@ def shard_map(
 
     `in_specs` is a pytree of `PartitionSpec`s, a prefix of the tuple of arguments: an axis of an
     argument that is given names of mesh axes is cut over these, and what is named nowhere is the
-    same on all devices. `None` in it stands for what is no array and passed as it is. On a mesh
+    same on all devices. `None` in it stands for what is no array and passed as it is.
+    A reference is cut like an array, and what each device writes to its part becomes part of the
+    whole. On a mesh
     whose axes are Explicit it may be left out and follows from the arguments. `out_specs`, a prefix
     of the result, says in the same way how parts of the results are put together; a mesh axis that
     it does not name is a promise that the result is the same all along it. `mesh` is by default the
@@ -260,7 +265,7 @@ class _Call:
         check_ranks("in_specs", self.f, where)
         check_divisible(self.f, self.mesh, where, self.in_specs)
         if self._is_explicit():
-            check_matches_types(avals, flat_specs)
+            check_matches_types(list(map(_array_type, avals)), flat_specs)
         flat = FlatFunction(self.f, tree)
         params = {
             "mesh": self.mesh,
@@ -282,6 +287,7 @@ class _Call:
         with inside(params):
             closed = trace_to_jaxpr(body, parts, info)
         closed, outer = hoist_consts(closed)
+        check_closed_over(self.f, outer)
         found = shard_map_p.bind(
             *outer,
             *arrays,
@@ -301,7 +307,7 @@ class _Call:
     def _input_specs(self, leaves: Sequence[Any]) -> list[PartitionSpec | None]:
         """The spec of each leaf; None for what is passed as it is."""
         if self.in_specs is Infer:
-            return [self._spec_of_type(get_aval(x)) for x in leaves]
+            return [self._spec_of_type(_array_type(get_aval(x))) for x in leaves]
         try:
             return tree_util.broadcast_prefix(self.in_specs, self.args, is_leaf=lambda x: x is None)
         except ValueError:
@@ -326,9 +332,15 @@ class _Call:
             specs = tree_util.broadcast_prefix(self.out_specs, whole)
         except ValueError:
             raise _prefix_error("shard_map out_specs", self.out_specs, whole) from None
+        paths = [p for p, _ in tree_util.tree_flatten_with_path(whole)[0]]
+        for x in out:
+            if isinstance(x, Ref):
+                raise ValueError(
+                    f"shard_map: {name_of(self.f)} returned a reference of type {x.aval}, which "
+                    "lives on one device only: return its value, ref[...]"
+                )
         if self.check_vma:
             out = [self._as_promised(x, s) for x, s in zip(out, specs, strict=True)]
-        paths = [p for p, _ in tree_util.tree_flatten_with_path(whole)[0]]
         where = [(p, get_aval(x), s) for p, x, s in zip(paths, out, specs, strict=True)]
         check_ranks("out_specs", self.f, where)
         if self.check_vma:
@@ -342,6 +354,11 @@ class _Call:
         x = vary(x, sorted(named_axes(spec) & self.new_names))
         missing = in_order(spec.unreduced - unreduced_axes(get_aval(x)))
         return vary_unreduced_cast_p.bind(x, axes=missing) if missing else x
+
+
+def _array_type(aval: Any) -> Any:
+    """The type of an array, or of those that a reference refers to."""
+    return aval.inner_aval if isinstance(aval, AbstractRef) else aval
 
 
 def _prefix_error(what: str, prefix: Any, full: Any) -> ValueError:

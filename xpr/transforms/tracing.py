@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,8 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
-from xpr.core.events import span
+from xpr.core.events import log_step, span
+from xpr.core.extended_array import ExtendedArray
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
@@ -24,7 +26,7 @@ from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
-from xpr.sharding.layouts import Format
+from xpr.sharding.layouts import Format, Layout, concrete_sharding
 from xpr.sharding.named import explicit_sharding
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
@@ -67,7 +69,8 @@ class ShapeDtypeStruct:
         """
         aval = abstractify(x)
         # Where an array lies that was not put there says nothing about others of its type.
-        placed = getattr(x, "_committed", True)
+        extended = isinstance(x, ExtendedArray)
+        placed = x.committed if extended else getattr(x, "_committed", True)
         return cls(
             aval.shape,
             aval.dtype,
@@ -99,8 +102,10 @@ class ShapeDtypeStruct:
 
     @property
     def format(self) -> Format:
-        """The sharding; the layout is not told."""
-        return Format(None, self.sharding)
+        """The layout, which is row-major, and the sharding; without a sharding neither is known."""
+        if self.sharding is None:
+            return Format(None, None)
+        return Format(Layout(tuple(range(self.ndim))), self.sharding)
 
     @property
     def is_ref(self) -> bool:
@@ -128,6 +133,7 @@ class ShapeDtypeStruct:
 
 
 def _checked_sharding(sharding: Any, shape: tuple[Any, ...]) -> Sharding | None:
+    sharding = concrete_sharding(sharding, shape, "a `ShapeDtypeStruct`")
     if isinstance(sharding, PartitionSpec):
         found = over_mesh_in_use(sharding)
         if found is None:
@@ -230,6 +236,7 @@ class TracedProgram:
 
     __slots__ = (
         "_hoisted",
+        "_is_physical",
         "_lowered",
         "_needs_mesh",
         "_on_arrays",
@@ -245,7 +252,8 @@ class TracedProgram:
         self.out_tree = out_tree
         self._hoisted: tuple[ClosedJaxpr, list[Any]] | None = None
         self._needs_mesh: bool | None = None
-        self._physical: TracedProgram | None = None
+        self._physical: TracedProgram | None = None  # None too where it is this one, no cycle
+        self._is_physical = False
         self._lowered: Any = None
         self._on_arrays: TracedProgram | None = None
 
@@ -255,16 +263,18 @@ class TracedProgram:
 
         Raises NotImplementedError if arguments or results are of high types.
         """
+        if self._is_physical:
+            return self
         if self._physical is None:
             closed = self.closed
             if self.lowered is not None:
                 closed = self.lowered.alone()
             closed = physical_program(closed)
             if closed is self.closed:
-                self._physical = self
-            else:
-                self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
-                self._physical._physical = self._physical
+                self._is_physical = True
+                return self
+            self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
+            self._physical._is_physical = True
         return self._physical
 
     def forms(self) -> list[TracedProgram]:
@@ -358,8 +368,11 @@ def trace_function(
                 raise _invalid_output(fun, out, i, leaf, traced_for)
         return out_leaves
 
+    begin = time.perf_counter()
     with span("trace", name_of(fun), traced_for=traced_for):
         closed = trace_to_jaxpr(flat, in_avals, debug_info(fun, in_tree, statics, traced_for))
+    duration = time.perf_counter() - begin
+    log_step("Finished tracing %s for %s in %.6f s", name_of(fun), traced_for, duration)
     return TracedProgram(closed, in_tree, out_trees[-1])
 
 
@@ -436,6 +449,9 @@ def make_jaxpr(
             return program.closed, _structs(program)
         return program.closed
 
+    for attribute in ("__name__", "__qualname__"):
+        name = getattr(fun, attribute, name_of(fun))
+        setattr(jaxpr_of, attribute, f"make_jaxpr({name})")
     return jaxpr_of
 
 

@@ -35,8 +35,8 @@ def vmap(
     be a pytree of ints and Nones (a prefix of the argument's). Arguments by keyword are mapped
     along their axis 0. `out_axes` says in the same way where the axis of the results goes.
     `axis_name` names the axis for collectives such as `lax.psum`; `axis_size` gives its size where
-    no argument does. `spmd_axis_name` names axes of a mesh: a `shard_map` inside cuts the batch
-    over them.
+    no argument does. `spmd_axis_name` names axes of a mesh: `shard_map` and
+    `lax.with_sharding_constraint` inside cut the batch over them, and may not name them.
 
     Raises ValueError when sizes differ, when an axis does not exist, or when `out_axes` is None for
     a result that differs between examples; TypeError for bad axes.
@@ -82,14 +82,16 @@ def vmap(
         avals = [_mapped_aval(x, d) for x, d in zip(leaves, dims, strict=True)]
         dims = [_checked_axis(d, a) for a, d in zip(avals, dims, strict=True)]
         size = _common_size(fun, args, kwargs, avals, dims, axis_size)
-        axis = BatchAxis(size, axis_name, spmd_names, _axis_sharding(avals, dims))
+        sharding = _axis_sharding(avals, dims)
+        names = spmd_names if sharding is None else _spmd_names(spmd_names, sharding)
+        axis = BatchAxis(size, axis_name, names, sharding)
         flat = FlatFunction(fun, tree)
         with named("vmap("):
             out, found = batch_flat(flat, axis, leaves, dims)
         wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)
         for i, (d, w) in enumerate(zip(found, wanted, strict=True)):
             if w is None and d is not None:
-                raise _unplaced(flat.out_tree, i, d)
+                raise _unplaced(flat.out_tree, i, d, axis_name)
         results = [
             _place_result(axis, x, d, w, i)
             for i, (x, d, w) in enumerate(zip(out, found, wanted, strict=True))
@@ -98,6 +100,11 @@ def vmap(
             flat.out_tree = _batches_tree(flat.out_tree, results, wanted, size)
         return flat.result(results)
 
+    if isinstance(getattr(fun, "__doc__", None), str):
+        vmapped.__doc__ = (
+            f"Vectorized version of {name_of(fun)}. It takes the same arguments, with one axis "
+            f"more where in_axes says so.\n\nOriginal documentation:\n\n{fun.__doc__}"
+        )
     return vmapped
 
 
@@ -161,6 +168,17 @@ def _batches_tree(tree: Any, leaves: Sequence[Any], dims: Sequence[int | None], 
     return _changed(tree, leaves, dims, lambda x, axis: x.with_axis(axis, size))
 
 
+def _spmd_names(names: tuple[Any, ...], sharding: Any) -> tuple[Any, ...]:
+    """The names that types do not say; ValueError for others than those that they say."""
+    axes = sharding.normalized_spec(1)[0]
+    if names and axes and names != axes:
+        raise ValueError(
+            "Only one of spmd_axis_name or arrays sharded on `Explicit` mesh axis type is "
+            f"allowed. Got spmd_axis_name={names} and arrays sharded on {axes}"
+        )
+    return () if axes else names
+
+
 def _mapped_aval(x: Any, dim: Any) -> ShapedArray | None:
     """The type of a leaf; None for one that is not mapped and so may be any object."""
     if dim is None and not isinstance(x, Array):
@@ -212,7 +230,7 @@ def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | N
                 found += tree_util.flatten_axes("vmap in_axes", structure, axes)
             except ValueError as error:
                 raise ValueError(
-                    "vmap in_axes specification must be a tree prefix of the corresponding value, "
+                    "vmap in_axes specification must be a tree prefix of the corresponding value; "
                     f"got specification {shown(axes)} for positional argument {i} of structure "
                     f"{structure}: {error}"
                 ) from None
@@ -266,8 +284,9 @@ def _common_size(
     if not known:
         if not avals:
             raise ValueError(
-                f"vmap wrapped function {name_of(fun)} must be passed at least one argument "
-                "containing an array, got empty args and kwargs; or give axis_size"
+                "vmap wrapped function must be passed at least one argument containing an array or "
+                f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs} "
+                f"({name_of(fun)})"
             )
         raise ValueError(
             "vmap must have at least one non-None value in in_axes or axis_size must be specified: "
@@ -285,28 +304,37 @@ def _size_message(
     axis_size: int | None,
 ) -> str:
     paths = [p for p, _ in tree_util.tree_flatten_with_path((args, kwargs))[0]]
-    names = argument_names(fun, paths, tree_util.keystr, range(len(args)))
+    names = [
+        f"argument {name}" if path[0].idx == 0 else f"kwargs{tree_util.keystr(path[1:])}"
+        for name, path in zip(
+            argument_names(fun, paths, tree_util.keystr, range(len(args))), paths, strict=True
+        )
+    ]
     groups: dict[int, list[str]] = {}
     for name, aval, d in zip(names, avals, dims, strict=True):
         if d is not None and aval is not None and not aval.is_high:
             shown_type = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
-            groups.setdefault(aval.shape[d], []).append(
-                f"axis {d} of argument {name} of type {shown_type}"
-            )
+            groups.setdefault(aval.shape[d], []).append(f"axis {d} of {name} of type {shown_type}")
     lines = []
-    for size, places in groups.items():
+    if axis_size is not None:
+        lines.append(f"  * the `axis_size` argument was {axis_size};")
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))  # of equal ones the first
+    for i, (size, places) in enumerate(ordered):
         if len(places) == 1:
             lines.append(f"  * one axis had size {size}: {places[0]};")
-        else:
-            some = ",\n      ".join(places[:5]) + (", ..." if len(places) > 5 else "")
-            lines.append(f"  * some axes ({len(places)} of them) had size {size}: {some};")
-    if axis_size is not None:
-        lines.append(f"  * axis_size was given as {axis_size};")
+            continue
+        most = "most" if i == 0 else "some"
+        lines.append(f"  * {most} axes ({len(places)} of them) had size {size}, e.g. {places[0]};")
     lines[-1] = lines[-1].rstrip(";")
     return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
 
 
-def _unplaced(out_tree: Any, index: int, dim: int) -> ValueError:
+def _unplaced(out_tree: Any, index: int, dim: int, axis_name: Any) -> ValueError:
+    if axis_name is not None:
+        return ValueError(
+            f"vmap has mapped output (axis_name={axis_name}) but out_axes is None: give the axis "
+            f"of output {index} in out_axes, or reduce it over {axis_name!r}"
+        )
     whole = tree_util.tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
     path = tree_util.keystr(tree_util.tree_flatten_with_path(whole)[0][index][0])
     return ValueError(

@@ -22,7 +22,7 @@ LINEAR = (
     "select_n", "scatter-add", "scatter-sub", "slice", "dynamic_slice", "dynamic_update_slice",
     "scatter", "gather", "reduce_sum", "cumsum", "fft", "reduce_window_sum", "psum", "pvary",
     "all_gather", "all_to_all", "ppermute", "reduce_scatter", "sharding_constraint", "reshard",
-    "mesh_cast", "name", "select_and_scatter_add",
+    "mesh_cast", "name", "place", "select_and_scatter_add",
 )  # fmt: skip
 BILINEAR = ("mul", "dot_general", "conv_general_dilated")
 CONSTANT = ("floor", "ceil", "round", "sign", "stop_gradient", "nextafter")

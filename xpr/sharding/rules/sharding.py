@@ -5,7 +5,7 @@ from __future__ import annotations
 from xpr.sharding.rule import FactorRule, Structural, register
 from xpr.sharding.rules._forms import Avals, Builder, Params, no_sharding, setting
 
-for _name in ("sharding_constraint", "reshard", "shard_alike"):
+for _name in ("place", "sharding_constraint", "reshard", "shard_alike"):
     register(_name, Structural("what it says of its operands is what the partitioner does"))
 register("inspect_sharding", Structural("it is told what was decided"))
 register("custom_partitioning", Structural("the user's functions say how it is partitioned"))
