@@ -361,7 +361,21 @@ st.gaussian_kde(A(2, 20)).resample(k, (3,))
 st.multinomial.pmf(jnp.array([1, 2]), 3, jnp.array([0.5, 0.5]))
 st.poisson.entropy(jnp.array([0.5, 20.0, 300.0]))
 xpr.grad(xpr.checkpoint(lambda v: jnp.sin(v @ v.T).sum(), policy=dots))(x)
+nn.dot_product_attention(q.astype("float16"), q.astype("float16"), q.astype("float16"))
+jnp.linspace(0, 1, 3, dtype="float16")
+jnp.linspace(jnp.float32(0), jnp.float32(1), 3, dtype="float16")
+jnp.linspace(jnp.int32(0), jnp.int32(1), 3, dtype="bfloat16")
+jnp.geomspace(jnp.float32(1), jnp.float32(2), 3, dtype="float16")
+lax.dot(x.astype("float16"), x.astype("float16").T, preferred_element_type="float32")
+jnp.dot(x.astype("int8"), x.astype("int8").T, preferred_element_type="int32")
+jnp.einsum("ij,ij->i", x.astype("bfloat16"), x.astype("bfloat16"), preferred_element_type="float32")
+xpr.grad(lambda v: jnp.dot(v, v, preferred_element_type="float32"))(jnp.ones(3, "float16"))
+xpr.grad(lambda v: jnp.var(v, dtype="float32"))(jnp.ones(3, "float16"))
+jnp.unpackbits(jnp.ones((2, 2), "uint8"), axis=1)
 """
+
+REDUCTIONS = "sum prod mean std var nansum nanprod nanmean nanstd nanvar cumsum cumprod".split()
+REDUCED = "float16 bfloat16 float32 int8 int32 uint8 bool complex64".split()
 
 
 @pytest.mark.parametrize("start", range(8))
@@ -371,6 +385,22 @@ def test_further_calls(start: int) -> None:
         with strict():
             found = eval(line, dict(NAMES))
         xpr.block_until_ready(found)
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_with_a_dtype_of_their_own(name: str) -> None:
+    """All pairs of dtypes that are computed without the setting, with the same results."""
+    function = getattr(jnp, name)
+    for own in REDUCED:
+        for wanted in REDUCED:
+            if own == "complex64" != wanted or wanted == "bool":
+                continue  # some warn, some are refused
+            x = (A(2, 4) * 3).astype(own)
+            expected = function(x, axis=1, dtype=wanted)
+            with strict():
+                found = function(x, axis=1, dtype=wanted)
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
 
 
 # ---- every public function, with the calls that JAX accepts under both settings

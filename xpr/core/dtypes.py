@@ -340,6 +340,15 @@ def promote_avals(*pairs: tuple[np.dtype[Any], bool]) -> tuple[np.dtype[Any], bo
     return _promote_pairs(pairs, state.numpy_dtype_promotion == "strict", state.enable_x64)
 
 
+def joined(*dtypes: np.dtype[Any]) -> np.dtype[Any]:
+    """The lattice join of dtypes that a function chooses itself, whatever users may mix.
+
+    >>> joined(np.dtype("float16"), np.dtype("float32"))
+    dtype('float32')
+    """
+    return _promote_pairs(tuple((d, False) for d in dtypes), False, state.enable_x64)[0]
+
+
 def promote_types(a: Any, b: Any) -> np.dtype[Any]:
     """The dtype that JAX's lattice gives for two dtypes (or Python scalar types).
 

@@ -218,9 +218,10 @@ class BatchTrace(Trace):
     ) -> Sequence[Any]:
         vals, dims = self._split(args)
         call = primitive.batched(self, dims, params["name"])
+        batched_fwd, batched_bwd = call.vjp(fwd, bwd)
         with set_current_trace(self.parent):
             out = self.parent.process_custom_vjp_call(
-                primitive, call.function(fun), *call.vjp(fwd, bwd), vals, params
+                primitive, call.function(fun), batched_fwd, batched_bwd, vals, params
             )
         return [call.result(x) for x in out]
 

@@ -33,6 +33,8 @@ def _arguments(name: str, subscripts: Any, operands: tuple[Any, ...]) -> tuple[s
 
 
 def _hashable(optimize: Any) -> Any:
+    if optimize is None:
+        return False
     if isinstance(optimize, (str, bool)):
         return optimize
     return tuple(tuple(int(i) for i in pair) for pair in optimize if pair != "einsum_path")

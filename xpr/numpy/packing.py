@@ -61,7 +61,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
         raise TypeError(f"unravel_index requires integer indices, got {aval.dtype}")
     sizes = canonicalize_shape("unravel_index", shape)
     # Small integers may not hold the sizes.
-    work = dtypes.promote_types(aval.dtype, np.int32)
+    work = dtypes.joined(aval.dtype, np.dtype(np.int32))
     left = convert_type(x, work, aval.weak_type)
     parts = []
     for size in reversed(sizes):
@@ -120,7 +120,7 @@ def ravel_multi_index(
     result = (
         dtypes.default_dtype("i") if dtype is None else requested_dtype(dtype, "ravel_multi_index")
     )
-    work = dtypes.promote_types(result, dtypes.default_dtype("i"))
+    work = dtypes.joined(result, dtypes.default_dtype("i"))
     total: Any = convert(0, work)
     strides = [math.prod(sizes[i + 1 :] if order == "C" else sizes[:i]) for i in range(len(sizes))]
     for part, size, stride in zip(parts, sizes, strides, strict=True):

@@ -59,9 +59,7 @@ def linspace(
     (low, high), common = promote_args("linspace", start, stop)
     result = to_inexact(common) if dtype is None else requested_dtype(dtype, "linspace")
     # Integers are reached from floats that can hold them.
-    compute = wide_dtype(
-        dtypes.promote_avals((to_inexact(common), False), (to_inexact(result), False))[0]
-    )
+    compute = wide_dtype(dtypes.joined(to_inexact(common), to_inexact(result)))
     low, high = broadcast_all(convert(low, compute), convert(high, compute))
     steps = count - 1 if endpoint else count
     if count == 1:
@@ -131,9 +129,7 @@ def geomspace(
     """
     (low, high), common = promote_args("geomspace", start, stop)
     result = to_inexact(common) if dtype is None else requested_dtype(dtype, "geomspace")
-    compute = wide_dtype(
-        dtypes.promote_avals((to_inexact(common), False), (to_inexact(result), False))[0]
-    )
+    compute = wide_dtype(dtypes.joined(to_inexact(common), to_inexact(result)))
     low, high = broadcast_all(convert(low, compute), convert(high, compute))
     sign = el.sign_p.bind(low)
     logs = [fn.log_p.bind(el.mul_p.bind(v, _conjugate(sign))) for v in (low, high)]

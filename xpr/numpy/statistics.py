@@ -239,8 +239,8 @@ def _variance_dtypes(name: str, own: DType, dtype: DTypeLike) -> tuple[DType, DT
             f"jax.numpy.{name} does not yet support real dtype parameters when computing the "
             f"variance of an array of complex values, got dtype={wanted} for {own} values."
         )
-    joined = dtypes.promote_avals((to_inexact(own), False), (to_inexact(wanted), False))[0]
-    return wide_dtype(joined), el.real_dtype(to_inexact(wanted))
+    compute = dtypes.joined(to_inexact(own), to_inexact(wanted))
+    return wide_dtype(compute), el.real_dtype(to_inexact(wanted))
 
 
 def var(

@@ -78,7 +78,7 @@ def _pads(
 
 def _bind(lhs: Any, rhs: Any, dtype: np.dtype[Any], **params: Any) -> Any:
     """The convolution of operands that may differ in dtype, as an array of `dtype`."""
-    common = dtypes.promote_types(get_aval(lhs).dtype, get_aval(rhs).dtype)
+    common = dtypes.joined(get_aval(lhs).dtype, get_aval(rhs).dtype)
     lhs, rhs = (x if get_aval(x).dtype == common else ops.convert(x, common) for x in (lhs, rhs))
     found = ops.bind(
         "conv_general_dilated",

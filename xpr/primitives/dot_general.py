@@ -236,7 +236,7 @@ def _dot_general_abstract(
         require_kind("dot_general", operand, ANY, position)
     # One weakly typed operand does not take the other's dtype here, as in JAX.
     weak = lhs.weak_type and rhs.weak_type
-    dtype, _ = dtypes.promote_avals((lhs.dtype, False), (rhs.dtype, False))
+    dtype = dtypes.joined(lhs.dtype, rhs.dtype)
     if preferred_element_type is not None:
         _check_preferred(dtype, preferred_element_type)
         dtype = preferred_element_type
@@ -256,11 +256,11 @@ def accumulation_dtype(
     lhs: np.dtype[Any], rhs: np.dtype[Any], result: np.dtype[Any]
 ) -> np.dtype[Any]:
     """The dtype that products are summed in: the result's, at least 32 bits wide for floats."""
-    common = dtypes.promote_types(lhs, rhs)
+    common = dtypes.joined(lhs, rhs)
     kind, wanted = dtypes.kind(common), dtypes.kind(result)
     if kind in "iub" and wanted in "iub":
         return result
-    wide = common if wanted in "iub" else dtypes.promote_types(common, result)
+    wide = common if wanted in "iub" else dtypes.joined(common, result)
     if wide.itemsize < 4 and dtypes.is_float(wide):
         return np.dtype(np.float32)
     return wide
@@ -282,7 +282,7 @@ def _dot_general_reference(
     out_sharding: Any = None,
 ) -> NDArray:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
-    dtype = preferred_element_type or dtypes.promote_types(lhs.dtype, rhs.dtype)
+    dtype = preferred_element_type or dtypes.joined(lhs.dtype, rhs.dtype)
     if _is_matmul(lhs, rhs, dtype) and not lhs_batch:
         if lhs_contract == (lhs.ndim - 1,) and rhs_contract == (0,):
             return np.matmul(lhs, rhs)
@@ -325,7 +325,7 @@ def _dot_general_transpose(
     numbers = DotDims.of(dimension_numbers)
     dims, order, swap = numbers.for_transpose(side, len(shape_of(lhs)), len(shape_of(rhs)))
     wanted = mine.aval.dtype
-    product = dtypes.promote_types(get_aval(ct).dtype, get_aval(other).dtype)
+    product = dtypes.joined(get_aval(ct).dtype, get_aval(other).dtype)
     # One product may both sum in the wide type and round to the operand's.
     narrow = product != wanted and dtypes.is_float(product) and dtypes.is_float(wanted)
     operands = (other, ct) if swap else (ct, other)

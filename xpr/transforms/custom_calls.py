@@ -82,13 +82,15 @@ class NondiffArguments:
                     f"{name} has nondiff_argnums={self.positions}, but got only {len(args)} "
                     "positional arguments"
                 )
+        count = len(args)
         fixed = [args[p] for p in places]
         dynamic = tuple(a for i, a in enumerate(args) if i not in places)
 
+        # Programs keep this with their rules: it must not refer to the traced arguments.
         def rebuild(others: Sequence[Any]) -> list[Any]:
             rest = iter(others)
             values = dict(zip(places, fixed, strict=True))
-            return [values[i] if i in values else next(rest) for i in range(len(args))]
+            return [values[i] if i in values else next(rest) for i in range(count)]
 
         return fixed, dynamic, rebuild
 

@@ -438,6 +438,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
         trace_to_jaxpr(flat, [abstractify(x) for x in leaves]), tracers_only=True
     )
     count = len(consts)
+    # Not the function itself: it holds what it closes over.
+    out_tree = flat.out_tree
 
     def converted(*args: Any) -> Any:
         own, outer = (args[: len(args) - count], args[len(args) - count :]) if count else (args, ())
@@ -448,6 +450,6 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
                 f"its example arguments, {tree}, but got {given_tree}"
             )
         out = eval_jaxpr(closed.jaxpr, closed.consts, *outer, *given)
-        return flat.result(out)
+        return tree_util.tree_unflatten(out_tree, out)
 
     return converted, consts

@@ -118,6 +118,13 @@ def _resolve(
     if not variadic:  # else it takes the call to know where a negative position is
         nums = tuple(n + count if n < 0 else n for n in nums)
     known = {p.name for p in parameters}
+    unnamed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+    by_position = {p.name for p in parameters if p.kind in unnamed}.intersection(names)
+    if by_position:
+        raise ValueError(
+            f"Jitted function has invalid argnames {by_position} in {role}_argnames. These are "
+            f"positional-only: name their positions in {role}_argnums of {name_of(fun)}"
+        )
     for name in names:
         if name not in known and not any_name:
             raise ValueError(

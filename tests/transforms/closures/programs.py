@@ -360,9 +360,7 @@ def run(jax: Any, name: str) -> list[float]:
     form, binders, use, outside = name.split()
 
     def of_x(x: Any) -> Any:
-        def body(k: Any) -> Any:
-            return getattr(Uses(jax), use)(getattr(Forms(jax), form)(k), x)
-
+        body: Function = lambda k: getattr(Uses(jax), use)(getattr(Forms(jax), form)(k), x)  # noqa: E731
         for binder in reversed(binders.split("+")):
             body = _bound(getattr(Binders(jax), binder), body)
         return body(1.3)

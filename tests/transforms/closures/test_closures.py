@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 
 import xpr
-import xpr.custom_batching
 import xpr.numpy as jnp
 from tests.transforms.closures import programs
 
