@@ -302,14 +302,24 @@ class DeviceQueue:
     def _put(self, job: Job) -> None:
         # An interrupt may come between any two lines: none of them leaves a job that nobody runs.
         with self._changed:
-            if self._thread is None or not self._thread.is_alive():
-                # A thread that is no daemon would be waited for before anybody could end it.
-                self._thread = threading.Thread(
-                    target=self._work, name=f"xpr {self._device}", daemon=True
-                )
-                self._thread.start()
-            self._changed.notify_all()
-            self._jobs.append(job)
+            running = self._thread is not None and self._thread.is_alive()
+            if running or self._has_started():
+                self._changed.notify_all()
+                self._jobs.append(job)
+                return
+        job.run()
+
+    def _has_started(self) -> bool:
+        """Starts the queue's thread; False where none is to be had, as while the process ends."""
+        # A thread that is not a daemon would be waited for before anybody could end it.
+        thread = threading.Thread(target=self._work, name=f"xpr {self._device}", daemon=True)
+        self._thread = thread
+        try:
+            thread.start()
+        except RuntimeError:
+            self._thread = None
+            return False
+        return True
 
     def _work(self) -> None:
         while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -76,3 +78,22 @@ def test_what_is_refused() -> None:
         unravel(jnp.zeros(7, jnp.int32))
     with pytest.raises(TypeError, match="type <class 'str'>"):
         ravel_pytree(["a"])
+
+
+def test_unravel_functions_of_equal_trees_are_equal() -> None:
+    traced = []
+
+    def run(vector: Any, unravel: Any) -> Any:
+        traced.append(vector)
+        return unravel(vector + 1)
+
+    jitted = xpr.jit(run, static_argnums=1)
+    one, two = {"a": jnp.zeros(2), "b": jnp.ones(3)}, {"a": jnp.ones(2), "b": jnp.zeros(3)}
+    for tree in (one, two):
+        flat, unravel = ravel_pytree(tree)
+        result = jitted(flat, unravel)
+        np.testing.assert_array_equal(result["b"], np.asarray(tree["b"]) + 1)
+    assert len(traced) == 1
+    unravels = [ravel_pytree(t)[1] for t in (one, two, {"a": jnp.zeros(2), "b": jnp.zeros((3, 1))})]
+    assert unravels[0] == unravels[1] != unravels[2]
+    assert hash(unravels[0]) == hash(unravels[1])

@@ -6,6 +6,7 @@ import functools
 import itertools
 import operator
 import pickle
+import re
 import subprocess
 import sys
 import time
@@ -544,8 +545,25 @@ def test_flatten_function_that_returns_no_pair(result: Any) -> None:
         pass
 
     tu.register_pytree_node(Wrong, lambda _: result, lambda _, __: Wrong())
-    with pytest.raises(ValueError, match=r"must return a \(children, aux_data\) tuple"):
+    with pytest.raises(ValueError, match=r"should return a \(children, aux_data\) tuple"):
         tu.tree_flatten([Wrong()])
+
+
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        ("text", r"should return a \(children, aux_data\) tuple, got 'text'"),
+        ((7, None), r"tuple where 'children' is iterable, got \(7, None\)"),
+    ],
+)
+def test_flatten_function_that_breaks_its_contract(result: Any, message: str) -> None:
+    class Wrong:
+        pass
+
+    tu.register_pytree_node(Wrong, lambda _: result, lambda _, __: Wrong())
+    for tree in (Wrong(), [1, {"a": Wrong()}]):
+        with pytest.raises(ValueError, match=message):
+            tu.tree_flatten(tree)
 
 
 def test_errors_of_user_functions_pass_through() -> None:
@@ -981,6 +999,42 @@ def test_flatten_up_to() -> None:
         treedef.flatten_up_to([1, {"a": 2}])
 
 
+@pytest.mark.parametrize(
+    ("prefix", "tree", "message"),
+    [
+        ([1], [7, 8], "List arity mismatch: 2 != 1; list: [7, 8]."),
+        (([1, 2],), ([7],), "List arity mismatch: 1 != 2; list: [7]."),
+        ((1, 2), (7,), "Tuple arity mismatch: 1 != 2; tuple: (7,)."),
+        ({"a": 1}, {"b": 7}, "Dict key mismatch; expected keys: ['a']; present keys: ['b']."),
+        ([(1,)], [7], "Expected tuple, got 7."),
+        (((1,),), ([7],), "Expected tuple, got [7]."),
+        ([1], {"a": 7}, "Expected list, got {'a': 7}."),
+        ({"a": {}}, {"a": OrderedDict()}, "Expected dict, got OrderedDict()."),
+        (None, [2], "Expected None, got [2]."),
+        (Point(1, 2), (1, 2), "Expected named tuple, got (1, 2)."),
+        (Data(1, 2), [1], "Custom node type mismatch: expected type: <class"),
+        (OrderedDict(a=1), {"a": 1}, "Custom node type mismatch: expected type: <class"),
+        (OrderedDict(a=1), OrderedDict(b=1), "Mismatch custom node data: ('a',) != ('b',);"),
+        (
+            defaultdict(int, a=1),
+            defaultdict(list, a=1),
+            "Mismatch custom node data: (<class 'int'>",
+        ),
+    ],
+)
+def test_flatten_up_to_begins_with_the_mismatch_in_short(
+    prefix: Any, tree: Any, message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as info:
+        tu.tree_structure(prefix).flatten_up_to(tree)
+    assert str(info.value).startswith(message)
+
+
+def test_keys_of_different_kinds_have_different_hashes() -> None:
+    keys = (tu.SequenceKey(1), tu.FlattenedIndexKey(1), tu.DictKey(1))
+    assert len({hash(key) for key in keys}) == len(set(keys)) == 3
+
+
 # --- Reductions and the rest --------------------------------------------------------------------
 
 
@@ -1050,19 +1104,19 @@ def test_transpose() -> None:
 
 def test_one_level() -> None:
     trees: list[tuple[Any, Any, Any]] = [
-        ([1, [2]], (1, [2]), None),
+        ([1, [2]], [1, [2]], None),
         ({"b": 1, "a": [2]}, ([2], 1), ("a", "b")),
-        (OrderedDict(b=1, a=2), (1, 2), ("b", "a")),
-        (defaultdict(list, b=1, a=2), (2, 1), (list, ("a", "b"))),
+        (OrderedDict(b=1, a=2), [1, 2], ("b", "a")),
+        (defaultdict(list, b=1, a=2), [2, 1], (list, ("a", "b"))),
         (None, (), None),
-        (Point(1, 2), (1, 2), Point),
+        (Point(1, 2), [1, 2], Point),
         (Pair(1, 2), (1, 2), "aux"),
         (Data(1, 2), (1,), (2,)),
     ]
     for tree, children, data in trees:
         assert tu.flatten_one_level(tree) == (children, data)
         pairs, data_with_keys = tu.flatten_one_level_with_keys(tree)
-        assert tuple(child for _, child in pairs) == children
+        assert tuple(child for _, child in pairs) == tuple(children)
         assert data_with_keys == data
     pairs, _ = tu.flatten_one_level_with_keys(Point(1, 2))
     assert pairs == ((GetAttrKey("x"), 1), (GetAttrKey("y"), 2))
@@ -1121,7 +1175,7 @@ def test_flatten_axes_errors(axes: Any, path: str, detail: str) -> None:
         tu.flatten_axes("vmap in_axes", treedef, axes)
     message = str(info.value)
     assert message.startswith(
-        "vmap in_axes specification must be a tree prefix of the corresponding value, "
+        "vmap in_axes specification must be a tree prefix of the corresponding value; "
         f"got specification {axes!r} for value tree {treedef}."
     )
     assert f"at key path\n    vmap in_axes{path}\n" in message

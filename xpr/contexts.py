@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ from xpr.core.compile_time_eval import KnownValuesTrace
 from xpr.core.config import TRANSFER_WAYS, override
 from xpr.core.context import named
 from xpr.core.trace import context, set_current_trace
+from xpr.core.wrapping import wraps
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable
 
@@ -315,7 +315,7 @@ def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[
     """
     check_callable(fun, "named_call")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def named(*args: Any, **kwargs: Any) -> Any:
         with named_scope(name if name is not None else name_of(fun)):
             return fun(*args, **kwargs)

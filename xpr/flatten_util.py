@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -44,29 +45,58 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     if leaves:
         wide = result_type(*(a.dtype for a in avals))
         flat = concatenate([_converted(ravel(x), wide) for x in leaves])
-    dtype = get_aval(flat).dtype
+    wanted = None if len(kinds) <= 1 else get_aval(flat).dtype
+    return flat, _Unravel(tree, tuple((a.shape, a.dtype) for a in avals), size, wanted)
 
-    def unravel(vector: Any) -> Any:
+
+class _Unravel:
+    """The function that `ravel_pytree` returns; equal for equal trees, so that `jit` is reused."""
+
+    __slots__ = ("dtype", "leaves", "size", "tree")
+
+    def __init__(
+        self,
+        tree: tree_util.PyTreeDef,
+        leaves: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...],
+        size: int,
+        dtype: np.dtype[Any] | None,
+    ) -> None:
+        self.tree = tree
+        self.leaves = leaves  # shapes and dtypes
+        self.size = size
+        self.dtype = dtype  # of the vector, where the leaves have several
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Unravel):
+            return NotImplemented
+        return self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.tree, self.leaves, self.dtype
+
+    def __call__(self, vector: Any) -> Any:
         vector = asarray(vector)
         found = get_aval(vector)
-        if found.shape != (size,):
+        if found.shape != (self.size,):
             raise ValueError(
-                f"unravel: the vector should have shape {(size,)}, as that of ravel_pytree, got "
-                f"{found.shape}"
+                f"unravel: the vector should have shape {(self.size,)}, as that of ravel_pytree, "
+                f"got {found.shape}"
             )
-        if len(kinds) > 1 and found.dtype != dtype:
+        if self.dtype is not None and found.dtype != self.dtype:
             raise TypeError(
                 f"unravel function given array of dtype {found.dtype.name}, but expected dtype "
-                f"{dtype.name}"
+                f"{self.dtype.name}"
             )
         out, start = [], 0
-        for a in avals:
-            part = vector[start : start + a.size].reshape(a.shape)
-            out.append(_converted(part, a.dtype) if len(kinds) > 1 else part)
-            start += a.size
-        return tree_util.tree_unflatten(tree, out)
-
-    return flat, unravel
+        for shape, dtype in self.leaves:
+            stop = start + math.prod(shape)
+            part = vector[start:stop].reshape(shape)
+            out.append(part if self.dtype is None else _converted(part, dtype))
+            start = stop
+        return tree_util.tree_unflatten(self.tree, out)
 
 
 def _converted(x: Any, dtype: np.dtype[Any]) -> Any:

@@ -8,7 +8,6 @@ the memory in use over time. While none is taken, nothing is measured.
 
 from __future__ import annotations
 
-import functools
 import gzip
 import json
 import os
@@ -25,6 +24,7 @@ from urllib.parse import parse_qs, urlparse
 
 from xpr.core.errors import shown
 from xpr.core.events import Event, recorders, span
+from xpr.core.wrapping import wraps
 from xpr.dispatch import watching
 from xpr.dispatch.memory_profile import memory_profile
 from xpr.transforms.signature import name_of
@@ -249,7 +249,7 @@ def annotate_function(
         raise TypeError(f"annotate_function takes a function, got {shown(func)}")
     label = name_of(func) if name is None else name
 
-    @functools.wraps(func)
+    @wraps(func)
     def annotated(*args: Any, **kwargs: Any) -> Any:
         with TraceAnnotation(label, **decorator_kwargs):
             return func(*args, **kwargs)

@@ -13,7 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import dispatches, driver, keep_timepoints, merging, numbers, short_passes
+from xpr.lowering.iree import (
+    dispatches,
+    driver,
+    keep_timepoints,
+    limits,
+    merging,
+    numbers,
+    shortcuts,
+)
 from xpr.lowering.iree.failures import TEXT_NAME, Failure, program_name, source_location
 from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
@@ -95,7 +103,7 @@ def _without_numbers(job: Job, template: Template) -> Outcome | None:
     found = _attempt(replace(job, text=template.text), template.text, job.flag_sets[0], job.verify)
     if isinstance(found, Failure):
         return replace(found, text=job.text)
-    module = numbers.filled(found.module, template)
+    module = shortcuts.attempt(shortcuts.TEMPLATES, numbers.filled, found.module, template)
     if module is None:
         _log.info("%s is compiled with its numbers", program_name(job.text))
         return None
@@ -105,15 +113,14 @@ def _without_numbers(job: Job, template: Template) -> Outcome | None:
 def compile_merged(jobs: Sequence[Job]) -> list[bytes] | None:
     """Compiles small programs as one module; None if that fails, so that each is to go alone."""
     _check_temporary_directory()
-    texts = [job.text for job in jobs]
-    job = replace(jobs[0], text=merging.merged(texts), debug_text=None)
+    text = shortcuts.attempt(shortcuts.MERGING, merging.merged, [job.text for job in jobs])
+    if text is None:
+        return None
+    job = replace(jobs[0], text=text, debug_text=None)
     outcome = _attempt(job, job.text, job.flag_sets[0], job.verify)
     if isinstance(outcome, Failure):
         return None
-    try:
-        return [merging.program(outcome.module, i) for i in range(len(jobs))]
-    except merging.NotMergedError:
-        return None
+    return shortcuts.attempt(shortcuts.MERGING, merging.programs, outcome.module, len(jobs))
 
 
 def _attempt(job: Job, text: str, flags: FlagSet, verify: bool) -> Outcome:
@@ -146,6 +153,7 @@ def run_compiler(
         "changes": job.changes(),
         "dispatches": cache.dispatches if keeps and cache is not None else None,
         "tell": job.advance.passed,
+        "allowed": job.shortcuts,
     }
     job.advance.begin()
     if job.watch is not None:
@@ -154,15 +162,20 @@ def run_compiler(
         from xpr.lowering.iree.process import client  # noqa: PLC0415 - not on all systems
 
         try:
-            limits: dict[str, Any] = {"timeout": job.timeout, "interruption": job.interruption}
+            given: dict[str, Any] = {
+                "timeout": limits.seconds(job.timeout, text, separate=job.separate),
+                "begins_within": limits.seconds_to_begin(job.timeout),
+                "interruption": job.interruption,
+            }
             try:
-                return client.compile_module(text, flags, **options, **limits)
+                return client.compile_module(text, flags, **options, **given)
             except client.CompilerDiedError:
-                if options["dispatches"] is None and not short_passes.are_for(flags):
+                plain = job.shortcuts & shortcuts.OF_PROCESSES
+                if job.shortcuts == plain:
                     raise
             # It may not die of the compiler's own way.
-            options |= {"dispatches": None, "shortens": False}
-            return client.compile_module(text, flags, **options, **limits)
+            options |= {"allowed": plain}
+            return client.compile_module(text, flags, **options, **given)
         except client.CompilerDiedError as error:
             return None, [Diagnostic("error", f"{error}")]
         except client.UnavailableError as error:

@@ -10,7 +10,15 @@ from typing import Protocol
 
 from xpr.core.progress import phase
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import attempts, driver, fallbacks, merging, numbers, stopwatch
+from xpr.lowering.iree import (
+    attempts,
+    driver,
+    fallbacks,
+    merging,
+    numbers,
+    shortcuts,
+    stopwatch,
+)
 from xpr.lowering.iree.attempts import Compiled, Outcome
 from xpr.lowering.iree.failures import (
     Failure,
@@ -149,7 +157,8 @@ def start_compile(
     if places is not None:
         raise KnownFailureError(text, frozenset(places))
     kind = None
-    if mergeable and merging.is_mergeable(text) and not (separate or hints.has_control_flow):
+    mergeable = mergeable and not (separate or hints.has_control_flow)
+    if mergeable and shortcuts.MERGING in job.shortcuts and merging.is_mergeable(text):
         kind = job.kind()
         module = cache.get(merged_key(key)) if cache is not None else None
         if module is not None:
@@ -169,16 +178,18 @@ def _from_template(job: Job) -> bytes | None:
     if cache is None or template is None:
         return None
     found = cache.dispatches.get(job.template_key(template))
-    return None if found is None else numbers.filled(found, template)
+    if found is None:
+        return None
+    return shortcuts.attempt(shortcuts.TEMPLATES, numbers.filled, found, template)
 
 
 def _watched(job: Job, watch: Stopwatch) -> bytes:
-    """Compiles in this thread, past the cache, and has the stages timed."""
+    """Compiles past the cache, and has the stages timed."""
     cache, key = default_cache(), job.cache_key()
     if cache is not None:
         kept = next((k for k in (key, merged_key(key)) if cache.get(k) is not None), None)
         watch.entry = None if kept is None else os.fspath(cache.path(kept))
-    outcome = attempts.compile_job(replace(job, where="inline", watch=watch))
+    outcome = attempts.compile_job(replace(job, watch=watch))
     if isinstance(outcome, Failure):
         raise compile_error(outcome, job.target)
     return outcome.module

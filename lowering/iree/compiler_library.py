@@ -10,11 +10,11 @@ import ctypes
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpr.lowering.iree import device_functions, installed, plugins
+from xpr.lowering.iree import device_functions, installed, plugins, shortcuts
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
@@ -79,7 +79,9 @@ class Library(Functions):
 
     prefix = "ireeCompiler"
 
-    def __init__(self, path: Path, alone_for: Sequence[str] | None) -> None:
+    def __init__(
+        self, path: Path, alone_for: Sequence[str] | None, allowed: Collection[str]
+    ) -> None:
         dll = ctypes.CDLL(str(path))
         self.bind(dll, _FUNCTIONS)
         version = self.GetAPIVersion()
@@ -94,7 +96,14 @@ class Library(Functions):
         self.revision = (self.GetRevision() or b"").decode()
         # Other versions may not know the options, and an unknown one ends the process.
         if alone_for is not None and self.revision.startswith(_KNOWN_REVISIONS):
-            self._set_options([*device_functions.options(), *plugins.options(alone_for)])
+            options: list[str] = []
+            if shortcuts.DEVICE_FUNCTIONS in allowed:
+                name, listed = shortcuts.DEVICE_FUNCTIONS, device_functions.options
+                options += shortcuts.attempt(name, listed) or []
+            if shortcuts.PLUGINS in allowed:
+                options += shortcuts.attempt(shortcuts.PLUGINS, plugins.options, alone_for) or []
+            if options:
+                self._set_options(options)
 
     def _set_options(self, options: Sequence[str]) -> None:
         """Sets options of the process, once and before its first session."""
@@ -134,15 +143,22 @@ def is_loaded() -> bool:
     return bool(_loaded)
 
 
-def load(path: Path | None = None, *, alone_for: Sequence[str] | None = None) -> Library:
-    """Loads the compiler if it is not loaded: the installed one, or that in a file.
+def load(
+    path: Path | None = None,
+    *,
+    alone_for: Sequence[str] | None = None,
+    allowed: Collection[str] = shortcuts.ALL,
+) -> Library:
+    """Load the compiler if it is not loaded: the installed one, or that in a file.
 
     A process that compiles one program after the other, and does nothing else, is `alone_for`
-    programs with flags of the same kind as these (`plugins.are_for_cpu`).
+    programs with flags of the same kind as these (`plugins.are_for_cpu`). It gets options for
+    those of the `allowed` shortcuts that a whole process takes.
     """
     with _load_lock:
         if not _loaded:
-            _loaded.append(Library(library_path() if path is None else path, alone_for))
+            file = library_path() if path is None else path
+            _loaded.append(Library(file, alone_for, allowed))
         return _loaded[0]
 
 

@@ -186,7 +186,7 @@ class Compile(Protocol):
     mlir: Mlir
 
     def passes(self, pipeline: str, stage: str) -> None:
-        """Runs a pipeline of passes over the module; raises `StoppedError` if that fails."""
+        """Runs a pipeline of passes over the module; raises `PassesError` if that fails."""
         ...
 
     def phases(self, after: str, to: str) -> None:
@@ -222,16 +222,8 @@ class Compile(Protocol):
         ...
 
 
-class StoppedError(Exception):
-    """The compile cannot go on in this way, but in the compiler's own."""
-
-
-class UnkeptError(StoppedError):
-    """Its dispatches cannot be compiled one by one."""
-
-
-class RefusedError(Exception):
-    """The compiler refuses the program."""
+class UnkeptError(Exception):
+    """The dispatches of this program cannot be compiled one by one."""
 
 
 @dataclass(frozen=True)
@@ -331,7 +323,7 @@ def _only(mlir: Mlir, operation: int, name: str) -> int:
     """The one operation of that name inside of another one, beside its code and its end."""
     inner = [i for i in mlir.operations(operation) if mlir.name(i) not in _BESIDE]
     if [mlir.name(i) for i in inner] != [name]:
-        raise StoppedError(f"{_symbol(mlir, operation)} holds {[mlir.name(i) for i in inner]}")
+        raise UnkeptError(f"{_symbol(mlir, operation)} holds {[mlir.name(i) for i in inner]}")
     return inner[0]
 
 
@@ -341,7 +333,7 @@ def _read(mlir: Mlir, operation: int, texts: dict[str, str], identity: str) -> _
     executable, function = _symbol(mlir, operation), _symbol(mlir, export)
     text = texts.get(executable)
     if text is None or _bindings(text) > _MOST_BINDINGS:
-        raise StoppedError(f"{executable} has another form")
+        raise UnkeptError(f"{executable} has another form")
     named = prebuilt.without_objects(text)
     named = named.replace(f"@{function}", "@function").replace(f"@{executable}", "@dispatch")
     digest = hashlib.sha256(
@@ -418,7 +410,7 @@ def _compile(
         # It is found by its name at run time, which stands in the library, behind anything.
         holding = [b for b in binaries if name.encode() + b"\0" in b]
         if len(holding) != 1 or name not in exports:
-            raise StoppedError(f"{name} was compiled to something else")
+            raise UnkeptError(f"{name} was compiled to something else")
         library = hashlib.sha256(holding[0]).digest()
         libraries[library] = holding[0]
         made[dispatch.key] = _Compiled(name, exports[name], library)
@@ -436,7 +428,7 @@ def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
         if mlir.name(op) == "util.global" and mlir.attribute_text(op, "type") == _DEVICE
     ]
     if len(devices) != 1:
-        raise StoppedError(f"one device is required, got {len(devices)}")
+        raise UnkeptError(f"one device is required, got {len(devices)}")
     lines = ["module {", mlir.printed(devices[0])]
     lines += [d.text.replace("hal.executable private", "hal.executable public", 1) for d in missing]
     lines += ["}"]
@@ -477,7 +469,7 @@ def _refer(
         ]
         found_format = _FORMAT.search(target)
         if found_format is None:
-            raise StoppedError(f"{target} is of another kind")
+            raise UnkeptError(f"{target} is of another kind")
         formats[name] = library, variant, found_format[1]
         target = target.removeprefix("#hal.executable.target")
         text = _executable(
@@ -501,7 +493,7 @@ def _call(mlir: Mlir, operation: int, calls: dict[str, str]) -> None:
         if mlir.name(op) == "stream.cmd.dispatch":
             places = mlir.attribute_text(op, "entry_points")
             if places not in calls:
-                raise StoppedError(f"{places} is no dispatch of this program")
+                raise UnkeptError(f"{places} is no dispatch of this program")
             mlir.set_attribute(op, "entry_points", calls[places])
 
 

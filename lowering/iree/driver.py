@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from xpr.lowering.iree import (
     fusion_check,
@@ -17,6 +16,7 @@ from xpr.lowering.iree import (
     prebuilt,
     sessions,
     short_passes,
+    shortcuts,
     tiles,
     translation,
 )
@@ -24,22 +24,21 @@ from xpr.lowering.iree.compiler_library import Library, load, written
 from xpr.lowering.iree.dispatches import (
     FROM,
     TO,
-    RefusedError,
-    StoppedError,
     Store,
-    UnkeptError,
     compile_dispatches,
 )
 from xpr.lowering.iree.invocation import Diagnostic, Invocation, parsed
 from xpr.lowering.iree.places import Line, lines_in
 from xpr.lowering.iree.post_passes import END, PHASES, START, Change
 from xpr.lowering.iree.short_passes import Steps
+from xpr.lowering.iree.shortcuts import DeclinedError, RefusedError
 from xpr.lowering.iree.stopwatch import Stopwatch
-
-_log = logging.getLogger("xpr.compile")
 
 _DISPATCHES = frozenset({"flow.executable", "hal.executable.source"})
 """What IREE forms of a program, and what a program brings along as it is."""
+
+_OTHER_PASSES = frozenset({shortcuts.SHORT_PASSES, shortcuts.TRANSLATION, shortcuts.DISPATCHES})
+"""The shortcuts that run other passes than the compiler would."""
 
 _prepare_lock = threading.Lock()
 _prepared: set[frozenset[str]] = set()
@@ -66,8 +65,9 @@ def compile_module(
     changes: Sequence[Change] = (),
     watch: Stopwatch | None = None,
     dispatches: Store | None = None,
-    shortens: bool = True,
+    allowed: Collection[str] = shortcuts.ALL,
     tell: Callable[[str], None] | None = None,
+    on_decline: Callable[[DeclinedError], None] = shortcuts.record,
 ) -> tuple[bytes | None, list[Diagnostic]]:
     """Compile MLIR text: the module's bytes (``None`` on failure) and what the compiler said.
 
@@ -75,14 +75,17 @@ def compile_module(
     compiler check its intermediate forms between passes; ``parallel`` lets it use several cores.
     ``changes`` are made on the way, in their order; ``watch`` is told of each phase, and ``tell``
     of those at whose end the compile stops anyway.
-    ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). Lists of our own
-    stand for the compiler's passes if it ``shortens``. Safe to call from several threads.
+    ``dispatches`` keeps compiled dispatches for other programs (`dispatches.py`). ``allowed`` are
+    the shortcuts that may be taken; ``on_decline`` is called for each that had to be left.
+    Safe to call from several threads.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
     library = load()
     once = functools.partial(
-        _compile_once, library, text, flags, name, verify, parallel, changes, watch, tell=tell
+        _compile_once,
+        *(library, text, flags, name, verify, parallel, changes, watch, dispatches),
+        tell=tell,
     )
     described = frozenset(flag for flag in flags if "-target-" in flag)
     if described not in _prepared:
@@ -90,27 +93,35 @@ def compile_module(
         # at the same time may find them half registered, which ends the process.
         with _prepare_lock:
             if described not in _prepared:
-                result = _compile(once, dispatches, shortens)
+                result = _without_declined(once, allowed, on_decline)
                 _prepared.add(described)
                 return result
-    return _compile(once, dispatches, shortens)
+    return _without_declined(once, allowed, on_decline)
 
 
 _Compiled = tuple[bytes | None, list[Diagnostic]]
 
 
-def _compile(
-    once: Callable[[Store | None, bool], _Compiled], store: Store | None, shortens: bool
+def _without_declined(
+    once: Callable[[frozenset[str]], _Compiled],
+    allowed: Collection[str],
+    on_decline: Callable[[DeclinedError], None],
 ) -> _Compiled:
-    try:
+    """Compile with the allowed shortcuts, and again without those that decline or raise."""
+    left = frozenset(allowed)
+    while left:
         try:
-            return once(store, shortens)
-        except UnkeptError as error:
-            _log.info("dispatches are not kept: %s", error)
-            return once(None, shortens)
-    except StoppedError as error:
-        _log.info("compiled in the compiler's own way: %s", error)
-    return once(None, False)
+            return once(left)
+        except DeclinedError as error:
+            declined = error
+        except (MemoryError, RefusedError):
+            raise
+        except Exception as error:
+            # Not known which shortcut it is, if it is one: the compiler's own way will tell.
+            declined = DeclinedError(left, f"{type(error).__name__}: {error}")
+        on_decline(declined)
+        left -= declined.declined & left or left
+    return once(left)
 
 
 def _compile_once(
@@ -123,15 +134,23 @@ def _compile_once(
     changes: Sequence[Change],
     watch: Stopwatch | None,
     store: Store | None,
-    shortens: bool,
+    allowed: frozenset[str],
+    *,
     tell: Callable[[str], None] | None,
 ) -> _Compiled:
+    """Compile with the shortcuts that are allowed and suit the program.
+
+    Raises `DeclinedError` for a shortcut with which it cannot go on.
+    """
     diagnostics: list[Diagnostic] = []
-    objects_alone = objects.is_possible(flags)
-    given = (*flags, *objects.FLAGS) if objects_alone else flags
+    taken = allowed if objects.is_possible(flags) else allowed - objects.FOR_OBJECTS
+    if shortcuts.DISPATCHES not in allowed:
+        store = None
+    given = (*flags, *objects.FLAGS) if shortcuts.OBJECTS in taken else flags
     steps: Steps = {}
-    if shortens and not verify:
-        steps = short_passes.steps_for(text, flags, library.revision)
+    if shortcuts.SHORT_PASSES in allowed and not verify:
+        with shortcuts.declines(shortcuts.SHORT_PASSES):
+            steps = short_passes.steps_for(text, flags, library.revision)
     # Our own lists say whether constants are hoisted: then programs of either kind share a session.
     # No dispatch depends on it.
     alike = short_passes.hoisting_or_not(flags)
@@ -139,7 +158,9 @@ def _compile_once(
         given = short_passes.hoisting_or_not(given)
     text = prebuilt.with_objects(text)
     with (
-        sessions.session(library, given, text, parallel=parallel) as session,
+        sessions.session(
+            library, given, text, parallel=parallel, shared=shortcuts.SESSIONS in allowed
+        ) as session,
         parsed(library, session, text, name, verify, diagnostics) as invocation,
     ):
         if invocation is None:
@@ -148,16 +169,17 @@ def _compile_once(
             watch.passed("parse")
         if tell is not None:
             tell("parse")
-        identity = "\0".join((library.revision, *alike))
+        identity = "\0".join((library.revision, *alike, *{shortcuts.TILES} - taken))
         compiling = Invocation(
-            library, session, invocation, watch, objects_alone, tell, steps, verify=verify
+            library, session, invocation, watch, taken, tell, steps, verify=verify
         )
-        if objects_alone and shortens:
+        if shortcuts.TRANSLATION in taken:
             compiling.translation = translation.passes(flags)
         checks = fusion_check.is_needed(flags) and not verify
         if not _run(compiling, changes, watch, store, identity, checks=checks):
-            if steps:
-                raise StoppedError("it fails with shorter lists of passes")
+            used = _OTHER_PASSES & taken
+            if steps or (used and store is not None):
+                raise DeclinedError(used, "the program does not compile with them")
             return None, diagnostics
         module = written(library, library.InvocationOutputVMBytecode, invocation)
         if watch is not None:
@@ -241,7 +263,7 @@ def _at(
         if invocation is None:
             yield None
             return
-        compiling = Invocation(library, session, invocation, None, objects_alone=False)
+        compiling = Invocation(library, session, invocation, None)
         reached = START
         try:
             for change in (c for c in changes if PHASES.index(c.phase) <= before):
@@ -279,19 +301,19 @@ def _run(
     if store is not None:
         between = PHASES[PHASES.index(FROM) + 1 : PHASES.index(TO)]
         if any(change.phase in between for change in changes):
-            raise UnkeptError("a change is to be made between the phases of dispatches")
+            reason = "a change is to be made between the phases of dispatches"
+            raise DeclinedError({shortcuts.DISPATCHES}, reason)
         wanted = (wanted | {FROM, TO, "vm"}) - set(between)
-    if compiling.objects_alone and store is None:
-        wanted |= {tiles.PHASE, objects.FROM, objects.TO}
+    if store is None:
+        wanted |= {tiles.PHASE} if compiling.chooses_tiles else set()
+        wanted |= {objects.FROM, objects.TO} if compiling.objects_alone else set()
     reached = START
     machine: str | None = None
     try:
         for phase in (START, *sorted(wanted, key=PHASES.index)):
             if phase == TO and store is not None:
-                try:
+                with shortcuts.declines(shortcuts.DISPATCHES):
                     done = compile_dispatches(compiling, store, identity)
-                except StoppedError as error:
-                    raise UnkeptError(f"{error}") from error
                 machine = done.machine
                 if watch is not None:
                     watch.passed("dispatches")
@@ -299,7 +321,8 @@ def _run(
             elif phase == objects.TO and reached == objects.FROM:
                 compiling.to_hal()
             elif machine is not None and (reached, phase) == (TO, "vm"):
-                compiling.passes(machine, "vm")
+                with shortcuts.declines(shortcuts.DISPATCHES):
+                    compiling.passes(machine, "vm")
             elif phase not in (START, reached):
                 compiling.phases(reached, phase, checked=checks and phase == fusion_check.PHASE)
             reached = phase

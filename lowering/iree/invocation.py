@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
-from xpr.lowering.iree import objects, tiles, translation
+from xpr.lowering.iree import objects, shortcuts, tiles, translation
 from xpr.lowering.iree.compiler_library import ON_DIAGNOSTIC, Library, written
-from xpr.lowering.iree.dispatches import SOURCES, RefusedError, StoppedError
+from xpr.lowering.iree.dispatches import SOURCES
 from xpr.lowering.iree.post_passes import START, Change
 from xpr.lowering.iree.sessions import Session
 from xpr.lowering.iree.short_passes import Step, Steps
+from xpr.lowering.iree.shortcuts import DeclinedError, RefusedError
 from xpr.lowering.iree.stopwatch import Stopwatch
 
 _STANDARD_PIPELINE = 0
 _SEVERITIES = {0: "note", 1: "warning", 2: "error", 3: "remark"}
+
+
+class PassesError(Exception):
+    """The compiler does not run a list of passes, or does not take the module back."""
 
 
 class Diagnostic(NamedTuple):
@@ -71,14 +76,16 @@ class Invocation:
         session: Session,
         invocation: int,
         watch: Stopwatch | None,
-        objects_alone: bool,
+        taken: Collection[str] = (),
         tell: Callable[[str], None] | None = None,
         steps: Steps | None = None,
         *,
         verify: bool = True,
     ) -> None:
         self.mlir = library.mlir
-        self.objects_alone = objects_alone
+        self.objects_alone = shortcuts.OBJECTS in taken
+        self.chooses_tiles = shortcuts.TILES in taken
+        self.spares_device_functions = shortcuts.DEVICE_FUNCTIONS in taken
         self.steps = steps or {}
         """What is run in place of phases of the compiler's own."""
         self.translation: str | None = None
@@ -105,7 +112,7 @@ class Invocation:
             done = isinstance(manager, int) and self.mlir.PassManagerRunOnOp(manager, module)
             self.give(module)
         if not done:
-            raise StoppedError(f"the compiler does not run {pipeline}")
+            raise PassesError(f"the compiler does not run {pipeline}")
         self._passed(stage)
 
     def phases(self, after: str, to: str, *, checked: bool = False) -> None:
@@ -118,8 +125,8 @@ class Invocation:
             raise RefusedError(to)
         if checked:
             self._library.InvocationSetVerifyIR(self._invocation, False)
-        if to == tiles.PHASE and self.objects_alone:
-            with self.module() as module:
+        if to == tiles.PHASE and self.chooses_tiles:
+            with shortcuts.declines(shortcuts.TILES), self.module() as module:
                 tiles.smaller_tiles(self.mlir, module)
 
     def _step(self, step: Step, to: str, *, checked: bool) -> None:
@@ -138,7 +145,7 @@ class Invocation:
     def _run(self, passes: str, module: int) -> None:
         manager = self._session.manager(passes)
         if isinstance(manager, str):
-            raise StoppedError(manager)
+            raise DeclinedError({shortcuts.SHORT_PASSES}, manager)
         if not self.mlir.PassManagerRunOnOp(manager, module):
             raise RefusedError(passes)
 
@@ -166,11 +173,13 @@ class Invocation:
         if self.translation is None:
             self.phases(translation.FROM, translation.TO)
         else:
-            self.passes(self.translation, translation.TO)
+            with shortcuts.declines(shortcuts.TRANSLATION):
+                self.passes(self.translation, translation.TO)
 
     def to_hal(self) -> None:
         if self.objects_alone:
-            objects.to_hal(self)
+            with shortcuts.declines(shortcuts.OBJECTS):
+                objects.to_hal(self)
         else:
             self.phases(objects.FROM, objects.TO)
 
@@ -204,7 +213,7 @@ class Invocation:
 
     def give(self, module: int) -> None:
         if not self._library.InvocationImportStealModule(self._invocation, module):
-            raise StoppedError("the compiler does not take the module")
+            raise PassesError("the compiler does not take the module")
 
     def count(self, name: str) -> int:
         """How many operations of that name are directly in the module."""

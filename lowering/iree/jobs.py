@@ -11,7 +11,16 @@ from typing import Any
 from xpr.core.config import state
 from xpr.lowering import templates
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import dispatches, installed, merging, objects, short_passes, tiles
+from xpr.lowering.iree import (
+    dispatches,
+    installed,
+    limits,
+    merging,
+    objects,
+    short_passes,
+    shortcuts,
+    tiles,
+)
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
 from xpr.lowering.iree.interruption import Interruption
@@ -50,15 +59,17 @@ class Job:
     parallel: bool
     where: str
     """Where the compiler runs, as the setting ``compiler`` says."""
-    timeout: float | None = None
-    """The seconds that an attempt may take in a helper process."""
+    timeout: limits.Timeout = "auto"
+    """The seconds that an attempt may take in a helper process, as the setting says."""
     separate: bool = False
     """Whether operations are not to be fused, and nothing else is to be tried."""
     timepoints: bool = False
     """Whether all timepoints are kept (`keep_timepoints.py`)."""
     make_template: MakeTemplate | None = None
     watch: Stopwatch | None = None
-    """What is told of the phases of a compile in this process."""
+    """What is told of the phases of a compile, past the cache."""
+    shortcuts: frozenset[str] = shortcuts.ALL
+    """The shortcuts around IREE's own way that may be taken."""
     interruption: Interruption = field(default_factory=Interruption)
     advance: Advance = field(default_factory=lambda: Advance("a program"))
 
@@ -84,7 +95,8 @@ class Job:
     def keeps_dispatches(self) -> bool:
         """Whether its dispatches are compiled one by one, and kept for other programs."""
         other_passes = self.separate or self.timepoints or self.hints.has_control_flow
-        return self.target.keeps_dispatches and not other_passes
+        allowed = shortcuts.DISPATCHES in self.shortcuts
+        return allowed and self.target.keeps_dispatches and not other_passes
 
     def cache_key(self) -> bytes:
         """The key of its module in the disk cache."""
@@ -99,6 +111,9 @@ class Job:
             parts.append(f"short passes {short_passes.REVISION}")
         if any(map(objects.is_possible, self.flag_sets)):
             parts.append(f"tiles {tiles.REVISION}")
+        without = sorted(shortcuts.ALL - self.shortcuts)
+        if without:
+            parts.append(f"without {without}")
         if not self.separate:
             # What is kept under the key may be the form that is taken when all others fail.
             parts.append(SEPARATE_OPERATIONS.key)
@@ -115,9 +130,10 @@ class Job:
 
         Without a cache no other program would have anything of it.
         """
-        if self.make_template is None or not self.keeps_dispatches or default_cache() is None:
+        allowed = shortcuts.TEMPLATES in self.shortcuts and self.keeps_dispatches
+        if self.make_template is None or not allowed or default_cache() is None:
             return None
-        return self.make_template()
+        return shortcuts.attempt(shortcuts.TEMPLATES, self.make_template)
 
     def template_key(self, template: Template) -> bytes:
         """The key of the module of a template of the program."""
@@ -152,6 +168,7 @@ def new_job(
         state.compiler,
         state.compiler_timeout,
         separate,
+        shortcuts=state.shortcuts,
         # It is asked for by each form of the job.
         make_template=None if template is None else cache(template),
         advance=Advance(program_name(text)),

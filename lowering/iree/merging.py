@@ -63,6 +63,14 @@ def merged(texts: Sequence[str]) -> str:
     return "module @merged {\n" + "\n".join(bodies) + "\n}\n"
 
 
+def programs(module: bytes, count: int) -> list[bytes]:
+    """The compiled module as each of the programs that it was made of.
+
+    Raises `NotMergedError` if one of their functions is not in it.
+    """
+    return [program(module, i) for i in range(count)]
+
+
 def program(module: bytes, index: int) -> bytes:
     """The compiled module as the program at `index` of those it was made of.
 

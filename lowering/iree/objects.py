@@ -16,7 +16,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from xpr.lowering.iree import device_functions, prebuilt
+from xpr.lowering.iree import device_functions, prebuilt, shortcuts
 from xpr.lowering.iree.link_elf import UnlinkableError, UnwantedCallError, link
 from xpr.lowering.iree.mlir import Mlir
 
@@ -30,6 +30,11 @@ _COPY = 'xpr_copy() { if [ "$#" -ge 7 ]; then exec cp "$7" "$2"; fi; exit 1; }; 
 FLAGS = (f"--iree-llvmcpu-system-linker-path={_COPY}",)
 """What a session needs for `to_hal`, and does not change what it does otherwise."""
 
+FOR_OBJECTS = frozenset(
+    {shortcuts.OBJECTS, shortcuts.TILES, shortcuts.TRANSLATION, shortcuts.DEVICE_FUNCTIONS}
+)
+"""The shortcuts that are for programs for which `is_possible` is true."""
+
 _BACKEND = "--iree-hal-local-target-device-backends=llvm-cpu"
 _FORMAT = '"embedded-elf-x86_64", {'
 _VARIANT, _BINARY = "hal.executable.variant", "hal.executable.binary"
@@ -39,6 +44,7 @@ class Compile(Protocol):
     """A compile under way."""
 
     mlir: Mlir
+    spares_device_functions: bool
 
     def phases(self, after: str, to: str) -> None:
         """Runs the compiler's own passes of some phases."""
@@ -73,7 +79,7 @@ def to_hal(compiling: Compile) -> None:
         compiling.give(module)
         compiling.phases(FROM, TO)
         return
-    if device_functions.are_spared():
+    if compiling.spares_device_functions and device_functions.are_spared():
         again = mlir.OperationClone(module)
         try:
             with device_functions.spared():

@@ -235,7 +235,10 @@ def when_threads_end(function: Callable[[], None]) -> None:
     # What Python's own pools of threads use, and the only way to be called so early.
     register = getattr(threading, "_register_atexit", None)
     if register is not None:
-        register(function)
+        # Once the end has begun, as in a function that atexit calls, there are no threads to be
+        # waited for any more, and Python takes no further function.
+        with contextlib.suppress(RuntimeError):
+            register(function)
 
 
 def _cores() -> int:

@@ -123,17 +123,18 @@ if hasattr(os, "register_at_fork"):
 
 @contextlib.contextmanager
 def session(
-    library: Library, flags: Sequence[str], text: str, *, parallel: bool
+    library: Library, flags: Sequence[str], text: str, *, parallel: bool, shared: bool = True
 ) -> Iterator[Session]:
-    """A session for one compile, which nobody else uses meanwhile.
+    """A session for one compile, which no other compile uses meanwhile.
 
-    It is kept for another one if the compile says so.
+    If it is ``shared``, an earlier compile may have used it, and it is kept for another one when
+    the compile says so.
 
     Raises ``RuntimeError`` if a flag is unknown.
     """
     parallel = parallel and os.getpid() == library.process
     with _lock:
-        found = next((s for s in _kept if s.suits(flags, parallel)), None)
+        found = next((s for s in _kept if shared and s.suits(flags, parallel)), None)
         if found is not None:
             _kept.remove(found)
     if found is None:
@@ -142,7 +143,7 @@ def session(
     try:
         found.begin(text, parallel)
         yield found
-        if found.keep and not found.is_worn():
+        if shared and found.keep and not found.is_worn():
             with _lock:
                 _kept.append(found)
                 surplus = _kept[:-_MOST_KEPT]

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import time
 from collections.abc import Iterator
+from typing import Any
 
 try:
     import resource
@@ -51,6 +52,16 @@ class Stopwatch:
         if linker:
             self.stages[LINK] = self.stages.get(LINK, 0.0) + linker
         self._last = _seconds()
+
+    def record(self) -> dict[str, Any]:
+        """The stages of a compile, for the process that asked for it."""
+        return {"stages": self.stages, "dispatches": self.dispatches, "kept": self.kept}
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Adds the stages of a compile in another process."""
+        for stage, seconds in record["stages"].items():
+            self.stages[stage] = self.stages.get(stage, 0.0) + seconds
+        self.dispatches, self.kept = record["dispatches"], record["kept"]
 
 
 _watching: contextvars.ContextVar[Stopwatch | None] = contextvars.ContextVar(

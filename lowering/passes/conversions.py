@@ -6,7 +6,8 @@
 - Of a loop's counter, which the host keeps, it makes signed integers only, no floats of 16 bits.
 - A boolean and its byte, both of them results of a dispatch, would become one value, and IREE does
   not get through with the copy: the byte is made of the negation, of which LLVM leaves nothing.
-- Some targets do not round to bfloat16.
+- A rounding to bfloat16 whose result is widened again in the same dispatch is removed, and some
+  targets do not round to bfloat16 at all: it is integer arithmetic.
 - Some compute a conversion to a wider type again in each dispatch that reads it, and leave the wide
   values in the memory that a workgroup shares, which is too small for them where a dispatch reduces
   long rows: what several operations read gets a barrier. Integers of 64 bits always do: Mesa's
@@ -29,7 +30,7 @@ from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.layouts import widening_of
 from xpr.lowering.ir.traits import SLICES, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
-from xpr.lowering.numerics.bfloat16 import BFLOAT16, round_to_bfloat16
+from xpr.lowering.numerics.bfloat16 import BFLOAT16, mapped, round_to_bfloat16
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -96,8 +97,10 @@ class _Conversions:
             x = w.barrier(x)
         if x.dtype == _I1 and d.itemsize == 1 and self._target.host_memory:
             return w.xor(self._unsigned(w.unary("not", x), d), 1)
-        if d == BFLOAT16 and not self._target.rounds_to_bfloat16:
-            return round_to_bfloat16(w, self._converted(x, _F32))
+        if d == BFLOAT16:
+            return mapped(w, round_to_bfloat16, (self._converted(x, _F32),), d)
+        if x.dtype == BFLOAT16 and d == np.float16:
+            return w.convert(self._converted(x, _F32), d)
         if not (self._makes_dispatches and self._repeats(x.dtype, d)):
             return self._unsigned(x, d)
         plain = _unshaped(x)

@@ -53,11 +53,20 @@ def reduce_directly(
             xs[0].shape, dims.dimensions, dims.window_dilation, dims.strides, strict=True
         )
     )
+    # Of an axis with a single window IREE drops the stride, and then reads as far as the operand
+    # reaches: with elements beyond the window the results are other memory.
+    ends = [
+        dilated(w, d) if count == 1 else n
+        for n, w, d, count in zip(
+            xs[0].shape, dims.dimensions, dims.window_dilation, shape, strict=True
+        )
+    ]
+    read = [ctx.slice(x, (0,) * rank, ends) if x.shape != tuple(ends) else x for x in xs]
     scalars = [((), x.dtype) for x in xs]
     region = ctx.region([*scalars, *scalars], body)
     return ctx.op(
         "stablehlo.reduce_window",
-        [*xs, *inits],
+        [*read, *inits],
         [(shape, x.dtype) for x in xs],
         {
             "window_dimensions": tuple(dims.dimensions),

@@ -65,6 +65,13 @@ def _scan_lower(
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]
     if length == 0:
         return [*carry, *stacks]
+    if length == 1:
+        # No loop: IREE would fold it, and programs of several such dispatches had wrong results,
+        # as in second derivatives of two scans, one after the other.
+        slices = [ctx.reshape(x, x.shape[1:]) for x in xs]
+        out = inline_program(ctx, jaxpr, [*consts, *carry, *slices])
+        ys = [ctx.reshape(y, (1, *y.shape)) for y in out[num_carry:]]
+        return [*out[:num_carry], *ys]
     loops = ctx.target.single_dispatch_loops
     large = loops and has_large_products(jaxpr.jaxpr, num_consts)
 

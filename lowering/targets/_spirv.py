@@ -12,7 +12,6 @@ SPIRV = Target(
     donation=False,
     exact_sums=False,
     whole_complex=False,
-    rounds_to_bfloat16=False,
     grouped_convolutions=False,
     repeats_conversions=True,
     integer_arithmetic=False,

@@ -61,9 +61,6 @@ class Target:
     """Whether the compiler rewrites operations on floats as those of exact numbers
     (`passes/exact_numbers.py`)."""
 
-    rounds_to_bfloat16: bool = True
-    """Whether the compiler converts all types to bfloat16; else that is integer arithmetic."""
-
     fuses_products: bool = False
     """Whether the processor computes `x * y + z` with one rounding, by an instruction."""
 

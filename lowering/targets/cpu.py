@@ -26,16 +26,6 @@ _BASE_FLAGS: FlagSet = (
 
 
 @functools.cache
-def _has_bfloat16() -> bool:
-    """Whether the processor rounds to bfloat16 by an instruction.
-
-    For others the compiler makes one conversion of two, from integers by way of float32, for which
-    LLVM calls a function that no library has.
-    """
-    return "avx512_bf16" in processor.description().split()
-
-
-@functools.cache
 def _has_fused_products() -> bool:
     """Whether the processor has fused products; without, they are calls of the C library's."""
     return platform.machine() in ("aarch64", "arm64") or "fma" in processor.description().split()
@@ -85,7 +75,6 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         host_memory=True,
         # A module for other machines is to be the same whatever was compiled before.
         keeps_dispatches=target_cpu == "host" and target_triple is None,
-        rounds_to_bfloat16=target_cpu == "host" and _has_bfloat16(),
         fuses_products=target_cpu == "host" and _has_fused_products(),
         product_kernels=_host_kernels if target_cpu == "host" and target_triple is None else None,
         machine=processor.description if target_cpu == "host" else None,

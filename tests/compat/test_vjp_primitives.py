@@ -427,7 +427,7 @@ def test_the_size_of_a_batch_of_pairs() -> None:
         xpr.vmap(first, in_axes=(places,), axis_size=5)(pairs)
     with pytest.raises(ValueError, match=r"over 4 examples: .*PairType"):
         xpr.vmap(lambda p, x: part(p, 0) + x, in_axes=(places, 0))(pairs, X)
-    with pytest.raises(ValueError, match="axis_size was given as 5"):
+    with pytest.raises(ValueError, match="the `axis_size` argument was 5"):
         xpr.vmap(lambda p, x: part(p, 0) + x, in_axes=(places, 0), axis_size=5)(pairs, X)
 
 

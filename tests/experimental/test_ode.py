@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.integrate
@@ -11,6 +13,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.experimental.ode import _dormand_prince as method
 from xpr.experimental.ode import odeint
+from xpr.flatten_util import ravel_pytree
 
 TIMES = np.array([0.0, 0.3, 1.0, 2.5])
 TIGHT = {"rtol": 1e-10, "atol": 1e-10}
@@ -130,6 +133,46 @@ def test_hmax_bounds_the_steps():
     np.testing.assert_allclose(found, wanted, rtol=1e-3)
 
 
+def test_hmax_bounds_the_steps_of_gradients():
+    """The adjoint equation goes back over the bump in short steps too."""
+
+    def last(a: Any) -> Any:
+        bump = lambda y, t, a: a * jnp.exp(-(((t - 5.0) / 0.05) ** 2))  # noqa: E731
+        times = jnp.array([0.0, 10.0])
+        return odeint(bump, 0.0, times, a, rtol=1e-5, atol=1e-5, hmax=0.05)[-1]
+
+    wanted = 0.05 * np.sqrt(np.pi)
+    np.testing.assert_allclose(xpr.grad(last)(2.0), wanted, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("derivative", "y0"),
+    [
+        (lambda y, t: [y[1], -y[0]], jnp.array([1.0, 0.0])),
+        (lambda y, t: (y[1], -y[0]), [1.0, 0.0]),
+        (lambda y, t: [y["b"], -y["a"]], {"a": 1.0, "b": 0.0}),
+        (lambda y, t: jnp.stack([y[1], -y[0]])[:, None], jnp.array([1.0, 0.0])),
+    ],
+    ids=["list for array", "tuple for list", "list for dict", "other shape"],
+)
+def test_derivatives_of_other_structures(derivative: Any, y0: Any):
+    """The elements of the derivative count in their order, as SciPy takes a list for a vector."""
+    times = jnp.array([0.0, 0.5, 1.0])
+
+    def last(y0: Any) -> Any:
+        ys = odeint(derivative, y0, times, rtol=1e-5, atol=1e-5)
+        return ravel_pytree(xpr.tree.map(lambda y: y[-1], ys))[0]
+
+    np.testing.assert_allclose(last(y0), [np.cos(1.0), -np.sin(1.0)], rtol=1e-4)
+    slope = ravel_pytree(xpr.grad(lambda y0: last(y0)[0])(y0))[0]
+    np.testing.assert_allclose(slope, [np.cos(1.0), np.sin(1.0)], rtol=1e-4)
+
+
+def test_derivatives_of_numbers():
+    found = odeint(lambda y, t: [1, 2.0], jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]), rtol=1e-5)
+    np.testing.assert_allclose(found[-1], [2.0, 2.0], rtol=1e-4)
+
+
 def test_times_that_are_not_reached_get_nan():
     decay = lambda y, t: -y  # noqa: E731
     times = jnp.array([0.0, 0.5, 1.0])
@@ -231,9 +274,11 @@ def test_errors_say_what_is_wrong():
         odeint(decay, 1.0, times[::-1])
     with pytest.raises(TypeError, match="must be arrays or scalars, but got 'x'"):
         odeint(decay, 1.0, times, "x")
-    with pytest.raises(TypeError, match=r"gives float32\[3\] for float32\[\]"):
+    with pytest.raises(TypeError, match=r"gives 3 in PyTreeDef\(\*\), and y0 has 1 in"):
         odeint(lambda y, t: jnp.ones(3), 1.0, times)
-    with pytest.raises(TypeError, match=r"gives complex64\[\] for float32\[\]"):
+    with pytest.raises(TypeError, match=r"gives complex64 for float32"):
         odeint(lambda y, t: 1j * y, 1.0, times)
-    with pytest.raises(TypeError, match=r"odeint: func gives .*but y0 is"):
+    with pytest.raises(TypeError, match=r"it gives 2 in PyTreeDef\(\(\*, \*\)\), and y0 has 1 in"):
         odeint(lambda y, t: (y, y), 1.0, times)
+    with pytest.raises(TypeError, match=r"it gives 0 in PyTreeDef\(None\), and y0 has 1 in"):
+        odeint(lambda y, t: None, 1.0, times)

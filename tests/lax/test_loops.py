@@ -717,3 +717,36 @@ def test_booleans_and_their_bytes(as_bytes: Any) -> None:
 
     for found, expected in zip(xpr.jit(lambda a: f(a, jnp))(a), f(a, np), strict=True):
         np.testing.assert_array_equal(found, expected)
+
+
+_STEPS: list[Any] = [
+    lambda c, _: (jnp.sin(c), None),
+    lambda c, x: (jnp.sin(c) * x, c),
+    lambda c, x: (c, (c * x, jnp.cos(c))),
+]
+
+
+@pytest.mark.parametrize("order", [(0, 0), (0, 1), (1, 1), (2, 1), (1, 2), (0, 0, 0)])
+def test_derivatives_of_loops_of_one_step(order: tuple[int, ...]) -> None:
+    """Their dispatches had wrong results when one followed the other."""
+    x = np.float32(0.7)
+
+    def loops(c: Any, apply: Any) -> Any:
+        for i in order:
+            c, ys = apply(_STEPS[i], c)
+            c = c + sum(jnp.sum(y) for y in xpr.tree.leaves(ys))
+        return c
+
+    def with_scan(c: Any) -> Any:
+        return loops(c, lambda step, c: lax.scan(step, c, jnp.full(1, 1.5), length=1))
+
+    def written_out(c: Any) -> Any:
+        return loops(c, lambda step, c: step(c, jnp.float32(1.5)))
+
+    def answers(f: Any) -> Any:
+        second = xpr.grad(xpr.grad(f))
+        mixed = xpr.grad(lambda c: xpr.jvp(f, (c,), (jnp.ones_like(c),))[1])
+        return f(x), xpr.grad(f)(x), second(x), mixed(x), xpr.jvp(xpr.grad(f), (x,), (x,))[1]
+
+    found, expected = xpr.jit(lambda: answers(with_scan))(), answers(written_out)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)

@@ -194,7 +194,7 @@ def test_the_first_compile_for_a_target_runs_alone(monkeypatch: pytest.MonkeyPat
             together.append(len(running))
         return b"", []
 
-    monkeypatch.setattr(driver, "_compile", compile_)
+    monkeypatch.setattr(driver, "_without_declined", compile_)
     flags = ["--iree-hal-target-device=local"]
 
     def work() -> None:

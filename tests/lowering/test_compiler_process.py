@@ -416,7 +416,7 @@ def test_a_worker_ends_that_has_compiled_much_or_is_large_or_old(
         "name": "t",
         "verify": False,
         "parallel": False,
-        "shortens": True,
+        "shortcuts": [],
         "changes": [],
         "tmpdir": tempfile.gettempdir(),
         "processors": sorted(os.sched_getaffinity(0)),

@@ -79,7 +79,7 @@ def at_stream(text: str, flags: tuple[str, ...], chosen: short_passes.Steps) -> 
         parsed(library, session, text, "program", False, said) as begun,
     ):
         assert begun is not None, said
-        compiling = Invocation(library, session, begun, None, False, steps=chosen, verify=False)
+        compiling = Invocation(library, session, begun, None, steps=chosen, verify=False)
         changes = changes_for(has_branches=True, frees=True)
         before = "start"
         for phase in short_passes.PHASES:

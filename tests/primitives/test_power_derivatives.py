@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,14 +18,17 @@ _INF, _NAN = math.inf, math.nan
 @pytest.mark.parametrize(
     ("x", "y", "by_base", "by_exponent"),
     [
-        (0.0, 0.0, _NAN, 0.0),
+        (0.0, 0.0, 0.0, 0.0),
         (0.0, 0.5, _INF, 0.0),
         (0.0, 1.0, 1.0, 0.0),
         (0.0, 2.0, 0.0, 0.0),
-        (0.0, -1.0, -_INF, _NAN),
+        (0.0, -1.0, -_INF, -_INF),
         (1.0, 0.0, 0.0, 0.0),
         (-2.0, 2.0, -4.0, _NAN),
         (-2.0, 0.0, 0.0, _NAN),
+        (_INF, -1.0, 0.0, 0.0),
+        (_INF, 0.0, 0.0, _INF),
+        (0.5, 2000.0, 0.0, 0.0),
     ],
 )
 def test_pow(x: float, y: float, by_base: float, by_exponent: float) -> None:
@@ -41,6 +45,70 @@ def test_pow_to_integers_at_zero_to_every_order(kind: type) -> None:
             slope = xpr.grad(slope)
             expected = math.factorial(y) if order == y else 0.0
             assert float(slope(0.0)) == expected, (y, order)
+
+
+_POWERS = [
+    ("operator", lambda x, k: x**k),
+    ("power", jnp.power),
+    ("pow", jnp.pow),
+    ("float_power", jnp.float_power),
+    ("lax.pow", lax.pow),
+]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_exponents_of_traced_arrays_at_zero(compiled: bool) -> None:
+    """d/dx, d2/dx2 and d3/dx3 of x**k at 0 are those of the monomial, by each mode and function."""
+    exponents = np.arange(5)
+    expected = [np.where(exponents == n, math.factorial(n), 0.0) for n in (1, 2, 3)]
+
+    def slopes(f: Any, x: Any, k: Any) -> list[Any]:
+        by_row = lambda g: xpr.vmap(g, (None, 0))(x, k)  # noqa: E731
+        first = xpr.grad(f)
+        column = lambda x: f(xpr.numpy.full(k.shape, x), k)  # noqa: E731
+        return [
+            by_row(first),
+            by_row(xpr.grad(first)),
+            by_row(xpr.grad(xpr.grad(first))),
+            xpr.jacfwd(column)(x),
+            xpr.jacrev(column)(x),
+            xpr.jacfwd(xpr.jacrev(column))(x),
+            xpr.jvp(column, (x,), (1.0,))[1],
+        ]
+
+    def all_slopes(x: Any, *kinds: Any) -> list[Any]:
+        return [slopes(f, x, k) for _, f in _POWERS for k in kinds]
+
+    run = xpr.jit(all_slopes) if compiled else all_slopes
+    kinds = [jnp.array(exponents, t) for t in ("int32", "uint8", "float32")]
+    rows = iter(run(0.0, *kinds))
+    a, b, c = expected
+    for name, _ in _POWERS:
+        for k in kinds:
+            for found, want in zip(next(rows), (a, b, c, a, a, b, a), strict=True):
+                np.testing.assert_array_equal(found, want, err_msg=f"{name} {k.dtype}")
+
+
+def test_integer_exponents_of_floats_keep_their_dtype() -> None:
+    odd = jnp.array([2**24 + 1, 2**24 + 2])
+    np.testing.assert_array_equal(jnp.array(-1.0) ** odd, [-1.0, 1.0])
+    np.testing.assert_array_equal(
+        xpr.jit(jnp.power)(jnp.full((2, 2), -1.0), odd), [[-1.0, 1.0]] * 2
+    )
+    program = xpr.make_jaxpr(jnp.power)(jnp.ones((2, 2)), odd)
+    assert "convert_element_type" not in str(program)
+
+
+def test_slope_by_the_exponent_where_it_is_zero() -> None:
+    """d/dy d/dx x**y is 1 / x at y = 0: what guards x = 0 does not touch it."""
+    for x in (0.5, -4.0):
+        mixed = xpr.grad(xpr.grad(lambda x, y: jnp.abs(x) ** y, 0), 1)
+        assert float(mixed(x, 0.0)) == 1 / x
+
+
+def test_known_exponents_need_no_guard() -> None:
+    program = xpr.make_jaxpr(xpr.grad(lambda x: x**2.5))(1.0)
+    assert "select" not in str(program)
 
 
 def test_pow_to_negative_integers() -> None:

@@ -5,7 +5,9 @@
 runs the programs 1000 to 1499 of `test_random_programs`, as far as it comes in that time. Eight of
 them are one program to the compiler, which takes a third of the time; a group that goes wrong is
 run again program by program. A wrong number, an error and a fallback of the compiler all count,
-and so does a process that ends: then the last line says which programs it was at.
+and so does a process that ends: then the last line says which programs it was at. A compile may
+take 20 seconds (`--limit`) for each program, in a process of its own; one that does not end is a
+fallback.
 """
 
 from __future__ import annotations
@@ -20,12 +22,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import xpr
-from tests.reliability import random_arrays, random_programs
+from tests.reliability import random_arrays, random_programs, random_updates
 from xpr.core.config import override
 from xpr.runtimes import registry
 
+_LIMIT = 20.0
+"""The seconds that the compile of a program may take."""
 
-class _Program(NamedTuple):
+
+class Program(NamedTuple):
+    """A random program and what it is called with."""
+
+    kind: str
     number: int
     operands: list[np.ndarray[Any, Any]]
     steps: Any
@@ -33,20 +41,27 @@ class _Program(NamedTuple):
     """How many results there are at most; 0 for a program of loops."""
 
     def results(self, arrays: Sequence[Any]) -> list[Any]:
+        if self.kind == "updates":
+            return random_updates.results(self.steps, arrays, self.most)
         if self.most:
             return random_arrays.results(self.steps, arrays, self.most)
         return random_programs.results(self.steps, arrays)
 
 
-def _program(kind: str, number: int) -> _Program:
+def program(kind: str, number: int) -> Program:
+    """The program of some kind that has this number."""
     rng = np.random.default_rng(number)
     if kind == "loops":
-        return _Program(number, random_programs.operands(rng), random_programs.steps(rng), 0)
+        operands = random_programs.operands(rng)
+        return Program(kind, number, operands, random_programs.steps(rng), 0)
+    if kind == "updates":
+        operands = random_updates.operands(rng)
+        return Program(kind, number, operands, random_updates.steps(rng), 8)
     arrays, program = random_arrays.operands(rng), random_arrays.steps(rng)
-    return _Program(number, arrays, program, int(rng.integers(1, 6)))
+    return Program(kind, number, arrays, program, int(rng.integers(1, 6)))
 
 
-def _run(programs: Sequence[_Program], device: str) -> list[list[np.ndarray[Any, Any]]]:
+def _run(programs: Sequence[Program], device: str) -> list[list[np.ndarray[Any, Any]]]:
     def all_results(operands: Sequence[Sequence[Any]]) -> list[list[Any]]:
         return [p.results(xs) for p, xs in zip(programs, operands, strict=True)]
 
@@ -54,9 +69,10 @@ def _run(programs: Sequence[_Program], device: str) -> list[list[np.ndarray[Any,
     return [[np.asarray(x) for x in found] for found in xpr.jit(all_results)(operands)]
 
 
-def faults(programs: Sequence[_Program], device: str) -> list[str]:
-    """What is wrong with programs that are compiled as one."""
-    with warnings.catch_warnings(record=True) as told:
+def faults(programs: Sequence[Program], device: str, limit: float = _LIMIT) -> list[str]:
+    """What is wrong with programs that are compiled as one, in `limit` seconds for each."""
+    limits = override("compiler_timeout", limit * len(programs))
+    with warnings.catch_warnings(record=True) as told, limits:
         warnings.simplefilter("always")
         try:
             found = _run(programs, device)
@@ -76,11 +92,12 @@ def faults(programs: Sequence[_Program], device: str) -> list[str]:
 
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kind", choices=["loops", "arrays"])
+    parser.add_argument("kind", choices=["loops", "arrays", "updates"])
     parser.add_argument("device")
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("--together", type=int, default=8)
+    parser.add_argument("--limit", type=float, default=_LIMIT)
     parser.add_argument("--seconds", type=float, default=1e9)
     options = parser.parse_args()
     begin = time.monotonic()
@@ -93,12 +110,12 @@ def _main() -> None:
                 break
             numbers = range(first, min(first + options.together, end))
             sys.stderr.write(f"\rat {numbers[0]} to {numbers[-1]} ")
-            programs = [_program(options.kind, n) for n in numbers]
+            programs = [program(options.kind, n) for n in numbers]
             done += len(programs)
-            together = faults(programs, options.device)
+            together = faults(programs, options.device, options.limit)
             if not together:
                 continue
-            alone = [(p.number, faults([p], options.device)) for p in programs]
+            alone = [(p.number, faults([p], options.device, options.limit)) for p in programs]
             for number, wrong in alone:
                 bad += bool(wrong)
                 for line in wrong:

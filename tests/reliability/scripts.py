@@ -25,7 +25,7 @@ def run(body: str, *arguments: object, **environment: str) -> str:
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=3600 if LONG else 300,
+        timeout=7200 if LONG else 300,
         check=False,
     )
     assert done.returncode == 0, f"status {done.returncode}\n{done.stdout}\n{done.stderr}"

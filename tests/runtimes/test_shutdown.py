@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +14,8 @@ import pytest
 
 import xpr
 from tests.conftest import first_device
+from xpr.core import progress
+from xpr.runtimes.queue import DeviceQueue
 
 PRELUDE = """
 import sys, threading, time
@@ -105,3 +110,97 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_threads_that_call_bundles(bundle: Path, platform: str) -> None:
     first_device(platform)
     assert end_of(WITH_THE_LOADER, platform, str(bundle)) == "end\n"
+
+
+NEW_PROGRAMS = """
+import threading
+import numpy as np
+
+def handler():
+    import xpr, xpr.numpy as jnp
+    x = jnp.ones(7)
+    found = [xpr.jit(lambda x: jnp.tanh(x) * 3.25 + x)(x)]
+    thread = threading.Thread(target=lambda: found.append(xpr.jit(lambda x: x * 2.5 - 1)(x)))
+    thread.start()
+    thread.join()
+    double = lambda v: v * 2
+    shape = xpr.ShapeDtypeStruct((7,), "float32")
+    found.append(xpr.jit(lambda x: xpr.pure_callback(double, shape, x) + 0.75)(x))
+    found.append(xpr.jit(xpr.grad(lambda x: jnp.sin(x).sum()))(x))
+    expected = [np.tanh(1) * 3.25 + 1, 1.5, 2.75, np.cos(1)]
+    print(np.allclose([a[6] for a in found], expected, rtol=1e-5))
+"""
+
+
+@pytest.mark.parametrize("order", ["registered first", "registered last"])
+def test_new_programs_in_functions_that_atexit_calls(order: str, tmp_path: Path) -> None:
+    """Compiled and called by the last thread, and by one that it starts and waits for."""
+    register = "import atexit\natexit.register(lambda: handler())\n"
+    load = "import xpr\nxpr.jit\n"
+    script = register + load if order == "registered first" else load + register
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", NEW_PROGRAMS + script],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=os.environ | {"XPR_CACHE_DIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+DAEMONS = """
+import itertools, threading, time
+import xpr, xpr.numpy as jnp
+started = threading.Barrier(3)
+
+def forever(function):
+    function(0)
+    started.wait()
+    for i in itertools.count(1):
+        function(i)
+
+for function in (
+    lambda i: xpr.jit(lambda x: jnp.tanh(x) * i + x)(jnp.ones(7)),
+    lambda i: (jnp.ones((50, 50)) @ jnp.full((50, 50), i)).sum().item(),
+):
+    threading.Thread(target=forever, args=(function,), daemon=True).start()
+started.wait()
+time.sleep(0.2)
+print("end")
+"""
+
+
+def test_daemon_threads_that_compile_at_the_end() -> None:
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", DAEMONS],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+
+
+def test_a_queue_without_a_thread_runs_its_programs_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where Python, while the process ends, starts no thread any more."""
+
+    def refuse(self: threading.Thread) -> None:
+        raise RuntimeError("can't create new thread at interpreter shutdown")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    queue = DeviceQueue(xpr.devices("cpu")[0])
+    called: list[int] = []
+    queue.call(lambda: called.append(1) or [])
+    assert called == [1]
+    assert queue.is_idle
+    with progress.phase("compiling", stream=Terminal(), patience=0.0):
+        called.append(2)
+    assert called == [1, 2]
+
+
+class Terminal(io.StringIO):
+    """A text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True

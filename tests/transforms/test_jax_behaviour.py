@@ -216,16 +216,6 @@ def test_programs_are_written_to_a_folder(tmp_path: Path) -> None:
         xpr.config.update("jax_dump_ir_modes", "jaxpr_html")
 
 
-def test_misses_of_the_cache_are_explained() -> None:
-    f = xpr.jit(lambda x: x * 2)
-    with xpr.explain_cache_misses(True):
-        assert xpr.config.jax_explain_cache_misses
-        f(np.ones(3, "f4"))
-        with pytest.warns(UserWarning, match=r"argument x changed from f32\[3\] to f32\[4\]"):
-            f(np.ones(4, "f4"))
-    assert not xpr.config.explain_recompile
-
-
 # ---- errors and results that JAX's users know
 
 

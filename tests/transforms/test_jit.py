@@ -6,7 +6,6 @@ import functools
 import subprocess
 import sys
 import threading
-import warnings
 from typing import Any
 
 import numpy as np
@@ -304,7 +303,7 @@ def test_stages() -> None:
     np.testing.assert_array_equal(np.asarray(compiled(np.ones(4, "f4"))["y"]), np.full(4, 3.0))
     assert compiled.memory_analysis()["argument_size_in_bytes"] == 16
     with pytest.raises(
-        TypeError, match=r"compiled with type f32\[4\] and called with type f32\[5\]"
+        TypeError, match=r"'x' compiled with float32\[4\] and called with float32\[5\]"
     ):
         compiled(np.ones(5, "f4"))
 
@@ -378,20 +377,6 @@ def test_eval_shape_and_make_jaxpr_return_shape() -> None:
 
 
 # ---- explanations, threads
-
-
-def test_recompilation_is_explained() -> None:
-    f = xpr.jit(lambda x, n: x * n, static_argnums=1)
-    with override("explain_recompile", True):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            f(np.ones(3, "f4"), 2)
-        with pytest.warns(UserWarning, match=r"argument x changed from f32\[3\] to f32\[4\]"):
-            f(np.ones(4, "f4"), 2)
-        with pytest.warns(UserWarning, match="static argument 1 changed from 2 to 3"):
-            f(np.ones(4, "f4"), 3)
-        with pytest.warns(UserWarning, match=r"f32\[3\] to f32\[\] \(weakly typed\)"):
-            f(1.0, 2)
 
 
 def test_threads_share_a_jitted_function() -> None:
@@ -506,3 +491,26 @@ def test_debug_nans_with_donated_arguments_names_the_program() -> None:
     x = jnp.full(100_000, -1.0)
     with override("debug_nans", True), pytest.raises(FloatingPointError, match=r"<lambda>|log"):
         donated(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "where"),
+    [
+        (lambda x: lax.cond(x == 1, lambda: np.nan, lambda: 2.0), 1.0, "cond"),
+        (lambda x: x * 3, np.nan, "an argument: the de-optimized function did not .* in an input"),
+        (lambda x: (jnp.nan, x + 2), 3.0, "a result: the de-optimized function did not .* literal"),
+    ],
+)
+def test_debug_nans_finds_values_that_no_operation_made(
+    function: Any, argument: float, where: str
+) -> None:
+    jitted = xpr.jit(function)
+    with override("debug_nans", True), pytest.raises(FloatingPointError, match=where):
+        jitted(argument)
+
+
+def test_debug_nans_of_sharded_programs() -> None:
+    mapped = xpr.pmap(lambda x: jnp.log(x))
+    found = r"Invalid value \(nan\) encountered in sharded computation of <lambda>"
+    with override("debug_nans", True), pytest.raises(FloatingPointError, match=found):
+        mapped(-jnp.ones((2, 2)))

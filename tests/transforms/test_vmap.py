@@ -199,7 +199,7 @@ def test_errors() -> None:
         ValueError, match=r"(?s)inconsistent sizes.*axis 0 of argument a .*float32\[3\].*argument b"
     ):
         xpr.vmap(lambda a, b: a)(jnp.ones(3), jnp.ones(4))
-    with pytest.raises(ValueError, match="axis_size was given as 5"):
+    with pytest.raises(ValueError, match="the `axis_size` argument was 5"):
         xpr.vmap(lambda a: a, axis_size=5)(jnp.ones(3))
     with pytest.raises(ValueError, match=r"len\(in_axes\)=2, len\(args\)=1"):
         xpr.vmap(lambda a: a, in_axes=(0, 0))(jnp.ones(3))

@@ -7,20 +7,26 @@ from xpr.core.errors import JaxprTypeError
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Literal, Var, sub_jaxprs
 
 
-def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
+def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, checked: set[Jaxpr] | None = None) -> None:
     """Raises JaxprTypeError, naming the equation and the user's line, for an ill-formed jaxpr.
 
     Checked: each variable is bound once and before its use; each equation's results have the
-    types that its primitive's abstract rule gives; sub-jaxprs likewise.
+    types that its primitive's abstract rule gives; sub-jaxprs likewise. Those in `checked` are
+    known to be well-formed, and the others are added to it: one that many equations call is
+    checked once.
     """
     if isinstance(jaxpr, ClosedJaxpr):
         jaxpr = jaxpr.jaxpr
+    checked = set() if checked is None else checked
+    if jaxpr in checked:
+        return
+    checked.add(jaxpr)
     bound: set[Var] = set()
     for v in (*jaxpr.constvars, *jaxpr.invars):
         _bind(v, bound, "an input")
     for eqn in jaxpr.eqns:
         try:
-            _check_eqn(eqn, bound)
+            _check_eqn(eqn, bound, checked)
         except JaxprTypeError as error:
             raise JaxprTypeError(f"{error}\nin equation: {eqn}\nfrom {eqn.source_info}") from None
     for out in jaxpr.outvars:
@@ -40,11 +46,11 @@ def _read(atom: Atom, bound: set[Var]) -> None:
         raise JaxprTypeError(f"variable {atom} is read before it is bound")
 
 
-def _check_eqn(eqn: JaxprEqn, bound: set[Var]) -> None:
+def _check_eqn(eqn: JaxprEqn, bound: set[Var], checked: set[Jaxpr]) -> None:
     for atom in eqn.invars:
         _read(atom, bound)
     for sub in sub_jaxprs(eqn.params):
-        check_jaxpr(sub)
+        check_jaxpr(sub, checked)
     if not eqn.primitive.is_high and any(a.aval.has_qdd for a in eqn.invars):
         # The state at this equation is not that in the variable's type.
         _bind_results(eqn, bound)

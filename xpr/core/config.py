@@ -11,7 +11,21 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
+
+SHORTCUTS = (
+    "device_functions",
+    "dispatches",
+    "merging",
+    "objects",
+    "plugins",
+    "sessions",
+    "short_passes",
+    "templates",
+    "tiles",
+    "translation",
+)
+"""The names of the shortcuts around IREE's own way of compiling (`lowering/iree/shortcuts.py`)."""
 
 
 class _State(threading.local):
@@ -43,7 +57,8 @@ class _State(threading.local):
     parallel_compiles: bool = True
     compiler: str = "auto"
     compiler_idle: float = 600.0
-    compiler_timeout: float | None = 900.0
+    compiler_timeout: float | Literal["auto"] | None = "auto"
+    shortcuts: frozenset[str] = frozenset(SHORTCUTS)
     first_call: str = "wait"
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
@@ -87,12 +102,18 @@ def _positive(value: Any) -> int:
     return number
 
 
-def _seconds(value: Any) -> float | None:
+def _limit(value: Any) -> float | Literal["auto"] | None:
+    if isinstance(value, str) and value.strip().lower() == "auto":
+        return "auto"
+    return _seconds(value, "auto or none")
+
+
+def _seconds(value: Any, others: str = "none") -> float | None:
     if value is None or (isinstance(value, str) and value.strip().lower() in ("", "none")):
         return None
     seconds = float(value)
     if not seconds > 0:
-        raise ValueError(f"expected a positive number of seconds or none, got {value!r}")
+        raise ValueError(f"expected a positive number of seconds or {others}, got {value!r}")
     return seconds
 
 
@@ -115,6 +136,20 @@ def _one_of(*allowed: str) -> Callable[[Any], str]:
 def _modes(value: Any) -> str:
     parse = _one_of("stablehlo", "jaxpr")
     return ",".join(parse(mode.strip()) for mode in str(value).split(","))
+
+
+def _shortcuts(value: Any) -> frozenset[str]:
+    if isinstance(value, str):
+        text = value.strip().lower()
+        if text in ("on", "off", ""):
+            return frozenset(SHORTCUTS if text == "on" else ())
+        value = [name.strip() for name in text.split(",")]
+    unknown = sorted(set(value) - set(SHORTCUTS))
+    if unknown:
+        raise ValueError(
+            f"expected on, off or names out of {', '.join(SHORTCUTS)}, got {', '.join(unknown)}"
+        )
+    return frozenset(value)
 
 
 TRANSFER_WAYS = ("host_to_device", "device_to_device", "device_to_host")
@@ -225,9 +260,16 @@ _SETTINGS: dict[str, Setting] = {
         Setting("compiler_idle", _idle, "seconds without work after which a helper process ends"),
         Setting(
             "compiler_timeout",
-            _seconds,
+            _limit,
             "seconds after which a helper process gives a compile up, and the program is compiled "
-            "in a simpler form; none lets it take any time",
+            "in a simpler form; auto: many times what programs of its size take, 60 at least; none "
+            "lets it take any time",
+        ),
+        Setting(
+            "shortcuts",
+            _shortcuts,
+            "which shortcuts around IREE's own way of compiling are taken: on, off, or a list of "
+            "names; without one, compiles take longer",
         ),
         Setting(
             "first_call",
@@ -335,7 +377,8 @@ def on_update(name: str, hook: Callable[[Any], None]) -> None:
     _SETTINGS[name] = Setting(s.name, s.parse, s.help, s.in_trace_key, hook)
 
 
-def _key_names() -> tuple[str, ...]:
+def trace_key_names() -> tuple[str, ...]:
+    """What the entries of `state.trace_key` are."""
     return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes", "loose_types")
 
 
@@ -345,7 +388,7 @@ _MAX_TRACE_KEYS = 4096
 
 
 def _trace_key_of(settings: Any) -> tuple[Any, ...]:
-    key = tuple(getattr(settings, n) for n in _key_names())
+    key = tuple(getattr(settings, n) for n in trace_key_names())
     if len(_trace_keys) >= _MAX_TRACE_KEYS:
         _trace_keys.clear()
     return _trace_keys.setdefault(key, key)
@@ -354,7 +397,7 @@ def _trace_key_of(settings: Any) -> tuple[Any, ...]:
 def _refresh_trace_key() -> None:
     _State.trace_key = _trace_key_of(_State)
     # A thread with an override of its own keeps a key of its own.
-    if any(n in state.__dict__ for n in _key_names()):
+    if any(n in state.__dict__ for n in trace_key_names()):
         state.trace_key = _trace_key_of(state)
     else:
         state.__dict__.pop("trace_key", None)
@@ -362,7 +405,7 @@ def _refresh_trace_key() -> None:
 
 def trace_settings() -> dict[str, Any]:
     """The settings that alter traced programs, but for where these run."""
-    return {n: getattr(state, n) for n in _key_names() if n != "default_device"}
+    return {n: getattr(state, n) for n in trace_key_names() if n != "default_device"}
 
 
 @contextmanager

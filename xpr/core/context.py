@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from xpr.core.source_info import NameStack, SourceInfo
+from xpr.core.wrapping import wraps
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -56,7 +56,7 @@ class named:
     def __call__(self, function: _F) -> _F:
         """As a decorator: each call of `function` is such a block, also those inside of others."""
 
-        @functools.wraps(function)
+        @wraps(function)
         def inside(*args: Any, **kwargs: Any) -> Any:
             with named(self._name):
                 return function(*args, **kwargs)

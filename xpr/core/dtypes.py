@@ -124,6 +124,12 @@ def default_dtype(kind_: str) -> np.dtype[Any]:
     return canonicalize(np.dtype(name))
 
 
+_FLOAT0 = (
+    "float0s do not support any operations by design: they are tangents of integers, which hold "
+    "no values. np.zeros_like(x, dtype) makes zeros of another dtype"
+)
+
+
 def canonicalize(dtype: Any, allow_float0: bool = False) -> np.dtype[Any]:
     """`dtype` as an `np.dtype`, 64-bit types replaced by 32-bit ones unless enable_x64 is set.
 
@@ -136,7 +142,9 @@ def canonicalize(dtype: Any, allow_float0: bool = False) -> np.dtype[Any]:
     d = dtype if isinstance(dtype, np.dtype) else np.dtype(dtype)
     if not state.enable_x64:
         d = _TO_32.get(d, d)
-    if d not in _KIND or (d == float0 and not allow_float0):
+    if d == float0 and not allow_float0:
+        raise TypeError(_FLOAT0)
+    if d not in _KIND:
         if d.newbyteorder("=") in _KIND:
             raise TypeError(
                 f"dtype {d.str!r} has a foreign byte order; convert it with "
@@ -296,6 +304,8 @@ def _promote_pairs(
     all_weak = all(w for _, w in pairs)
     if len(dtypes) == 1:
         return next(iter(dtypes)), all_weak
+    if float0 in dtypes:
+        raise TypeError(_FLOAT0)
     for d in dtypes:
         if isinstance(d, ExtendedDType):
             raise ValueError(f"dtype={d} is not a valid dtype for JAX type promotion.")

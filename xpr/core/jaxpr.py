@@ -244,6 +244,23 @@ def sub_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
                 yield item
 
 
+def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
+    """The equations of a jaxpr and of all inside it, those of each jaxpr once.
+
+    A program that calls another many times is as long as it is written, not as it would be with
+    all calls expanded.
+    """
+    seen = {jaxpr}
+    rest = [jaxpr]
+    while rest:
+        for eqn in rest.pop().eqns:
+            yield eqn
+            for sub in sub_jaxprs(eqn.params) if eqn.params else ():
+                if sub not in seen:
+                    seen.add(sub)
+                    rest.append(sub)
+
+
 def count_eqns(jaxpr: Jaxpr) -> int:
     """The number of equations, those of sub-jaxprs included."""
     return sum(1 + sum(count_eqns(sub) for sub in sub_jaxprs(e.params)) for e in jaxpr.eqns)

@@ -5,7 +5,6 @@ What partition specs mean is known in `xpr/sharding`, which the core must not im
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -13,6 +12,7 @@ from xpr.core.config import loose_types
 from xpr.core.context import context
 from xpr.core.primitive import Primitive, get_primitive
 from xpr.core.trace import is_eager
+from xpr.core.wrapping import wraps
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -80,7 +80,7 @@ def takes_out_sharding(fun: _F) -> _F:
 
     name = getattr(fun, "__name__", "function")
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def call(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
         if out_sharding is None:
             return fun(*args, **kwargs)

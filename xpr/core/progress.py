@@ -111,10 +111,20 @@ def phase(
         line.write("")
 
     thread = threading.Thread(target=show, name="xpr-progress", daemon=True)
-    thread.start()
+    started = _start(thread)
     try:
         yield
     finally:
         done.set()
-        thread.join()
+        if started:
+            thread.join()
         _showing.release()
+
+
+def _start(thread: threading.Thread) -> bool:
+    """Starts a thread; False where none is to be had, as at the end of the process."""
+    try:
+        thread.start()
+    except RuntimeError:
+        return False
+    return True

@@ -257,6 +257,12 @@ class Tracer(Array):
     def __bool__(self) -> bool:
         if (value := self._concrete()) is not None:
             return bool(value)
+        if self.shape and self.size != 1:
+            sizes = "an array with more than one element" if self.size else "an empty array"
+            raise ValueError(
+                f"The truth value of {sizes} is ambiguous, got {_shape(self)}{self._origin()}\n"
+                "Use .any() or .all()."
+            )
         raise TracerBoolConversionError(
             "Attempted boolean conversion of traced array with shape "
             f"{_shape(self)}.{self._origin()}\n"
@@ -266,6 +272,11 @@ class Tracer(Array):
     def __index__(self) -> int:
         if (value := self._concrete()) is not None:
             return operator.index(value)
+        if self.shape or dtypes.kind(self.dtype) not in "iu":
+            raise TypeError(
+                "Only integer scalar arrays can be converted to a scalar index, got "
+                f"{_shape(self)}{self._origin()}"
+            )
         raise TracerIntegerConversionError(
             "The __index__() method was called on traced array with shape "
             f"{_shape(self)}{self._origin()}"
@@ -287,17 +298,27 @@ class Tracer(Array):
     def __int__(self) -> int:
         if (value := self._concrete()) is not None:
             return int(value)
+        self._require_scalar("int()")
         raise self._concretization(_conversion_hint("int"))
 
     def __float__(self) -> float:
         if (value := self._concrete()) is not None:
             return float(value)
+        self._require_scalar("float()")
         raise self._concretization(_conversion_hint("float"))
 
     def __complex__(self) -> complex:
         if (value := self._concrete()) is not None:
             return complex(value)
+        self._require_scalar("complex()")
         raise self._concretization(_conversion_hint("complex"))
+
+    def _require_scalar(self, what: str) -> None:
+        if self.shape:
+            raise TypeError(
+                f"Only scalar arrays can be converted to Python scalars; {what} got an array of "
+                f"shape {self.shape}{self._origin()}"
+            )
 
     def item(self, *args: int) -> Any:
         if (value := self._concrete()) is not None:
@@ -335,7 +356,8 @@ class Tracer(Array):
         if name in _PLACE:
             raise AttributeError(
                 f"The {name!r} attribute is not available on traced array with shape "
-                f"{_shape(self)}: where a program runs is known when it is called{self._origin()}"
+                f"{_shape(self)}: where a program runs is known when it is called. The sharding of "
+                f"its type is that of xpr.typeof(x){self._origin()}"
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

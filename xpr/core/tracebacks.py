@@ -6,13 +6,13 @@ xpr, which say nothing to who reads the error. They are taken out where an excep
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from xpr.core.config import state
 from xpr.core.source_info import is_internal
+from xpr.core.wrapping import wraps
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -56,7 +56,7 @@ def filter_traceback(error: BaseException) -> None:
 def api_boundary(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A function from which exceptions come with the user's frames only."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return function(*args, **kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from xpr.core.errors import shown
 from xpr.core.units import count_text, shown_bytes
+from xpr.core.wrapping import wraps
 from xpr.transforms.jit import jit
 
 # What users know a stage of IREE's compiler by, where its own name tells little.
@@ -99,8 +99,10 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
     That is: what was traced, lowered and compiled, the processor's time for each stage, the flags
     of the compiler, whether the program is in the disk cache, and what could make it faster. The
     arguments are arrays or types (`ShapeDtypeStruct`). The function is traced, lowered, compiled
-    and loaded, past all caches of compiled programs, but not run. What the process has done for the
-    first time, as loading the compiler, is in the figures: ask twice to leave it out.
+    and loaded, past all caches of compiled programs, but not run. It is compiled where the setting
+    ``compiler`` says, in a helper process on Linux, so that a crash of the compiler ends only that.
+    What a process has done for the first time, as loading the compiler, is in the figures: ask
+    twice to leave it out.
 
     Raises TypeError if `function` cannot be called, NotImplementedError for programs of several
     devices, and what tracing and compiling raise.
@@ -154,7 +156,7 @@ def explain(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanat
 def _again(function: Callable[..., Any]) -> Callable[..., Any]:
     """The same function as another object."""
 
-    @functools.wraps(function)
+    @wraps(function)
     def again(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 

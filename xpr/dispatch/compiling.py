@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Sequence
 
-from xpr.core.config import state
 from xpr.core.errors import CompileError
-from xpr.core.events import before_compile, span
+from xpr.core.events import before_compile, log_step, span
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import known_programs
 from xpr.dispatch.dumps import dump_jaxpr, dump_module
@@ -25,8 +23,6 @@ from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.supported import check_types
 from xpr.lowering.traced_rules import with_traced_rules
 from xpr.runtimes.base import Device
-
-_log = logging.getLogger("xpr.compile")
 
 
 def target_of(device: Device) -> Target:
@@ -75,6 +71,7 @@ class _Compile:
         self.module = module
         self.target = target
         self._begin = time.perf_counter()
+        log_step("Compiling jit(%s) for %s", module.name, target.name)
         dump_module(module.text, module.name)
         self.compile = start_compile(
             module.text,
@@ -88,13 +85,9 @@ class _Compile:
     def result(self) -> bytes:
         with span("compile", self.module.name, target=self.target.name):
             vmfb = self.compile.result()
-        if state.log_compiles:
-            _log.warning(
-                "Finished compilation of %s for %s in %.3f s",
-                self.module.name,
-                self.target.name,
-                time.perf_counter() - self._begin,
-            )
+        duration = time.perf_counter() - self._begin
+        name, target = self.module.name, self.target.name
+        log_step("Finished compilation of jit(%s) for %s in %.3f s", name, target, duration)
         return vmfb
 
 

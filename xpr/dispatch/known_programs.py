@@ -98,7 +98,7 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
             (np.__version__, ml_dtypes.__version__),
             (target, processor.description() if target == "cpu" else "", cores() == 1),
             getattr(device, "capabilities", None),
-            trace_settings(),
+            (trace_settings(), tuple(sorted(state.shortcuts))),
             (name, tuple(donated)),
         )
         text = f"{canonical_value(parts)}\n{canonical_text(closed, UNREAD)}"

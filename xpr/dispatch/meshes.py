@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, sub_jaxprs
+from xpr.core.jaxpr import ClosedJaxpr, all_eqns
 from xpr.core.trace import Tracer
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.placement import incompatible
@@ -30,27 +30,16 @@ def meshes_in(closed: ClosedJaxpr) -> list[Mesh]:
             sharding = c.sharding
             if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
                 found[sharding.mesh] = None
-    found.update(dict.fromkeys(_named(closed.jaxpr)))
+    for eqn in all_eqns(closed.jaxpr):
+        found.update(dict.fromkeys(meshes_of_params(eqn.params)))
     return list(found)
 
 
 def needs_mesh(closed: ClosedJaxpr) -> bool:
     """Whether a program names axes of a mesh, concrete or abstract."""
-    return bool(meshes_in(closed)) or _is_spmd(closed.jaxpr)
-
-
-def _is_spmd(jaxpr: Jaxpr) -> bool:
-    return any(
-        e.primitive.eager == "spmd" or any(map(_is_spmd, sub_jaxprs(e.params))) for e in jaxpr.eqns
+    return bool(meshes_in(closed)) or any(
+        e.primitive.eager == "spmd" for e in all_eqns(closed.jaxpr)
     )
-
-
-def _named(jaxpr: Jaxpr) -> Iterator[Mesh]:
-    for eqn in jaxpr.eqns:
-        if eqn.params:
-            yield from meshes_of_params(eqn.params)
-            for sub in sub_jaxprs(eqn.params):
-                yield from _named(sub)
 
 
 def meshes_of_params(params: dict[str, Any]) -> Iterator[Mesh]:

@@ -55,7 +55,7 @@ class RacingExecutable(Executable):
             raise
         if race.results is None:
             if donated:
-                race.thread.join()  # it reads what the compiled program writes to
+                race.join()  # it reads what the compiled program writes to
             return self._compiled()(buffers)
         found = [self._buffer(r, operands) for r in race.results]
         for index in donated:
@@ -80,14 +80,23 @@ class _Race:
         self._operands = operands
         self._settings = own_settings()
         self._over = threading.Event()
-        self.thread = threading.Thread(target=self._interpret, name="xpr-race", daemon=True)
+        self._thread = threading.Thread(target=self._interpret, name="xpr-race", daemon=True)
 
     def run(self, on_other_end: Callable[[Callable[[], None]], None]) -> None:
         """Waits until there are results, or the other way has come to its end."""
-        self.thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread is to be had, as while the process ends
+            self.lost = True
+            return
         on_other_end(self._over.set)
         self._over.wait()
         self.lost = self.results is None
+
+    def join(self) -> None:
+        """Waits until the rules read the operands no more."""
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def _interpret(self) -> None:
         count = len(self._closed.consts)

@@ -89,8 +89,8 @@ def device_put(
     if _is_place(device):
         places = [device] * len(leaves)
     else:
-        places = tree_util.broadcast_prefix(device, x, is_leaf=_is_place)
-    sources = _sources(src, x, len(leaves))
+        places = _places_of("device", device, x)
+    sources = [src] * len(leaves) if _is_place(src) else _places_of("src", src, x)
     found: list[Any] = []
     for leaf, place, source in zip(leaves, places, sources, strict=True):
         try:
@@ -103,10 +103,17 @@ def device_put(
     return tree_util.tree_unflatten(tree, found)
 
 
-def _sources(src: Any, x: Any, count: int) -> list[Any]:
-    if _is_place(src):
-        return [src] * count
-    return tree_util.broadcast_prefix(src, x, is_leaf=_is_place)
+def _places_of(name: str, places: Any, x: Any) -> list[Any]:
+    """A place for each leaf of `x`, from a tree of places; ValueError where it is no prefix."""
+    errors = tree_util.prefix_errors(places, x, is_leaf=_is_place)
+    if errors:
+        details = "\n".join(str(found(f"device_put {name}")) for found in errors)
+        raise ValueError(
+            f"device_put {name} specification must be a tree prefix of the value, got "
+            f"specification {shown(places)} for value tree {tree_util.tree_structure(x)}.\n"
+            f"Mismatch details ({len(errors)} found):\n{details}"
+        )
+    return tree_util.broadcast_prefix(places, x, is_leaf=_is_place)
 
 
 def _put(x: Any, place: Any, donate: bool, src: Any) -> Any:
@@ -234,6 +241,8 @@ def _moved(x: ArrayImpl, target: Device | Sharding, donate: bool) -> ArrayImpl:
 def device_get(x: Any) -> Any:
     """The pytree `x` with its arrays as NumPy arrays (read-only views where that needs no copy).
 
+    Traced arrays, whose values are not known, and other leaves stay what they are.
+
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.device_get({"a": jnp.arange(3)})
     {'a': array([0, 1, 2], dtype=int32)}
@@ -246,7 +255,7 @@ def _get(x: Any) -> Any:
         if not all(b.device.runtime.is_host for b in x._buffers):
             check_transfer("device_to_host", True, f"{x.aval} from {x.device!r}")
         return x._value
-    return np.asarray(x) if isinstance(x, Tracer) else x
+    return x
 
 
 def block_until_ready(x: Any) -> Any:
@@ -283,7 +292,8 @@ def copy_to_host_async(x: Any) -> Any:
     Array([1., 1.], dtype=float32)
     """
     for leaf in tree_util.tree_leaves(x):
-        if isinstance(leaf, (ArrayImpl, ExtendedArray)):
+        # Arrays of other libraries may have the method, too.
+        if hasattr(type(leaf), "copy_to_host_async") or hasattr(leaf, "copy_to_host_async"):
             leaf.copy_to_host_async()
     return x
 

@@ -14,15 +14,13 @@ from xpr.export.exported import (
     minimum_supported_calling_convention_version,
 )
 from xpr.export.layout import layout_from_data
-from xpr.export.program_data import Arrays, dtype_of
+from xpr.export.program_data import UNSOUND, Arrays, dtype_of
 from xpr.export.programs import stored_program
 from xpr.export.serialization import BLANK, DIGEST, FORMAT
 from xpr.runtimes.bundle import CorruptBundleError
 from xpr.runtimes.bundle.tensors import read_tensors
 
 _NOT_ONE = "this is no exported function, or a damaged one"
-# What reading a document raises where something in it is not what it should be.
-_UNSOUND = (KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError)
 
 
 class CorruptExportError(ValueError):
@@ -64,7 +62,7 @@ def deserialize(blob: bytes | bytearray) -> Exported:
         )
     try:
         return _read_document(json.loads(text), tensors)
-    except _UNSOUND as error:
+    except UNSOUND as error:
         raise CorruptExportError(f"the exported function is unsound: {error!r}") from error
 
 
@@ -94,11 +92,23 @@ def _read_document(document: Any, tensors: Arrays) -> Exported:
             found = tensors[f"{order}.{name}"]
             arrays[name] = found.view(dtype_of(dtype)).reshape(tuple(shape))
         following = later
+        in_tree = trees.tree_from_data(entry["in_tree"])
+        out_tree = trees.tree_from_data(entry["out_tree"])
+        program = stored_program(entry["program"], arrays)
+        leaves, values = (
+            (in_tree.num_leaves, out_tree.num_leaves),
+            (len(program.in_avals), len(program.out_avals)),
+        )
+        if leaves != values:
+            raise CorruptExportError(
+                f"the exported function is unsound: its trees have {leaves} leaves, its program "
+                f"has {values} inputs and results"
+            )
         later = Exported(
             str(entry["name"]),
-            trees.tree_from_data(entry["in_tree"]),
-            trees.tree_from_data(entry["out_tree"]),
-            stored_program(entry["program"], arrays),
+            in_tree,
+            out_tree,
+            program,
             tuple(document["platforms"]),
             tuple(DisabledSafetyCheck(c) for c in document["disabled_checks"]),
             None if following is None else (lambda _, following=following: following),

@@ -18,12 +18,22 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.check import check_jaxpr
+from xpr.core.errors import XprError
 from xpr.core.extended import ExtendedDType
 from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.core.jaxpr import Atom, ClosedJaxpr, DebugInfo, Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.key_types import GENERATORS, Generator, KeyType
-from xpr.core.primitive import Primitive, find_primitive
+from xpr.core.physical import physical_aval
+from xpr.core.primitive import Primitive
 from xpr.dispatch.transfer import device_put
+from xpr.export.program_limits import (
+    CALL,
+    call_params,
+    check_budget,
+    check_operation,
+    operation_to_read,
+)
 from xpr.primitives._accuracy import AccuracyMode
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._index_dims import (
@@ -38,6 +48,10 @@ from xpr.primitives.fft import FftType
 from xpr.primitives.linalg import EighImplementation, SvdAlgorithm
 from xpr.primitives.linalg_general import EigImplementation
 from xpr.sharding import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec
+
+UNSOUND = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError)
+UNSOUND += (RuntimeError, XprError)
+"""What reading data raises, beside ValueError, where something in it is not what it should be."""
 
 Json = Any
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -127,16 +141,8 @@ class _Writer:
         const_types, in_types = declare(jaxpr.constvars), declare(jaxpr.invars)
         eqns = []
         for eqn in jaxpr.eqns:
-            if eqn.effects:
-                raise NotImplementedError(
-                    f"{eqn.primitive.name} has an effect on this process, which an exported "
-                    "program cannot have"
-                )
-            if eqn.primitive.family == "ffi":
-                raise NotImplementedError(
-                    f"{eqn.params['target_name']} is a foreign function of this process, which an "
-                    "exported program cannot call"
-                )
+            name = eqn.params.get("target_name", eqn.primitive.name)
+            check_operation(eqn.primitive, str(name), eqn.effects)
             operands = [read(a) for a in eqn.invars]
             name, params = self.call_of(eqn)
             eqns.append([name, operands, declare(eqn.outvars), params])
@@ -152,13 +158,8 @@ class _Writer:
         """Primitive and parameters; a plain call for what carries rules of the user's."""
         name, params = eqn.primitive.name, eqn.params
         if eqn.primitive.calls is not None:
-            return "jit", {
-                "jaxpr": {"closed": self.closed(params[eqn.primitive.calls])},
-                "name": str(params.get("name", name)),
-                "donated_invars": {"tuple": [False] * len(eqn.invars)},
-                "inline": False,
-                "keep_unused": False,
-            }
+            program = {"closed": self.closed(params[eqn.primitive.calls])}
+            return CALL, call_params(program, str(params.get("name", name)), len(eqn.invars))
         return name, {key: self.param(f"{name}'s {key}", v) for key, v in params.items()}
 
     def param(self, what: str, value: Any) -> Json:
@@ -226,10 +227,12 @@ def program_data(closed: ClosedJaxpr) -> tuple[list[Json], Arrays]:
     """A program as JSON and the arrays it refers to by name.
 
     Raises NotImplementedError, naming the operation, for what only exists in this process: host
-    callbacks, printing, Python functions among the parameters.
+    callbacks, printing, Python functions among the parameters. Raises ValueError for a program of
+    too many operations.
     """
     writer = _Writer()
     writer.closed(closed)
+    check_budget(writer.programs)
     return writer.programs, writer.arrays
 
 
@@ -237,8 +240,11 @@ class _Reader:
     def __init__(self, programs: Sequence[Json], arrays: Arrays) -> None:
         self.arrays = arrays
         self.programs: list[ClosedJaxpr] = []
+        checked: set[Jaxpr] = set()
         for data in programs:
-            self.programs.append(self.closed(data))
+            program = self.closed(data)
+            check_jaxpr(program, checked)
+            self.programs.append(program)
 
     def closed(self, data: Json) -> ClosedJaxpr:
         variables: list[Var] = []
@@ -250,24 +256,33 @@ class _Reader:
 
         def read(atom: Json) -> Atom:
             if isinstance(atom, int):
-                return variables[atom]
-            return Literal(self.param(atom[0]), _aval(atom[1]))
+                return variables[_index(atom, variables)]
+            return _literal(self.param(atom[0]), _aval(atom[1]))
 
         constvars, invars = declare(data["const_types"]), declare(data["in_types"])
         eqns: list[JaxprEqn] = []
         for name, operands, out_types, params in data["eqns"]:
             invalues = [read(a) for a in operands]
             known = {key: self.param(v) for key, v in params.items()}
-            eqns.append(JaxprEqn(invalues, declare(out_types), _primitive(name), known))
+            primitive = operation_to_read(name, known)
+            eqns.append(JaxprEqn(invalues, declare(out_types), primitive, known))
         outs = [read(a) for a in data["outs"]]
         info = DebugInfo(func_name=str(data["name"]))
         consts = [self.const(*c) for c in zip(data["consts"], constvars, strict=True)]
         return ClosedJaxpr(Jaxpr(constvars, invars, outs, eqns, debug_info=info), consts)
 
     def const(self, name: str | None, var: Var) -> Any:
-        if name is not None and isinstance(var.aval.dtype, ExtendedDType):
-            return seen_as(device_put(self.arrays[name]), var.aval.dtype)
-        return np.zeros(var.aval.shape, dtypes.float0) if name is None else self.arrays[name]
+        aval = var.aval
+        if name is None:
+            if aval.dtype != dtypes.float0:
+                raise ValueError(f"an array {aval.str_short()} of a program has no values")
+            return np.zeros(aval.shape, dtypes.float0)
+        array, held = self.arrays[name], physical_aval(aval)
+        if array.shape != held.shape or array.dtype != held.dtype:
+            raise ValueError(f"the array {name} is {array.dtype}{[*array.shape]}, not {held}")
+        if isinstance(aval.dtype, ExtendedDType):
+            return seen_as(device_put(array), aval.dtype)
+        return array
 
     def param(self, data: Json) -> Any:
         if not isinstance(data, dict):
@@ -292,9 +307,9 @@ _PARAMS: dict[str, Callable[[_Reader, Any], Any]] = {
     "dict": lambda r, c: {r.param(k): r.param(v) for k, v in c},
     "named": lambda r, c: _TUPLES[c[0]](*(r.param(v) for v in c[1])),
     "record": lambda r, c: _record(c[0], [r.param(v) for v in c[1]]),
-    "closed": lambda r, c: r.programs[c],
-    "jaxpr": lambda r, c: r.programs[c].jaxpr,
-    "primitive": lambda _, c: _primitive(c),
+    "closed": lambda r, c: r.programs[_index(c, r.programs)],
+    "jaxpr": lambda r, c: r.programs[_index(c, r.programs)].jaxpr,
+    "primitive": lambda _, c: operation_to_read(c, {}),
     "dtype": lambda _, c: dtype_of(c),
     "generator": lambda _, c: GENERATORS[c],
     "scalar_type": lambda _, c: dtype_of(c).type,
@@ -302,6 +317,23 @@ _PARAMS: dict[str, Callable[[_Reader, Any], Any]] = {
     "aval": lambda _, c: _aval(c),
     "array": lambda r, c: r.arrays[c],
 }
+
+
+def _index(number: Any, of: Sequence[Any]) -> int:
+    """A place in a table; Python's own indices count from the end, too."""
+    if type(number) is not int or not 0 <= number < len(of):
+        raise ValueError(f"a program names number {number!r} of a table of {len(of)}")
+    return number
+
+
+def _literal(value: Any, aval: ShapedArray) -> Literal:
+    """A literal; ValueError for a value that is not a number of its type."""
+    is_number = isinstance(value, bool | int | float | complex | np.generic)
+    if not is_number or aval.shape or isinstance(aval.dtype, ExtendedDType):
+        raise ValueError(f"a program has a literal {value!r} of type {aval.str_short()}")
+    if np.asarray(value).astype(aval.dtype) != np.asarray(value) and value == value:
+        raise ValueError(f"a program has a literal {value!r} of type {aval.str_short()}")
+    return Literal(value, aval)
 
 
 def _record(name: str, values: Sequence[Any]) -> Any:
@@ -315,18 +347,12 @@ def _aval(data: Json) -> ShapedArray:
     return found.update(vma=frozenset(vma[0])) if vma else found
 
 
-def _primitive(name: str) -> Primitive:
-    found = find_primitive(name)
-    if found is None:
-        raise ValueError(f"the program uses {name!r}, an operation that this version does not know")
-    return found
-
-
 def program_from_data(programs: Sequence[Json], arrays: Arrays) -> ClosedJaxpr:
     """What `program_data` wrote; ValueError for data that is no program."""
     try:
+        check_budget(programs)
         return _Reader(programs, arrays).programs[-1]
     except ValueError:
         raise
-    except (AttributeError, IndexError, KeyError, TypeError) as error:
+    except UNSOUND as error:
         raise ValueError(f"the program's data is damaged: {error!r}") from error

@@ -7,7 +7,6 @@ without one), and gives the result and where its batch axis is.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -20,7 +19,7 @@ from xpr.core.primitive import Absent, Primitive, get_primitive
 from xpr.core.references import Ref, read, slice_of_ref, write
 from xpr.core.trace import Trace, Tracer, check_leaks, get_aval, set_current_trace
 from xpr.interpreters.caching import weak_jaxpr_cache
-from xpr.interpreters.zeros import Zero, full, instantiate, is_float0, tangent_aval, zeros
+from xpr.interpreters.zeros import full, is_float0, zeros
 
 Dim = int | None
 
@@ -143,16 +142,19 @@ def _sizes(aval: ShapedArray) -> str:
 class BatchTrace(Trace):
     """Applies the batching rule of each primitive, under the trace that was current before."""
 
-    def __init__(self, parent: Trace, axis: BatchAxis) -> None:
+    def __init__(self, parent: Trace, axis: BatchAxis, tag: object = None) -> None:
         self.parent = parent
         self.axis = axis
         self.alive = True
+        # The same for all traces that stand for one batch: rules of functions may run under another
+        # trace than the function, and close over values of the first one.
+        self.tag: object = self if tag is None else tag
 
     def runs_eagerly(self) -> bool:
         return self.parent.runs_eagerly()
 
     def pair(self, x: Any) -> tuple[Any, Dim]:
-        if isinstance(x, BatchTracer) and x._trace is self:
+        if isinstance(x, BatchTracer) and x._trace.tag is self.tag:
             return x._batched, x._batch_dim
         return x, None
 
@@ -175,8 +177,9 @@ class BatchTrace(Trace):
         vals: list[Any] = []
         dims: list[Dim] = []
         batched = False
+        tag = self.tag
         for x in args:
-            if isinstance(x, BatchTracer) and x._trace is self:
+            if isinstance(x, BatchTracer) and x._trace.tag is tag:
                 vals.append(x._batched)
                 dims.append(x._batch_dim)
                 batched = True
@@ -203,54 +206,23 @@ class BatchTrace(Trace):
         self, primitive: Any, fun: Any, jvp: Any, args: Sequence[Any], params: dict[str, Any]
     ) -> Sequence[Any]:
         vals, dims = self._split(args)
-        if self._is_the_same_for_all(dims):
-            with set_current_trace(self.parent):
-                return self.parent.process_custom_jvp_call(primitive, fun, jvp, vals, params)
-        batched_fun = batched_at_front(fun, self.axis, dims)
-
-        @functools.wraps(jvp)
-        def batched_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-            n = len(primals)
-            zero = [type(t) is Zero for t in tangents]
-
-            def both(*xs: Any) -> Sequence[Any]:
-                given = iter(xs[n:])
-                inner = [
-                    Zero(tangent_aval(get_aval(x))) if z else next(given)
-                    for x, z in zip(xs[:n], zero, strict=True)
-                ]
-                out, out_tangents = jvp(xs[:n], inner)
-                return [*out, *map(instantiate, out_tangents)]
-
-            dense = [t for t, z in zip(tangents, zero, strict=True) if not z]
-            dense_dims = [d for d, z in zip(dims, zero, strict=True) if not z]
-            found = batched_at_front(both, self.axis, [*dims, *dense_dims])(*primals, *dense)
-            return found[: len(found) // 2], found[len(found) // 2 :]
-
+        call = primitive.batched(self, dims, params["name"])
         with set_current_trace(self.parent):
             out = self.parent.process_custom_jvp_call(
-                primitive, batched_fun, batched_jvp, vals, params
+                primitive, call.function(fun), call.jvp(jvp), vals, params
             )
-        return [self.wrap(x, 0) for x in out]
+        return [call.result(x) for x in out]
 
     def process_custom_vjp_call(
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
     ) -> Sequence[Any]:
         vals, dims = self._split(args)
-        if self._is_the_same_for_all(dims):
-            with set_current_trace(self.parent):
-                return self.parent.process_custom_vjp_call(primitive, fun, fwd, bwd, vals, params)
-        batched_fun = batched_at_front(fun, self.axis, dims)
-        batched_fwd, batched_bwd = primitive.batched_rules(fwd, bwd, self.axis, dims)
+        call = primitive.batched(self, dims, params["name"])
         with set_current_trace(self.parent):
             out = self.parent.process_custom_vjp_call(
-                primitive, batched_fun, batched_fwd, batched_bwd, vals, params
+                primitive, call.function(fun), *call.vjp(fwd, bwd), vals, params
             )
-        return [self.wrap(x, 0) for x in out]
-
-    def _is_the_same_for_all(self, dims: Sequence[Dim]) -> bool:
-        """Whether a call gives every example the same; with a named axis it may not."""
-        return self.axis.name is None and all(d is None for d in dims)
+        return [call.result(x) for x in out]
 
     def _split(self, args: Sequence[Any]) -> tuple[list[Any], list[Dim]]:
         pairs = [self.pair(x) for x in args]
@@ -277,10 +249,17 @@ def _write_references(
 
 
 def batch_flat(
-    fun: Callable[..., Sequence[Any]], axis: BatchAxis, vals: Sequence[Any], dims: Sequence[Dim]
+    fun: Callable[..., Sequence[Any]],
+    axis: BatchAxis,
+    vals: Sequence[Any],
+    dims: Sequence[Dim],
+    tag: object = None,
 ) -> tuple[list[Any], list[Dim]]:
-    """Results of a function of flat arguments on a batch, and where their batch axes are."""
-    trace = BatchTrace(context.trace, axis)
+    """Results of a function of flat arguments on a batch, and where their batch axes are.
+
+    `tag` is that of the trace whose values `fun` may close over, if it stands for the same batch.
+    """
+    trace = BatchTrace(context.trace, axis, tag)
     args = [
         Ref(slice_of_ref(v.aval, d), trace, trace.wrap(read(v), d))
         if d is not None and isinstance(v, Ref)
@@ -298,18 +277,6 @@ def batch_flat(
         del args, out
         check_leaks(trace)
     return [v for v, _ in pairs], [d for _, d in pairs]
-
-
-def batched_at_front(
-    fun: Callable[..., Sequence[Any]], axis: BatchAxis, dims: Sequence[Dim]
-) -> Callable[..., list[Any]]:
-    """`fun` on batches whose axes are at `dims`; every result has its batch axis in front."""
-
-    def batched(*vals: Any) -> list[Any]:
-        out, out_dims = batch_flat(fun, axis, vals, dims)
-        return [at_front(axis, x, d) for x, d in zip(out, out_dims, strict=True)]
-
-    return batched
 
 
 # ---- moving and making batch axes: used by the engine and by rules

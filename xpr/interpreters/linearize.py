@@ -118,6 +118,7 @@ def linearize_jaxpr(
     `split.known` maps all inputs to all results and
     the residuals; `split.unknown` maps the residuals and the tangents to the nonzero tangents.
     """
+    closed = without_dead_code(closed)
     primal_trace = JaxprTrace(closed.jaxpr.debug_info)
     tangents = JaxprTrace(closed.jaxpr.debug_info)
     trace = LinearizeTrace(primal_trace, tangents)

@@ -147,6 +147,7 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.extraction import trim_zeros as trim_zeros
     from xpr.numpy.functional import apply_along_axis as apply_along_axis
     from xpr.numpy.functional import apply_over_axes as apply_over_axes
+    from xpr.numpy.functional import piecewise as piecewise
     from xpr.numpy.functional import vectorize as vectorize
     from xpr.numpy.grids import c_ as c_
     from xpr.numpy.grids import fromfunction as fromfunction
@@ -304,7 +305,6 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.searching import searchsorted as searchsorted
     from xpr.numpy.selection import choose as choose
     from xpr.numpy.selection import clip as clip
-    from xpr.numpy.selection import piecewise as piecewise
     from xpr.numpy.selection import select as select
     from xpr.numpy.selection import where as where
     from xpr.numpy.setops import intersect1d as intersect1d
@@ -468,7 +468,7 @@ else:  # type checkers would take any name for an attribute
                 "uint4 uint64 uint8 unsignedinteger"
             ),
             "xpr.numpy.extraction": "compress extract trim_zeros",
-            "xpr.numpy.functional": "apply_along_axis apply_over_axes vectorize",
+            "xpr.numpy.functional": "apply_along_axis apply_over_axes piecewise vectorize",
             "xpr.numpy.grids": "c_ fromfunction index_exp indices ix_ meshgrid mgrid ogrid r_ s_",
             "xpr.numpy.histograms": (
                 "bincount histogram histogram2d histogram_bin_edges histogramdd"
@@ -509,7 +509,7 @@ else:  # type checkers would take any name for an attribute
                 "nanmax nanmin nanprod nansum prod ptp sum"
             ),
             "xpr.numpy.searching": "digitize searchsorted",
-            "xpr.numpy.selection": "choose clip piecewise select where",
+            "xpr.numpy.selection": "choose clip select where",
             "xpr.numpy.setops": "intersect1d isin setdiff1d setxor1d union1d",
             "xpr.numpy.sorting": "argpartition argsort lexsort partition sort sort_complex",
             "xpr.numpy.statistics": "average mean nanmean nanstd nanvar std var",

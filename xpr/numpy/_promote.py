@@ -79,7 +79,7 @@ def refuse_out(name: str, out: Any) -> None:
 # ---- plans: how each operand has to change
 
 _KEEP, _DTYPE, _WEAKNESS = 0, 1, 2
-_PLAIN, _INEXACT, _NUMERIC = "plain", "inexact", "numeric"
+_PLAIN, _INEXACT, _NUMERIC, _POWER = "plain", "inexact", "numeric", "power"
 
 # For each operand: the change of its type, the shape and axes to spread it over, if any, and what
 # makes a Python number of its type a scalar of the common dtype.
@@ -142,6 +142,23 @@ def _shape_fixes(name: str, avals: Sequence[ShapedArray]) -> list[tuple[Shape | 
     return fixes
 
 
+_warned_of: set[str] = set()
+
+
+def _warn_of_lost_range(name: str) -> None:
+    """Says once that numbers of uint32 become int32, since their common dtype has 64 bits."""
+    if "uint32" in _warned_of:
+        return
+    _warned_of.add("uint32")
+    warnings.warn(
+        f"{name}: uint32 and a signed integer dtype promote to int64, which is int32 while "
+        "jax_enable_x64 is off, as in JAX: numbers from 2**31 on become negative. Convert one "
+        "operand explicitly, as in x.astype('int32'), or enable 64 bits. This is said once.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
 def _make_plan(name: str, mode: str, avals: Sequence[ShapedArray]) -> _Plan:
     # The name says the operation only where it is one of elements.
     several = name != "promote_dtypes" and len({a.dtype for a in avals}) > 1
@@ -149,14 +166,21 @@ def _make_plan(name: str, mode: str, avals: Sequence[ShapedArray]) -> _Plan:
         found = ", ".join(str(a.dtype) for a in avals)
         raise TypeError(f"{name} does not accept dtypes {found}.")
     dtype, weak = dtypes.promote_avals(*((a.dtype, a.weak_type) for a in avals))
+    if dtype == np.int32 and any(a.dtype == np.uint32 for a in avals):
+        _warn_of_lost_range(name)
     if mode == _INEXACT:
         dtype = to_inexact(dtype)
-    elif mode == _NUMERIC and dtype == dtypes.BOOL:
+    elif mode in (_NUMERIC, _POWER) and dtype == dtypes.BOOL:
         dtype = np.dtype(np.int32)
+    kept = (
+        mode == _POWER and dtypes.is_inexact(avals[0].dtype) and dtypes.is_integer(avals[1].dtype)
+    )
     fixes: list[_Fix] = []
     for aval, (shape, dims) in zip(avals, _shape_fixes(name, avals), strict=True):
         change, make = _KEEP, None
-        if aval.dtype != dtype:
+        if kept:
+            pass
+        elif aval.dtype != dtype:
             change = _DTYPE
         elif aval.weak_type != weak:
             change = _WEAKNESS
@@ -353,6 +377,14 @@ def promote_args_inexact(name: str, *args: Any) -> tuple[Sequence[Any], DType]:
 def promote_args_numeric(name: str, *args: Any) -> tuple[Sequence[Any], DType]:
     """As `promote_args`; booleans become int32."""
     return _promoted(name, _NUMERIC, args)
+
+
+def promote_power(name: str, x: Any, y: Any) -> tuple[Sequence[Any], DType]:
+    """As `promote_args_numeric`, but integer exponents of inexact arrays keep their dtype.
+
+    As floats, large exponents would lose their parity.
+    """
+    return _promoted(name, _POWER, (x, y))
 
 
 def promote_dtypes(*args: Any) -> list[Any]:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree_util
+from xpr.core.array import Array as _Array
 from xpr.core.trace import get_aval
+from xpr.core.wrapping import wraps
+from xpr.lax.conditionals import switch
 from xpr.numpy._concrete import as_array
-from xpr.numpy._promote import as_operand, check_ranks
+from xpr.numpy._promote import as_operand, broadcast_to, check_ranks, convert
+from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike, Shape
 from xpr.numpy.creation import asarray
+from xpr.numpy.logic import to_bool
 from xpr.numpy.manipulation import moveaxis
 from xpr.primitives._index_dims import canonicalize_axis
 from xpr.primitives.shape import broadcast_shapes, expand_dims, reshape
@@ -114,7 +120,7 @@ def vectorize(
         raise ValueError(f"excluded={excluded!r} contains negative numbers")
     context = f"on vectorized function with excluded={excluded!r} and signature={signature!r}"
 
-    @functools.wraps(pyfunc)
+    @wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         given: dict[int | str, Any] = {**dict(enumerate(args)), **kwargs}
         mapped = [k for k in given if k not in excluded]
@@ -221,3 +227,48 @@ def _looped(f: Callable[..., Any], operands: Sequence[Array], loops: Sequence[Sh
     if not alone:
         return found
     return tree_util.tree_map(lambda r: expand_dims(as_array(r), sorted(alone)), found)
+
+
+def piecewise(
+    x: ArrayLike,
+    condlist: Any,
+    funclist: Sequence[ArrayLike | Callable[..., Any]],
+    *args: Any,
+    **kw: Any,
+) -> Array:
+    """A function given in pieces: of the conditions that hold, the last says which piece counts.
+
+    Each piece is a number or an elementwise function, called with `x` and the further arguments. A
+    piece more than there are conditions holds where none does; otherwise that is 0. The result has
+    the dtype of `x`. Raises ValueError for another number of pieces.
+
+    >>> import xpr.numpy as jnp
+    >>> x = jnp.array([-2.0, 0.0, 3.0])
+    >>> jnp.piecewise(x, [x < 0, x > 0], [lambda v: -v, lambda v: 2 * v])
+    Array([2., 0., 6.], dtype=float32)
+    """
+    x = as_array(as_operand("piecewise", x))
+    conditions = list(condlist) if not isinstance(condlist, (_Array, np.ndarray)) else condlist
+    count, pieces = len(conditions), len(funclist)
+    if pieces not in (count, count + 1):
+        raise ValueError(
+            f"with {count} condition(s), either {count} or {count + 1} functions are expected; "
+            f"got {pieces}"
+        )
+
+    pieces_in_order = [funclist[count] if pieces > count else 0, *funclist[:count]]
+    chosen: Any = np.int32(0)
+    for i in range(count):
+        condition = broadcast_to(to_bool(asarray(conditions[i])), x.shape)
+        chosen = select_where(condition, np.int32(i + 1), chosen)
+
+    def piece(f: Any) -> Callable[[Any], Any]:
+        def value(v: Any) -> Any:
+            found = f(v, *args, **kw) if callable(f) else f
+            return convert(as_operand("piecewise", found), x.dtype)
+
+        return value
+
+    # A choice for each element, so that a derivative never comes from a piece that does not count.
+    branches = [piece(f) for f in pieces_in_order]
+    return vectorize(lambda which, v: switch(which, branches, v))(broadcast_to(chosen, x.shape), x)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.array import Array as _Array
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._concrete import as_array
@@ -22,7 +20,6 @@ from xpr.numpy._promote import (
 )
 from xpr.numpy._select import select_where
 from xpr.numpy._typing import Array, ArrayLike
-from xpr.numpy.creation import asarray
 from xpr.numpy.logic import to_bool
 from xpr.numpy.nonzeros import nonzero
 from xpr.numpy.ufuncs import maximum, minimum, remainder
@@ -84,44 +81,6 @@ def select(condlist: Any, choicelist: Any, default: ArrayLike = 0) -> Array:
     for condition, choice in zip(reversed(list(condlist)), reversed(choices), strict=True):
         found = select_where(to_bool(as_operand("select", condition)), choice, found)
     return as_array(found)
-
-
-def piecewise(
-    x: ArrayLike,
-    condlist: Any,
-    funclist: Sequence[ArrayLike | Callable[..., Any]],
-    *args: Any,
-    **kw: Any,
-) -> Array:
-    """A function given in pieces: of the conditions that hold, the last says which piece counts.
-
-    Each piece is a number or an elementwise function, called with `x` and the further arguments. A
-    piece more than there are conditions holds where none does; otherwise that is 0. The result has
-    the dtype of `x`. Raises ValueError for another number of pieces.
-
-    >>> import xpr.numpy as jnp
-    >>> x = jnp.array([-2.0, 0.0, 3.0])
-    >>> jnp.piecewise(x, [x < 0, x > 0], [lambda v: -v, lambda v: 2 * v])
-    Array([2., 0., 6.], dtype=float32)
-    """
-    x = as_array(as_operand("piecewise", x))
-    conditions = list(condlist) if not isinstance(condlist, (_Array, np.ndarray)) else condlist
-    count, pieces = len(conditions), len(funclist)
-    if pieces not in (count, count + 1):
-        raise ValueError(
-            f"with {count} condition(s), either {count} or {count + 1} functions are expected; "
-            f"got {pieces}"
-        )
-
-    def piece(f: Any) -> Any:
-        value = f(x, *args, **kw) if callable(f) else f
-        return convert(as_operand("piecewise", value), x.dtype)
-
-    found: Any = piece(funclist[count]) if pieces > count else x.dtype.type(0)
-    for i in range(count):
-        condition = broadcast_to(to_bool(asarray(conditions[i])), x.shape)
-        found = select_where(condition, piece(funclist[i]), found)
-    return broadcast_to(found, x.shape)
 
 
 def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") -> Array:

@@ -25,6 +25,7 @@ from xpr.numpy._promote import (
     promote_args,
     promote_args_inexact,
     promote_args_numeric,
+    promote_power,
     scalar_type,
 )
 from xpr.numpy._select import select_where
@@ -264,17 +265,13 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if type(x2) is int and type(x1) is ArrayImpl and x1.aval.dtype != BOOL:
         return pw.integer_pow_p.bind(x1, y=x2)
     exponent = _static_exponent(as_operand("power", x2, 1))
-    (x, y), dtype = promote_args_numeric("power", x1, x2)
+    (x, y), dtype = promote_power("power", x1, x2)
     if exponent is not None:
         # Booleans are no weakly typed integers, whatever the type of the exponent is.
         is_bool = get_aval(x1).dtype == BOOL
         return pw.integer_pow(convert(x, dtype) if is_bool else x, exponent)
     if dtypes.is_integer(dtype):
         return _integer_power(x, y, dtype)
-    power_type = get_aval(x2)
-    if dtypes.is_integer(power_type.dtype) and not power_type.weak_type and get_aval(x).weak_type:
-        # An integer exponent keeps its type in JAX, and an array's makes the result's a strong one.
-        x, y = convert(x, dtype), convert(y, dtype)
     return pw.pow_p.bind(x, y)
 
 

@@ -8,25 +8,25 @@ with one checkpoint: the operands.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.aval import ShapedArray
 from xpr.core.effects import refuse_exact
+from xpr.core.events import log_step
 from xpr.core.jaxpr import (
     Atom,
     ClosedJaxpr,
-    DropVar,
     Jaxpr,
     JaxprEqn,
     Var,
     dce_jaxpr,
     eval_closed,
 )
-from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
+from xpr.core.jaxpr_trace import JaxprTrace, hoist_consts
 from xpr.core.manual import of_programs
 from xpr.core.primitive import define
-from xpr.core.trace import set_current_trace
+from xpr.core.trace import get_aval, set_current_trace
 from xpr.interpreters.batching import BatchAxis, Dim, batch_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split
@@ -40,9 +40,8 @@ from xpr.primitives._call_rules import (
     call_transpose,
     with_tangents,
 )
+from xpr.primitives._kept_values import Policy, divided
 
-# Says of an operation, by its primitive, operand types and parameters, whether to keep its results.
-Policy = Callable[..., bool]
 Params = dict[str, Any]
 
 
@@ -69,32 +68,6 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
 # ---- what is kept and what is computed again
 
 
-def _inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with its calls of jitted functions written out, for policies to see inside."""
-    if not any(eqn.primitive.name == "jit" for eqn in closed.eqns):
-        return closed
-
-    def flat(*args: Any) -> list[Any]:
-        return _eval_inlined(closed.jaxpr, closed.consts, args)
-
-    return trace_to_jaxpr(flat, closed.in_avals, closed.jaxpr.debug_info)
-
-
-def _eval_inlined(jaxpr: Jaxpr, consts: Sequence[Any], args: Sequence[Any]) -> list[Any]:
-    env: dict[Var, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
-    for eqn in jaxpr.eqns:
-        operands = [env[v] if isinstance(v, Var) else v.val for v in eqn.invars]
-        if eqn.primitive.name == "jit":
-            inner: ClosedJaxpr = eqn.params["jaxpr"]
-            found = _eval_inlined(inner.jaxpr, inner.consts, operands)
-        else:
-            found = eqn.primitive.bind(*operands, **eqn.params)
-        results = found if isinstance(found, list) else [found]
-        env.update(zip(eqn.outvars, results, strict=True))
-    return [env[v] if isinstance(v, Var) else v.val for v in jaxpr.outvars]
-
-
 class _Recomputation:
     """The two programs of a linearized checkpoint.
 
@@ -104,9 +77,10 @@ class _Recomputation:
 
     def __init__(self, split: Split, count: int, policy: Policy | None) -> None:
         known, unknown = split.known.jaxpr, split.unknown.jaxpr
-        kept = _kept_variables(known, policy)
+        first, again, kept = divided(known, policy)
+        outvars = [*known.outvars[:count], *kept]
         self.forward = ClosedJaxpr(
-            dce_jaxpr(known.replace(outvars=[*known.outvars[:count], *kept]), instantiate=True)[0],
+            dce_jaxpr(known.replace(outvars=outvars, eqns=first), instantiate=True)[0],
             split.known.consts,
         )
         renamed = _residual_atoms(split, known, count)
@@ -116,7 +90,6 @@ class _Recomputation:
         def new(atom: Atom) -> Atom:
             return rename.get(atom, atom) if isinstance(atom, Var) else atom
 
-        again = [e for e in known.eqns if not any(v in kept for v in e.outvars)]
         linear = [e.replace(invars=[new(v) for v in e.invars]) for e in unknown.eqns]
         whole = Jaxpr(
             [*known.constvars, *unknown.constvars],
@@ -130,18 +103,10 @@ class _Recomputation:
             zip(whole.constvars, [*split.known.consts, *split.unknown.consts], strict=True)
         )
         self.backward = ClosedJaxpr(smaller, [consts[v] for v in smaller.constvars])
-
-
-def _kept_variables(known: Jaxpr, policy: Policy | None) -> list[Var]:
-    if policy is None:
-        return []
-    return [
-        v
-        for eqn in known.eqns
-        if policy(eqn.primitive, *[a.aval for a in eqn.invars], **eqn.params)
-        for v in eqn.outvars
-        if not isinstance(v, DropVar)
-    ]
+        # With the operations that made them; of those that the derivative depends on.
+        places = {v: eqn for eqn in first for v in eqn.outvars}
+        reads = zip(kept, self.used[len(known.invars) :], strict=False)
+        self.kept = [(v, places[v]) for v, used in reads if used]
 
 
 def _residual_atoms(split: Split, known: Jaxpr, count: int) -> list[Atom]:
@@ -156,8 +121,7 @@ def _linearize(
     nonzero = tuple(type(t) is not Zero for t in tangents)
     refuse_exact(params["jaxpr"].effects, "differentiation of checkpoint, which computes again")
     policy = params["policy"]
-    closed = params["jaxpr"] if policy is None else _inlined(params["jaxpr"])
-    linearized = linearize_jaxpr(closed, nonzero)
+    linearized = linearize_jaxpr(params["jaxpr"], nonzero)
     out_nonzero = linearized.nonzeros_out
     programs = _Recomputation(linearized.split, len(out_nonzero), policy)
     forward, backward = programs.forward, programs.backward
@@ -167,14 +131,31 @@ def _linearize(
     out, kept = found[:count], found[count:]
     given = [t for t in tangents if type(t) is not Zero]
     operands = [x for x, u in zip([*primals, *kept, *given], programs.used, strict=True) if u]
+    _log_residuals(programs, primals)
     return out, with_tangents(out, out_nonzero, _record(trace.tangents, backward, operands, params))
+
+
+def _log_residuals(programs: _Recomputation, primals: Sequence[Any]) -> None:
+    inputs = [get_aval(x).str_short() for x, u in zip(primals, programs.used, strict=False) if u]
+    values = [
+        f"{v.aval.str_short()} of {eqn.primitive.name} at {eqn.source_info}"
+        for v, eqn in programs.kept
+    ]
+    parts = []
+    if inputs:
+        parts.append("inputs with shapes:\n  " + "\n  ".join(inputs))
+    if values:
+        parts.append("these intermediates:\n  " + "\n  ".join(values))
+    if parts:
+        log_step("remat-decorated function saving %s", "\nand saving ".join(parts))
 
 
 def _record(
     trace: JaxprTrace, closed: ClosedJaxpr, operands: Sequence[Any], params: Params
 ) -> list[Any]:
+    closed, outer = hoist_consts(closed, tracers_only=True)
     params = params | {"jaxpr": closed, "differentiated": True}
-    return list(trace.process_primitive(remat_p, operands, params))
+    return list(trace.process_primitive(remat_p, [*outer, *operands], params))
 
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) -> list[Any]:

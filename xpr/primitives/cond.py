@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray, same_type
+from xpr.core.context import context
 from xpr.core.effects import refuse_exact
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, as_function, dce_jaxpr, eval_closed
-from xpr.core.jaxpr_trace import trace_to_jaxpr
+from xpr.core.jaxpr_trace import JaxprTracer, trace_to_jaxpr
 from xpr.core.manual import of_programs, with_vma
 from xpr.core.primitive import define
-from xpr.core.trace import get_aval, set_current_trace
+from xpr.core.trace import Tracer, get_aval, set_current_trace
 from xpr.interpreters.batching import (
     BatchAxis,
     Dim,
@@ -23,13 +24,22 @@ from xpr.interpreters.batching import (
     require_arrays,
     require_choice,
 )
-from xpr.interpreters.jvp import jvp_jaxpr
+from xpr.interpreters.jvp import jvp_flat, jvp_jaxpr
 from xpr.interpreters.linearize import LinearizeTrace, linearize_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, Split, partial_eval_jaxpr
 from xpr.interpreters.references import ProgramPrimitive
 from xpr.interpreters.transpose import Linear, backward_pass, is_linear
-from xpr.interpreters.zeros import Zero, cotangent_aval, instantiate, zero_tangent, zeros
+from xpr.interpreters.zeros import (
+    Zero,
+    cotangent_aval,
+    instantiate,
+    is_float0,
+    tangent_aval,
+    zero_tangent,
+    zeros,
+)
 from xpr.primitives import _ops as ops
+from xpr.primitives.custom import custom_jvp_call_p
 from xpr.primitives.rules import broadcast_to, expand_dims
 
 Branches = tuple[ClosedJaxpr, ...]
@@ -266,24 +276,95 @@ def _batch_by_selection(
     dims: Sequence[Dim],
     branches: Branches,
 ) -> tuple[list[Any], list[Dim]]:
-    """Examples that take different branches: all are computed, and each takes its own."""
+    """Examples that take different branches: all are computed, and each takes its own.
+
+    The selection has a derivative of its own, see `_Selection.jvp`.
+    """
     where = "vmap of cond with an index for each example"
     require_choice(where, branches[0].out_avals)
-    columns: list[list[Any]] = []
     for closed in branches:
         refuse_exact(closed.effects, where)
-        found, out_dims = batch_flat(as_function(closed), axis, operands, dims)
-        columns.append([at_front(axis, x, d) for x, d in zip(found, out_dims, strict=True)])
-    if len(branches) == 2:
-        which: Any = ops.bind("ne", index, np.int32(0))
-    else:
-        which = ops.bind("clamp", np.int32(0), index, np.int32(len(branches) - 1))
-    out = []
-    for cases in zip(*columns, strict=True):
-        shape = get_aval(cases[0]).shape
-        mask = expand_dims(which, range(1, len(shape))) if len(shape) > 1 else which
-        out.append(ops.bind("select_n", broadcast_to(mask, shape), *map(_strong, cases)))
-    return out, [0 for _ in out]
+    selection = _Selection(axis, dims, branches)
+    params = {"name": "cond", "symbolic_zeros": True}
+    out = context.trace.process_custom_jvp_call(
+        custom_jvp_call_p, selection, selection.jvp, [index, *operands], params
+    )
+    return list(out), [0 for _ in out]
+
+
+class _Selection:
+    """The results of each example's branch, from an index for each and operands batched at `dims`.
+
+    Results have their batch axes in front, as has the index.
+    """
+
+    def __init__(self, axis: BatchAxis, dims: Sequence[Dim], branches: Branches) -> None:
+        self.axis, self.dims, self.branches = axis, dims, branches
+
+    def __call__(self, index: Any, *operands: Any) -> list[Any]:
+        return self._selected(index, lambda *_: (operands, self.dims))
+
+    def jvp(self, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """Differentiates branches whose operands are constants for examples that do not take them.
+
+        Otherwise an infinite derivative in a branch that is not taken, times the cotangent 0 of its
+        result, would be NaN.
+        """
+        index, *operands = primals
+        moves = [type(t) is not Zero for t in tangents[1:]]
+
+        def guarded(*given: Any) -> list[Any]:
+            def own(index: Any, branch: int) -> tuple[list[Any], list[Dim]]:
+                taken = ops.eq(index, np.int32(branch))
+                pairs = [
+                    self._constant_unless(taken, x, d) if m or _may_move_later(x, d) else (x, d)
+                    for x, d, m in zip(given, self.dims, moves, strict=True)
+                ]
+                return [x for x, _ in pairs], [d for _, d in pairs]
+
+            return self._selected(index, own)
+
+        return jvp_flat(guarded, operands, tangents[1:])
+
+    def _selected(
+        self, index: Any, operands: Callable[[Any, int], tuple[Sequence[Any], Sequence[Dim]]]
+    ) -> list[Any]:
+        index = ops.bind("clamp", np.int32(0), index, np.int32(len(self.branches) - 1))
+        columns: list[list[Any]] = []
+        for i, closed in enumerate(self.branches):
+            given, dims = operands(index, i)
+            found, places = batch_flat(as_function(closed), self.axis, given, dims)
+            columns.append([at_front(self.axis, x, d) for x, d in zip(found, places, strict=True)])
+        which = ops.bind("ne", index, np.int32(0)) if len(self.branches) == 2 else index
+        return [
+            ops.bind("select_n", _over_axes(which, get_aval(cases[0]).shape), *map(_strong, cases))
+            for cases in zip(*columns, strict=True)
+        ]
+
+    def _constant_unless(self, taken: Any, x: Any, dim: Dim) -> tuple[Any, Dim]:
+        """The operand `x`, constant to differentiation for examples where `taken` is false."""
+        if is_float0(tangent_aval(get_aval(x))):
+            return x, dim
+        x = at_front(self.axis, x, dim)
+        mask = _over_axes(taken, get_aval(x).shape)
+        return ops.select(mask, x, ops.bind("stop_gradient", x)), 0
+
+
+def _may_move_later(x: Any, dim: Dim) -> bool:
+    """Whether to guard an operand without tangent for derivatives of the derivative.
+
+    Not an array that all examples share and a program is being traced for: it would be repeated for
+    each example, and be differentiated with the program at most.
+    """
+    if not isinstance(x, Tracer):
+        return False
+    return dim is not None or not get_aval(x).shape or not isinstance(x, JaxprTracer)
+
+
+def _over_axes(which: Any, shape: Sequence[int]) -> Any:
+    """`which`, with the batch axis alone, repeated over the further axes of `shape`."""
+    mask = expand_dims(which, range(1, len(shape))) if len(shape) > 1 else which
+    return broadcast_to(mask, shape)
 
 
 # ---- dead code

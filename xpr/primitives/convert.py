@@ -161,6 +161,8 @@ def convert_type(
     if type(operand) is int and new_dtype is not None:
         # The integer may fit the new dtype and not the default one.
         value = np.asarray(operand)
+        if value.dtype == object and dtypes.kind(new_dtype) in "fc":
+            value = np.asarray(float(operand))  # OverflowError beyond float64
         if value.dtype == object:
             raise OverflowError(f"Python int {operand} too large to convert to {new_dtype}")
         operand = _convert_element_type_reference(value, new_dtype=new_dtype, weak_type=False)

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.core.aval import ShapedArray, without_dim
+from xpr.core.aval import ShapedArray
 from xpr.core.context import context
 from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
 from xpr.core.manual import of_programs
@@ -18,29 +18,21 @@ from xpr.core.primitive import NotLinear, Primitive, define, invalid_argument
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.interpreters.batching import (
     BatchAxis,
+    BatchTrace,
     Dim,
     at_front,
-    at_place,
-    batch_flat,
     broadcast_batch,
 )
 from xpr.interpreters.jvp import jvp_flat, jvp_jaxpr
+from xpr.interpreters.transpose import backward_pass
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
 from xpr.primitives import _custom_linear as _custom_linear
-from xpr.primitives import _ops as ops
+from xpr.primitives._custom_batching import BatchedCall, BwdRule, FwdRule, JvpRule
 from xpr.primitives.rules import ElementwiseBatch, LinearJVP, NoTangent
 
 __all__ = ["stop_gradient"]
 
 _FAMILY = "custom"
-
-# Flat forms of a user's rules:
-#   jvp(primals, tangents) -> results, tangents
-#   fwd(primals, perturbed) -> residuals, results
-#   bwd(residuals, cotangents) -> cotangents of the operands (None or Zero for none)
-JvpRule = Callable[[Sequence[Any], Sequence[Any]], tuple[Sequence[Any], Sequence[Any]]]
-FwdRule = Callable[[Sequence[Any], Sequence[bool]], tuple[Sequence[Any], Sequence[Any]]]
-BwdRule = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 
 
 def _call_abstract(*avals: ShapedArray, call_jaxpr: ClosedJaxpr, **_: Any) -> list[ShapedArray]:
@@ -78,6 +70,15 @@ class CustomJVPCall(Primitive):
             self, as_function(call_jaxpr), rule, args, params
         )
 
+    def batched(self, trace: BatchTrace, dims: Sequence[Dim], name: str) -> BatchedCall:
+        """The call on operands whose batch axes are at `dims`."""
+        return BatchedCall(trace, dims, name)
+
+
+def _call_transpose(cts: Sequence[Any], *args: Any, call_jaxpr: ClosedJaxpr, **_: Any) -> list[Any]:
+    """Of a call with linear operands: its function is linear in them, whatever its rule says."""
+    return backward_pass(call_jaxpr.jaxpr, call_jaxpr.consts, args, cts)
+
 
 custom_jvp_call_p = define(
     "custom_jvp_call",
@@ -87,7 +88,7 @@ custom_jvp_call_p = define(
     abstract=_call_abstract,
     reference=_call_reference,
     jvp=_by_the_trace,
-    transpose=NotLinear("differentiation puts its rule in its place"),
+    transpose=_call_transpose,
     batch=_by_the_trace,
     multiple_results=True,
     pp_params=lambda params: {
@@ -134,6 +135,10 @@ class CustomVJPCall(Primitive):
             self, as_function(call_jaxpr), inner_fwd, inner_bwd, args, params
         )
 
+    def batched(self, trace: BatchTrace, dims: Sequence[Dim], name: str) -> BatchedCall:
+        """The call on operands whose batch axes are at `dims`."""
+        return BatchedCall(trace, dims, name)
+
     def linear_call(
         self,
         fwd: FwdRule,
@@ -162,67 +167,6 @@ class CustomVJPCall(Primitive):
         return list(out), [
             next(moved) if wide else zero_tangent(x) for x, wide in zip(out, inexact, strict=True)
         ]
-
-    def batched_rules(
-        self, fwd: FwdRule, bwd: BwdRule, axis: BatchAxis, dims: Sequence[Dim]
-    ) -> tuple[FwdRule, BwdRule]:
-        """The rules of the function on batches with axes at `dims`, its results' in front."""
-        # Where the residuals have their batch axes: known when `fwd` has run, as it has before
-        # `bwd` does.
-        residual_dims: list[Dim] = []
-
-        @functools.wraps(fwd)
-        def batched_fwd(primals: Sequence[Any], perturbed: Sequence[bool]) -> Any:
-            counts: list[int] = []
-
-            def flat(*args: Any) -> Sequence[Any]:
-                residuals, out = fwd(args, perturbed)
-                counts.append(len(residuals))
-                return [*residuals, *out]
-
-            found, places = batch_flat(flat, axis, primals, dims)
-            count = counts[-1]
-            residual_dims[:] = places[:count]
-            out = [at_front(axis, x, d) for x, d in zip(found[count:], places[count:], strict=True)]
-            return found[:count], out
-
-        @functools.wraps(bwd)
-        def batched_bwd(residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
-            zero = [type(ct) is Zero for ct in cts]
-            kinds: list[Any] = []
-
-            def flat(*args: Any) -> Sequence[Any]:
-                given = iter(args[len(residuals) :])
-                some = [_example(ct) if z else next(given) for ct, z in zip(cts, zero, strict=True)]
-                found = bwd(args[: len(residuals)], some)
-                kinds[:] = [None if ct is None or type(ct) is Zero else True for ct in found]
-                return [ct for ct in found if ct is not None and type(ct) is not Zero]
-
-            given = [ct for ct, z in zip(cts, zero, strict=True) if not z]
-            places = [*residual_dims, *(0 for _ in given)]
-            found, out_dims = batch_flat(flat, axis, [*residuals, *given], places)
-            results = iter(zip(found, out_dims, strict=True))
-            return [
-                None if kind is None else _cotangent_for(axis, *next(results), dim)
-                for kind, dim in zip(kinds, dims, strict=True)
-            ]
-
-        return batched_fwd, batched_bwd
-
-
-def _example(ct: Zero) -> Zero:
-    aval = ct.aval
-    return Zero(without_dim(aval, 0))
-
-
-def _cotangent_for(axis: BatchAxis, ct: Any, found: Dim, wanted: Dim) -> Any:
-    """A cotangent placed like the operand; summed over the batch if the operand has no axis."""
-    if wanted is not None:
-        return at_place(axis, ct, found, wanted)
-    if found is not None:
-        return ops.reduce_sum(ct, [found])
-    size = get_aval(ct).dtype.type(axis.size)
-    return ops.mul(ct, size)
 
 
 custom_vjp_call_p = define(

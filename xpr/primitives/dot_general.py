@@ -117,10 +117,11 @@ class DotDims:
         ):
             for i, j in zip(left, right, strict=True):
                 if lhs[i] != rhs[j]:
+                    sizes = tuple(lhs[a] for a in left), tuple(rhs[a] for a in right)
                     raise TypeError(
                         f"dot_general requires {kind} dimensions to have the same shape, got "
-                        f"{lhs[i]} (lhs axis {i}) and {rhs[j]} (rhs axis {j}) "
-                        f"for shapes {lhs} and {rhs}."
+                        f"{sizes[0]} and {sizes[1]}. Sizes {lhs[i]} (lhs axis {i}) and {rhs[j]} "
+                        f"(rhs axis {j}) of shapes {lhs} and {rhs} differ."
                     )
 
     def free_axes(self, side: int, rank: int) -> Axes:

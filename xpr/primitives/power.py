@@ -31,8 +31,10 @@ from xpr.primitives.families import (
 from xpr.primitives.rules import (
     ElementwiseBatch,
     Partials,
+    broadcast_to,
     const_like,
     full_like,
+    shape_of,
     zero_tangent,
 )
 
@@ -121,19 +123,39 @@ def _integer_pow_tangent(t: Any, out: Any, x: Any, *, y: int) -> Any:
 
 
 def _pow_by_base(t: Any, out: Any, x: Any, y: Any) -> Any:
+    zero, one = full_like(y, 0), full_like(y, 1)
+    factor = y
     if dtypes.is_inexact(get_aval(y).dtype):
-        return ops.mul(t, ops.mul(y, pow_p.bind(x, ops.sub(y, const_like(y, 1)))))
-    # The exponent stays an integer, and where it is 0 it stays 0, times a factor of 0: so x**0
-    # and x**1 have the derivatives 0 and 1 at 0 too, and so on to any order.
-    one = full_like(y, 1)
-    lower = ops.sub(ops.select(ops.eq(y, full_like(y, 0)), one, y), one)
-    factor = ops.convert(y, get_aval(x).dtype, get_aval(x).weak_type)
+        lower = ops.sub(y, const_like(y, 1))
+        if not _is_known_nonzero(y):
+            # 0 * 0**-1 would be NaN. Only at x = 0, since elsewhere the slope depends on y at 0.
+            vanishes = ops.bind("and", ops.eq(x, full_like(x, 0)), ops.eq(y, zero))
+            factor = _replaced(vanishes, y, zero)
+            lower = _replaced(vanishes, lower, zero)
+    else:
+        # The exponent stays an integer, and where it is 0 it stays 0, times a factor of 0: so x**0
+        # and x**1 have the derivatives 0 and 1 at 0 too, and so on to any order.
+        lower = ops.sub(ops.select(ops.eq(y, zero), one, y), one)
+        factor = ops.convert(y, get_aval(x).dtype, get_aval(x).weak_type)
     return ops.mul(t, ops.mul(factor, pow_p.bind(x, lower)))
 
 
+def _is_known_nonzero(y: Any) -> bool:
+    return isinstance(y, (int, float, complex, np.generic)) and bool(y != 0)
+
+
+def _replaced(which: Any, y: Any, value: Any) -> Any:
+    """`y` with `value` in place of the elements that `which` marks, which may have more axes."""
+    shape = shape_of(which)
+    return ops.select(which, broadcast_to(value, shape), broadcast_to(y, shape))
+
+
 def _pow_by_exponent(t: Any, out: Any, x: Any, y: Any) -> Any:
-    # Powers of 0 do not depend on the exponent while it is positive.
-    base = ops.select(ops.eq(x, full_like(x, 0)), full_like(x, 1), x)
+    # A power that is 0 stays 0 for exponents nearby, where log(x) is infinite, too. So does x**0
+    # at x = 0, which is 1, by the convention that JAX chose.
+    at_zero = ops.bind("and", ops.eq(x, full_like(x, 0)), ops.eq(y, full_like(y, 0)))
+    constant = ops.bind("or", ops.eq(out, full_like(out, 0)), at_zero)
+    base = _replaced(constant, x, full_like(x, 1))
     return ops.mul(t, ops.mul(ops.bind("log", base), out))
 
 

@@ -398,7 +398,8 @@ def reduce_window(
     Windows have `window_dimensions` elements along each axis, `window_dilation` apart, and start
     `window_strides` apart. Before, the operand's elements are spread `base_dilation` apart and
     padded with `init_value`: by "VALID" (not at all), "SAME", "SAME_LOWER" or explicit (low, high)
-    pairs, which may be negative. Axis i of the result counts the windows along axis i.
+    pairs, which may be negative. "SAME" counts the elements before they are spread. Axis i of the
+    result counts the windows along axis i.
 
     `operand` and `init_value` may be pytrees of one structure, arrays of one shape and scalars of
     their dtypes; `computation(a, b)` takes and returns such trees of scalars and must be
@@ -465,7 +466,8 @@ def _window_params(
     if isinstance(padding, str):
         pads = tuple(
             padtype_to_pads(
-                [dilated(n, d) for n, d in zip(shape, base, strict=True)],
+                # JAX pads as if the operand were not spread: the result has fewer windows.
+                shape,
                 [dilated(n, d) for n, d in zip(sizes, apart, strict=True)],
                 strides,
                 padding,

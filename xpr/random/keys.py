@@ -51,7 +51,10 @@ def _generator(impl: Any, dtype: Any, name: str) -> Generator:
     if isinstance(spec, Generator):
         return spec
     if not isinstance(spec, str):
-        raise TypeError(f"impl must be the name of a PRNG implementation, got {spec!r}")
+        raise TypeError(
+            f"unrecognized type {type(spec)} for specifying a PRNG implementation: impl must be "
+            f"its name, got {spec!r}"
+        )
     if spec in _WITHOUT_BITS:
         raise NotImplementedError(
             f"PRNG implementation {spec!r} is not implemented: it is one of "

@@ -11,6 +11,7 @@ from xpr.core.config import loose_types
 from xpr.core.errors import shown
 from xpr.core.primitive import get_primitive
 from xpr.core.trace import get_aval, is_eager, is_valid_value
+from xpr.core.wrapping import wraps
 from xpr.sharding.base import Sharding
 from xpr.sharding.context import get_abstract_mesh, use_abstract_mesh
 from xpr.sharding.given import resolved
@@ -81,7 +82,7 @@ def auto_axes(
         return functools.partial(auto_axes, axes=axes, out_sharding=out_sharding)
     fun, given = f, out_sharding
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def call(*args: Any, out_sharding: Any = None, **kwargs: Any) -> Any:
         wanted = given if out_sharding is None else out_sharding
         if wanted is None:
@@ -127,7 +128,7 @@ def explicit_axes(
         return functools.partial(explicit_axes, axes=axes, in_sharding=in_sharding)
     fun, given = f, in_sharding
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def call(*args: Any, in_sharding: Any = None) -> Any:
         wanted = given if in_sharding is None else in_sharding
         if wanted is None:

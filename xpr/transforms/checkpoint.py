@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.config import state
 from xpr.core.jaxpr import Literal, Var
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
-from xpr.core.trace import get_aval
+from xpr.core.references import belongs_to_trace
+from xpr.core.trace import Trace, context, get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.linearize import linearize_jaxpr
 from xpr.primitives.checkpoint import Policy, remat_p
 from xpr.primitives.custom import name_p
@@ -57,7 +61,7 @@ def checkpoint(
     fixed = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         places = {n + len(args) if n < 0 else n for n in fixed}
         for n in places:
@@ -76,10 +80,19 @@ def checkpoint(
             whole = [args[i] if i in places else next(rest) for i in range(len(args))]
             return fun(*whole, **named)
 
-        flat = FlatFunction(inner, tree)
-        info = debug_info(fun, tree, {i: args[i] for i in places}, "checkpoint")
-        closed = trace_to_jaxpr(flat, [get_aval(x) for x in leaves], info, deferred=True)
-        closed, outer = hoist_consts(closed)
+        statics = {i: args[i] for i in sorted(places)}
+        avals = [get_aval(x) for x in leaves]
+        known = None if Trace.any_high else _traces_of(fun)
+        key = _trace_key(tree, statics, avals)
+        found = None if known is None or key is None else known.get(key)
+        if found is None:
+            flat = FlatFunction(inner, tree)
+            info = debug_info(fun, tree, statics, "checkpoint")
+            traced = trace_to_jaxpr(flat, avals, info, deferred=True)
+            found = (*hoist_consts(traced), flat.out_tree)
+            if known is not None and key is not None and not any(map(belongs_to_trace, found[1])):
+                known[key] = found
+        closed, outer, out_tree = found
         out = remat_p.bind(
             *outer,
             *leaves,
@@ -88,9 +101,38 @@ def checkpoint(
             differentiated=False,
             policy=policy,
         )
-        return flat.result(out)
+        return tree_util.tree_unflatten(out_tree, out)
 
     return checkpointed
+
+
+# Programs of functions, as long as these live: eager calls would trace them each time.
+_by_function: weakref.WeakKeyDictionary[Any, dict[Any, Any]] = weakref.WeakKeyDictionary()
+
+
+def clear() -> None:
+    """Forgets what was traced."""
+    _by_function.clear()
+
+
+def _traces_of(fun: Any) -> dict[Any, Any] | None:
+    try:
+        return _by_function.setdefault(fun, {})
+    except TypeError:  # not hashable, or no weak references
+        return None
+
+
+def _trace_key(tree: Any, statics: dict[int, Any], avals: Sequence[Any]) -> Any:
+    """What a program depends on besides its function; None where a static value has no hash."""
+    # Where nothing compiles the program, transfers in it are made at once.
+    bound = context.axis_env, context.manual_axes, context.trace.runs_eagerly()
+    values = tuple((i, type(x), x) for i, x in statics.items())
+    key = (state.trace_key, bound, tree, values, *avals)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def checkpoint_name(x: Any, name: str) -> Any:

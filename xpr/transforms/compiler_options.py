@@ -6,6 +6,13 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from xpr.core.errors import JaxRuntimeError
+
+# Options of XLA's build, whose names do not begin as those of its debug options do.
+_WITHOUT_PREFIX = frozenset(
+    {"exec_time_optimization_effort", "memory_fitting_effort", "num_partitions", "num_replicas"}
+)
+
 _told: set[str] = set()
 
 
@@ -25,8 +32,8 @@ def check_compiler_options(options: Any) -> None:
                 "compiler_options must map names to strings, booleans, integers or floats, got "
                 f"{name!r}: {value!r}"
             )
-        if not name.startswith("xla_"):
-            raise RuntimeError(f"No such compile option: {name!r}")
+        if not name.startswith("xla_") and name not in _WITHOUT_PREFIX:
+            raise JaxRuntimeError(f"No such compile option: {name!r}")
         if name not in _told:
             _told.add(name)
             warnings.warn(

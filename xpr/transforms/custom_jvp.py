@@ -10,6 +10,7 @@ from xpr import tree_util
 from xpr.core.context import context
 from xpr.core.primitive import uninterpreted
 from xpr.core.trace import get_aval, is_valid_value
+from xpr.core.wrapping import like
 from xpr.interpreters.zeros import Zero, instantiate, is_float0, tangent_aval, zero_tangent
 from xpr.primitives.custom import custom_jvp_call_p
 from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
@@ -43,7 +44,7 @@ class custom_jvp:
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
         check_callable(fun, "custom_jvp")
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         self.fun = fun
         self.nondiff = NondiffArguments(fun, nondiff_argnums, nondiff_argnames)
         self.jvp: Callable[..., Any] | None = None
@@ -87,6 +88,8 @@ class custom_jvp:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = bound_arguments(self.fun, args, kwargs, "custom_jvp")
+        if self.nondiff:
+            args = self.nondiff.as_constants(args)
         fixed, dynamic, rebuild = self.nondiff.split(args, name)
         leaves, tree = tree_util.tree_flatten(dynamic)
         for position, x in enumerate(leaves):
@@ -182,17 +185,27 @@ def _checked_jvp(
             f"tangent outputs, but got {result!r}."
         )
     out, out_tangent = result
-    leaves, tree = tree_util.tree_flatten(out)
+    tree = tree_util.tree_structure(out)
     moves, tangent_tree = tree_util.tree_flatten(out_tangent)
     if tree != tangent_tree:
         raise TypeError(
             f"{who} must produce primal and tangent outputs with equal container (pytree) "
             f"structures, but got {tree} and {tangent_tree} respectively."
         )
-    out_tree.remember(tree, who)
+    leaves = out_tree.remember(
+        out,
+        who,
+        "the first element represents the primal output (equal in value to the output of the "
+        f"custom_jvp-decorated function {name}{{}})",
+        "JVP rule",
+        f"custom_jvp-decorated function {name}",
+    )
     tangents = []
     for x, t in zip(leaves, moves, strict=True):
         if isinstance(t, SymbolicZero):
+            wanted = tangent_aval(get_aval(x))
+            if (t.aval.shape, t.aval.dtype) != (wanted.shape, wanted.dtype):
+                raise TypeError(_mismatch(who, get_aval(x), t.aval))
             tangents.append(Zero(t.aval))
             continue
         found, expected = get_aval(t), tangent_aval(get_aval(x))
@@ -209,5 +222,6 @@ def _mismatch(who: str, primal: Any, tangent: Any) -> str:
     return (
         "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and "
         f"dtypes. Expected {tangent_aval(primal).strip_weak_type()} (tangent type of "
-        f"{primal.strip_weak_type()}) but got {tangent.strip_weak_type()}, from {who}"
+        f"{primal.strip_weak_type()}) but got {tangent.strip_weak_type()}. This is the result of "
+        f"{who}"
     )

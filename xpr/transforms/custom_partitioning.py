@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from xpr.core.aval import Shape, ShapedArray
 from xpr.core.errors import UnexpectedTracerError, shown
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import Tracer, get_aval
+from xpr.core.wrapping import like
 from xpr.primitives.sharding import custom_partitioning_p
 from xpr.sharding import Sharding
 from xpr.sharding.rule import FactorRule
@@ -185,7 +185,7 @@ class custom_partitioning:
 
     def __init__(self, fun: Callable[..., Any], static_argnums: Sequence[int] = ()) -> None:
         check_callable(fun, "custom_partitioning")
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         self.fun = fun
         self.static_argnums = tuple(static_argnums)
         self.partition: Callable[..., Any] | None = None

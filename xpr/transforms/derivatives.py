@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray, same_sharding, same_type
 from xpr.core.context import context, named
 from xpr.core.errors import shown
@@ -14,6 +15,7 @@ from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.jaxpr_trace import JaxprTrace, trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.linearize import linearize_flat
 from xpr.interpreters.transpose import Linear, backward_pass
@@ -87,7 +89,8 @@ def jvp(
     with named("jvp("):
         out, out_tangents = jvp_flat(flat, leaves, moves)
     tangent_leaves = [as_array(instantiate(t)) for t in out_tangents[: flat.count]]
-    result = flat.result(out), tree_util.tree_unflatten(flat.out_tree, tangent_leaves)
+    values = [as_array(x) for x in out[: flat.count]]
+    result = flat.result(values), tree_util.tree_unflatten(flat.out_tree, tangent_leaves)
     return (*result, flat.aux(out)) if has_aux else result
 
 
@@ -161,6 +164,12 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
 class _Pushforward(Linearized):
     """What `linearize` returns: maps tangents of the arguments to those of the results."""
 
+    @property
+    def func(self) -> Any:
+        """The function without its residuals; its first bound argument is the linear jaxpr."""
+        program = self.program
+        return functools.partial(_evaluated, ClosedJaxpr(program.jaxpr, self.residuals))
+
     def __call__(self, *tangents: Any) -> Any:
         program = self.program
         moves, tangent_tree = tree_util.tree_flatten(tangents)
@@ -181,6 +190,10 @@ class _Pushforward(Linearized):
 
     def __repr__(self) -> str:
         return f"<JVP function of {name_of(self.program.fun)}>"
+
+
+def _evaluated(closed: ClosedJaxpr, *args: Any) -> Any:
+    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
 
 
 def _check_linear_tangent(p: ShapedArray, tangent: Any) -> None:
@@ -211,7 +224,10 @@ def linear_transpose(
     `primals` are arrays or ShapeDtypeStructs that give the types of the arguments. The result takes
     a cotangent of the type of `fun`'s result, and gives a tuple with a cotangent for each argument.
 
-    Raises NotImplementedError for operations that are not linear.
+    It is a pytree, whose leaves are the arrays that `fun` closes over.
+
+    Raises NotImplementedError for operations that are not linear, TypeError unless the types are
+    all of floats and complex numbers, or all of integers.
 
     >>> import xpr
     >>> xpr.linear_transpose(lambda x, y: 2 * x - y, 1.0, 1.0)(3.0)
@@ -225,14 +241,15 @@ def linear_transpose(
     flat = FlatFunction(fun, tree)
     closed = trace_to_jaxpr(flat, avals)
     out_avals = closed.out_avals
-    for a in (*avals, *out_avals):
-        if is_float0(tangent_aval(a)):
-            raise TypeError(
-                "linear_transpose only supports [float or complex] inputs and outputs, but got "
-                f"{a.dtype.name} types"
-            )
+    known = {dtypes.kind(a.dtype) for a in (*avals, *out_avals)}
+    if not (known <= {"f", "c"} or known <= {"i", "u"}):
+        ins, outs = ([a.dtype.name for a in types] for types in (avals, out_avals))
+        raise TypeError(
+            "linear_transpose only supports [float or complex] -> [float or complex], and integer "
+            f"-> integer functions, but got {ins} -> {outs}"
+        )
 
-    def transposed(cotangent: Any) -> Any:
+    def transposed(consts: Sequence[Any], cotangent: Any) -> Any:
         cts, ct_tree = tree_util.tree_flatten(cotangent)
         if ct_tree != flat.out_tree:
             raise TypeError(
@@ -241,17 +258,17 @@ def linear_transpose(
             )
         for ct, a in zip(cts, out_avals, strict=True):
             check_leaf(ct, "the function that linear_transpose returns")
-            found, expected = get_aval(ct), cotangent_aval(a)
+            found, expected = get_aval(ct), a if known <= {"i", "u"} else cotangent_aval(a)
             same = same_type(found, expected)
             if not same or not same_sharding(found, expected):
                 raise TypeError(
                     f"cotangent type does not match function output, expected {expected} but got "
                     f"{found} (linear_transpose of {name_of(fun)})"
                 )
-        found = backward_pass(closed.jaxpr, closed.consts, [Linear(a) for a in avals], cts)
+        found = backward_pass(closed.jaxpr, consts, [Linear(a) for a in avals], cts)
         return tree_util.tree_unflatten(tree, [as_array(instantiate(ct)) for ct in found])[0]
 
-    return transposed
+    return tree_util.Partial(transposed, closed.consts)
 
 
 @api_boundary
@@ -364,7 +381,7 @@ def _value_and_grad(
         raise NotImplementedError(f"{what}: reduce_axes is deprecated and not supported")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_f(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, what)
         for leaf in tree_util.tree_leaves(selected.dynamic):
@@ -412,7 +429,7 @@ def grad(
     both = _value_and_grad(fun, argnums, has_aux, holomorphic, allow_int, reduce_axes, "grad")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def grad_f(*args: Any, **kwargs: Any) -> Any:
         with _dropping_unused():
             value, gradient = both(*args, **kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.batching import broadcast_batch
 from xpr.primitives import _ops as ops
 from xpr.primitives.creation import iota
@@ -51,7 +51,7 @@ def jacfwd(
     check_argnums(argnums, "jacfwd")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, "jacfwd")
         leaves, tree = tree_util.tree_flatten(selected.dynamic)
@@ -106,7 +106,7 @@ def jacrev(
     check_argnums(argnums, "jacrev")
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_of(*args: Any, **kwargs: Any) -> Any:
         selected = Selected(fun, argnums, args, kwargs, "jacrev")
         for x in tree_util.tree_leaves(selected.dynamic):

@@ -23,6 +23,7 @@ from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.references import Ref
 from xpr.core.trace import Trace, Tracer, context
 from xpr.core.tracebacks import filter_traceback
+from xpr.core.wrapping import like
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.eager import eager_trace
@@ -125,7 +126,7 @@ class JittedFunction(ProgramBuilder):
     __signature__ = _Signature()
 
     def __init__(self, fun: Callable[..., Any], options: JitOptions) -> None:
-        functools.update_wrapper(self, fun)
+        like(self, fun)
         super().__init__(fun, options)
         self._fast = self._cache.fast
         self._calls = self._cache.calls
@@ -472,7 +473,10 @@ class JittedFunction(ProgramBuilder):
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
-        return f"<jitted {self._fun!r}>"
+        try:
+            return f"<PjitFunction of {self.__wrapped__!r}>"
+        except Exception:  # of the function's own repr, which may be anything
+            return "<PjitFunction>"
 
 
 _JITTED: type[JittedFunction] = JittedFunction
@@ -682,8 +686,9 @@ def clear_caches() -> None:
 
     for cache in list(all_caches):
         cache.clear()
-    for name in ("xpr.dispatch.compiled", "xpr.dispatch.spmd_eager", "xpr.primitives.ffi"):
-        module = sys.modules.get(name)
+    names = "dispatch.compiled dispatch.spmd_eager primitives.ffi transforms.checkpoint"
+    for name in names.split():
+        module = sys.modules.get(f"xpr.{name}")
         if module is not None:
             module.clear()
     if native().module is not None:

@@ -7,7 +7,6 @@ hands them out one by one.
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -223,8 +222,11 @@ class ProgramBuilder:
                     f"tracing function {name_of(self._fun)} at {source_of(self._fun)} for `jit`, "
                     "but 'no_tracing' is set"
                 )
-            if state.explain_recompile and self._cache.traced:
-                warnings.warn(self._explain(key, parts), stacklevel=4)
+            if state.explain_recompile:
+                from xpr.transforms.cache_misses import log_cache_miss  # noqa: PLC0415  rarely asked
+
+                names = debug_info(self._fun, parts.tree, parts.static_args, "jit").arg_names
+                log_cache_miss(self._fun, list(self._cache.traced), key, names)
             traced = trace_function(
                 self._fun,
                 parts.tree,
@@ -271,20 +273,6 @@ class ProgramBuilder:
             found[0].finish()
         return found[0]
 
-    def _explain(self, key: tuple[Any, ...], parts: CallParts) -> str:
-        """What differs between this call and the most similar one seen before."""
-        info = debug_info(self._fun, parts.tree, parts.static_args, "jit")
-        best: list[str] | None = None
-        for old in self._cache.traced:
-            found = _differences(old, key, info.arg_names)
-            if best is None or len(found) < len(best):
-                best = found
-        return (
-            f"recompiling {name_of(self._fun)} ({source_of(self._fun)}), traced "
-            f"{self._cache.count()} time(s) before: "
-            + "; ".join(best or ["nothing comparable was traced"])
-        )
-
     def device_for(
         self, traced: TracedProgram, parts: CallParts, otherwise: Device | None = None
     ) -> Device:
@@ -308,31 +296,3 @@ class ProgramBuilder:
                 device, chosen = common_device(parts.leaves, name_of(self._fun), names)
                 return device if chosen or otherwise is None else otherwise
         return options.device
-
-
-def shown_types(a: Any, b: Any) -> tuple[str, str]:
-    """Two types as messages show them: with the states of mutable values if only these differ."""
-    first, second = a.str_short(), b.str_short()
-    if first == second and a.has_qdd and b.has_qdd:
-        return f"{first} in the state {a.qdd}", f"{second} in the state {b.qdd}"
-    return first, second
-
-
-def _differences(old: tuple[Any, ...], new: tuple[Any, ...], names: Sequence[str]) -> list[str]:
-    found = []
-    if old[0] != new[0]:
-        found.append("the configuration changed")
-    if old[1] != new[1]:
-        found.append(f"the arguments' structure changed from {old[1]} to {new[1]}")
-        return found
-    if old[2] != new[2]:
-        for a, b in zip(old[2][0] + old[2][1], new[2][0] + new[2][1], strict=False):
-            if a != b:
-                found.append(f"static argument {b[0]} changed from {shown(a[2])} to {shown(b[2])}")
-    for name, a, b in zip(names, old[3:], new[3:], strict=False):
-        if a != b:
-            weak = " (weakly typed)" if b.weak_type and not a.weak_type else ""
-            was = " (weakly typed)" if a.weak_type and not b.weak_type else ""
-            first, second = shown_types(a, b)
-            found.append(f"argument {name} changed from {first}{was} to {second}{weak}")
-    return found

@@ -8,7 +8,6 @@ call that repeats one costs a look-up more than `jit`.
 
 from __future__ import annotations
 
-import functools
 import operator
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -18,6 +17,7 @@ from xpr.core.errors import shown
 from xpr.core.jaxpr import Jaxpr, sub_jaxprs
 from xpr.core.trace import Tracer, context
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.process_parts import as_global, as_local
@@ -105,7 +105,7 @@ def pmap(
     )
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def pmapped(*args: Any, **kwargs: Any) -> Any:
         return mapped(args, kwargs)
 

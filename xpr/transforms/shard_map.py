@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -14,6 +13,7 @@ from xpr.core.manual import in_order
 from xpr.core.references import AbstractRef, Ref
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.primitives._collective_sums import vary
 from xpr.primitives._collective_unreduced import vary_unreduced_cast_p
 from xpr.primitives._shard_bodies import inside
@@ -174,7 +174,7 @@ def _shard_map(
         )
 
     @api_boundary
-    @functools.wraps(f)
+    @wraps(f)
     def mapped(*args: Any) -> Any:
         found = _mesh(mesh)
         names = _manual_names(axis_names, found)

@@ -85,8 +85,10 @@ def argument_roles(
     donated = _resolve(fun, signature, "donate", donate_argnums, donate_argnames)
     both = set(static[0]) & set(donated[0]) or set(static[1]) & set(donated[1])
     if both:
+        kind = "argnames" if donate_argnums is None else "argnums"
         raise ValueError(
-            f"jit of {name_of(fun)}: arguments {sorted(map(str, both))} are both static and donated"
+            f"static_{kind} and donate_{kind} cannot intersect: jit of {name_of(fun)} has "
+            f"arguments {sorted(map(str, both))} both static and donated"
         )
     return ArgumentRoles(*static, *donated)
 
@@ -136,10 +138,11 @@ def _resolve(
 
 def name_of(fun: Callable[..., Any]) -> str:
     """The name that messages and jaxprs show for `fun`."""
+    name = getattr(fun, "__name__", None)
+    if isinstance(name, str):
+        return name
     inner = getattr(fun, "func", None)
-    if inner is not None and not hasattr(fun, "__name__"):
-        return name_of(inner)
-    return getattr(fun, "__name__", type(fun).__name__)
+    return name_of(inner) if callable(inner) else type(fun).__name__
 
 
 def source_of(fun: Callable[..., Any]) -> str:

@@ -23,8 +23,9 @@ from xpr.sharding import SingleDeviceSharding
 from xpr.sharding.communication import Communication
 from xpr.sharding.layouts import Format, Layout
 from xpr.transforms import memory_calls, sharded_calls
+from xpr.transforms.cache_misses import shown_types
 from xpr.transforms.compiler_options import check_compiler_options
-from xpr.transforms.jit_programs import CallParts, ProgramBuilder, shown_types
+from xpr.transforms.jit_programs import CallParts, ProgramBuilder
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import ShapeDtypeStruct, TracedProgram, abstractify
 
@@ -419,15 +420,22 @@ class Compiled(_Stage):
         return program(leaves)
 
     def _check_types(self, parts: CallParts) -> None:
+        differences = []
+        names = self._traced.closed.jaxpr.debug_info.arg_names
         for i, want in enumerate(self._traced.closed.in_avals):
             found = self._function.leaf_aval(parts, i)
             if not same_type(found, want):
                 first, second = shown_types(want, found)
-                raise TypeError(
-                    "Argument types differ from the types for which this computation was "
-                    f"compiled. Argument {i} of {self.fun_name} was compiled with type {first} "
-                    f"and called with type {second}"
+                if not want.is_high and not found.is_high:
+                    first, second = str(want), str(found)
+                differences.append(
+                    f"Argument '{names[i]}' compiled with {first} and called with {second}"
                 )
+        if differences:
+            raise TypeError(
+                "Argument types differ from the types for which this computation was compiled, "
+                f"{self.fun_name}. The mismatches are:\n" + "\n".join(differences)
+            )
         if Trace.any_high:
             from xpr.core.high import changed_states  # noqa: PLC0415  only for high types
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
+import time
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,7 +13,8 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
-from xpr.core.events import span
+from xpr.core.events import log_step, span
+from xpr.core.extended_array import ExtendedArray
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
@@ -21,6 +22,7 @@ from xpr.core.references import AbstractRef
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import Trace, get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
@@ -67,7 +69,8 @@ class ShapeDtypeStruct:
         """
         aval = abstractify(x)
         # Where an array lies that was not put there says nothing about others of its type.
-        placed = getattr(x, "_committed", True)
+        extended = isinstance(x, ExtendedArray)
+        placed = x.committed if extended else getattr(x, "_committed", True)
         return cls(
             aval.shape,
             aval.dtype,
@@ -233,6 +236,7 @@ class TracedProgram:
 
     __slots__ = (
         "_hoisted",
+        "_is_physical",
         "_lowered",
         "_needs_mesh",
         "_on_arrays",
@@ -248,7 +252,8 @@ class TracedProgram:
         self.out_tree = out_tree
         self._hoisted: tuple[ClosedJaxpr, list[Any]] | None = None
         self._needs_mesh: bool | None = None
-        self._physical: TracedProgram | None = None
+        self._physical: TracedProgram | None = None  # None too where it is this one, no cycle
+        self._is_physical = False
         self._lowered: Any = None
         self._on_arrays: TracedProgram | None = None
 
@@ -258,16 +263,18 @@ class TracedProgram:
 
         Raises NotImplementedError if arguments or results are of high types.
         """
+        if self._is_physical:
+            return self
         if self._physical is None:
             closed = self.closed
             if self.lowered is not None:
                 closed = self.lowered.alone()
             closed = physical_program(closed)
             if closed is self.closed:
-                self._physical = self
-            else:
-                self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
-                self._physical._physical = self._physical
+                self._is_physical = True
+                return self
+            self._physical = TracedProgram(closed, self.in_tree, self.out_tree)
+            self._physical._is_physical = True
         return self._physical
 
     def forms(self) -> list[TracedProgram]:
@@ -361,8 +368,11 @@ def trace_function(
                 raise _invalid_output(fun, out, i, leaf, traced_for)
         return out_leaves
 
+    begin = time.perf_counter()
     with span("trace", name_of(fun), traced_for=traced_for):
         closed = trace_to_jaxpr(flat, in_avals, debug_info(fun, in_tree, statics, traced_for))
+    duration = time.perf_counter() - begin
+    log_step("Finished tracing %s for %s in %.6f s", name_of(fun), traced_for, duration)
     return TracedProgram(closed, in_tree, out_trees[-1])
 
 
@@ -423,7 +433,7 @@ def make_jaxpr(
     roles = argument_roles(fun, static_argnums, None, None, None)
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def jaxpr_of(*args: Any, **kwargs: Any) -> Any:
         statics = {i: args[i] for i in roles.static_argnums if i < len(args)}
         dynamic = tuple(a for i, a in enumerate(args) if i not in statics)
@@ -439,6 +449,9 @@ def make_jaxpr(
             return program.closed, _structs(program)
         return program.closed
 
+    for attribute in ("__name__", "__qualname__"):
+        name = getattr(fun, attribute, name_of(fun))
+        setattr(jaxpr_of, attribute, f"make_jaxpr({name})")
     return jaxpr_of
 
 
@@ -459,7 +472,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     leaves, in_tree = tree_util.tree_flatten((args, kwargs))
     given: dict[int, ShapeDtypeStruct] = {}
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def values_only(*args: Any, **kwargs: Any) -> Any:
         results, tree = tree_util.tree_flatten(fun(*args, **kwargs))
         given.update((i, x) for i, x in enumerate(results) if isinstance(x, ShapeDtypeStruct))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.array import Array
 from xpr.core.aval import MappingSpec, ShapedArray
 from xpr.core.context import named
 from xpr.core.errors import shown
 from xpr.core.trace import get_aval
 from xpr.core.tracebacks import api_boundary
+from xpr.core.wrapping import wraps
 from xpr.interpreters.batching import BatchAxis, at_place, batch_flat
 from xpr.primitives._named_axes import as_names
 from xpr.transforms.arguments import FlatFunction, check_leaf
@@ -64,7 +65,7 @@ def vmap(
                 )
 
     @api_boundary
-    @functools.wraps(fun)
+    @wraps(fun)
     def vmapped(*args: Any, **kwargs: Any) -> Any:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
@@ -78,11 +79,10 @@ def vmap(
         dims = _input_axes(in_axes, args, kwargs, tree)
         if _containers:
             tree = _elements_tree(tree, leaves, dims)
-        for x in leaves:
-            check_leaf(x, "vmap")
-        dims = [_checked_axis(d, get_aval(x)) for x, d in zip(leaves, dims, strict=True)]
-        size = _common_size(fun, args, kwargs, leaves, dims, axis_size)
-        sharding = _axis_sharding(leaves, dims)
+        avals = [_mapped_aval(x, d) for x, d in zip(leaves, dims, strict=True)]
+        dims = [_checked_axis(d, a) for a, d in zip(avals, dims, strict=True)]
+        size = _common_size(fun, args, kwargs, avals, dims, axis_size)
+        sharding = _axis_sharding(avals, dims)
         names = spmd_names if sharding is None else _spmd_names(spmd_names, sharding)
         axis = BatchAxis(size, axis_name, names, sharding)
         flat = FlatFunction(fun, tree)
@@ -91,7 +91,7 @@ def vmap(
         wanted = tree_util.flatten_axes("vmap out_axes", flat.out_tree, out_axes)
         for i, (d, w) in enumerate(zip(found, wanted, strict=True)):
             if w is None and d is not None:
-                raise _unplaced(flat.out_tree, i, d)
+                raise _unplaced(flat.out_tree, i, d, axis_name)
         results = [
             _place_result(axis, x, d, w, i)
             for i, (x, d, w) in enumerate(zip(out, found, wanted, strict=True))
@@ -100,6 +100,11 @@ def vmap(
             flat.out_tree = _batches_tree(flat.out_tree, results, wanted, size)
         return flat.result(results)
 
+    if isinstance(getattr(fun, "__doc__", None), str):
+        vmapped.__doc__ = (
+            f"Vectorized version of {name_of(fun)}. It takes the same arguments, with one axis "
+            f"more where in_axes says so.\n\nOriginal documentation:\n\n{fun.__doc__}"
+        )
     return vmapped
 
 
@@ -174,29 +179,37 @@ def _spmd_names(names: tuple[Any, ...], sharding: Any) -> tuple[Any, ...]:
     return () if axes else names
 
 
-def _axis_sharding(leaves: Sequence[Any], dims: Sequence[int | None]) -> Any:
+def _mapped_aval(x: Any, dim: Any) -> ShapedArray | None:
+    """The type of a leaf; None for one that is not mapped and so may be any object."""
+    if dim is None and not isinstance(x, Array):
+        return None
+    check_leaf(x, "vmap")
+    return get_aval(x)
+
+
+def _axis_sharding(avals: Sequence[ShapedArray | None], dims: Sequence[int | None]) -> Any:
     """The sharding of the mapped axis, which all types must agree about; None without any.
 
     Raises ValueError where they differ, and for arrays that are not mapped and sharded over the
     same mesh axes.
     """
-    avals = [get_aval(x) for x in leaves]
-    if all(a.sharding is None for a in avals):
-        return None
+    sharded = [
+        (a, d) for a, d in zip(avals, dims, strict=True) if a is not None and a.sharding is not None
+    ]
     found: dict[Any, Any] = {}
-    for a, d in zip(avals, dims, strict=True):
-        if d is not None and a.sharding is not None:
+    for a, d in sharded:
+        if d is not None:
             axes = a.sharding.normalized_spec(a.ndim)[d]
             found.setdefault(axes, a.sharding.with_spec((axes,)))
     if len(found) > 1:
         shown = " vs ".join(str(s.spec.partitions[0]) for s in found.values())
         raise ValueError(
             "Mapped away dimension of inputs passed to vmap should be sharded the same. Got "
-            f"inconsistent axis specs: {shown} in types {', '.join(map(str, avals))}"
+            f"inconsistent axis specs: {shown} in types {', '.join(str(a) for a, _ in sharded)}"
         )
     for axes in found:
-        for a, d in zip(avals, dims, strict=True):
-            if d is None and a.sharding is not None:
+        for a, d in sharded:
+            if d is None:
                 used = {m for entry in a.sharding.normalized_spec(a.ndim) for m in entry}
                 if used.intersection(axes):
                     raise ValueError(
@@ -217,7 +230,7 @@ def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | N
                 found += tree_util.flatten_axes("vmap in_axes", structure, axes)
             except ValueError as error:
                 raise ValueError(
-                    "vmap in_axes specification must be a tree prefix of the corresponding value, "
+                    "vmap in_axes specification must be a tree prefix of the corresponding value; "
                     f"got specification {shown(axes)} for positional argument {i} of structure "
                     f"{structure}: {error}"
                 ) from None
@@ -227,12 +240,12 @@ def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | N
     return [in_axes] * count + [0] * (tree.num_leaves - count)
 
 
-def _checked_axis(axis: Any, aval: ShapedArray) -> Any:
+def _checked_axis(axis: Any, aval: ShapedArray | None) -> Any:
     """`axis` counted from the front; ValueError if the array does not have it.
 
     Values of high types have something else in its place, which their type understands.
     """
-    if axis is None or aval.is_high:
+    if axis is None or aval is None or aval.is_high:
         return axis
     shape = aval.shape
     rank = len(shape)
@@ -249,72 +262,79 @@ def _common_size(
     fun: Callable[..., Any],
     args: Any,
     kwargs: Any,
-    leaves: Sequence[Any],
+    avals: Sequence[ShapedArray | None],
     dims: Sequence[int | None],
     axis_size: int | None,
 ) -> int:
-    avals = [get_aval(x) for x in leaves]
-    sizes = [
-        None if d is None or a.is_high else a.shape[d] for a, d in zip(avals, dims, strict=True)
+    mapped: list[tuple[Any, Any]] = [
+        (a, d) for a, d in zip(avals, dims, strict=True) if a is not None and d is not None
     ]
-    known = {s for s in sizes if s is not None}
+    known = {a.shape[d] for a, d in mapped if not a.is_high}
     if axis_size is not None:
         known.add(axis_size)
     if len(known) == 1:
         size = known.pop()
-        mapped: list[tuple[Any, Any]] = list(zip(avals, dims, strict=True))
         for a, d in mapped:
-            if a.is_high and not (d is None or a.has_qdd or a.is_mapped_as(size, d)):
+            if a.is_high and not (a.has_qdd or a.is_mapped_as(size, d)):
                 raise ValueError(
                     f"vmap of {name_of(fun)} over {size} examples: an argument of the high type "
                     f"{a} is not mapped over as so many by {d}"
                 )
         return size
     if not known:
-        if not leaves:
+        if not avals:
             raise ValueError(
-                f"vmap wrapped function {name_of(fun)} must be passed at least one argument "
-                "containing an array, got empty args and kwargs; or give axis_size"
+                "vmap wrapped function must be passed at least one argument containing an array or "
+                f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs} "
+                f"({name_of(fun)})"
             )
         raise ValueError(
             "vmap must have at least one non-None value in in_axes or axis_size must be specified: "
             f"all axes of the arguments of {name_of(fun)} are None"
         )
-    raise ValueError(_size_message(fun, args, kwargs, leaves, dims, axis_size))
+    raise ValueError(_size_message(fun, args, kwargs, avals, dims, axis_size))
 
 
 def _size_message(
     fun: Callable[..., Any],
     args: Any,
     kwargs: Any,
-    leaves: Sequence[Any],
+    avals: Sequence[ShapedArray | None],
     dims: Sequence[int | None],
     axis_size: int | None,
 ) -> str:
     paths = [p for p, _ in tree_util.tree_flatten_with_path((args, kwargs))[0]]
-    names = argument_names(fun, paths, tree_util.keystr, range(len(args)))
+    names = [
+        f"argument {name}" if path[0].idx == 0 else f"kwargs{tree_util.keystr(path[1:])}"
+        for name, path in zip(
+            argument_names(fun, paths, tree_util.keystr, range(len(args))), paths, strict=True
+        )
+    ]
     groups: dict[int, list[str]] = {}
-    for name, x, d in zip(names, leaves, dims, strict=True):
-        aval = get_aval(x)
-        if d is not None and not aval.is_high:
+    for name, aval, d in zip(names, avals, dims, strict=True):
+        if d is not None and aval is not None and not aval.is_high:
             shown_type = f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]"
-            groups.setdefault(aval.shape[d], []).append(
-                f"axis {d} of argument {name} of type {shown_type}"
-            )
+            groups.setdefault(aval.shape[d], []).append(f"axis {d} of {name} of type {shown_type}")
     lines = []
-    for size, places in groups.items():
+    if axis_size is not None:
+        lines.append(f"  * the `axis_size` argument was {axis_size};")
+    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))  # of equal ones the first
+    for i, (size, places) in enumerate(ordered):
         if len(places) == 1:
             lines.append(f"  * one axis had size {size}: {places[0]};")
-        else:
-            some = ",\n      ".join(places[:5]) + (", ..." if len(places) > 5 else "")
-            lines.append(f"  * some axes ({len(places)} of them) had size {size}: {some};")
-    if axis_size is not None:
-        lines.append(f"  * axis_size was given as {axis_size};")
+            continue
+        most = "most" if i == 0 else "some"
+        lines.append(f"  * {most} axes ({len(places)} of them) had size {size}, e.g. {places[0]};")
     lines[-1] = lines[-1].rstrip(";")
     return "vmap got inconsistent sizes for array axes to be mapped:\n" + "\n".join(lines)
 
 
-def _unplaced(out_tree: Any, index: int, dim: int) -> ValueError:
+def _unplaced(out_tree: Any, index: int, dim: int, axis_name: Any) -> ValueError:
+    if axis_name is not None:
+        return ValueError(
+            f"vmap has mapped output (axis_name={axis_name}) but out_axes is None: give the axis "
+            f"of output {index} in out_axes, or reduce it over {axis_name!r}"
+        )
     whole = tree_util.tree_unflatten(out_tree, list(range(out_tree.num_leaves)))
     path = tree_util.keystr(tree_util.tree_flatten_with_path(whole)[0][index][0])
     return ValueError(

@@ -15,7 +15,7 @@ class _Entry:
         return vars(self) == vars(other) if type(other) is type(self) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
+        return hash((type(self).__name__, *vars(self).values()))
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())

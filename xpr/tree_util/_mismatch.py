@@ -5,7 +5,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from ._keys import KeyPath, keystr
-from ._registry import Level, children_with_keys, keys_by_type
+from ._registry import (
+    Level,
+    children_with_keys,
+    is_tree_node,
+    keys_by_type,
+    public_metadata,
+    registered,
+)
 
 _LONGEST_STRUCTURE = 1000
 
@@ -33,6 +40,7 @@ class Mismatch(NamedTuple):
     first: str
     second: str
     explanation: str
+    nodes: tuple[Any, Any]
 
     def __call__(self, name: str) -> ValueError:
         """The error for a prefix that is called ``name``, which JAX has in this place."""
@@ -61,12 +69,13 @@ def mismatches(
         return
     if one is None or two is None or one[1].type is not two[1].type:
         types = first_view.describe(first), second_view.describe(second)
-        yield Mismatch(path, "different types", *types, "their Python types differ")
+        why = "their Python types differ"
+        yield Mismatch(path, "different types", *types, why, (first, second))
         return
     _, level = one
     keys, other = two
     if (found := _difference(path, level, other)) is not None:
-        yield found
+        yield found._replace(nodes=(first, second))
         return
     for key, child, other_child in zip(keys, level.children, other.children, strict=True):
         yield from mismatches(
@@ -87,6 +96,7 @@ def _difference(path: KeyPath, first: Level, second: Level) -> Mismatch | None:
             f"a {name} with the keys {one_keys}",
             f"a {name} with the keys {two_keys}",
             f"the keys that only one of them has: {_only_in_one(one_keys, two_keys)}",
+            (first, second),
         )
     if counts[0] != counts[1]:
         return Mismatch(
@@ -95,6 +105,7 @@ def _difference(path: KeyPath, first: Level, second: Level) -> Mismatch | None:
             f"a {name} of length {counts[0]}",
             f"a {name} of length {counts[1]}",
             "their lengths differ",
+            (first, second),
         )
     if not first.data == second.data:
         return Mismatch(
@@ -103,6 +114,7 @@ def _difference(path: KeyPath, first: Level, second: Level) -> Mismatch | None:
             f"{first.type} with metadata {first.data}",
             f"{second.type} with metadata {second.data}",
             "their metadata differ",
+            (first, second),
         )
     return None
 
@@ -124,10 +136,38 @@ def prefix_error(caller: str, prefix: Level | None, tree: Any, structures: list[
     """
     found = next(mismatches(prefix, tree, STRUCTURE, OBJECTS, prefix=True))
     names = ("prefix tree", "full tree") if "prefix" in caller else ("first tree", "other tree")
-    lines = (f"The {name}: {shortened(text)}" for name, text in zip(names, structures, strict=True))
-    return ValueError(
-        "\n".join([found.text(f"{caller} tree", f"the {names[0]}", f"the {names[1]}"), *lines])
-    )
+    lines = [f"The {name}: {shortened(text)}" for name, text in zip(names, structures, strict=True)]
+    lines.insert(0, found.text(f"{caller} tree", f"the {names[0]}", f"the {names[1]}"))
+    if caller == "flatten_up_to":
+        lines.insert(0, _in_short(*found.nodes))
+    return ValueError("\n".join(lines))
+
+
+_NODE_NAMES = {list: "list", tuple: "tuple", dict: "dict", type(None): "None"}
+
+
+def _in_short(expected: Level, node: Any) -> str:
+    """The sentence that JAX's ``flatten_up_to`` raises, which callers may look for."""
+    kind, value = expected.type, shortened(repr(node))
+    name = _NODE_NAMES.get(kind)
+    if name is None and (registered(kind) is not None or not issubclass(kind, tuple)):
+        if type(node) is not kind:
+            return f"Custom node type mismatch: expected type: {kind}, value: {value}."
+        found = children_with_keys(node)
+        assert found is not None, "a node of a registered type is no leaf"
+        data = public_metadata(expected), public_metadata(found[1])
+        return f"Mismatch custom node data: {data[0]} != {data[1]}; value: {value}."
+    if type(node) is kind:
+        if kind is dict:
+            keys = f"expected keys: {expected.data}; present keys: {sorted(node)}"
+            return f"Dict key mismatch; {keys}."
+        lengths = f"{len(node)} != {len(expected.children)}"
+        return f"{str(name).capitalize()} arity mismatch: {lengths}; {name}: {value}."
+    if name is not None:
+        return f"Expected {name}, got {value}."
+    if isinstance(node, tuple) and type(node) is not tuple and is_tree_node(type(node)):
+        return f"Named tuple type mismatch: expected type: {kind}, tuple: {value}."
+    return f"Expected named tuple, got {value}."
 
 
 def shortened(text: str) -> str:

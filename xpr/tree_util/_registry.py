@@ -164,7 +164,7 @@ def register_pytree_with_keys(
 
     def flatten_without_keys(node: T) -> tuple[Iterable[Any], Any]:
         keyed, aux_data = flatten_with_keys(node)
-        return tuple(child for _, child in keyed), aux_data
+        return [child for _, child in keyed], aux_data
 
     flatten = flatten_without_keys if flatten_func is None else flatten_func
     register(nodetype, NodeType(flatten, unflatten_func, flatten_with_keys, None))
@@ -320,13 +320,37 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
 
     Raises ValueError if ``tree`` is a leaf.
 
+    The children of tuples, dictionaries and None are a tuple, those of other nodes a list; those of
+    a registered type are what its flatten function returns.
+
     >>> flatten_one_level({"b": [1, 2], "a": 3})
     ((3, [1, 2]), ('a', 'b'))
     """
+    if (entry := _REGISTRY.get(type(tree))) is not None:
+        return entry.flatten(tree)
     level = one_level(tree)
     if level is None:
         raise ValueError(f"can't tree-flatten type: {type(tree)}")
-    return level.children, _public_metadata(level)
+    children: Iterable[Any] = level.children
+    if level.type is not tuple and level.type is not dict and tree is not None:
+        children = list(children)
+    return children, public_metadata(level)
+
+
+def blame_flatten_function(tree: Any) -> ValueError | None:
+    """The error for a registered node in ``tree`` whose flatten function breaks its contract."""
+    if (entry := _REGISTRY.get(type(tree))) is not None:
+        role = "The to_iterable function for a custom PyTree node should return a"
+        found: Any = entry.flatten(tree)
+        if not isinstance(found, (tuple, list)) or len(found) != 2:
+            return ValueError(f"{role} (children, aux_data) tuple, got {found!r}")
+        if not isinstance(found[0], Iterable):
+            return ValueError(
+                f"{role} (children, aux_data) tuple where 'children' is iterable, got {found!r}"
+            )
+    level = one_level(tree)
+    blamed = map(blame_flatten_function, () if level is None else level.children)
+    return next((error for error in blamed if error is not None), None)
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[KeyedChildren, Any]:
@@ -341,10 +365,11 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[KeyedChildren, Any]:
     if keyed is None:
         raise ValueError(f"can't tree-flatten type: {type(tree)}")
     keys, level = keyed
-    return tuple(zip(keys, level.children, strict=True)), _public_metadata(level)
+    return tuple(zip(keys, level.children, strict=True)), public_metadata(level)
 
 
-def _public_metadata(level: Level) -> Any:
+def public_metadata(level: Level) -> Any:
+    """A node's metadata as users see it: keys as tuples."""
     kind, data, _ = level
     if kind is dict or kind is OrderedDict:
         return tuple(data)

@@ -25,6 +25,7 @@ from ._mismatch import prefix_error
 from ._registry import (
     NAMESPACE,
     Level,
+    blame_flatten_function,
     is_tree_node,
     one_level,
     registered,
@@ -290,8 +291,8 @@ def flatten_spec(
     """Leaves, structure, and what is known of the structure."""
     try:  # as flatten_key, without the cost of a call
         leaves, spec = _c_flatten(tree, is_leaf, False, NAMESPACE)
-    except RuntimeError as error:
-        _raise_as_value_error(error)
+    except (RuntimeError, TypeError) as error:
+        _raise_as_value_error(error, tree)
     if len(leaves) == 1 and leaves[0] is tree:
         return leaves, spec, NO_MAPPING
     seen: list[Any] = []
@@ -339,8 +340,8 @@ def flatten_key(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], op
     """
     try:
         return _c_flatten(tree, is_leaf, False, NAMESPACE)
-    except RuntimeError as error:
-        _raise_as_value_error(error)
+    except (RuntimeError, TypeError) as error:
+        _raise_as_value_error(error, tree)
 
 
 def unflatten_spec(spec: optree.PyTreeSpec, state: int, leaves: Sequence[Any]) -> Any:
@@ -472,15 +473,19 @@ def _check_count(expected: int, leaves: Sequence[Any]) -> None:
 _BAD_VERDICT = "Unable to cast Python instance of type "
 
 
-def _raise_as_value_error(error: RuntimeError) -> NoReturn:
+_BAD_FLATTEN = ("PyTree custom flatten function", "Object of type ")
+
+
+def _raise_as_value_error(error: RuntimeError | TypeError, tree: Any) -> NoReturn:
     """Give optree's complaints about user functions the exception type JAX gives them."""
     text = str(error)
-    if text.startswith("PyTree custom flatten function"):
-        message = f"a flatten function must return a (children, aux_data) tuple: {text}"
-    elif text.startswith(_BAD_VERDICT):
+    if text.startswith(_BAD_FLATTEN):
+        found = blame_flatten_function(tree)
+        raise error if found is None else found from error
+    if text.startswith(_BAD_VERDICT):
         # The rest of the text speaks of C++.
         kind = text.removeprefix(_BAD_VERDICT).partition(" to C++")[0]
-        message = f"is_leaf predicate must return a bool, got an instance of {kind}"
-    else:
-        raise error
-    raise ValueError(message) from error
+        raise ValueError(
+            f"is_leaf predicate must return a bool, got an instance of {kind}"
+        ) from error
+    raise error

@@ -7,20 +7,22 @@ import fcntl
 import functools
 import hashlib
 import os
+import resource
 import socket
 import stat
 import struct
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
-from xpr.lowering.iree import compiler_library, installed, plugins
+from xpr.lowering.iree import compiler_library, installed, plugins, shortcuts
 
 # A path of a socket has room for 107 bytes on Linux.
 _LONGEST_PATH = 107
 _LOCK_SECONDS = 10.0
+_STACK = 8 << 20
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -70,14 +72,47 @@ def directory() -> Path:
     return path
 
 
-def kind(flags: Sequence[str]) -> str:
-    """Which of the two helpers compiles programs with such flags."""
-    return "cpu" if plugins.are_for_cpu(flags) else "all"
+def kind(flags: Sequence[str], allowed: Collection[str] = shortcuts.ALL) -> str:
+    """Which helper compiles programs with such flags, by the shortcuts that are allowed."""
+    target = "cpu" if plugins.are_for_cpu(flags) else "all"
+    without = shortcuts.OF_PROCESSES.difference(allowed)
+    return "-without-".join((target, *sorted(without)))
 
 
-def socket_path(flags: Sequence[str]) -> Path:
-    """The socket of the helper of this version that compiles programs with such flags."""
-    path = directory() / f"{digest()}-{kind(flags)}.sock"
+# A helper inherits these from the process that starts it, and cannot raise them again.
+_LIMITS = (resource.RLIMIT_CPU, resource.RLIMIT_AS, resource.RLIMIT_DATA, resource.RLIMIT_FSIZE)
+
+
+def conditions() -> str:
+    """Tells apart helpers by the niceness and the hard limits of the processes that start them.
+
+    A process without either does not compile in a helper that has been started with them. The
+    empty text where there are none.
+    """
+    hard = [resource.getrlimit(one)[1] for one in _LIMITS]
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    if not niceness and all(limit == resource.RLIM_INFINITY for limit in hard):
+        return ""
+    return "-" + hashlib.sha256(f"{niceness} {hard}".encode()).hexdigest()[:8]
+
+
+def raise_limits() -> None:
+    """Raises the limits of this process that the one which started it may have lowered."""
+    for one in (*_LIMITS, resource.RLIMIT_NOFILE, resource.RLIMIT_STACK):
+        hard = resource.getrlimit(one)[1]
+        if one == resource.RLIMIT_STACK:
+            # New threads get as much as this; the compiler's ask for what they need.
+            hard = _STACK if hard == resource.RLIM_INFINITY else min(hard, _STACK)
+        with contextlib.suppress(OSError, ValueError):  # a container may allow less
+            resource.setrlimit(one, (hard, resource.getrlimit(one)[1]))
+
+
+def socket_path(flags: Sequence[str], allowed: Collection[str] = shortcuts.ALL) -> Path:
+    """The socket of the helper of this version that compiles such programs.
+
+    It is that of processes with this one's niceness and hard limits.
+    """
+    path = directory() / f"{digest()}-{kind(flags, allowed)}{conditions()}.sock"
     if len(os.fsencode(path)) > _LONGEST_PATH:
         raise UnavailableError(f"{path} is too long for the path of a socket")
     return path

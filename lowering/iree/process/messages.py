@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from typing import Any
+from typing import Any, Literal
+
+NOWHERE: Literal["nowhere"] = "nowhere"
+Place = tuple[str, int] | Literal["nowhere"] | None
+"""Where a worker keeps dispatches: in a cache, by its directory and its bytes, or in none."""
 
 _SIZES = struct.Struct("<IQ")
 _PIECE = 1 << 20

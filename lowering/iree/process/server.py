@@ -14,8 +14,10 @@ import resource
 import select
 import signal
 import socket
+import sys
 import time
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,19 +47,25 @@ func.func public @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 """
 
 
-def serve(descriptor: str, path: str, library: str, digest: str, idle: str, flags: str) -> None:
+def serve(
+    descriptor: str, path: str, library: str, digest: str, idle: str, flags: str, allowed: str
+) -> None:
     """Serves at a listening socket until nobody has asked for `idle` seconds.
 
-    `flags`, as a list in JSON, are those of compiles to be ready for; all are of their kind.
+    `flags` and `allowed`, lists in JSON, are those of compiles to be ready for; all are of their
+    kind (`address.kind`).
     """
     if os.fork():
         os._exit(0)  # whoever started this has no child process to wait for
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    address.raise_limits()
+    os.umask(0o077)
     listener = socket.socket(fileno=int(descriptor))
     listener.setblocking(False)
     expected = json.loads(flags)
-    compiler_library.load(Path(library), alone_for=expected)
-    _Server(listener, Path(path), digest, float(idle), expected).run()
+    compiler_library.load(Path(library), alone_for=expected, allowed=json.loads(allowed))
+    files = (Path(__file__), Path(library), Path(sys.executable), Path(os.__file__))
+    _Server(listener, Path(path), digest, float(idle), expected, files).run()
 
 
 @dataclass(eq=False)
@@ -80,7 +88,13 @@ class _Worker:
 
 class _Server:
     def __init__(
-        self, listener: socket.socket, path: Path, digest: str, idle: float, flags: list[str]
+        self,
+        listener: socket.socket,
+        path: Path,
+        digest: str,
+        idle: float,
+        flags: list[str],
+        files: Sequence[Path],
     ) -> None:
         self._listener = listener
         self._path = path
@@ -93,6 +107,8 @@ class _Server:
         self._waiting: deque[tuple[socket.socket, float]] = deque()
         self._begin = self._last = time.monotonic()
         self._flags = flags
+        self._files = files
+        """What it needs of its installation: a worker reads some files when it first needs them."""
         self._warm = False
         self._has_threads = False
         self._poll = select.poll()
@@ -143,7 +159,12 @@ class _Server:
                 connection.close()
                 return
             connection.setblocking(True)  # a greeting finds room in any socket
-            messages.send(connection, {"digest": self._digest, "process": os.getpid()})
+            greeting = {
+                "digest": self._digest,
+                "process": os.getpid(),
+                "removed": not all(file.exists() for file in self._files),
+            }
+            messages.send(connection, greeting)
             self._greeted[connection.fileno()] = connection
             self._poll.register(connection, select.POLLIN)
 

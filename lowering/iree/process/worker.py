@@ -15,8 +15,11 @@ from typing import Any
 
 from xpr.lowering.cache import CompileCache
 from xpr.lowering.iree import driver
+from xpr.lowering.iree.dispatches import Nowhere, Store
 from xpr.lowering.iree.post_passes import change_of
 from xpr.lowering.iree.process import messages
+from xpr.lowering.iree.shortcuts import DeclinedError
+from xpr.lowering.iree.stopwatch import Stopwatch
 
 TAKE = b"t"
 """What comes to a worker with a connection."""
@@ -75,6 +78,12 @@ def _answer(
         os.environ["TMPDIR"] = request["tmpdir"]
     else:
         os.environ.pop("TMPDIR", None)
+    declined: list[tuple[list[str], str]] = []
+
+    def on_decline(error: DeclinedError) -> None:
+        declined.append((sorted(error.declined), error.reason))
+
+    watch = Stopwatch() if request.get("watched") else None
     try:
         module, said = driver.compile_module(
             text.decode(),
@@ -82,18 +91,27 @@ def _answer(
             name=request["name"],
             verify=request["verify"],
             parallel=request["parallel"],
-            shortens=request["shortens"],
+            allowed=request["shortcuts"],
             changes=[change_of(key) for key in request["changes"]],
             dispatches=_store(request.get("dispatches")),
+            watch=watch,
             tell=tell,
+            on_decline=on_decline,
         )
     except Exception as error:  # it is raised again where the compile was asked for
         return {"error": f"{error}"}, b""
-    return {"module": module is not None, "said": said}, module or b""
+    header = {"module": module is not None, "said": said, "declined": declined}
+    if watch is not None:
+        header["watched"] = watch.record()
+    return header, module or b""
 
 
-def _store(place: tuple[str, int] | None) -> CompileCache | None:
-    return None if place is None else CompileCache(Path(place[0]), place[1], warns=False)
+def _store(place: messages.Place) -> Store | None:
+    if place is None:
+        return None
+    if place == messages.NOWHERE:
+        return Nowhere()
+    return CompileCache(Path(place[0]), place[1], warns=False)
 
 
 def _move_to(processors: list[int]) -> None:

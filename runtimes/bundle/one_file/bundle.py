@@ -223,9 +223,15 @@ def when_near(function: Callable[[], None]) -> None:
 
 
 def stop_other_threads() -> None:
-    """In any thread but the last one: waits for ever, unless it is inside IREE already."""
+    """In any thread but the last one: waits for ever, unless it is inside IREE already.
+
+    Threads that are not daemons go on: Python has waited for all that were there, so that a
+    function that atexit called has started this one, and waits for it.
+    """
     thread = threading.get_ident()
-    if thread != _last_thread and not _is_in(_called, sys._getframe()):
+    if thread == _last_thread or not threading.current_thread().daemon:
+        return
+    if not _is_in(_called, sys._getframe()):
         _stopped.add(thread)
         _never.wait()
 

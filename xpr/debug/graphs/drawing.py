@@ -13,6 +13,7 @@ from xpr.core.errors import shown
 from xpr.core.html import Facts, inner_programs, jaxpr_html
 from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn, count_eqns
 from xpr.core.units import count_text
+from xpr.core.wrapping import wraps
 from xpr.debug.graphs import engines
 from xpr.debug.graphs.colors import colors_of
 from xpr.debug.graphs.dot import dot_text
@@ -164,7 +165,7 @@ def draw(function: Callable[..., Any], *, dispatches: bool = True) -> Callable[.
         raise TypeError(f"draw takes a function, got {shown(function)}")
     jitted: Any = function if hasattr(function, "trace") else jit(function)
 
-    @functools.wraps(function)
+    @wraps(function)
     def drawn(*args: Any, **kwargs: Any) -> Drawing:
         traced = jitted.trace(*args, **kwargs)
         facts: dict[JaxprEqn, Facts] = {}

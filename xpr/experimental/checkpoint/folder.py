@@ -21,10 +21,12 @@ import re
 import secrets
 import shutil
 import socket
+import stat
 from pathlib import Path
 from typing import Any
 
 from xpr.experimental.checkpoint.errors import CheckpointError, DamagedCheckpointError
+from xpr.experimental.checkpoint.files import TREE_BYTES, read_regular
 
 TREE = "tree.json"
 ARRAYS = "arrays"
@@ -90,11 +92,11 @@ class Folder:
         """Ends what a process has left that died here. The lock must be held."""
         for entry in list(os.scandir(self.path)):
             if _LEFT.fullmatch(entry.name):
-                shutil.rmtree(entry.path)
+                _remove_all(entry.path)
             elif entry.name.endswith(".old") and _STEP.fullmatch(entry.name):
                 complete = Path(entry.path).with_suffix("")
                 if complete.exists():
-                    shutil.rmtree(entry.path)
+                    _remove_all(entry.path)
                 else:
                     os.rename(entry.path, complete)
 
@@ -152,7 +154,15 @@ class Folder:
     def _remove(self, place: Path, step: int) -> None:
         gone = self.path / f"{step}.gone-{secrets.token_hex(4)}"
         os.rename(place, gone)
-        shutil.rmtree(gone)
+        _remove_all(gone)
+
+
+def _remove_all(place: str | Path) -> None:
+    """Removes a folder with all in it. Of a link the link alone."""
+    if os.path.islink(place):
+        os.unlink(place)
+    else:
+        shutil.rmtree(place)
 
 
 def _listed(steps: dict[int, Any]) -> str:
@@ -172,6 +182,20 @@ def _sync(folder: str | Path) -> None:
 # ---- the lock
 
 
+def _open_lock(path: Path) -> int:
+    """The file of the lock. What it holds is written over: a link to another file is refused."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if os.path.islink(path) or not path.is_file():
+            raise CheckpointError(f"{path} is a link or not a regular file: remove it") from error
+        raise
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise CheckpointError(f"{path} is not a regular file: remove it")
+    return handle
+
+
 class Lock:
     """A file that one process holds at a time, on file systems that can do this."""
 
@@ -179,7 +203,7 @@ class Lock:
         # There is no such module where there are no such locks.
         import fcntl  # noqa: PLC0415
 
-        self._handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        self._handle = _open_lock(path)
         self.is_held = True
         try:
             fcntl.flock(self._handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -225,13 +249,15 @@ def write_content(path: Path, content: Any) -> None:
 def read_content(path: Path) -> Any:
     """The JSON that `write_content` has written; DamagedCheckpointError for anything else."""
     try:
-        whole = json.loads(path.read_bytes())
+        whole = json.loads(read_regular(path, TREE_BYTES))
         if whole["format"] != _FORMAT:
             raise ValueError(f"its format is {whole['format']!r}, not {_FORMAT!r}")
         version = whole["version"]
+        if type(version) is not int or version < 1:
+            raise ValueError(f"its version is {version!r}")
         if version == _VERSION and whole["digest"] != _digest(whole["content"]):
             raise ValueError("its content does not fit its digest")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise DamagedCheckpointError(f"{path} is damaged: {error}") from error
     if version != _VERSION:
         raise CheckpointError(f"{path} has version {version}; this xpr reads version {_VERSION}")

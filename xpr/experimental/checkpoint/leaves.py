@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from xpr.core import dtypes
@@ -21,6 +20,11 @@ INLINE_BYTES = 1024
 
 CHUNK_BYTES = 16 << 20
 """What one file of an array holds at most, as far as its shards can be cut so."""
+
+
+_MOST_BYTES = (1 << 63) - 1
+_MOST_AXES = 64  # NumPy's limit
+_STORE = re.compile(r"(0|[1-9][0-9]{0,17})(\.[A-Za-z0-9_]{1,60})?", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -84,21 +88,72 @@ Leaf = PlainLeaf | ArrayLeaf
 
 
 def leaf_from_json(found: dict[str, Any]) -> Leaf:
-    """The leaf that `to_json` has written."""
+    """The leaf that `to_json` has written; ValueError or KeyError for anything else."""
+    path = _of_type(str, "path", found["path"])
     if "value" in found:
-        return PlainLeaf(found["path"], decode(found["value"]))
+        return PlainLeaf(path, decode(found["value"]))
     data = found.get("data")
-    return ArrayLeaf(
-        found["path"],
-        found["kind"],
-        tuple(found["shape"]),
+    leaf = ArrayLeaf(
+        path,
+        _of_type(str, "kind", found["kind"]),
+        _sizes("shape", found["shape"]),
         dtype_of(found["dtype"]),
-        found.get("weak_type", False),
-        found.get("sharding", ""),
+        _of_type(bool, "weak_type", found.get("weak_type", False)),
+        _of_type(str, "sharding", found.get("sharding", "")),
         found.get("store"),
-        tuple(found.get("chunks", ())),
-        None if data is None else base64.b64decode(data, validate=True),
+        _sizes("chunks", found.get("chunks", [])),
+        None if data is None else base64.b64decode(_of_type(str, "data", data), validate=True),
     )
+    _check(leaf)
+    return leaf
+
+
+def _of_type(kind: type, what: str, value: Any) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"the {what} of a leaf must be of type {kind.__name__}, got {value!r}")
+    return value
+
+
+def _sizes(what: str, values: Any) -> tuple[int, ...]:
+    for size in _of_type(list, what, values):
+        if not 0 <= _of_type(int, what, size) <= _MOST_BYTES:
+            raise ValueError(f"the {what} of a leaf has a size {size}")
+    return tuple(values)
+
+
+def _check(leaf: ArrayLeaf) -> None:
+    """Raises ValueError where what is said of an array does not fit together."""
+    if leaf.kind not in ("array", "numpy", "scalar") or (leaf.kind == "scalar" and leaf.shape):
+        raise ValueError(f"leaf {leaf.path} has kind {leaf.kind!r} and shape {leaf.shape}")
+    if len(leaf.shape) > _MOST_AXES or math.prod(max(n, 1) for n in leaf.shape) > _MOST_BYTES // 16:
+        raise ValueError(f"leaf {leaf.path} has shape {leaf.shape}, larger than an array can be")
+    given = leaf.data is not None, leaf.store is not None
+    if sum(given) != (leaf.nbytes > 0):
+        raise ValueError(f"leaf {leaf.path} needs either data or a store, has {sum(given)} of them")
+    if leaf.data is not None and len(leaf.data) != leaf.nbytes:
+        raise ValueError(
+            f"leaf {leaf.path} has {len(leaf.data)} bytes of data, {leaf.type_text} needs "
+            f"{leaf.nbytes}"
+        )
+    if leaf.store is not None and not is_store_name(leaf.store):
+        raise ValueError(f"leaf {leaf.path} has a store {leaf.store!r} that `save` never makes")
+    if leaf.store is None:
+        is_cut = not leaf.chunks
+    else:
+        is_cut = len(leaf.chunks) == len(leaf.shape) and all(
+            0 < part <= size for part, size in zip(leaf.chunks, leaf.shape, strict=True)
+        )
+    if not is_cut:
+        raise ValueError(f"leaf {leaf.path} has shape {leaf.shape} and chunks {leaf.chunks}")
+
+
+def is_store_name(name: Any) -> bool:
+    """Whether a name is one that `save` gives to the folder of an array.
+
+    >>> is_store_name("5.w"), is_store_name("../5.w"), is_store_name("/etc")
+    (True, False, False)
+    """
+    return isinstance(name, str) and _STORE.fullmatch(name) is not None
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
@@ -106,13 +161,14 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """The dtype of that name; TypeError for one that xpr has no arrays of."""
-    if name == "float0":
-        return dtypes.float0
-    found = np.dtype(getattr(ml_dtypes, name, name))
-    if not dtypes.is_supported(found):
-        raise TypeError(f"a checkpoint has arrays of a dtype that is not known here: {name}")
+    """The dtype of that name; ValueError for one that xpr has no arrays of."""
+    found = _DTYPES.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise ValueError(f"it has arrays of a dtype that is not known here: {name!r}")
     return found
+
+
+_DTYPES: dict[str, np.dtype[Any]] = {dtype_name(d): d for d in dtypes.SHORT_NAMES}
 
 
 def sharding_text(sharding: Sharding) -> str:

@@ -40,17 +40,24 @@ def _float(value: float) -> float | str:
     return value if math.isfinite(value) else repr(value)
 
 
+def _read_float(value: Any) -> float:
+    if type(value) is float or value in ("inf", "-inf", "nan"):
+        return float(value)
+    raise ValueError(f"no float of a checkpoint: {value!r}")
+
+
 def decode(found: dict[str, Any]) -> Any:
     """The value that `encode` has written; ValueError for what it has not."""
     ((kind, value),) = found.items()
-    if kind == "None":
+    if kind == "None" and value is None:
         return None
-    if kind == "tuple":
+    if kind == "tuple" and isinstance(value, list):
         return tuple(map(decode, value))
     if kind == "float":
-        return float(value)
+        return _read_float(value)
     if kind == "complex":
-        return complex(float(value[0]), float(value[1]))
+        real, imag = value
+        return complex(_read_float(real), _read_float(imag))
     if kind == "bytes":
         return base64.b64decode(value, validate=True)
     if kind in _SELF and type(value) is _SELF[kind]:

@@ -16,6 +16,7 @@ from xpr.dispatch.default_device import default_device
 from xpr.dispatch.parts import local_boxes, put_host
 from xpr.dispatch.sharded_array import from_buffers
 from xpr.experimental.checkpoint.errors import DamagedCheckpointError, shown
+from xpr.experimental.checkpoint.files import check_files, check_folder
 from xpr.experimental.checkpoint.folder import ARRAYS, TREE, read_content
 from xpr.experimental.checkpoint.leaves import ArrayLeaf, Leaf, PlainLeaf, leaf_from_json
 from xpr.experimental.checkpoint.plain import is_plain
@@ -46,10 +47,21 @@ class ArrayMetadata:
     sharding: str = ""
 
 
+_NO_MEMORY = np.empty(0)
+# What reading the tree raises where something in it is not what it should be.
+_UNSOUND = (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError)
+_UNSOUND += (RecursionError,)
+
+
 def read_tree(place: Path) -> tuple[Node, list[Leaf]]:
     """The structure of a checkpoint and its leaves, without the values that are in files."""
+    check_folder(place)
     content = read_content(place / TREE)
-    return from_json(content["tree"]), [leaf_from_json(leaf) for leaf in content["leaves"]]
+    try:
+        leaves = [leaf_from_json(leaf) for leaf in content["leaves"]]
+        return from_json(content["tree"], leaves), leaves
+    except _UNSOUND as error:
+        raise DamagedCheckpointError(f"{place / TREE} is damaged: {error!r}") from error
 
 
 def metadata_of(place: Path) -> Any:
@@ -172,8 +184,10 @@ def _values(place: Path, targets: list[_Target]) -> list[Any]:
         leaf = target.leaf
         if isinstance(leaf, ArrayLeaf) and leaf.store is not None:
             for box in _boxes(leaf, target.sharding):
-                if box not in boxes:
-                    boxes[box] = aligned_empty(tuple(hi - lo for lo, hi in box), leaf.dtype)
+                boxes[box] = _NO_MEMORY
+            check_files(place / ARRAYS, leaf, list(boxes))
+            for box in boxes:
+                boxes[box] = aligned_empty(tuple(hi - lo for lo, hi in box), leaf.dtype)
             parts += [(leaf, box, memory) for box, memory in boxes.items()]
         wanted.append(boxes)
     if parts:
@@ -228,10 +242,6 @@ def _buffers(
 def _kept(leaf: ArrayLeaf) -> np.ndarray[Any, Any]:
     """The values that are in the file of the structure, or none for an array without elements."""
     host = aligned_empty(leaf.shape, leaf.dtype)
-    if leaf.nbytes:
-        if leaf.data is None or len(leaf.data) != leaf.nbytes:
-            raise DamagedCheckpointError(
-                f"{shown(leaf.path)} of the checkpoint has no values", leaf.path
-            )
+    if leaf.data is not None:
         host[...] = np.frombuffer(leaf.data, leaf.dtype).reshape(leaf.shape)
     return host

@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from xpr.experimental.checkpoint.errors import CheckpointError, DamagedCheckpointError, shown
+from xpr.experimental.checkpoint.files import Box
 from xpr.experimental.checkpoint.leaves import ArrayLeaf
-
-Box = tuple[tuple[int, int], ...]
-"""A part of an array: for each axis the first element and the one past the last."""
 
 # What other readers of Zarr know, too. Arrays of other types are kept as bytes, one an element.
 _NATIVE = {"bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"}
@@ -165,7 +163,8 @@ def read(folder: Path, parts: Sequence[tuple[ArrayLeaf, Box, np.ndarray[Any, Any
     stores: dict[str | None, Any] = {}
     for leaf, _, _ in parts:
         if leaf.store not in stores:
-            stores[leaf.store] = ts.open(_spec(folder, leaf), open=True, context=context)
+            with _named("read", leaf):
+                stores[leaf.store] = ts.open(_spec(folder, leaf), open=True, context=context)
     window = _Window("read")
     try:
         for leaf, box, values in parts:

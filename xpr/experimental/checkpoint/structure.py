@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.extended_array import ExtendedArray, seen_as
 from xpr.core.key_types import GENERATORS, KeyType
 from xpr.core.physical import physical_aval
+from xpr.experimental.checkpoint.leaves import ArrayLeaf, Leaf
 from xpr.experimental.checkpoint.plain import decode, encode
 from xpr.transforms.tracing import ShapeDtypeStruct
 
 _DICTS = {"dict", "OrderedDict", "defaultdict"}
+_KINDS = {"list", "tuple", "namedtuple", "node", "key", *_DICTS}
 _USUAL = "threefry2x32"
 
 
@@ -120,19 +124,64 @@ def to_json(node: Node) -> Any:
     return out
 
 
-def from_json(found: Any) -> Node:
-    """The node that `to_json` has written."""
+def from_json(found: Any, leaves: Sequence[Leaf]) -> Node:
+    """The node that `to_json` has written, of a tree with these leaves.
+
+    Raises ValueError, KeyError or TypeError for what `to_json` has not written.
+    """
+    numbers: list[int] = []
+    node = _from_json(found, leaves, numbers)
+    if sorted(numbers) != list(range(len(leaves))):
+        raise ValueError(f"a tree names {len(numbers)} leaves, and there are {len(leaves)}")
+    return node
+
+
+def _from_json(found: Any, leaves: Sequence[Leaf], numbers: list[int]) -> Node:
     if found is None:
         return Node("none")
+    if not isinstance(found, dict):
+        raise ValueError(f"a node of a tree must be an object, got {found!r}")
     if "leaf" in found:
-        return Node("leaf", number=found["leaf"])
+        number = found["leaf"]
+        if len(found) != 1 or type(number) is not int or not 0 <= number < len(leaves):
+            raise ValueError(f"a tree of {len(leaves)} leaves has a leaf {found!r}")
+        numbers.append(number)
+        return Node("leaf", number=number)
     cls = found.get("class", "")
     ((kind, content),) = ((k, v) for k, v in found.items() if k != "class")
+    if kind not in _KINDS or not isinstance(cls, str):
+        raise ValueError(f"a tree has a node of kind {kind!r} and class {cls!r}")
     if kind in ("list", "tuple"):
-        return Node(kind, tuple(range(len(content))), tuple(map(from_json, content)))
-    pairs = content.items() if isinstance(content, dict) else [(decode(k), v) for k, v in content]
+        if not isinstance(content, list):
+            raise ValueError(f"a {kind} must have a list of children, got {content!r}")
+        pairs = list(enumerate(content))
+    elif isinstance(content, dict):
+        pairs = list(content.items())
+    else:
+        pairs = [(decode(k), v) for k, v in content]
     names = tuple(name for name, _ in pairs)
-    return Node(kind, names, tuple(from_json(child) for _, child in pairs), cls=cls)
+    if len(set(names)) < len(names):
+        raise ValueError(f"a {kind} has two children of one name")
+    children = tuple(_from_json(child, leaves, numbers) for _, child in pairs)
+    node = Node(kind, names, children, cls=cls)
+    if kind == "key":
+        _check_key(node, leaves)
+    return node
+
+
+def _check_key(node: Node, leaves: Sequence[Leaf]) -> None:
+    generator = GENERATORS[node.cls or _USUAL]
+    (child,) = node.children
+    leaf = leaves[child.number] if child.kind == "leaf" else None
+    if (
+        not isinstance(leaf, ArrayLeaf)
+        or (leaf.kind, leaf.dtype) != ("array", np.uint32)
+        or leaf.shape[-len(generator.key_shape) :] != generator.key_shape
+        or node.names != ("_data",)
+    ):
+        raise ValueError(
+            f"keys of {generator.name} have other data than uint32{[*generator.key_shape]}"
+        )
 
 
 # ---- back to trees

@@ -8,7 +8,9 @@ Array([1.   , 0.368, 0.135], dtype=float32)
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import xpr.numpy as jnp
 from xpr.core.trace import Tracer, is_valid_value
 from xpr.experimental.ode._adjoint import solve
 from xpr.experimental.ode._dormand_prince import Control
+from xpr.flatten_util import ravel_pytree
 from xpr.transforms.custom_vjp import closure_convert
 from xpr.transforms.tracing import eval_shape
 from xpr.tree_util import tree_leaves, tree_map, tree_structure
@@ -41,7 +44,8 @@ def odeint(
     all elements; values between the steps are those of the method's polynomial of order 4.
 
     Parameters:
-        func: gives the derivative, a tree of the structure and the shapes and dtypes of `y0`.
+        func: gives the derivative: a tree of arrays or numbers with as many elements as `y0`, which
+            count in their order, as in a list of the derivatives of each element of a vector.
         y0: an array or a tree of arrays; integers become floats.
         t: the times, a vector of floats that increase.
         args: further arguments of `func`: arrays, or trees of them.
@@ -57,8 +61,9 @@ def odeint(
     closes over, any number of times: the adjoint equation is solved backwards, with the same
     tolerances, so that no more is kept than the values at `t`. Forward mode raises TypeError.
 
-    Raises TypeError if `t` holds no floats, if an argument is no array or if `func` gives other
-    types than those of `y0`, and ValueError if `t` is no vector or is known to decrease.
+    Raises TypeError if `t` holds no floats, if an argument is no array or if `func` gives more or
+    fewer elements than `y0` has or a wider dtype, and ValueError if `t` is no vector or is known to
+    decrease.
 
     >>> import xpr, xpr.numpy as jnp
     >>> def pendulum(state, t, length):
@@ -82,7 +87,7 @@ def odeint(
             )
     times = _checked_times(t)
     y0, args = tree_map(_as_inexact, y0), tree_map(jnp.asarray, args)
-    _check_derivative(func, y0, times[0], args)
+    func = _checked_derivative(func, y0, times[0], args)
     converted, consts = closure_convert(func, y0, times[0], *args)
     control = Control(float(rtol), float(atol), float(mxstep), float(hmax))
     # Without tracers from outside the function itself is the key of what has been compiled.
@@ -112,15 +117,38 @@ def _checked_times(t: Any) -> Any:
     return times
 
 
-def _check_derivative(func: Callable[..., Any], y0: Any, t0: Any, args: Any) -> None:
+def _checked_derivative(
+    func: Callable[..., Any], y0: Any, t0: Any, args: Any
+) -> Callable[..., Any]:
+    """`func`, or what gives its result as a tree like `y0`; TypeError if that is not possible."""
     slope = eval_shape(func, y0, t0, *args)
-    if tree_structure(slope) != tree_structure(y0):
+    if tree_structure(slope) == tree_structure(y0) and all(
+        (got.shape, got.dtype) == (y.shape, y.dtype)
+        for got, y in zip(tree_leaves(slope), tree_leaves(y0), strict=True)
+    ):
+        return func
+    sizes = [sum(math.prod(x.shape) for x in tree_leaves(tree)) for tree in (slope, y0)]
+    if sizes[0] != sizes[1]:
         raise TypeError(
-            f"odeint: func gives {tree_structure(slope)}, but y0 is {tree_structure(y0)}"
+            "odeint: func gives the derivative of y0, so it must have as many elements: it gives "
+            f"{sizes[0]} in {tree_structure(slope)}, and y0 has {sizes[1]} in {tree_structure(y0)}"
         )
-    for got, y in zip(tree_leaves(slope), tree_leaves(y0), strict=True):
-        if (got.shape, got.dtype) != (y.shape, y.dtype):
-            raise TypeError(
-                "odeint: func gives the derivative of y0, so it must have the shapes and dtypes of "
-                f"y0: it gives {got.dtype.name}{list(got.shape)} for {y.dtype.name}{list(y.shape)}"
-            )
+    got, wanted = (jnp.result_type(*(x.dtype for x in tree_leaves(t))) for t in (slope, y0))
+    if jnp.promote_types(got, wanted) != wanted:
+        raise TypeError(
+            "odeint: func gives the derivative of y0, so it must have the dtype of y0: it gives "
+            f"{got.name} for {wanted.name}; convert y0 or the derivative"
+        )
+    return _LikeState(func)
+
+
+@dataclass(frozen=True)
+class _LikeState:
+    """A derivative whose elements, in order, become a tree of the types of the state."""
+
+    func: Callable[..., Any]
+
+    def __call__(self, y: Any, t: Any, *args: Any) -> Any:
+        flat, unravel = ravel_pytree(y)
+        slope, _ = ravel_pytree(self.func(y, t, *args))
+        return unravel(slope.astype(flat.dtype))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import xpr.numpy as jnp
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.core.wrapping import wraps
 from xpr.experimental.sparse._array import BCOO, JAXSparse
 from xpr.experimental.sparse._missing import missing_names
 from xpr.experimental.sparse._rows import BCSR
@@ -44,7 +44,7 @@ def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., A
     del use_tracer
     check_callable(f, "sparsify")
 
-    @functools.wraps(f)
+    @wraps(f)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         leaves, tree = tree_flatten((args, kwargs), is_leaf=is_sparse)
         leaves = [bcsr_to_bcoo(x) if isinstance(x, BCSR) else x for x in leaves]
@@ -90,7 +90,7 @@ def _of_data(
     """`transform(fun)`, with sparse arrays in the place of their data."""
     places = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def derivative(*args: Any, **named: Any) -> Any:
         picked = tuple(args[i] for i in places)
         leaves, tree = tree_flatten(picked, is_leaf=is_sparse)
@@ -136,7 +136,7 @@ def grad(
     """
     inner = _of_data(derivatives.grad, fun, argnums, has_aux, kwargs, _gradient)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def grad_f(*args: Any, **named: Any) -> Any:
         back, found, _ = inner(*args, **named)
         return (back(found[0]), found[1]) if has_aux else back(found)
@@ -158,7 +158,7 @@ def value_and_grad(
     """
     inner = _of_data(derivatives.value_and_grad, fun, argnums, has_aux, kwargs, _gradient)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def value_and_grad_f(*args: Any, **named: Any) -> Any:
         back, (value, gradient), _ = inner(*args, **named)
         return value, back(gradient)
@@ -189,7 +189,7 @@ def _of_results(
 ) -> Callable[..., Any]:
     inner = _of_data(transform, fun, argnums, has_aux, kwargs, _jacobian)
 
-    @functools.wraps(fun)
+    @wraps(fun)
     def jacobian_f(*args: Any, **named: Any) -> Any:
         back, found, outer = inner(*args, **named)
         found, aux = found if has_aux else (found, None)

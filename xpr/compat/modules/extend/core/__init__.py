@@ -32,8 +32,8 @@ from xpr.core.trace import Tracer, is_valid_value
 from xpr.core.trace import set_current_trace as set_current_trace
 from xpr.interpreters.batching import BatchTrace
 from xpr.interpreters.zeros import tangent_aval
+from xpr.lax.marks import Token as Token
 
-Token = Any
 no_effects: Effects = frozenset()
 
 __all__ = [
