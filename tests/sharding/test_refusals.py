@@ -67,6 +67,14 @@ def test_constraints_move_no_arrays() -> None:
     assert free.sharding.spec == P("x")
 
 
+def test_constraints_of_too_many_axes() -> None:
+    deep = NamedSharding(MESH, P(None, "y", None, None))
+    text = r"One of with_sharding_constraint arguments .* rank at least 4, but was applied to .* 1"
+    for way in (lambda f: f, xpr.jit):
+        with pytest.raises(ValueError, match=text):
+            way(lambda x: lax.with_sharding_constraint(x, deep))(V)
+
+
 def test_constraints_over_a_mesh_without_devices() -> None:
     target = NamedSharding(PAIR.abstract_mesh, P("x"))
     x = xpr.device_put(V, NamedSharding(PAIR, P()))
