@@ -78,6 +78,15 @@ def test_where_else_formats_are_taken() -> None:
     assert out.format == place
 
 
+def test_eval_shape_tells_where_results_are_asked_for() -> None:
+    place = Format(ROWS, CUT)
+    f = xpr.jit(lambda x: (x * x, x.sum()), out_shardings=(place, None))
+    for found in (xpr.eval_shape(f, M), f.eval_shape(M)):
+        assert found[0].sharding == CUT
+        assert found[0].format == place
+        assert found[1].sharding is None
+
+
 def test_what_is_refused() -> None:
     columns = Layout((1, 0))
     with pytest.raises(NotImplementedError, match="row-major and dense"):

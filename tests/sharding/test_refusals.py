@@ -67,6 +67,14 @@ def test_constraints_move_no_arrays() -> None:
     assert free.sharding.spec == P("x")
 
 
+def test_constraints_of_too_many_axes() -> None:
+    deep = NamedSharding(MESH, P(None, "y", None, None))
+    text = r"One of with_sharding_constraint arguments .* rank at least 4, but was applied to .* 1"
+    for way in (lambda f: f, xpr.jit):
+        with pytest.raises(ValueError, match=text):
+            way(lambda x: lax.with_sharding_constraint(x, deep))(V)
+
+
 def test_constraints_over_a_mesh_without_devices() -> None:
     target = NamedSharding(PAIR.abstract_mesh, P("x"))
     x = xpr.device_put(V, NamedSharding(PAIR, P()))
@@ -107,7 +115,10 @@ def test_shard_map_does_not_close_over_parts() -> None:
             xpr.jit(over)(w)
         whole = xpr.device_put(V, P())
         f = xpr.shard_map(lambda v: v * whole.sum(), in_specs=P("x"), out_specs=P("x"))
-        np.testing.assert_array_equal(f(w), V * V.sum())
+        with pytest.raises(NotImplementedError, match=r"closes over an array of type f32\[8\]"):
+            f(w)
+        host = xpr.shard_map(lambda v: v * V.sum(), in_specs=P("x"), out_specs=P("x"))
+        np.testing.assert_array_equal(host(w), V * V.sum())
 
 
 def test_shard_map_over_a_mesh_without_devices() -> None:

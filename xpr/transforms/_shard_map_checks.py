@@ -206,16 +206,25 @@ def check_matches_types(avals: Sequence[ShapedArray], specs: Sequence[PartitionS
             )
 
 
-def check_closed_over(fun: Callable[..., Any], values: Sequence[Any]) -> None:
-    """NotImplementedError for values that types say to be cut: inside, each device has a part."""
+def check_closed_over(
+    fun: Callable[..., Any], values: Sequence[Any], mesh: Any, manual: frozenset[str]
+) -> None:
+    """NotImplementedError for values whose types belong to a mesh with Explicit axes.
+
+    Where some axes stay Explicit inside, one that is whole along the manual ones is let through.
+    """
+    stays = frozenset(mesh.explicit_axes) - manual
     for x in values:
-        aval = get_aval(x)
-        if aval.sharding is not None and any(map(axes_of, aval.sharding.spec.partitions)):
-            raise NotImplementedError(
-                "Closing over inputs to shard_map where the input is sharded on `Explicit` axes is "
-                "not implemented. As a workaround, please pass those inputs as an argument to "
-                f"shard_map. {name_of(fun)} closes over an array of type {aval.str_short()}"
-            )
+        sharding = get_aval(x).sharding
+        if sharding is None or not sharding.mesh.explicit_axes:
+            continue
+        if stays and not named_axes(sharding.spec) & manual:
+            continue
+        raise NotImplementedError(
+            "Closing over inputs to shard_map where the input is sharded on `Explicit` axes is not "
+            "implemented. As a workaround, please pass those inputs as an argument to shard_map. "
+            f"{name_of(fun)} closes over an array of type {get_aval(x).str_short()}"
+        )
 
 
 def check_replication(

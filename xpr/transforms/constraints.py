@@ -82,7 +82,13 @@ def _constrained(x: Any, place: Any) -> Any:
             return x
         _refuse_explicit(place)
         _refuse_manual(place)
-    place.check_compatible_aval(aval.shape)
+    try:
+        place.check_compatible_aval(aval.shape)
+    except ValueError as error:
+        raise ValueError(
+            "One of with_sharding_constraint arguments is incompatible with its sharding: "
+            f"{error}. The array has the type {aval}"
+        ) from None
     if is_eager() and not isinstance(x, Tracer):
         place.shard_shape(aval.shape)  # inside of programs parts may be uneven
         if isinstance(place, NamedSharding) and not isinstance(place.mesh, Mesh):

@@ -453,9 +453,14 @@ class JittedFunction(ProgramBuilder):
             return self.trace(*args, **kwargs).lower(lowering_platforms=(platform,))
         return self.trace(*args, **kwargs).lower()
 
+    def _with_asked_shardings(self, result: Any) -> Any:
+        """Types of the result, with the places that `out_shardings` asks for."""
+        shardings = self._options.shardings
+        return result if shardings is None else shardings.told_in(result)
+
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """Shapes and dtypes of the result without computing it."""
-        return self.trace(*args, **kwargs).out_info
+        return self._with_asked_shardings(self.trace(*args, **kwargs).out_info)
 
     def save(self, path: Any, *args: Any, **kwargs: Any) -> None:
         """Compiles for the types of `args` and writes the `.vmfb` that runs without Python."""

@@ -287,7 +287,7 @@ class _Call:
         with inside(params):
             closed = trace_to_jaxpr(body, parts, info)
         closed, outer = hoist_consts(closed)
-        check_closed_over(self.f, outer)
+        check_closed_over(self.f, outer, self.mesh, self.new_names)
         found = shard_map_p.bind(
             *outer,
             *arrays,

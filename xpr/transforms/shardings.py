@@ -175,6 +175,15 @@ class Shardings:
         places = tree_util.broadcast_prefix(self.results, result, is_leaf=_is_place)
         return [p if isinstance(p, Sharding) else None for p in places]
 
+    def told_in(self, result: Any) -> Any:
+        """The ShapeDtypeStructs of a result with the shardings that were given for them."""
+        leaves, tree = tree_util.tree_flatten(result)
+        places = self.of_results(tree)
+        told = [
+            x if p is None else x.update(sharding=p) for x, p in zip(leaves, places, strict=True)
+        ]
+        return tree_util.tree_unflatten(tree, told)
+
     @staticmethod
     def _refuse_named(named: dict[str, Any]) -> None:
         if named:

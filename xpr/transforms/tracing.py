@@ -481,7 +481,9 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
     avals = argument_avals(fun, leaves, in_tree, {}, "eval_shape")
     program = trace_function(values_only, in_tree, avals, traced_for="eval_shape")
-    return _structs(program, given)
+    result = _structs(program, given)
+    asked = getattr(fun, "_with_asked_shardings", None)  # of a jitted function
+    return result if asked is None else asked(result)
 
 
 def _structs(program: TracedProgram, given: Mapping[int, ShapeDtypeStruct] | None = None) -> Any:
