@@ -38,6 +38,7 @@ _failed: dict[str, BaseException] = {}
 _factories: dict[str, Callable[[], Runtime]] | None = None
 _num_cpu_devices: int | None = None
 _number_elsewhere: Callable[[], int | None] | None = None
+_platforms: tuple[str, Sequence[str]] | None = None  # who has set them, and their names
 _index = 0
 _all_devices: dict[str, list[Device]] = {}  # those of all processes, by the runtime's name
 
@@ -85,6 +86,43 @@ def set_num_cpu_devices(n: int) -> None:
                 f"other processes that there are {num_cpu_devices()}, got {n}"
             )
         _num_cpu_devices = n
+
+
+def set_platforms(names: Sequence[str] | None, where: str) -> None:
+    """Limits and orders the choice of the default backend, as `XPR_PLATFORMS` does, or ends that.
+
+    `where` is what messages name. A name that is not known raises on first use.
+    """
+    global _platforms
+    _platforms = None if names is None else (where, list(names))
+
+
+def _wished() -> tuple[str, Sequence[str]]:
+    """The names of the platforms to choose from, all if there are none, and who says so."""
+    if _platforms is not None:
+        return _platforms
+    text = os.environ.get("XPR_PLATFORMS", "")
+    return "XPR_PLATFORMS", [p.strip() for p in text.split(",") if p.strip()]
+
+
+_GPUS = ("cuda", "rocm", "metal", "vulkan")
+
+
+def _resolved(name: str) -> str:
+    """The backend that "gpu" stands for: the default one if it is a GPU's, else the best."""
+    if name != "gpu" or name in _find():
+        return name
+    platforms = _wished()[1]
+    wished = [*_GPUS] if "gpu" in platforms else [p for p in platforms if p in _GPUS]
+    for found in wished or _GPUS:
+        runtime = _start(found) if wished or _seems_present(found) else None
+        if runtime is not None and (wished or runtime.priority >= 0):
+            return found
+    reasons = "; ".join(f"{n}: {r}" for n, r in failures().items() if n in _GPUS)
+    raise RuntimeError(
+        f"Unknown backend gpu: no GPU works on this machine ({reasons or 'none is there'}). "
+        f"Available backends are {known()}"
+    )
 
 
 def _class(module: str, name: str) -> Callable[[], Runtime]:
@@ -212,13 +250,14 @@ def _start(name: str) -> Runtime | None:
 
 
 def get_runtime(name: str) -> Runtime:
-    """The runtime called `name`, started if need be.
+    """The runtime called `name`, started if need be; "gpu" is that of the best GPU.
 
     Raises RuntimeError for an unknown name and for a runtime that does not work here.
     """
     runtime = _started.get(name)
     if runtime is not None:
         return runtime
+    name = _resolved(name)
     if name not in _find():
         raise RuntimeError(f"Unknown backend {name}. Available backends are {known()}")
     runtime = _start(name)
@@ -258,17 +297,22 @@ def default_backend() -> str:
     >>> xpr.default_backend() == xpr.devices()[0].platform
     True
     """
-    wished = [p.strip() for p in os.environ.get("XPR_PLATFORMS", "").split(",") if p.strip()]
+    where, wished = _wished()
     if wished:
         for name in wished:
-            if name not in _find():
+            if name == "gpu" and name not in _find():
+                found = next((g for g in _GPUS if _start(g) is not None), None)
+                if found is not None:
+                    return found
+            elif name not in _find():
                 raise RuntimeError(
-                    f"Unknown backend {name} in XPR_PLATFORMS. Available backends are {known()}"
+                    f"Unknown backend {name} in {where}. Available backends are {known()}"
                 )
-            if _start(name) is not None:
+            elif _start(name) is not None:
                 return name
-        reasons = "; ".join(f"{n}: {r}" for n, r in failures().items() if n in wished)
-        raise RuntimeError(f"No backend of XPR_PLATFORMS works: {reasons}")
+        tried = {*wished, *(_GPUS if "gpu" in wished else ())}
+        reasons = "; ".join(f"{n}: {r}" for n, r in failures().items() if n in tried)
+        raise RuntimeError(f"No backend of {where} works: {reasons}")
     started = {name: _start(name) for name in _find() if _seems_present(name)}
     candidates = {n: r for n, r in started.items() if r is not None and r.priority >= 0}
     if not candidates:

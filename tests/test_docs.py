@@ -20,7 +20,14 @@ PAGES_WITH_EXAMPLES = [
     *SHARDING,
     *(
         ROOT / "docs" / f"{p}.md"
-        for p in ("callbacks", "checkpoints", "control_flow", "deploy", "devices")
+        for p in (
+            "callbacks",
+            "checkpoints",
+            "control_flow",
+            "deploy",
+            "devices",
+            "where_jax_differs",
+        )
     ),
 ]
 

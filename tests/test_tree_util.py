@@ -1175,7 +1175,7 @@ def test_flatten_axes_errors(axes: Any, path: str, detail: str) -> None:
         tu.flatten_axes("vmap in_axes", treedef, axes)
     message = str(info.value)
     assert message.startswith(
-        "vmap in_axes specification must be a tree prefix of the corresponding value, "
+        "vmap in_axes specification must be a tree prefix of the corresponding value; "
         f"got specification {axes!r} for value tree {treedef}."
     )
     assert f"at key path\n    vmap in_axes{path}\n" in message

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from xpr import typing as typing
     from xpr.ad_checkpoint import remat as remat
     from xpr.callbacks import pure_callback as pure_callback
+    from xpr.contexts import allow_f16_reductions as allow_f16_reductions
     from xpr.contexts import check_tracer_leaks as check_tracer_leaks
     from xpr.contexts import checking_leaks as checking_leaks
     from xpr.contexts import debug_infs as debug_infs
@@ -88,8 +89,10 @@ if TYPE_CHECKING:
     from xpr.contexts import ensure_compile_time_eval as ensure_compile_time_eval
     from xpr.contexts import explain_cache_misses as explain_cache_misses
     from xpr.contexts import log_compiles as log_compiles
+    from xpr.contexts import make_user_context as make_user_context
     from xpr.contexts import named_call as named_call
     from xpr.contexts import named_scope as named_scope
+    from xpr.contexts import no_execution as no_execution
     from xpr.contexts import no_tracing as no_tracing
     from xpr.contexts import numpy_dtype_promotion as numpy_dtype_promotion
     from xpr.contexts import numpy_rank_promotion as numpy_rank_promotion
@@ -150,7 +153,8 @@ else:  # type checkers would take any name for an attribute
             "xpr.ad_checkpoint": "remat",
             "xpr.callbacks": "pure_callback",
             "xpr.contexts": (
-                "check_tracer_leaks checking_leaks debug_infs debug_nans default_device "
+                "allow_f16_reductions check_tracer_leaks checking_leaks debug_infs debug_nans "
+                "default_device make_user_context no_execution "
                 "default_matmul_precision default_prng_impl disable_jit enable_checks "
                 "enable_custom_prng enable_x64 ensure_compile_time_eval explain_cache_misses "
                 "log_compiles named_call named_scope no_tracing numpy_dtype_promotion "

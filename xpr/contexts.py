@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-from xpr.core.compile_time_eval import KnownValuesTrace
-from xpr.core.config import TRANSFER_WAYS, override
+from xpr.core.compile_time_eval import ensure_compile_time_eval as ensure_compile_time_eval
+from xpr.core.config import TRANSFER_WAYS, UserContext, override
 from xpr.core.context import named
-from xpr.core.trace import context, set_current_trace
 from xpr.core.wrapping import wraps
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable
@@ -192,6 +191,51 @@ def no_tracing(new_val: bool = True) -> AbstractContextManager[None]:
     return override("no_tracing", new_val)
 
 
+def no_execution(new_val: bool = True) -> AbstractContextManager[None]:
+    """Operations and programs that would run raise RuntimeError; tracing goes on.
+
+    >>> import xpr
+    >>> with xpr.no_execution():
+    ...     xpr.eval_shape(xpr.numpy.sin, 1.0).dtype
+    ...     xpr.jit(xpr.numpy.sin)(1.0)
+    Traceback (most recent call last):
+    RuntimeError: the program sin was to run, but 'no_execution' is set
+    """
+    return override("no_execution", new_val)
+
+
+def allow_f16_reductions(new_val: bool = True) -> AbstractContextManager[None]:
+    """Whether `lax.reduce_sum` takes float16 and bfloat16; if not, it raises ValueError.
+
+    `numpy.sum` computes such sums in float32, and is not concerned.
+
+    >>> import xpr, numpy as np
+    >>> with xpr.allow_f16_reductions(False):
+    ...     xpr.lax.reduce_sum(np.ones(3, np.float16), (0,))
+    Traceback (most recent call last):
+    ValueError: reduce_sum on operand float16[3] is not allowed when allow_f16_reductions is False
+    """
+    return override("allow_f16_reductions", new_val)
+
+
+def make_user_context(default_value: Any = None) -> UserContext:
+    """A context of the program's own: functions are traced anew for each of its values.
+
+    What it returns has the current `value`, and is called with a hashable value for a `with`
+    block. In it, a jitted function that reads the value is traced for that value.
+
+    >>> import xpr
+    >>> scale = xpr.make_user_context(1.0)
+    >>> f = xpr.jit(lambda x: x * scale.value)
+    >>> with scale(3.0):
+    ...     print(f(2.0))
+    6.0
+    >>> print(f(2.0))
+    2.0
+    """
+    return UserContext(default_value)
+
+
 def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
     """The random number generator of new keys; there is one, "threefry2x32".
 
@@ -204,12 +248,15 @@ def default_prng_impl(new_val: str) -> AbstractContextManager[None]:
 
 
 def threefry_partitionable(new_val: bool = True) -> AbstractContextManager[None]:
-    """The layout of random bits; False, JAX's older one, raises NotImplementedError on use.
+    """The layout of random bits of threefry2x32: False is JAX's older one.
+
+    In the older one an element depends on the size of its array, so that the bits of a part of an
+    array cannot be computed alone. Programs compiled in one of them stay in it.
 
     >>> import xpr
-    >>> with xpr.threefry_partitionable(True):
-    ...     xpr.random.bits(xpr.random.key(0), (2,)).shape
-    (2,)
+    >>> with xpr.threefry_partitionable(False):
+    ...     xpr.random.bits(xpr.random.key(0), (2,))
+    Array([4070199207,  435567965], dtype=uint32)
     """
     return override("threefry_partitionable", new_val)
 
@@ -278,30 +325,6 @@ def transfer_guard(new_val: str) -> Iterator[None]:
         for way in TRANSFER_WAYS:
             stack.enter_context(override(f"transfer_guard_{way}", new_val))
         yield
-
-
-@contextmanager
-def ensure_compile_time_eval() -> Iterator[None]:
-    """Inside a traced function, operations on known values are computed at once in the block.
-
-    What depends on traced values is traced as everywhere.
-
-    >>> import xpr, xpr.numpy as jnp
-    >>> @xpr.jit
-    ... def f(x):
-    ...     with xpr.ensure_compile_time_eval():
-    ...         n = int(jnp.arange(4).sum())
-    ...     return x * n
-    >>> f(2.0)
-    Array(12., dtype=float32, weak_type=True)
-    """
-    outer = context.trace
-    trace = KnownValuesTrace(outer)
-    try:
-        with set_current_trace(trace):
-            yield
-    finally:
-        trace.alive = False
 
 
 def named_call(fun: Callable[..., Any], *, name: str | None = None) -> Callable[..., Any]:

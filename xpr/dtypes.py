@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from xpr.core.dtypes import bfloat16 as bfloat16
 from xpr.core.dtypes import canonicalize, promote_avals
 from xpr.core.dtypes import extended as extended
@@ -27,6 +29,18 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> Any:
     """
     del allow_extended_dtype
     return canonicalize(dtype)
+
+
+def dtype(x: Any) -> Any:
+    """The dtype that a value has as an array, and that a dtype or type stands for.
+
+    >>> from xpr.dtypes import dtype
+    >>> dtype(1.5), dtype("int8")
+    (dtype('float32'), dtype('int8'))
+    """
+    if isinstance(x, type | str | np.dtype):
+        return np.dtype(canonicalize(np.dtype(x)))
+    return get_aval(x).dtype
 
 
 def result_type(*args: Any) -> Any:

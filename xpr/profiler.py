@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
+from xpr import profiled_processes
 from xpr.core.errors import shown
 from xpr.core.events import Event, recorders, span
 from xpr.core.wrapping import wraps
@@ -34,6 +35,7 @@ __all__ = [
     "TraceAnnotation",
     "annotate_function",
     "device_memory_profile",
+    "register_subprocess",
     "save_device_memory_profile",
     "start_server",
     "start_trace",
@@ -66,8 +68,15 @@ def _end(events: list[Event]) -> None:
             watching.unwatch()
 
 
-def _chrome_json(events: Sequence[Event], dispatch_lines: bool = False) -> bytes:
-    """The events in Chrome's format, where times are in microseconds."""
+def _chrome_json(
+    events: Sequence[Event],
+    dispatch_lines: bool = False,
+    elsewhere: Sequence[dict[str, Any]] = (),
+) -> bytes:
+    """The events in Chrome's format, where times are in microseconds.
+
+    `elsewhere` are those of other processes, in that format.
+    """
     hidden = () if dispatch_lines else ("lines",)
     pid = os.getpid()
     names = {t.ident: t.name for t in threading.enumerate()}
@@ -96,7 +105,7 @@ def _chrome_json(events: Sequence[Event], dispatch_lines: bool = False) -> bytes
                 | {k: str(v) for k, v in e.details.items() if k not in hidden},
             }
         )  # fmt: skip
-    return json.dumps({"displayTimeUnit": "ms", "traceEvents": out}).encode()
+    return json.dumps({"displayTimeUnit": "ms", "traceEvents": [*out, *elsewhere]}).encode()
 
 
 # ---- traces
@@ -110,6 +119,8 @@ class _Running:
     events: list[Event]
     for_perfetto: bool
     dispatch_lines: bool
+    others: dict[int, int]
+    """The ports of other processes that are traced with this one, by their numbers."""
 
 
 _running: _Running | None = None
@@ -149,7 +160,8 @@ def start_trace(
         raise RuntimeError(
             "Profile has already been started. Only one profile may be run at a time."
         )
-    _running = _Running(Path(log_dir), _begin(), create_perfetto_trace, dispatch_lines)
+    others = profiled_processes.start()
+    _running = _Running(Path(log_dir), _begin(), create_perfetto_trace, dispatch_lines, others)
 
 
 def stop_trace() -> None:
@@ -172,7 +184,8 @@ def stop_trace() -> None:
     _end(done.events)
     folder = done.folder / "plugins" / "profile" / time.strftime("%Y_%m_%d_%H_%M_%S")
     folder.mkdir(parents=True, exist_ok=True)
-    data = gzip.compress(_chrome_json(done.events, done.dispatch_lines))
+    elsewhere = profiled_processes.stop(done.others)
+    data = gzip.compress(_chrome_json(done.events, done.dispatch_lines, elsewhere))
     (folder / f"{socket.gethostname()}.trace.json.gz").write_bytes(data)
     if done.for_perfetto:
         (folder / "perfetto_trace.json.gz").write_bytes(data)
@@ -222,6 +235,11 @@ class TraceAnnotation(span):
 
     def __init__(self, name: str, **kwargs: Any) -> None:
         super().__init__("annotation", name, **kwargs)
+
+    @staticmethod
+    def is_enabled() -> bool:
+        """Whether a trace is being taken, which would show the block."""
+        return bool(recorders)
 
 
 class StepTraceAnnotation(TraceAnnotation):
@@ -292,10 +310,24 @@ def save_device_memory_profile(
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Answers `/trace?duration_ms=N` with a trace of that time, `/memory` with a profile."""
+    """Answers `/trace?duration_ms=N` with a trace of that time, `/memory` with a profile.
+
+    `/process`, `/start` and `/stop` are for the process that has registered this one.
+    """
 
     def do_GET(self) -> None:
         url = urlparse(self.path)
+        if url.path == "/process":
+            self._answer(200, "application/json", json.dumps(os.getpid()).encode())
+            return
+        if url.path in ("/start", "/stop"):
+            global _asked
+            events, _asked = _asked, _begin() if url.path == "/start" else None
+            if events is not None:
+                _end(events)
+            body = _chrome_json(events or []) if url.path == "/stop" else b"{}"
+            self._answer(200, "application/json", body)
+            return
         if url.path == "/memory":
             self._answer(200, "application/gzip", device_memory_profile())
             return
@@ -322,6 +354,24 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 _server: ThreadingHTTPServer | None = None
+_asked: list[Event] | None = None  # the trace that another process has begun
+
+
+def register_subprocess(pid: int, port: int) -> Callable[[], None]:
+    """Has traces of this process hold what the process `pid` does, too.
+
+    It runs xpr, and `start_server(port)` there has started its profiler. Returns a function that
+    ends this when it is called, or collected. Raises RuntimeError for a process that is registered
+    already, and where no profiler of that process answers at the port.
+
+    >>> import os, xpr
+    >>> try:
+    ...     xpr.profiler.register_subprocess(os.getpid(), 1)
+    ... except RuntimeError as error:
+    ...     print(str(error)[:21])
+    no profiler of proces
+    """
+    return profiled_processes.register(pid, port)
 
 
 def start_server(port: int, requires_backend: bool = True) -> ThreadingHTTPServer:

@@ -17,4 +17,7 @@ from xpr.transforms.stages import Compiled as Compiled
 from xpr.transforms.stages import Lowered as Lowered
 from xpr.transforms.stages import Traced as Traced
 
-__all__ = ["ArgInfo", "Compiled", "Lowered", "Traced", "Wrapped"]
+CompilerOptions = dict[str, str | bool]
+"""Options of a compile by name."""
+
+__all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

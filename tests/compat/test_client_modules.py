@@ -37,7 +37,7 @@ def test_experimental_has_the_modules_of_both() -> None:
     assert jax_experimental.io_callback is xpr.experimental.io_callback
     assert jax_experimental.ode is xpr.experimental.ode
     with pytest.raises(AttributeError, match=r"docs/jax_compat\.md lists what is missing"):
-        _ = jax_experimental.pallas
+        _ = jax_experimental.no_such_module
 
 
 def test_colocated_python_runs_here() -> None:

@@ -49,7 +49,10 @@ def test_modules_are_those_of_xpr() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("import jax.experimental.pallas", "xpr has no jax.experimental.pallas"),
+        ("import jax.experimental.no_such", "xpr has no jax.experimental.no_such"),
+        ("import jax._src.no_such", "xpr has no jax._src.no_such"),
+        ("from jax._src.lax.lax import no_such", "cannot import name 'no_such'"),
+        ("import jaxlib.no_such", "No module named 'jaxlib.no_such'"),
         ("from jax import no_such", "cannot import name 'no_such'"),
         ("import jax; jax.no_such", "no attribute 'no_such' in xpr: docs/jax_compat.md"),
         ("import jax; jax.dispatch", "no attribute 'dispatch'"),

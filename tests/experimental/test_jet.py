@@ -14,7 +14,7 @@ import xpr
 import xpr.numpy as jnp
 import xpr.scipy.special as sp
 from xpr import lax
-from xpr.experimental.jet import jet
+from xpr.experimental.jet import fact, jet
 
 Function = Callable[..., Any]
 ORDER = 5
@@ -230,3 +230,10 @@ def test_errors(primals: Any, series: Any, error: type[Exception], message: str)
         jet(jnp.multiply, primals, series)
     with pytest.raises(TypeError, match="callable"):
         jet(3, (), ())  # pyright: ignore[reportArgumentType]
+
+
+def test_divisors_of_a_series() -> None:
+    numbers = np.arange(6)
+    expected = [math.factorial(n) for n in numbers.tolist()]
+    np.testing.assert_allclose(fact(numbers), expected, rtol=1e-6)
+    np.testing.assert_allclose([fact(n) for n in range(6)], expected, rtol=1e-6)

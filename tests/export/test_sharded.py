@@ -49,7 +49,7 @@ def test_shardings_of_arguments_are_part_of_what_is_exported() -> None:
         out = f.call(x, w)
         assert out.sharding == NamedSharding(MESH, P("x"))
         np.testing.assert_allclose(np.asarray(out), np.tanh(X @ W), rtol=1e-5, atol=1e-6)
-        message = "layer was exported for 8 devices and is called in a context with 1 device,"
+        message = "layer was exported for 8 devices and is called in a context with 1 devices,"
         with pytest.raises(ValueError, match=message):
             f.call(X, W)
         four = Mesh(CPUS[:4], ("x",))
@@ -176,3 +176,25 @@ def test_bundles_are_of_one_device(tmp_path: Path) -> None:
     ):
         exported.save(tmp_path / "layer.xpr")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_shardings_over_the_mesh_of_a_run() -> None:
+    x, w = put(X, "x", "y"), put(W, "y")
+    jitted = xpr.jit(layer, out_shardings=NamedSharding(MESH, P("x")))
+    other = Mesh(MESH.devices[::-1], MESH.axis_names)
+    for f in both(export(jitted)(x, w)):
+        for mesh in (MESH, other, MESH.abstract_mesh):
+            expected = (NamedSharding(mesh, P("x", "y")), NamedSharding(mesh, P("y")))
+            assert f.in_shardings_jax(mesh) == expected
+            assert f.out_shardings_jax(mesh) == (NamedSharding(mesh, P("x")),)
+        found = f.in_shardings_jax(other)
+        out = f.call(xpr.device_put(X, found[0]), xpr.device_put(W, found[1]))
+        assert out.sharding.mesh.devices.tolist() == other.devices.tolist()
+        with pytest.raises(ValueError, match="for a mesh with the axes"):
+            f.in_shardings_jax(Mesh(CPUS, ("x",)))
+
+
+def test_own_functions_need_no_jit() -> None:
+    for f in both(export(jnp.sin)(1.0)):
+        assert f.in_shardings_jax(MESH) == f.out_shardings_jax(MESH) == (None,)
+        np.testing.assert_allclose(f.call(2.0), np.sin(2.0), rtol=1e-6)

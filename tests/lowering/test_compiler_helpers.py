@@ -122,7 +122,7 @@ def copy(tmp_path: Path) -> Path:
         shutil.copytree(
             *(ROOT / folder, root / folder),
             symlinks=True,
-            ignore=shutil.ignore_patterns("__pycache__", "native", "build*"),
+            ignore=shutil.ignore_patterns("__pycache__", "*.cpp", "*.h"),
         )
     return root
 

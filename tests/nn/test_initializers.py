@@ -190,3 +190,12 @@ def test_protocol() -> None:
 def test_errors(call: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["lecun_normal", "glorot_uniform", "he_normal", "lecun_uniform"])
+def test_complex_weights_under_strict_promotion(name: str) -> None:
+    with xpr.numpy_dtype_promotion("strict"), xpr.numpy_rank_promotion("raise"):
+        weights = getattr(xpr.nn.initializers, name)()(xpr.random.key(0), (200, 50), "complex64")
+    assert weights.dtype == np.complex64
+    angles = np.angle(np.asarray(weights)).ravel()
+    assert abs(np.mean(np.exp(1j * angles))) < 0.05  # all directions

@@ -87,3 +87,12 @@ def test_gcd_needs_integers() -> None:
             f(True, 2.0)
     with pytest.raises(TypeError, match="does not accept dtype float32"):
         jnp.bitwise_count(jnp.ones(2))
+
+
+def test_divisors_of_constants_in_programs() -> None:
+    """An array that a program closes over is no tracer, and what is asked of it may be traced."""
+    seven = jnp.asarray([7, 0, 12], "uint32")
+    found = xpr.jit(lambda x: (jnp.gcd(x, seven), jnp.lcm(seven, x), jnp.gcd(seven, 4)))(
+        np.array([14, 5, 8], "u4")
+    )
+    assert [f.tolist() for f in found] == [[7, 5, 4], [14, 0, 24], [1, 4, 4]]

@@ -463,3 +463,16 @@ def test_sizes() -> None:
     assert jnp.size(x, (0, 1)) == 6
     with pytest.raises(ValueError, match="axis 5 is out of bounds"):
         jnp.size(x, 5)
+
+
+def test_arrays_without_values() -> None:
+    """Tangents of integers, as `grad` with `allow_int` returns them."""
+    float0 = xpr.dtypes.float0
+    for made in (
+        jnp.zeros((2, 3), float0),
+        jnp.zeros_like(jnp.ones((2, 3)), dtype=float0),
+        jnp.zeros_like(np.zeros((2, 3), float0)),
+    ):
+        assert (made.shape, made.dtype) == ((2, 3), float0)
+    _, tangent = xpr.jvp(lambda n: n + 1, (3,), (jnp.zeros((), float0),))
+    assert tangent.dtype == float0

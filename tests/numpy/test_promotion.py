@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from xpr.core.config import override
 from xpr.core.errors import TypePromotionError
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import get_aval
+from xpr.numpy import _promote
 
 # The published lattice: the dtype of x + y for each pair, weak kinds with a star.
 TABLE = """
@@ -261,3 +263,25 @@ def test_types_of_mixtures() -> None:
     assert not jnp.can_cast("int32", "float32")
     with pytest.raises(ValueError, match="at least one array or dtype"):
         jnp.result_type()
+
+
+def test_uint32_and_signed_integers_warn_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result is JAX's: without 64 bits the common dtype, int64, is int32."""
+    monkeypatch.setattr(_promote, "_warned_of", set())
+    monkeypatch.setattr(_promote, "_plans", {})
+    large, one = jnp.uint32(2**32 - 1), jnp.array([1, -1], "int32")
+    with pytest.warns(UserWarning, match=r"^add: uint32 and a signed .* from 2\*\*31 on"):
+        found = large + one
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [0, -2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert (one * large).dtype == np.int32
+        assert xpr.jit(lambda x, y: x - y)(large, jnp.int8(1)).dtype == np.int32
+        monkeypatch.setattr(_promote, "_warned_of", set())
+        # Python numbers take the dtype of the array, questions about dtypes are only questions.
+        assert (large + 1).dtype == np.uint32
+        assert (large + jnp.uint8(1)).dtype == np.uint32
+        assert jnp.promote_types("uint32", "int32") == np.int32
+        with override("enable_x64", True):
+            assert (jnp.uint32(5) + jnp.int32(-7)).dtype == np.int64

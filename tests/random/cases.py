@@ -324,3 +324,35 @@ CASES: list[Case] = [
 
 # Samplers with loops are compiled in any case.
 LOOPS = frozenset(case.name for case in _loop_cases())
+
+
+ORIGINAL_SEED = 42
+
+
+def _original_cases() -> list[Case]:
+    """Sizes at which the older layout has words left over, or halves of another length."""
+    shapes: list[tuple[int, ...]] = [(), (0,), (1,), (2,), (3,), (5,), (7, 3), (2, 0, 3), (4, 4)]
+    found = [
+        Case(
+            f"original bits {dtype} {shape}",
+            lambda r, k, dtype=dtype, shape=shape: r.bits(k, shape, dtype),
+            x64=dtype == "uint64",
+        )
+        for dtype in ("uint8", "uint16", "uint32", "uint64")
+        for shape in shapes
+    ]
+    found += [
+        Case(
+            f"original split {impl} {num}",
+            lambda r, _, impl=impl, num=num: r.key_data(
+                r.split(r.key(ORIGINAL_SEED, impl=impl), num)
+            ),
+        )
+        for impl in ("threefry2x32", "rbg", "unsafe_rbg")
+        for num in (1, 3, (2, 3))
+    ]
+    return found
+
+
+ORIGINAL_CASES: list[Case] = [*_original_cases(), *[c for c in CASES if c.name not in LOOPS][::3]]
+"""Cases for the setting `threefry_partitionable=False`."""

@@ -1,5 +1,7 @@
 """Makes `data/*.npz`, the results of the cases with JAX 0.10.2: run where that is installed.
 
+Those of `original_*.npz` are with `jax_threefry_partitionable=False`.
+
 `python tests/random/make_golden.py` from the top of the repository. Results do not change between
 releases of JAX, which promises that its keys give the same numbers, or says when they do not.
 """
@@ -28,6 +30,14 @@ def main() -> None:
             # NumPy's files know no bfloat16.
             results[case.name] = found.view(np.uint16) if found.dtype.name == "bfloat16" else found
         np.savez_compressed(HERE / "data" / f"seed_{seed}.npz", **results)
+    seed = cases.ORIGINAL_SEED
+    results = {}
+    with jax.threefry_partitionable(False):
+        for case in cases.ORIGINAL_CASES:
+            with jax.enable_x64(case.x64):
+                found = np.asarray(case.draw(jax.random, jax.random.key(seed)))
+            results[case.name] = found.view(np.uint16) if found.dtype.name == "bfloat16" else found
+    np.savez_compressed(HERE / "data" / f"original_{seed}.npz", **results)
 
 
 if __name__ == "__main__":

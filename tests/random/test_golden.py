@@ -11,23 +11,24 @@ import numpy as np
 import pytest
 
 import xpr
-from tests.random.cases import CASES, LOOPS, SEEDS, Case
+from tests.random.cases import CASES, LOOPS, ORIGINAL_CASES, ORIGINAL_SEED, SEEDS, Case
 
 _DATA = Path(__file__).parent / "data"
 # Cases whose compiled programs are compared as well share modules, since compiling is slow.
 _GROUP = 12
 
 
-def _golden(seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    with np.load(_DATA / f"seed_{seed}.npz") as file:
+def _golden(name: str) -> dict[str, np.ndarray[Any, Any]]:
+    with np.load(_DATA / f"{name}.npz") as file:
         return dict(file)
 
 
-_GOLDEN = {seed: _golden(seed) for seed in SEEDS}
+_GOLDEN = {seed: _golden(f"seed_{seed}") for seed in SEEDS}
+_ORIGINAL = _golden(f"original_{ORIGINAL_SEED}")
 
 
-def _check(case: Case, found: Any, seed: int, how: str) -> None:
-    value, wanted = np.asarray(found), _GOLDEN[seed][case.name]
+def _check(case: Case, found: Any, seed: int, how: str, golden: Any = None) -> None:
+    value, wanted = np.asarray(found), (_GOLDEN[seed] if golden is None else golden)[case.name]
     if value.dtype == ml_dtypes.bfloat16:
         wanted = wanted.view(ml_dtypes.bfloat16)
     what = f"{case.name}, seed {seed}, {how}"
@@ -89,3 +90,29 @@ def test_vmap(group: Sequence[Case]) -> None:
         for case, found in zip(group, batches, strict=True):
             for i, seed in enumerate(SEEDS):
                 _check(case, found[i], seed, "vmap")
+
+
+# ---- the older layout of random bits
+
+
+@pytest.mark.parametrize("case", ORIGINAL_CASES, ids=lambda c: c.name)
+def test_original_layout(case: Case) -> None:
+    with xpr.enable_x64(case.x64), xpr.threefry_partitionable(False):
+        for key in (xpr.random.key(ORIGINAL_SEED), xpr.random.PRNGKey(ORIGINAL_SEED)):
+            found = case.draw(xpr.random, key)
+            _check(case, found, ORIGINAL_SEED, "original", _ORIGINAL)
+
+
+@pytest.mark.parametrize("x64", [False, True])
+def test_original_layout_compiled_and_batched(x64: bool) -> None:
+    """Bits of each width, keys and the commonest samplers, in one module with a batch of keys."""
+    group = [c for c in ORIGINAL_CASES if c.x64 is x64][::2]
+    seeds = [ORIGINAL_SEED, 7]
+    raw = np.stack([np.asarray(xpr.random.PRNGKey(seed)) for seed in seeds])
+    with xpr.enable_x64(x64), xpr.threefry_partitionable(False):
+        one, batch = xpr.jit(lambda key, keys: (_all(group)(key), xpr.vmap(_all(group))(keys)))(
+            xpr.random.key(ORIGINAL_SEED), xpr.random.wrap_key_data(raw)
+        )
+        for case, found, both in zip(group, one, batch, strict=True):
+            _check(case, found, ORIGINAL_SEED, "original, compiled", _ORIGINAL)
+            _check(case, both[0], ORIGINAL_SEED, "original, vmap", _ORIGINAL)

@@ -126,3 +126,11 @@ def test_fast_calls_with_keys_are_kept_apart_from_those_with_numbers() -> None:
     for _ in range(3):
         assert f(r.key(1)).dtype == r.key(1).dtype
         assert f(r.PRNGKey(1)).dtype == np.uint32
+
+
+def test_types_of_keys_and_other_generators() -> None:
+    struct = xpr.ShapeDtypeStruct.like(xpr.random.key(3))
+    assert struct.sharding is None  # it was put nowhere
+    assert xpr.eval_shape(lambda k: k, struct) == struct
+    with pytest.raises(TypeError, match=r"unrecognized type .* for specifying a PRNG"):
+        xpr.random.key(3, impl=object())

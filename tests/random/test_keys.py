@@ -224,10 +224,21 @@ def test_the_jaxpr_says_what_is_drawn() -> None:
     assert "random_bits[bit_width=32 shape=(2, 3)]" in text
 
 
-def test_the_other_layout_is_refused() -> None:
+def test_the_layout_of_bits_is_part_of_what_was_traced() -> None:
+    bits = xpr.jit(lambda k: r.bits(k, (3,)))
+    first = np.asarray(bits(r.key(0)))
     with override("threefry_partitionable", False):
-        with pytest.raises(NotImplementedError, match="threefry_partitionable=True"):
-            r.bits(r.key(0))
+        other = np.asarray(bits(r.key(0)))
+        np.testing.assert_array_equal(other, np.asarray(r.bits(r.key(0), (3,))))
+    np.testing.assert_array_equal(other, np.array([4146024105, 1351547692, 2718843009], "u4"))
+    np.testing.assert_array_equal(bits(r.key(0)), first)
+    assert (first != other).any()
+
+
+def test_too_many_words_of_the_other_layout() -> None:
+    with override("threefry_partitionable", False):
+        with pytest.raises(NotImplementedError, match="at most 4294967295 can be drawn at once"):
+            xpr.eval_shape(lambda k: r.bits(k, (1 << 33,), "uint32"), r.key(0))
 
 
 def test_importing_xpr_does_not_load_it() -> None:

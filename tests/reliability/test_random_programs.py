@@ -1,8 +1,11 @@
 """Random programs give what they give on the reference runtime.
 
 Programs of loops and branches over mixed types, and reductions in dispatches with what uses them,
-are where IREE has been wrong without a word. The long form (XPR_LONG_TESTS=1) runs some hundreds
-of each kind; `python -m tests.reliability.test_random_programs arrays vulkan 1000 200` runs any.
+are where IREE has been wrong without a word; updates, gathers, windows and sorts that share what
+they read are where its compiler did not come to an end. The long form (XPR_LONG_TESTS=1) runs some
+hundreds of each kind, and 5000 of updates;
+`python -m tests.reliability.test_random_programs arrays vulkan 1000 200` runs any of the first two,
+`python -m tests.reliability.random_runs updates cpu 0 20000` any.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from tests.conftest import skip_unless_usable
 from xpr.core.config import override
 from xpr.runtimes import registry
 
-from . import random_arrays, random_programs
-from .scripts import cases
+from . import random_arrays, random_programs, random_runs
+from .scripts import cases, run
 
 
 def check_loops(platform: str, number: int) -> None:
@@ -65,6 +68,26 @@ CHECKS = {"loops": check_loops, "arrays": check_arrays}
 def test_random_programs(kind: str, platform: str, number: int) -> None:
     skip_unless_usable(platform)
     CHECKS[kind](platform, number)
+
+
+_TOGETHER = 8
+
+
+@pytest.mark.parametrize("group", range(cases(3, 625)))
+def test_random_updates(group: int) -> None:
+    """Several are one program to the compiler; one that does not end ends the time of all."""
+    first = group * _TOGETHER
+    programs = [random_runs.program("updates", n) for n in range(first, first + _TOGETHER)]
+    assert random_runs.faults(programs, "cpu") == []
+
+
+def test_random_updates_in_the_programs_own_process() -> None:
+    script = (
+        "from tests.reliability import random_runs\n"
+        "programs = [random_runs.program('updates', n) for n in range(1000, 1004)]\n"
+        "assert random_runs.faults(programs, 'cpu') == []\n"
+    )
+    assert run(script, XPR_COMPILER="inline") == ""
 
 
 ONCE_WRONG = (("loops", 32), ("loops", 200_767), ("loops", 201_013), ("arrays", 201_884))

@@ -386,3 +386,14 @@ V = np.ones(3, np.float32)
 def test_errors_name_the_function(call: Any, kind: type[Exception], match: str) -> None:
     with pytest.raises(kind, match=match):
         call()
+
+
+@pytest.mark.parametrize("name", ["expm", "sqrtm", "polar", "schur", "svd", "lu", "qr", "det"])
+def test_functions_of_matrices_under_strict_promotion(name: str) -> None:
+    function = getattr(xpr.scipy.linalg, name)
+    with xpr.numpy_dtype_promotion("strict"), xpr.numpy_rank_promotion("raise"):
+        for dtype in ("f4", "c8"):
+            matrix = (2 * np.eye(3) + np.arange(9).reshape(3, 3) / 10).astype(dtype)
+            found, again = xpr.tree.leaves(function(matrix)), xpr.tree.leaves(function(matrix))
+            assert all(np.isfinite(x).all() for x in found)
+            xpr.tree.map(np.testing.assert_array_equal, found, again)

@@ -154,7 +154,8 @@ X = np.ones((2, 2), np.float32)
         (lambda: linalg.dft(2, "x"), "scale must be None, 'sqrtn', or 'n'; got 'x'"),
         (lambda: linalg.hadamard(3), "n must be a positive power of 2; got 3"),
         (lambda: linalg.helmert(0), "n must be a positive integer; got 0"),
-        (lambda: linalg.pascal(3, "x"), "kind must be one of 'symmetric', 'lower', 'upper'"),
+        (lambda: linalg.dft(4, dtype="float32"), "dtype must be a complex floating-point type"),
+        (lambda: linalg.pascal(3, "x"), "Expected kind to be one of 'symmetric', 'lower', 'upper'"),
         (lambda: linalg.block_diag(X[None]), r"at most 2 axes, got shape \(1, 2, 2\)"),
     ],
 )

@@ -123,7 +123,22 @@ def test_sizes_that_a_sharding_does_not_divide() -> None:
         with pytest.raises(ValueError, match=message):
             xpr.jit(lambda x: x, **options)(np.ones(6, "f"))
     with pytest.raises(ValueError, match=message):
-        xpr.jit(lambda x: lax.with_sharding_constraint(x, place))(np.ones(6, "f"))
+        lax.with_sharding_constraint(np.ones(6, "f"), place)
+
+
+def test_constraints_inside_of_programs_may_be_uneven() -> None:
+    place = NamedSharding(mesh_of(*CPUS[:4]), P("x"))
+
+    def f(x: Any) -> Any:
+        a = lax.with_sharding_constraint(x[:6], place)
+        return jnp.sum(a * a), jnp.pad(a, (0, 2)), jnp.cumsum(a)
+
+    x = np.arange(8, dtype=np.float32)
+    total, padded, running = xpr.jit(f)(x)
+    np.testing.assert_array_equal(total, np.sum(x[:6] ** 2))
+    np.testing.assert_array_equal(padded, [*x[:6], 0, 0])
+    np.testing.assert_array_equal(running, np.cumsum(x[:6]))
+    np.testing.assert_array_equal(xpr.jit(xpr.grad(lambda x: f(x)[0]))(x), [*2 * x[:6], 0, 0])
 
 
 def test_an_argument_that_is_sharded_in_another_way_than_in_shardings_says() -> None:

@@ -16,7 +16,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import lax
 
-_X = np.float32([0.0, 0.7, 3.0, 0.0])
+_X = np.array([0.0, 0.7, 3.0, 0.0], np.float32)
 Function = Callable[[Any], Any]
 
 

@@ -47,6 +47,25 @@ def test_names_of_functions_that_make_jaxprs() -> None:
     assert xpr.make_jaxpr(double).__qualname__ == f"make_jaxpr({double.__qualname__})"
 
 
+def test_documentation_of_mapped_functions() -> None:
+    def double(x: Any) -> Any:
+        """Does the sum."""
+        return 2 * x
+
+    text = xpr.vmap(double).__doc__ or ""
+    assert text.startswith("Vectorized version of double.")
+    assert text.endswith("\n\nOriginal documentation:\n\nDoes the sum.")
+    assert xpr.vmap(lambda x: x).__doc__ is None
+
+
+def test_cotangents_that_are_not_wanted_leave_compiled_functions() -> None:
+    _, pull = xpr.vjp(lambda x, y: x * y, jnp.arange(3.0), jnp.ones(3))
+    pull = pull.with_refs(xpr.ad.DontWant(), xpr.ad.GradValue())
+    left, right = xpr.jit(lambda: pull(jnp.ones(3)))()
+    assert left == xpr.ad.DidntWant()
+    np.testing.assert_array_equal(right, np.arange(3.0))
+
+
 def test_copies_to_the_host_are_asked_of_every_leaf() -> None:
     other = _OtherArray()
     leaves = [object(), 1, other, jnp.ones(2)]
@@ -127,6 +146,36 @@ ERRORS: list[tuple[type[Exception], str, Callable[[], Any]]] = [
         ValueError,
         r"vmap has mapped output \(axis_name=foo\) but out_axes is None",
         _vmapped(lambda x: x, _A, out_axes=None, axis_name="foo"),
+    ),
+    (
+        ValueError,
+        r"at least one argument containing an array .* got empty \*args=\(\{\},\) and \*\*kwargs",
+        _vmapped(lambda x: x, {}),
+    ),
+    (
+        ValueError,
+        r"(?s)in_axes specification must be a tree prefix of the corresponding value;.*Mismatch",
+        _vmapped(lambda x: x, _A, in_axes=([0],)),
+    ),
+    (
+        TypeError,
+        "is not a valid JAX type: Dtype object is not a valid JAX array type",
+        lambda: xpr.grad(lambda x: x)(np.array([1, 2], object)),
+    ),
+    (
+        AttributeError,
+        "typeof",
+        lambda: xpr.make_jaxpr(lambda x: x.sharding)(1.0),
+    ),
+    (
+        TypeError,
+        r"`arr\[tuple\(seq\)\]` instead",
+        lambda: jnp.arange(6).reshape(3, 2)[[0, None]],
+    ),
+    (
+        TypeError,
+        "Index type must be an integer, got <function",
+        lambda: lax.switch(lambda: 0, [lambda x: x], 1),  # type: ignore[arg-type]
     ),
     (
         TypeError,

@@ -491,3 +491,26 @@ def test_debug_nans_with_donated_arguments_names_the_program() -> None:
     x = jnp.full(100_000, -1.0)
     with override("debug_nans", True), pytest.raises(FloatingPointError, match=r"<lambda>|log"):
         donated(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "argument", "where"),
+    [
+        (lambda x: lax.cond(x == 1, lambda: np.nan, lambda: 2.0), 1.0, "cond"),
+        (lambda x: x * 3, np.nan, "an argument: the de-optimized function did not .* in an input"),
+        (lambda x: (jnp.nan, x + 2), 3.0, "a result: the de-optimized function did not .* literal"),
+    ],
+)
+def test_debug_nans_finds_values_that_no_operation_made(
+    function: Any, argument: float, where: str
+) -> None:
+    jitted = xpr.jit(function)
+    with override("debug_nans", True), pytest.raises(FloatingPointError, match=where):
+        jitted(argument)
+
+
+def test_debug_nans_of_sharded_programs() -> None:
+    mapped = xpr.pmap(lambda x: jnp.log(x))
+    found = r"Invalid value \(nan\) encountered in sharded computation of <lambda>"
+    with override("debug_nans", True), pytest.raises(FloatingPointError, match=found):
+        mapped(-jnp.ones((2, 2)))

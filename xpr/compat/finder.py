@@ -14,11 +14,12 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from xpr.compat.aliases import AliasLoader, is_alias
+from xpr.compat.loading import Loader, MetaPathFinder
+from xpr.compat.unavailable import UnavailableLoader, advice
+
 if TYPE_CHECKING:
-    from importlib.abc import Loader, MetaPathFinder
     from importlib.metadata import Distribution
-else:  # to import that module takes 10 ms, and what is needed of these classes is defined here
-    Loader = MetaPathFinder = object
 
 PAGE = "docs/jax_compat.md lists what is missing"
 
@@ -55,12 +56,16 @@ class JaxFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         del path, target
         root, _, rest = name.partition(".")
+        if root in ("jax", "jaxlib") and advice(name) is not None:
+            return ModuleSpec(name, UnavailableLoader(), is_package=True)
         if root == "jaxlib":
             found = f"{_OWN}._jaxlib" + (f".{rest}" if rest else "")
             return _spec(name, found) if _exists(found) else None
         if root != "jax":
             return None
         found = target_of(rest)
+        if found is None and is_alias(rest):
+            return ModuleSpec(name, AliasLoader(), is_package=True)
         if found is None:
             raise ModuleNotFoundError(f"xpr has no {name}: {PAGE}", name=name)
         return _spec(name, found)

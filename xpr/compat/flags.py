@@ -11,8 +11,8 @@ from typing import Any
 
 from xpr.core.config import config
 
-# JAX's settings that are settings of xpr, too.
-_COMMON = (
+COMMON = (
+    "jax_allow_f16_reductions",
     "jax_check_tracer_leaks",
     "jax_debug_infs",
     "jax_debug_nans",
@@ -25,6 +25,7 @@ _COMMON = (
     "jax_enable_x64",
     "jax_explain_cache_misses",
     "jax_log_compiles",
+    "jax_no_execution",
     "jax_no_tracing",
     "jax_num_cpu_devices",
     "jax_numpy_dtype_promotion",
@@ -35,11 +36,12 @@ _COMMON = (
     "jax_transfer_guard_device_to_host",
     "jax_transfer_guard_host_to_device",
 )
+"""JAX's settings that are settings of xpr, too."""
 
 
 def values(others: tuple[str, ...]) -> dict[str, Any]:
     """All settings by JAX's names, `others` among them, and their values."""
-    return {name: config.read(name) for name in sorted((*_COMMON, *others))}
+    return {name: config.read(name) for name in sorted((*COMMON, *others))}
 
 
 def config_with_absl(others: tuple[str, ...]) -> None:

@@ -80,6 +80,7 @@ def install() -> None:
     """Makes `jax.config` know the names."""
     foreign.update(DEFAULTS)
     extras.update(
+        x64_enabled=lambda: config.read("enable_x64"),
         values=lambda: flags.values(tuple(DEFAULTS)),
         config_with_absl=lambda: functools.partial(flags.config_with_absl, tuple(DEFAULTS)),
         parse_flags_with_absl=lambda: functools.partial(
@@ -89,6 +90,45 @@ def install() -> None:
     )
     settings.on_foreign(_changed)
     registry.on_no_number(_devices_of_flags)
+    _read_environment()
+
+
+def _read_environment() -> None:
+    """Takes over `JAX_ENABLE_X64` and the like, where no variable of xpr's says otherwise."""
+    for name, default in (*DEFAULTS.items(), *((n, config.read(n)) for n in flags.COMMON)):
+        text = os.environ.get(name.upper())
+        own = f"XPR_{name.removeprefix('jax_').upper()}"
+        if text is None or own in os.environ:
+            continue
+        value = _parsed(name.upper(), text, default)
+        if name not in ("jax_platforms", "jax_platform_name"):
+            config.update(name, value)
+        elif value and "XPR_PLATFORMS" not in os.environ:
+            foreign[name] = value
+            registry.set_platforms(_names(value), name.upper())
+
+
+_TRUE = ("y", "yes", "t", "true", "on", "1")
+_FALSE = ("n", "no", "f", "false", "off", "0", "")
+
+
+def _parsed(variable: str, text: str, default: Any) -> Any:
+    """The value of an environment variable, in the type of the setting's default."""
+    if isinstance(default, bool):
+        word = text.strip().lower()
+        if word not in (*_TRUE, *_FALSE):
+            raise ValueError(f"invalid truth value {word!r} for environment {variable!r}")
+        return word in _TRUE
+    if isinstance(default, int | float):
+        try:
+            return type(default)(text)
+        except ValueError:
+            raise ValueError(f"invalid number {text!r} for environment {variable!r}") from None
+    return text or None
+
+
+def _names(value: Any) -> list[str]:
+    return [name.strip() for name in str(value).split(",") if name.strip()]
 
 
 def _devices_of_flags() -> int | None:
@@ -101,8 +141,10 @@ def _devices_of_flags() -> int | None:
 
 def _changed(name: str, value: Any) -> None:
     if name in ("jax_platforms", "jax_platform_name"):
-        # The first of them is where programs run.
-        chosen = str(value).split(",")[0].strip() if value else None
+        names = _names(value) if value else []
+        registry.set_platforms(names or None, name)
+        # The first that works is where programs run; those that were compiled are for others.
+        chosen = names[0] if len(names) == 1 else registry.default_backend() if names else None
         config.update("default_device", chosen)
     elif name == "jax_transfer_guard":
         for way in _GUARDS:

@@ -7,6 +7,7 @@ from typing import Any
 # The first has to know when the process began.
 from xpr.core import sources as sources
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, install_printer
+from xpr.core.lazy_names import lazy_names
 
 # Jaxprs know nothing of how they are printed, which few programs ask for; this tells them.
 
@@ -30,3 +31,16 @@ def _jaxpr_html(jaxpr: Jaxpr) -> str:
 
 
 install_printer(_jaxpr_text, _eqn_text, _jaxpr_html)
+
+# Names that programs have from `jax.core`: few ask for them.
+__getattr__, _, _ = lazy_names(
+    __name__,
+    {
+        "xpr.core.public_names": (
+            "AbstractValue Atom ClosedJaxpr DebugInfo DropVar Literal OpaqueTraceState ParamDict "
+            "ShapedArray Trace Tracer Value Var abstract_token ensure_compile_time_eval "
+            "eval_context eval_jaxpr get_aval get_opaque_trace_state is_concrete is_constant_dim "
+            "max_dim min_dim trace_state_clean"
+        )
+    },
+)

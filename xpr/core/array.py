@@ -466,9 +466,9 @@ class Array:
             self, b, precision=precision, preferred_element_type=preferred_element_type
         )
 
-    def flatten(self, order: str = "C") -> Any:
+    def flatten(self, order: str = "C", *, out_sharding: Any = None) -> Any:
         """The elements in one axis."""
-        return _np.method_flatten(self, order)
+        return _np.method_flatten(self, order, out_sharding=out_sharding)
 
     def max(
         self,
@@ -525,19 +525,30 @@ class Array:
         """The range (greatest minus least) along `axis`."""
         return _np.method_ptp(self, axis, out, keepdims)
 
-    def ravel(self, order: str = "C") -> Any:
+    def ravel(self, order: str = "C", *, out_sharding: Any = None) -> Any:
         """The elements in one axis."""
-        return _np.method_ravel(self, order)
+        return _np.method_ravel(self, order, out_sharding=out_sharding)
 
     def repeat(
-        self, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+        self,
+        repeats: Any,
+        axis: int | None = None,
+        *,
+        total_repeat_length: int | None = None,
+        out_sharding: Any = None,
     ) -> Any:
         """Each element repeated."""
-        return _np.method_repeat(self, repeats, axis, total_repeat_length=total_repeat_length)
+        return _np.method_repeat(
+            self,
+            repeats,
+            axis,
+            total_repeat_length=total_repeat_length,
+            out_sharding=out_sharding,
+        )
 
-    def reshape(self, *args: Any, order: str = "C") -> Any:
+    def reshape(self, *args: Any, order: str = "C", out_sharding: Any = None) -> Any:
         """The same elements in another shape."""
-        return _np.method_reshape(self, *args, order=order)
+        return _np.method_reshape(self, *args, order=order, out_sharding=out_sharding)
 
     def round(self, decimals: int = 0, out: None = None) -> Any:
         """Elements rounded to `decimals` places, halves to even."""

@@ -301,6 +301,14 @@ def same_sharding(a: ShapedArray, b: ShapedArray) -> bool:
     return reduced_axes(a) == reduced_axes(b) and a.sharding.is_equivalent_to(b.sharding, a.ndim)
 
 
+def without_replication(aval: ShapedArray) -> ShapedArray:
+    """The type of an array that is whole on all devices, as one that may go with any other."""
+    spec = None if aval.sharding is None else aval.sharding.spec
+    if spec is None or any(spec.partitions) or spec.unreduced or spec.reduced:
+        return aval
+    return aval.update(sharding=None)
+
+
 def _sharded_size(size: int, axes: Any) -> str:
     """A size and the mesh axes that it is sharded over, as an entry of a partition spec."""
     return str(size) if axes is None else f"{size}@{_axes_text(axes)}"

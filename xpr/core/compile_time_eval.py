@@ -1,8 +1,9 @@
-"""The trace of `ensure_compile_time_eval`."""
+"""`ensure_compile_time_eval`, and its trace."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from xpr.core.context import context
@@ -38,3 +39,27 @@ class KnownValuesTrace(Trace):
     ) -> Sequence[Any]:
         with set_current_trace(trace := self._trace_for(args)):
             return trace.process_custom_vjp_call(primitive, fun, fwd, bwd, args, params)
+
+
+@contextmanager
+def ensure_compile_time_eval() -> Iterator[None]:
+    """Inside a traced function, operations on known values are computed at once in the block.
+
+    What depends on traced values is traced as everywhere.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> @xpr.jit
+    ... def f(x):
+    ...     with xpr.ensure_compile_time_eval():
+    ...         n = int(jnp.arange(4).sum())
+    ...     return x * n
+    >>> f(2.0)
+    Array(12., dtype=float32, weak_type=True)
+    """
+    outer = context.trace
+    trace = KnownValuesTrace(outer)
+    try:
+        with set_current_trace(trace):
+            yield
+    finally:
+        trace.alive = False

@@ -63,6 +63,10 @@ class _State(threading.local):
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
+    no_execution: bool = False
+    allow_f16_reductions: bool = True
+    # The values of contexts that programs have made: no setting, but part of the trace key.
+    user_contexts: tuple[Any, ...] = ()
     # The meshes in use, as `xpr.sharding.entered` keeps them: no setting, but part of the next.
     meshes: Any = None
     # Whether results whose sharding the types leave open have none, instead of an error.
@@ -277,9 +281,18 @@ _SETTINGS: dict[str, Setting] = {
             "whether the first call of a jitted function waits for the compiler, or is computed by "
             "NumPy if that is faster; the last bits of the results may differ then",
         ),
-        Setting("threefry_partitionable", _bool, "layout of random bits; only True exists", True),
+        Setting(
+            "threefry_partitionable", _bool, "layout of random bits; False is the older one", True
+        ),
         Setting("default_prng_impl", _any, "random number generator of new keys", True),
         Setting("enable_custom_prng", _bool, "PRNGKey makes typed keys, as key does", True),
+        Setting("no_execution", _bool, "running an operation or a program raises", True),
+        Setting(
+            "allow_f16_reductions",
+            _bool,
+            "sums of float16 and bfloat16 are computed in these types; otherwise they raise",
+            True,
+        ),
     )
 }
 
@@ -379,7 +392,12 @@ def on_update(name: str, hook: Callable[[Any], None]) -> None:
 
 def trace_key_names() -> tuple[str, ...]:
     """What the entries of `state.trace_key` are."""
-    return (*(s.name for s in _SETTINGS.values() if s.in_trace_key), "meshes", "loose_types")
+    return (
+        *(s.name for s in _SETTINGS.values() if s.in_trace_key),
+        "meshes",
+        "loose_types",
+        "user_contexts",
+    )
 
 
 # Equal keys are one object, so that the native part can tell them apart by their addresses.
@@ -453,6 +471,37 @@ def loose_types() -> Iterator[None]:
         else:
             own.pop("loose_types", None)
         _refresh_trace_key()
+
+
+class UserContext:
+    """A value of a program's own that traced functions may depend on; see `make_user_context`."""
+
+    def __init__(self, default: Any) -> None:
+        self._default = default
+
+    @property
+    def value(self) -> Any:
+        """The value that is current in this thread."""
+        return dict(state.user_contexts).get(self, self._default)
+
+    @contextmanager
+    def __call__(self, value: Any) -> Iterator[None]:
+        """A context in which that is the value. It must be hashable: TypeError if it is not."""
+        hash(value)
+        own = state.__dict__
+        before = own.get("user_contexts")
+        known = dict(state.user_contexts)
+        known[self] = value
+        own["user_contexts"] = tuple(known.items())
+        _refresh_trace_key()
+        try:
+            yield
+        finally:
+            if before is None:
+                own.pop("user_contexts", None)
+            else:
+                own["user_contexts"] = before
+            _refresh_trace_key()
 
 
 def own_settings() -> dict[str, Any]:

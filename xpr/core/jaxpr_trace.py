@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.core.array import Array
-from xpr.core.aval import ShapedArray
+from xpr.core.aval import ShapedArray, without_replication
 from xpr.core.config import state
 from xpr.core.context import context, current_stack
 from xpr.core.effects import refuse_exact
@@ -69,6 +69,8 @@ class JaxprTrace(Trace):
     def __init__(self, debug_info: DebugInfo | None = None, deferred: bool = False) -> None:
         self.keeps_refs = True
         self.deferred = deferred
+        # Whether types of constants that lie whole on all devices leave open how they are sharded.
+        self.open_consts = False
         self.eqns: list[JaxprEqn] = []
         self._droppable: set[int] = set()
         self.constvars: list[Var] = []
@@ -113,6 +115,8 @@ class JaxprTrace(Trace):
             return Literal(_literal_value(x, aval), aval)
         var = self._const_ids.get(id(x))
         if var is None:
+            if self.open_consts and aval.sharding is not None:
+                aval = without_replication(aval)
             var = self._high_var(aval) if aval.is_high else Var(aval)
             self._const_ids[id(x)] = var
             self.constvars.append(var)

@@ -190,7 +190,13 @@ def _aval_of_ndarray(x: np.ndarray[Any, Any]) -> ShapedArray:
             "numpy masked arrays are not supported as direct inputs to JAX functions. Use "
             f"arr.filled() to convert the value to a standard numpy array, got {shown(x)}"
         )
-    return ShapedArray(x.shape, dtypes.canonicalize(x.dtype, allow_float0=True))
+    try:
+        dtype = dtypes.canonicalize(x.dtype, allow_float0=True)
+    except TypeError as error:
+        raise TypeError(
+            f"Value {shown(x)} of type {type(x)} is not a valid JAX type: {error}"
+        ) from None
+    return ShapedArray(x.shape, dtype)
 
 
 register_aval(bool, lambda x: scalar_aval("b"))
@@ -356,7 +362,8 @@ class Tracer(Array):
         if name in _PLACE:
             raise AttributeError(
                 f"The {name!r} attribute is not available on traced array with shape "
-                f"{_shape(self)}: where a program runs is known when it is called{self._origin()}"
+                f"{_shape(self)}: where a program runs is known when it is called. The sharding of "
+                f"its type is that of xpr.typeof(x){self._origin()}"
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from xpr.debug.breakpoints import breakpoint as breakpoint
 from xpr.debug.callbacks import debug_callback as callback
+from xpr.debug.callbacks import debug_log as log
 from xpr.debug.callbacks import debug_print as print
 from xpr.debug.explaining import Explanation as Explanation
 from xpr.debug.explaining import explain as explain
@@ -25,6 +26,7 @@ __all__ = [
     "draw_sharding",
     "explain",
     "inspect_array_sharding",
+    "log",
     "print",
     "visualize_array_sharding",
     "visualize_sharding",

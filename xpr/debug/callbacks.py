@@ -74,7 +74,8 @@ def observe(
 def _refuse_arguments(caller: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     if args or kwargs:
         raise TypeError(
-            f"{caller} without a first argument takes options only, got {args=} {kwargs=}"
+            f"{caller} received unexpected arguments in the two-call form, whose first call takes "
+            f"options only: got {args=} {kwargs=}"
         )
 
 
@@ -115,7 +116,7 @@ def debug_callback(
         observe("debug.callback", callback, args, kwargs, ordered)
 
     if callback is None:
-        _refuse_arguments("debug.callback", args, kwargs)
+        _refuse_arguments("debug_callback", args, kwargs)
         return call
     call(callback, *args, **kwargs)
     return None
@@ -137,11 +138,13 @@ class _FieldChecker(string.Formatter):
     ) -> None:
         extra = [shown(x) for i, x in enumerate(args) if i not in used_args]
         if extra:
-            raise ValueError(f"Unused positional arguments to `debug.print`: {', '.join(extra)}")
+            raise ValueError(
+                f"Unused positional arguments to `jax.debug.print`: {', '.join(extra)}"
+            )
         names = [name for name in kwargs if name not in used_args]
         if names:
             raise ValueError(
-                f"Unused keyword arguments to `debug.print`: {', '.join(names)}. The format is "
+                f"Unused keyword arguments to `jax.debug.print`: {names}. The format is "
                 "filled in when the program runs: pass a plain string, not an f-string."
             )
 
@@ -207,7 +210,40 @@ def debug_print(
         observe("debug.print", printer, args, kwargs, ordered)
 
     if fmt is None:
-        _refuse_arguments("debug.print", args, kwargs)
+        _refuse_arguments("debug_print", args, kwargs)
         return call
     call(fmt, *args, **kwargs)
     return None
+
+
+def debug_log(
+    fmt: str | None = None,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> Callable[..., None] | None:
+    """Writes what `debug.print` prints to the logger `xpr.debug`, at level INFO.
+
+    Arguments and errors as for `debug.print`.
+
+    >>> import logging, xpr
+    >>> logger = logging.getLogger("xpr.debug")
+    >>> records = []
+    >>> logger.addFilter(lambda record: records.append(record.getMessage()))
+    >>> logger.setLevel(logging.INFO)
+    >>> xpr.jit(lambda x: xpr.debug.log("x is {}", x))(3)
+    >>> records
+    ['x is 3']
+    >>> logger.filters.clear(); logger.setLevel(logging.NOTSET)
+    """
+    return debug_print(
+        fmt,
+        *args,
+        ordered=ordered,
+        partitioned=partitioned,
+        skip_format_check=skip_format_check,
+        _use_logging=True,
+        **kwargs,
+    )

@@ -19,8 +19,9 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.primitives._index_dims import canonicalize_shape
 from xpr.runtimes.base import Buffer, Device
 from xpr.runtimes.host import HostBuffer
-from xpr.sharding import PartitionSpec, Sharding
+from xpr.sharding import PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.sharding.context import over_mesh_in_use
+from xpr.sharding.layouts import Format, concrete_sharding
 
 
 def _check_dtype(function: str, dtype: Any, found: np.dtype[Any]) -> None:
@@ -119,7 +120,7 @@ def make_array_from_single_device_arrays(
 
 def make_array_from_callback(
     shape: Sequence[int],
-    sharding: Sharding,
+    sharding: Sharding | Format,
     data_callback: Callable[[tuple[slice, ...]], Any],
     dtype: Any = None,
 ) -> ArrayImpl:
@@ -136,14 +137,15 @@ def make_array_from_callback(
     Array([0, 1, 2], dtype=int32)
     """
     name = "make_array_from_callback"
-    check_sharding(name, sharding)
     whole = tuple(shape)
-    sharding.shard_shape(whole)
+    place: Any = concrete_sharding(sharding, whole, name)
+    check_sharding(name, place)
+    place.shard_shape(whole)
     kind = None if dtype is None else dtypes.canonicalize(dtype)
-    indices = sharding.devices_indices_map(whole)
+    indices = place.devices_indices_map(whole)
     made: dict[Box, list[Buffer]] = {}
     buffers: list[Buffer] = []
-    for device in sharding.local_assignment:
+    for device in place.local_assignment:
         known = made.setdefault(box_of(indices[device], whole), [])
         if known:
             buffers.append(_copy_for(device, known))
@@ -152,12 +154,12 @@ def make_array_from_callback(
         if kind is None:
             kind = buffer.dtype
         _check_dtype(name, dtype, buffer.dtype)
-        _check_part((buffer.shape, buffer.dtype), whole, sharding, kind)
+        _check_part((buffer.shape, buffer.dtype), whole, place, kind)
         known.append(buffer)
         buffers.append(buffer)
     if kind is None:
         raise ValueError(f"{name}: dtype must be given where a process has no part of the array")
-    return from_buffers(ShapedArray(whole, kind), tuple(buffers), sharding)
+    return from_buffers(ShapedArray(whole, kind), tuple(buffers), place)
 
 
 def _buffer_from(
@@ -188,7 +190,7 @@ def _copy_for(device: Device, known: list[Buffer]) -> Buffer:
 
 
 def make_array_from_process_local_data(
-    sharding: Sharding | PartitionSpec, local_data: Any, global_shape: Any = None
+    sharding: Sharding | PartitionSpec | Device, local_data: Any, global_shape: Any = None
 ) -> Any:
     """The array, or the pytree of arrays, whose part in this process is `local_data`.
 
@@ -210,6 +212,8 @@ def make_array_from_process_local_data(
                 f"Please set a mesh via `xpr.set_mesh` if a PartitionSpec is passed to {name}"
             )
         sharding = found
+    if isinstance(sharding, Device):
+        sharding = SingleDeviceSharding(sharding)
     check_sharding(name, sharding)
     leaves, tree = tree_util.tree_flatten(local_data)
     shapes: list[Any] = [None] * len(leaves)

@@ -24,8 +24,9 @@ from xpr.core.trace import get_aval
 from xpr.dispatch import known_programs
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.deferred import DeferredExecutable, deferred
-from xpr.dispatch.host_values import check_finite, host_value
+from xpr.dispatch.host_values import host_value
 from xpr.dispatch.known_programs import KnownModule
+from xpr.dispatch.nonfinite import check_finite, check_operation
 from xpr.interpreters.known_tables import with_known_tables
 from xpr.interpreters.physical import physical_program
 from xpr.interpreters.reference import interpret
@@ -124,6 +125,8 @@ class CompiledProgram:
             self._routes == [("out", i) for i in range(len(self._routes))] and not self.donate
         )
         self.is_deferred = False
+        # Whether it is one operation outside programs, and not what a user had compiled.
+        self.is_operation = False
         self.simple = bool(computed) and self.all_kept and not self._const_buffers and self.direct
         self.pending: PendingModule | KnownModule | None = None
         self._finishing = threading.Lock()
@@ -266,6 +269,8 @@ class CompiledProgram:
         Arguments are arrays, or NumPy values and Python numbers, which are taken without a copy
         where nobody can see the difference.
         """
+        if state.no_execution:
+            raise RuntimeError(f"the program {self.name} was to run, but 'no_execution' is set")
         device = self.device
         committed = False
         buffers: list[Buffer] = []
@@ -294,9 +299,10 @@ class CompiledProgram:
         else:
             out = self._route(args, buffers, results, committed)
         if state.debug_nans or state.debug_infs:
+            check = check_operation if self.is_operation else check_finite
             for a in out:
                 if type(a) is ArrayImpl:
-                    check_finite(a._value, self.name)
+                    check(a._value, self.name)
         return out
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
@@ -465,6 +471,7 @@ def apply_primitive(
         program = CompiledProgram(
             _one_equation(primitive, avals, params), _name(primitive, params), device
         )
+        program.is_operation = primitive.name != "jit"
         if key is not None:
             if len(_single) >= _MAX_SINGLE:
                 _single.clear()

@@ -101,6 +101,10 @@ class EagerTrace(Trace):
             return (
                 _as_arrays(primitive, args, params, found) if primitive.multiple_results else found
             )
+        if state.no_execution:
+            raise RuntimeError(
+                f"the operation {primitive.name} was to run, but 'no_execution' is set"
+            )
         if primitive.eager == "spmd" or (state.meshes is not None and mesh_of_work() is not None):
             return _on_several(primitive, args, params)
         avals: list[ShapedArray] = []
@@ -225,7 +229,7 @@ def _reshard_program(*args: Any) -> Any:
 
 def _leaves_results_alone() -> bool:
     """Whether the settings ask for nothing beside the result of an operation."""
-    return not (state.debug_nans or state.debug_infs) and state.meshes is None
+    return not (state.debug_nans or state.debug_infs or state.no_execution) and state.meshes is None
 
 
 eager_trace = EagerTrace()

@@ -9,11 +9,13 @@ import numpy as np
 
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
-from xpr.core.errors import explained
 from xpr.core.trace import Tracer, check_python_int, get_aval, leaked
 from xpr.dispatch.array import ArrayImpl, freeze
+from xpr.dispatch.nonfinite import check_operation
 from xpr.runtimes.base import Device
 from xpr.runtimes.host import HostBuffer
+
+HOST_OPERATION = "an operation on the host"
 
 
 def own(result: Any, args: Sequence[Any]) -> Any:
@@ -30,30 +32,15 @@ def wrap(
     aval: ShapedArray,
     device: Device,
     committed: bool,
-    computed_by: str = "an operation on the host",
+    computed_by: str = HOST_OPERATION,
 ) -> ArrayImpl:
     """A NumPy result as an array of type `aval`; `computed_by` is for errors."""
     if type(result) is not np.ndarray or result.dtype is not aval.dtype:
         result = np.asarray(result, dtype=aval.dtype)
     if state.debug_nans or state.debug_infs:
-        check_finite(result, computed_by)
+        check_operation(result, computed_by)
     freeze(result)
     return ArrayImpl(aval, (HostBuffer(result, device),), committed)
-
-
-def _not_finite(what: str, computed_by: str) -> FloatingPointError:
-    error = FloatingPointError(f"invalid value ({what}) encountered in {computed_by}")
-    return explained(error, "FloatingPointError")
-
-
-def check_finite(result: np.ndarray[Any, Any], computed_by: str) -> None:
-    """Raises FloatingPointError for what `debug_nans` and `debug_infs` look for."""
-    if result.dtype.kind in "biu":
-        return
-    if state.debug_nans and np.isnan(result).any():
-        raise _not_finite("nan", computed_by)
-    if state.debug_infs and np.isinf(result).any():
-        raise _not_finite("inf", computed_by)
 
 
 def host_value(x: Any) -> tuple[ShapedArray, np.ndarray[Any, Any]]:

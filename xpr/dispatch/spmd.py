@@ -19,8 +19,8 @@ from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import hoist_consts
 from xpr.dispatch.array import ArrayImpl
-from xpr.dispatch.host_values import check_finite
 from xpr.dispatch.meshes import LONE
+from xpr.dispatch.nonfinite import check_finite
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.dispatch.spmd_run import Column, Runner
 from xpr.dispatch.transfer import placed
@@ -251,6 +251,8 @@ class SpmdProgram:
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on flat arguments and returns flat results."""
+        if state.no_execution:
+            raise RuntimeError("a program on several devices was to run, but 'no_execution' is set")
         runner = self._runner or self.load()
         columns = list(self.front)
         for leaf, sharding in zip(leaves, self.in_shardings, strict=True):
@@ -284,7 +286,9 @@ class SpmdProgram:
             for a in out:
                 if isinstance(a, ArrayImpl):
                     for b in a._buffers:
-                        check_finite(b.host_view(), self.name)
+                        check_finite(
+                            b.host_view(), f"sharded computation of {self.name}", sharded=True
+                        )
         return out
 
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:

@@ -11,7 +11,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
+from xpr.core.aval import reduced_axes, unreduced_axes, without_replication
 from xpr.core.config import state
+from xpr.core.errors import ShardingTypeError
 from xpr.core.fingerprint import fingerprint
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, sub_jaxprs
 from xpr.core.jaxpr_trace import trace_to_jaxpr
@@ -88,15 +90,15 @@ def _program(
         return out if primitive.multiple_results else [out]
 
     closed: ClosedJaxpr = (
-        params["jaxpr"]
-        if primitive.name == "jit"
-        else trace_to_jaxpr(flat, avals, DebugInfo(func_name=primitive.name))
+        params["jaxpr"] if primitive.name == "jit" else _traced(flat, avals, primitive.name)
     )
     name = params["name"] if primitive.name == "jit" else primitive.name
     places = Places(name)
     places.add_arguments(args, [chr(ord("x") + i) if i < 3 else str(i) for i in range(len(args))])
     places.add_program(closed)
     mesh = places.chosen()
+    if primitive.name == "shard_map":
+        _check_abstract(params["mesh"], mesh)
     given = params.get("sharding") or params.get("out_sharding")
     if mesh is None and isinstance(given, NamedSharding):
         # The type of an array that a derivative is taken at names its mesh without the devices.
@@ -115,6 +117,40 @@ def _program(
         interpreted=_is_interpreted(mesh, closed.jaxpr),
         refinement=places.refinement(),
     )
+
+
+def _check_abstract(asked: Any, found: Mesh | None) -> None:
+    """ValueError where no array says which devices the mesh of a `shard_map` has."""
+    if isinstance(asked, Mesh):
+        return
+    if found is None:
+        raise ValueError(
+            "Please pass `xpr.Array`s with a `NamedSharding` as input to `shard_map` when passing "
+            f"`AbstractMesh` to the mesh argument, or set a mesh with xpr.set_mesh: got {asked}"
+        )
+    if found.shape_tuple != asked.shape_tuple:
+        raise ValueError(
+            f"Mesh shape of the input {found.shape_tuple} does not match the mesh shape passed to "
+            f"shard_map {asked.shape_tuple}"
+        )
+
+
+def _traced(flat: Any, avals: Sequence[Any], name: str) -> ClosedJaxpr:
+    """The program of an operation.
+
+    Outside of programs constants that a function makes on its way lie on all devices. Their types
+    say so, other than those of constants in programs, and would contradict those of arguments.
+    """
+    info = DebugInfo(func_name=name)
+    try:
+        return trace_to_jaxpr(flat, avals, info)
+    except ShardingTypeError:
+        if any(unreduced_axes(a) or reduced_axes(a) for a in avals):
+            raise
+        open_avals = list(map(without_replication, avals))
+        if all(a.sharding is None for a in open_avals):
+            raise
+        return trace_to_jaxpr(flat, open_avals, info)
 
 
 def _is_interpreted(mesh: Mesh, jaxpr: Jaxpr) -> bool:

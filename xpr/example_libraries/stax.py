@@ -25,6 +25,8 @@ from xpr import lax, nn, random
 from xpr.nn.initializers import glorot_normal, normal, ones, zeros
 
 __all__ = [
+    "glorot",
+    "randn",
     "AvgPool",
     "BatchNorm",
     "Conv",
@@ -57,6 +59,9 @@ __all__ = [
     "serial",
     "shape_dependent",
 ]
+
+glorot = glorot_normal
+randn = normal
 
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
 _Shape = tuple[int, ...]

@@ -20,7 +20,7 @@ from xpr.export.serialization import serialized
 from xpr.export.symbolic import SymbolicAval
 from xpr.interpreters.zeros import tangent_aval
 from xpr.runtimes import registry
-from xpr.sharding import Mesh, set_mesh
+from xpr.sharding import Mesh, NamedSharding, set_mesh
 from xpr.transforms.custom_vjp import custom_vjp
 from xpr.transforms.derivatives import vjp
 from xpr.transforms.jit import JittedFunction, jit
@@ -137,6 +137,27 @@ class Exported:
     def uses_global_constants(self) -> bool:
         """Whether dimensions are symbolic."""
         return self.program.scope is not None
+
+    def in_shardings_jax(self, mesh: Any) -> tuple[NamedSharding | None, ...]:
+        """The shardings of the flat inputs over a mesh, None where the function leaves them open.
+
+        The mesh has the axes that the function was exported with, and perhaps other devices; it may
+        be an `AbstractMesh`. Raises ValueError for one of other axes.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> exported = xpr.export.export(xpr.jit(jnp.sin))(jnp.ones(2))
+        >>> exported.in_shardings_jax(xpr.make_mesh((1,), ("x",)))
+        (None,)
+        """
+        if self.layout is None:
+            return (None,) * len(self.in_avals)
+        return self.layout.shardings_on(mesh, self.layout.inputs)
+
+    def out_shardings_jax(self, mesh: Any) -> tuple[NamedSharding | None, ...]:
+        """As `in_shardings_jax`, of the flat results."""
+        if self.layout is None:
+            return (None,) * len(self.out_avals)
+        return self.layout.shardings_on(mesh, self.layout.outputs)
 
     def __repr__(self) -> str:
         types = ", ".join(str(a) for a in self.in_avals)
@@ -289,10 +310,11 @@ def export(
 ) -> Callable[..., Exported]:
     """A function that exports `fun_jit` for the types of the arguments it is given.
 
-    `fun_jit` is the result of `xpr.jit`. The arguments may be arrays or anything with a shape and
-    a dtype. `platforms` names what it is meant to run on (`cpu`, `vulkan`, `cuda`, `rocm`,
-    `metal`, `vmvx`, and `tpu`, on which xpr runs nothing itself: the StableHLO is the same);
-    without it the default device's. `disabled_checks` leaves checks of calls out.
+    `fun_jit` is the result of `xpr.jit`, or one of xpr's own functions such as `xpr.numpy.sin`.
+    The arguments may be arrays or anything with a shape and a dtype. `platforms` names what it is
+    meant to run on (`cpu`, `vulkan`, `cuda`, `rocm`, `metal`, `vmvx`, and `tpu`, on which xpr runs
+    nothing itself: the StableHLO is the same); without it the default device's. `disabled_checks`
+    leaves checks of calls out.
 
     Raises ValueError if `fun_jit` is no jitted function or a platform is unknown.
 
@@ -304,6 +326,8 @@ def export(
     >>> exported.call(jnp.arange(3.0))
     Array([0., 2., 4.], dtype=float32)
     """
+    if getattr(fun_jit, "__module__", "").partition(".")[0] == __name__.partition(".")[0]:
+        fun_jit = fun_jit if isinstance(fun_jit, JittedFunction) else jit(fun_jit)
     if not isinstance(fun_jit, JittedFunction):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
     chosen = (default_export_platform(),) if platforms is None else tuple(platforms)

@@ -78,7 +78,7 @@ class Layout:
         if count != self.size:
             raise ValueError(
                 f"Function {name} was exported for {self.size} devices and is called in a context "
-                f"with {count} device{'' if count == 1 else 's'}, which is not allowed."
+                f"with {count} devices, which is not allowed."
             )
         grid = np.empty(count, object)
         grid[:] = devices
@@ -94,6 +94,19 @@ class Layout:
     def out_shardings(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
         """Where the results are to be."""
         return tuple(None if s is None else NamedSharding(mesh, s) for s in self.outputs)
+
+    def shardings_on(self, mesh: Any, specs: Specs) -> tuple[NamedSharding | None, ...]:
+        """The specs, of inputs or outputs, as shardings over a mesh; None where none was asked for.
+
+        Raises ValueError for a mesh of other axes.
+        """
+        axes = dict(zip(self.names, self.sizes, strict=True))
+        if dict(mesh.shape) != axes:
+            raise ValueError(
+                f"the function was exported for a mesh with the axes {axes}, got one with "
+                f"{dict(mesh.shape)}"
+            )
+        return tuple(None if s is None else NamedSharding(mesh, s) for s in specs)
 
     def data(self) -> dict[str, Any]:
         """The layout as JSON; `layout_from_data` reads it."""

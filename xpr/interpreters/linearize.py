@@ -78,6 +78,7 @@ def linearize_flat(
         differentiate = [True] * len(primals)
     tangents = JaxprTrace()
     tangents.outer_names = len(current_stack())
+    tangents.open_consts = True
     trace = LinearizeTrace(parent, tangents)
     try:
         args = []
@@ -117,6 +118,7 @@ def linearize_jaxpr(
     `split.known` maps all inputs to all results and
     the residuals; `split.unknown` maps the residuals and the tangents to the nonzero tangents.
     """
+    closed = without_dead_code(closed)
     primal_trace = JaxprTrace(closed.jaxpr.debug_info)
     tangents = JaxprTrace(closed.jaxpr.debug_info)
     trace = LinearizeTrace(primal_trace, tangents)

@@ -17,6 +17,7 @@ import typing
 from xpr.core.lazy_names import lazy_names as _lazy_names
 
 if typing.TYPE_CHECKING:
+    from xpr.dtypes import dtype as dtype
     from xpr.lax import linalg as linalg
     from xpr.lax.communication import pbroadcast as pbroadcast
     from xpr.lax.communication import precv as precv
@@ -238,6 +239,7 @@ else:  # type checkers would take any name for an attribute
     _lazy_name, __dir__, __all__ = _lazy_names(
         __name__,
         {
+            "xpr.dtypes": "dtype",
             "xpr.lax.communication": "pbroadcast precv psend ragged_all_to_all",
             "xpr.lax.conditionals": "cond platform_dependent switch",
             "xpr.lax.generators": "RandomAlgorithm rng_bit_generator rng_uniform",

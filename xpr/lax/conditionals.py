@@ -121,7 +121,7 @@ def switch(
     if not all(callable(branch) for branch in branches):
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
     if not is_valid_value(index):
-        raise TypeError(f"Index must be a scalar, got {shown(index)} of type {type(index)}")
+        raise TypeError(f"Index type must be an integer, got {shown(index)} of type {type(index)}")
     aval = get_aval(index)
     if aval.shape:
         raise TypeError(f"Branch index must be scalar, got {shown(index)} of shape {aval.shape}.")

@@ -357,11 +357,11 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     Array([0, 2, 4], dtype=int32)
     """
     check_callable(f, "lax.map")
-    if batch_size is None:
+    if not batch_size:
         _, ys = scan(lambda _, x: ((), f(x)), (), xs)
         return ys
-    if batch_size < 1:
-        raise ValueError(f"lax.map: batch_size must be at least 1, got {batch_size}")
+    if batch_size < 0:
+        raise ValueError(f"lax.map: batch_size cannot be negative, got {batch_size}")
     leaves, tree = tree_util.tree_flatten(xs)
     size = _length(leaves, None)
     whole = size - size % batch_size

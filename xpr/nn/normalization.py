@@ -73,24 +73,61 @@ def logsumexp(
         (x,), dtype = promote_args_inexact("logsumexp", a)
     else:
         (x, weights), dtype = promote_args_inexact("logsumexp", a, b)
-        # Infinities with weight 0 count for nothing.
-        x = jnp.where(weights != 0, x, -np.inf)
     x = array_of("logsumexp", x)
+    if weights is not None:
+        x, weights = jnp.broadcast_arrays(x, weights)
+    # Infinities with weight 0 count for nothing.
+    counted = x if weights is None else jnp.where(weights != 0, x, -np.inf)
     axes = reduced_axes(axis, x.ndim)
-    top = jnp.max(x.real, axes, keepdims=True, where=where, initial=-np.inf)
+    top = jnp.max(counted.real, axes, keepdims=True, where=where, initial=-np.inf)
     # The result does not depend on the shift, so neither does its derivative.
     shift = stop_gradient(jnp.where(jnp.isfinite(top), top, 0)).astype(x.dtype)
-    terms = jnp.exp(x - shift)
+    is_complex = dtypes.is_complex(dtype)
     if weights is not None:
-        terms = terms * weights
+        terms = weights * jnp.exp(_exponents_of_weighted(x, counted, weights, shift))
+    elif dtype == np.float64:
+        out = _log_of_sum(x - shift, axes, where)
+        return _with_sign(out + shift, axes, keepdims, return_sign)
+    else:
+        terms = jnp.exp(x - shift)
     total = jnp.sum(terms, axes, keepdims=keepdims, where=where)
     shift = shift if keepdims else jnp.squeeze(shift, axes)
-    is_complex = dtypes.is_complex(dtype)
     size = jnp.abs(total) if return_sign or not is_complex else total
     out = jnp.log(size) + (shift.real if size.dtype != x.dtype else shift)
     if return_sign:
         return out, jnp.sign(total)
     return out if weights is None or is_complex else jnp.where(total < 0, np.nan, out)
+
+
+def _exponents_of_weighted(x: Array, counted: Array, weights: Any, shift: Array) -> Array:
+    """`x - shift`, where powers with weight 0 are finite: the derivatives by these weights."""
+    if dtypes.is_complex(x.dtype):
+        return counted - shift
+    limit = math.log(float(jnp.finfo(x.dtype).max)) - 1.0
+    unweighted = jnp.minimum(jnp.where(jnp.isnan(x), -np.inf, x) - shift, limit)
+    return jnp.where(weights != 0, counted - shift, unweighted)
+
+
+def _log_of_sum(x: Array, axes: tuple[int, ...], where: ArrayLike | None) -> Array:
+    """log(sum(exp(x))) of float64 numbers, the greatest of which is 0 if it was finite.
+
+    What the powers less than 1 add to these is seen even where it is small against 1.
+    """
+    greatest = x == 0
+    count = jnp.sum(greatest, axes, dtype=x.dtype, keepdims=True, where=where)
+    # The powers of the greatest are counted; expm1 has their derivatives.
+    terms = jnp.where(greatest, jnp.expm1(x), jnp.exp(jnp.where(greatest, -1.0, x)))
+    rest = jnp.sum(terms, axes, keepdims=True, where=where)
+    base = jnp.maximum(count, 1.0)
+    return jnp.log(base) + jnp.log1p((rest + (count - base)) / base)
+
+
+def _with_sign(out: Array, axes: tuple[int, ...], keepdims: bool, return_sign: bool) -> Any:
+    """The logarithm of a sum of positive numbers, and the sum's sign if that is asked for."""
+    out = out if keepdims else jnp.squeeze(out, axes)
+    if not return_sign:
+        return out
+    return out, jnp.where(jnp.isnan(out), np.nan, jnp.where(out == -np.inf, 0.0, 1.0))
 
 
 def logmeanexp(

@@ -224,7 +224,10 @@ def _is_scalar_mask(item: Any) -> bool:
 def _items(index: Any) -> list[Any]:
     items = list(index) if isinstance(index, tuple) else [index]
     if isinstance(index, list):
-        nested = any(isinstance(i, (Sequence, slice)) for i in index)
+        nested = any(
+            i is None or i is ... or isinstance(i, (Sequence, slice)) or getattr(i, "shape", ())
+            for i in index
+        )
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed; use "
             f"`arr[{'tuple' if nested else 'array'}(seq)]` instead of `arr[seq]`."

@@ -142,6 +142,23 @@ def _shape_fixes(name: str, avals: Sequence[ShapedArray]) -> list[tuple[Shape | 
     return fixes
 
 
+_warned_of: set[str] = set()
+
+
+def _warn_of_lost_range(name: str) -> None:
+    """Says once that numbers of uint32 become int32, since their common dtype has 64 bits."""
+    if "uint32" in _warned_of:
+        return
+    _warned_of.add("uint32")
+    warnings.warn(
+        f"{name}: uint32 and a signed integer dtype promote to int64, which is int32 while "
+        "jax_enable_x64 is off, as in JAX: numbers from 2**31 on become negative. Convert one "
+        "operand explicitly, as in x.astype('int32'), or enable 64 bits. This is said once.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
 def _make_plan(name: str, mode: str, avals: Sequence[ShapedArray]) -> _Plan:
     # The name says the operation only where it is one of elements.
     several = name != "promote_dtypes" and len({a.dtype for a in avals}) > 1
@@ -149,6 +166,8 @@ def _make_plan(name: str, mode: str, avals: Sequence[ShapedArray]) -> _Plan:
         found = ", ".join(str(a.dtype) for a in avals)
         raise TypeError(f"{name} does not accept dtypes {found}.")
     dtype, weak = dtypes.promote_avals(*((a.dtype, a.weak_type) for a in avals))
+    if dtype == np.int32 and any(a.dtype == np.uint32 for a in avals):
+        _warn_of_lost_range(name)
     if mode == _INEXACT:
         dtype = to_inexact(dtype)
     elif mode in (_NUMERIC, _POWER) and dtype == dtypes.BOOL:

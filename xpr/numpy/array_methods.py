@@ -20,15 +20,15 @@ def method_byteswap(x: Any, inplace: bool) -> Array:
     return conversion.byteswap(x)
 
 
-def method_flatten(x: Any, order: str) -> Array:
+def method_flatten(x: Any, order: str, *, out_sharding: Any = None) -> Array:
     """`x.flatten(order)`."""
-    return manipulation.ravel(x, order)
+    return manipulation.ravel(x, order, out_sharding=out_sharding)
 
 
-def method_reshape(x: Any, *args: Any, order: str) -> Array:
+def method_reshape(x: Any, *args: Any, order: str, out_sharding: Any = None) -> Array:
     """`x.reshape(shape)` or `x.reshape(*shape)`."""
     shape = args[0] if len(args) == 1 else args
-    return manipulation.reshape(x, shape, order)
+    return manipulation.reshape(x, shape, order, out_sharding=out_sharding)
 
 
 def method_transpose(x: Any, *args: Any) -> Array:

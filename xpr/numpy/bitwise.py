@@ -156,7 +156,8 @@ def _common_divisor(x: Any, y: Any) -> Any:
     zero, one = dtype.type(0), dtype.type(1)
     bound = (8 * dtype.itemsize * math.log(2) + math.log(8) / 2) / math.log(1 + math.sqrt(2))
     for _ in range(math.ceil(bound) + 1):
-        if not isinstance(y, Tracer) and not np.any(y):
+        # Of an array itself, NumPy would ask for an operation, which is traced as any other.
+        if not isinstance(y, Tracer) and not np.asarray(y).any():
             break
         done = cmp.eq_p.bind(y, zero)
         rest = el.rem_p.bind(x, select_where(done, one, y))

@@ -77,7 +77,7 @@ def einsum(
 
     steps = plan(text, tuple(get_aval(x).shape for x in xs), _hashable(optimize))
     given = given_sharding("einsum", out_sharding)
-    if given is not None and not (given.spec.unreduced and _is_contraction(steps)):
+    if given is not None and not _is_contraction(steps):
         options: dict[str, Any] = {
             "optimize": optimize,
             "precision": precision,

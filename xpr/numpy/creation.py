@@ -273,10 +273,19 @@ def _filled(shape: Shape, value: Any, dtype: Any, sharding: Any = None) -> Array
     )
 
 
+def _is_float0(dtype: Any) -> bool:
+    return isinstance(dtype, np.dtype) and dtype == dtypes.float0
+
+
+def _no_values(shape: Any) -> Any:
+    """What stands for the tangents of integers: an array of NumPy, without values."""
+    return np.zeros(shape, dtypes.float0)
+
+
 def zeros(
     shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
-    """An array of zeros, float32 unless `dtype` is given.
+    """An array of zeros, float32 unless `dtype` is given; of dtype float0, a NumPy array.
 
     Raises TypeError for sizes that are no nonnegative integers.
 
@@ -284,6 +293,8 @@ def zeros(
     >>> jnp.zeros((2,), dtype=int)
     Array([0, 0], dtype=int32)
     """
+    if _is_float0(dtype):
+        return _no_values(_sizes("zeros", shape))
     given = given_sharding("zeros", out_sharding)
     wanted = requested_dtype(float if dtype is None else dtype, "zeros")
     return placed(_filled(_sizes("zeros", shape), 0, wanted, given), device)
@@ -390,6 +401,8 @@ def _like(
     name: str, a: Any, value: Any, dtype: DTypeLike, shape: Any, device: Any, sharding: Any = None
 ) -> Array:
     own_shape, own_dtype, own_weak = _type_of(name, a)
+    if _is_float0(own_dtype if dtype is None else dtype):
+        return _no_values(own_shape if shape is None else _sizes(name, shape))
     wanted = own_dtype if dtype is None else requested_dtype(dtype, name)
     sizes = own_shape if shape is None else _sizes(name, shape)
     device = _place_like(a, sizes, device)

@@ -76,14 +76,17 @@ def _checked_axes(name: str, ndim: int, s: _Sizes, axes: Sequence[int] | None) -
         count = ndim if s is None else len(s)
         if count > ndim:
             raise ValueError(
-                f"fft.{name} got {count} lengths, s={s}, for an array of {ndim} dimensions"
+                f"jax.numpy.fft.{name} got {count} lengths, s={s}, for an array of {ndim} "
+                "dimensions"
             )
         return tuple(range(ndim - count, ndim))
     if s is not None and len(s) != len(axes):
         raise ValueError(f"Shape and axes have different lengths. Got s={s} and axes={axes}")
     places = canonicalize_axes(tuple(axes), ndim)
     if len(set(places)) != len(places):
-        raise ValueError(f"fft.{name} does not support repeated axes. Got axes {tuple(axes)}.")
+        raise ValueError(
+            f"jax.numpy.fft.{name} does not support repeated axes. Got axes {list(axes)}."
+        )
     return places
 
 
@@ -129,7 +132,8 @@ def _along_one(
 ) -> Array:
     if isinstance(axis, (list, tuple)):
         raise ValueError(
-            f"fft.{name} does not support multiple axes. Please use fft.{name}n. Got {axis = }."
+            f"jax.numpy.fft.{name} does not support multiple axes. Please use "
+            f"jax.numpy.fft.{name}n. Got {axis = }."
         )
     return _transform(
         name, kind, a, None if n is None else (n,), None if axis is None else (axis,), norm
@@ -140,7 +144,7 @@ def _along_two(
     name: str, kind: FftType, a: Any, s: _Sizes, axes: Sequence[int], norm: str | None
 ) -> Array:
     if len(axes) != 2:
-        raise ValueError(f"fft.{name} only supports 2 axes. Got {axes = }.")
+        raise ValueError(f"jax.numpy.fft.{name} only supports 2 axes. Got {axes = }.")
     return _transform(name, kind, a, s, axes, norm)
 
 
@@ -332,13 +336,17 @@ def irfft2(
 
 def _frequencies(name: str, n: Any, d: Any, dtype: DTypeLike, device: Any, *, half: bool) -> Array:
     if isinstance(n, (list, tuple)):
-        raise ValueError(f"The n argument of fft.{name} only takes an int. Got n = {list(n)}.")
+        raise ValueError(
+            f"The n argument of jax.numpy.fft.{name} only takes an int. Got n = {list(n)}."
+        )
     if isinstance(d, (list, tuple)):
         raise ValueError(
-            f"The d argument of fft.{name} only takes a single value. Got d = {list(d)}."
+            f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {list(d)}."
         )
     if isinstance(n, Tracer):
-        raise n._concretization(f"the n argument of fft.{name} must be known when it is traced")
+        raise n._concretization(
+            f"the n argument of jax.numpy.fft.{name} must be known when it is traced"
+        )
     wanted = dtypes.default_dtype("f") if dtype is None else requested_dtype(dtype, name)
     computed = real_dtype(to_inexact(wanted))
     size = operator.index(n)

@@ -66,31 +66,40 @@ def _add_powers_of_2(x: Any, y: Any) -> Array:
     return _add_logarithms(x, y, fn.exp2_p, 1 / math.log(2))
 
 
-def _share(power: Primitive) -> Any:
-    """The derivative of a logarithm of a sum by one term: the share of the term in the sum.
+def _share(power: Primitive, scale: float) -> Any:
+    """The derivative of a logarithm of a sum by one of its two terms: the share of that term.
 
-    The steps of the function itself have corners where its operands are equal.
+    The steps of the function itself have corners where its operands are equal. The share is a
+    logistic function of their difference, whose own derivatives do not cancel.
     """
 
-    def derivative(tangent: Any, out: Any, term: Any) -> Any:
+    def derivative(tangent: Any, out: Any, term: Any, other: Any) -> Any:
         scalar = get_aval(out).dtype.type
+        difference = el.sub_p.bind(term, other)
+        undefined = cmp.ne_p.bind(difference, difference)
+        inner = select_where(undefined, scalar(0), difference)
+        inner = inner if scale == 1.0 else scaled(inner, scale)
         # An infinite term has all of the sum, so +inf - inf counts as 0.
         finite = [select_where(cmp.eq_p.bind(v, scalar(np.inf)), scalar(0), v) for v in (term, out)]
-        return el.mul_p.bind(tangent, power.bind(el.sub_p.bind(*finite)))
+        at_infinity = power.bind(el.sub_p.bind(*finite))
+        share = select_where(undefined, at_infinity, fn.logistic_p.bind(inner))
+        return el.mul_p.bind(tangent, share)
 
     return derivative
 
 
-def _with_shares(function: Any, power: Primitive) -> Any:
+def _with_shares(function: Any, power: Primitive, scale: float) -> Any:
     """`function`, a logarithm of a sum of two powers, with the derivatives of `_share`."""
-    share = _share(power)
+    share = _share(power, scale)
     found = custom_jvp(function)
-    found.defjvps(lambda t, out, x, y: share(t, out, x), lambda t, out, x, y: share(t, out, y))
+    found.defjvps(
+        lambda t, out, x, y: share(t, out, x, y), lambda t, out, x, y: share(t, out, y, x)
+    )
     return found
 
 
-_log_sum_e = _with_shares(_add_powers_of_e, fn.exp_p)
-_log_sum_2 = _with_shares(_add_powers_of_2, fn.exp2_p)
+_log_sum_e = _with_shares(_add_powers_of_e, fn.exp_p, 1.0)
+_log_sum_2 = _with_shares(_add_powers_of_2, fn.exp2_p, math.log(2))
 
 
 def _complex_logaddexp(x: Any, y: Any) -> Array:

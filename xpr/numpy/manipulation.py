@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
-from xpr.core.placing import resharded
+from xpr.core.placing import given_sharding, places_now, resharded
 from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand
@@ -55,13 +55,29 @@ def reshape(
         found = as_array(sh.reshape(x, sizes, out_sharding=out_sharding))
     elif order == "F":
         backwards = range(aval.ndim - 1, -1, -1)
-        turned = sh.reshape(x, sizes[::-1], backwards, out_sharding=out_sharding)
-        found = as_array(sh.transpose(turned, range(len(sizes) - 1, -1, -1)))
+        forwards = range(len(sizes) - 1, -1, -1)
+
+        def turned(place: Any) -> Array:
+            return as_array(
+                sh.transpose(sh.reshape(x, sizes[::-1], backwards, out_sharding=place), forwards)
+            )
+
+        if places_now(out_sharding):
+            found = resharded("reshape", out_sharding, lambda: turned(None))
+        else:
+            given = given_sharding("reshape", out_sharding)
+            found = turned(None if given is None else _turned_around(given, len(sizes)))
     elif order == "A":
         raise NotImplementedError("np.reshape order=A is not implemented.")
     else:
         raise ValueError(f"Unexpected value for 'order' argument: {order}.")
     return copy_p.bind(found) if copy else found
+
+
+def _turned_around(sharding: Any, ndim: int) -> Any:
+    """The sharding of an array whose transpose is sharded as given."""
+    entries = sharding.normalized_spec(ndim)[::-1]
+    return sharding.with_spec(sharding.spec.update(partitions=entries))
 
 
 def _full_shape(old: Shape, new: Shape) -> Shape:

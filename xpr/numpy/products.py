@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core import dtypes
+from xpr.core.placing import given_sharding, resharded
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._concrete import as_array
@@ -216,9 +217,20 @@ def _batched(
     from xpr.numpy._einsum_plan import contraction  # noqa: PLC0415  few products need a plan
 
     numbers, found = contraction(terms[0], terms[1], wanted)
-    out = _contract(name, operands[0], operands[1], numbers, precision, preferred, sharding)
+    given = given_sharding(name, sharding)
+    inner = None if given is None else _of_axes(given, [*places, *core], found)
+    out = _contract(name, operands[0], operands[1], numbers, precision, preferred, inner)
     out = sh.transpose(out, [found.index(c) for c in wanted])
-    return as_array(sh.expand_dims(out, [i for i, c in enumerate(places) if c not in wanted]))
+    whole = as_array(sh.expand_dims(out, [i for i, c in enumerate(places) if c not in wanted]))
+    if given is None or len(wanted) == len(places) + len(core):
+        return whole
+    return resharded(name, given, lambda: whole)  # axes of size 1 may be sharded, too
+
+
+def _of_axes(sharding: Any, axes: Sequence[str], some: Sequence[str]) -> Any:
+    """The sharding of an array that has only some of the axes, in another order."""
+    entries = dict(zip(axes, sharding.normalized_spec(len(axes)), strict=True))
+    return sharding.with_spec(sharding.spec.update(partitions=tuple(entries[c] for c in some)))
 
 
 def matmul(

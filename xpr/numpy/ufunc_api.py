@@ -8,19 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.aval import without_dim
+from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
+from xpr.core.trace import Tracer, get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, broadcast_all, convert, refuse_out
 from xpr.numpy._select import select_where
-from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
+from xpr.numpy.functional import vectorize
 from xpr.numpy.logic import to_bool
-from xpr.numpy.manipulation import broadcast_to
+from xpr.numpy.manipulation import broadcast_to, moveaxis
 from xpr.numpy.reductions import kept_dims, reduced_axes
 from xpr.numpy.updates import at as index_update
 from xpr.primitives._index_dims import canonicalize_axis
+from xpr.primitives.convert import convert_type
 from xpr.primitives.creation import full
-from xpr.primitives.joining import stack
+from xpr.primitives.joining import concatenate, stack
+from xpr.primitives.scan import scan_p
 from xpr.primitives.shape import reshape
 from xpr.primitives.slicing import index_in_dim, slice_in_dim
 
@@ -57,6 +62,7 @@ class ufunc:
         accumulate: Function | None = None,
         at: Function | None = None,
         reduceat: Function | None = None,
+        on_scalars: bool = False,
     ) -> None:
         if not callable(func):
             raise TypeError(f"a ufunc requires a function, got {func!r} of type {type(func)}")
@@ -64,10 +70,11 @@ class ufunc:
         self.__name__ = self.__qualname__ = name or (own if isinstance(own, str) else "ufunc")
         self.__doc__ = func.__doc__
         self.__wrapped__ = func
-        self.nin = nin
-        self.nout = nout
-        self.nargs = nin if nargs is None else nargs
-        self.identity = identity
+        self._nin = nin
+        self._nout = nout
+        self._nargs = nin if nargs is None else nargs
+        self._identity = identity
+        self._on_scalars = on_scalars
         self._given_call = call
         self._call = call or self._vectorized
         self._own_reduce = reduce
@@ -79,11 +86,35 @@ class ufunc:
         except (TypeError, ValueError):  # functions written in C may have none
             return
 
+    @property
+    def nin(self) -> int:
+        """The number of operands."""
+        return self._nin
+
+    @property
+    def nout(self) -> int:
+        """The number of results."""
+        return self._nout
+
+    @property
+    def nargs(self) -> int:
+        """The number of arguments that a call takes."""
+        return self._nargs
+
+    @property
+    def identity(self) -> Any:
+        """The value that changes no other one it is joined with; None if there is none."""
+        return self._identity
+
+    @property
+    def _func(self) -> Function:
+        return self.__wrapped__
+
     def _identifying(self) -> tuple[Any, ...]:
         return (
             self.__wrapped__, self.__name__, self.nin, self.nout, self.nargs, self.identity,
-            self._given_call, self._own_reduce, self._own_accumulate, self._own_at,
-            self._own_reduceat,
+            self._on_scalars, self._given_call, self._own_reduce, self._own_accumulate,
+            self._own_at, self._own_reduceat,
         )  # fmt: skip
 
     def __eq__(self, other: object) -> bool:
@@ -110,6 +141,9 @@ class ufunc:
                 f"{self.__name__}() takes {self.nargs} positional argument"
                 f"{'' if self.nargs == 1 else 's'} but {len(args)} were given"
             )
+        if self._on_scalars:
+            found = vectorize(self.__wrapped__)(*args)
+            return tuple(found) if self.nout > 1 else found
         arrays = [as_array(as_operand(self.__name__, a, i)) for i, a in enumerate(args)]
         found = self.__wrapped__(*broadcast_all(*arrays))
         return tuple(found) if self.nout > 1 else found
@@ -224,8 +258,7 @@ class ufunc:
     ) -> Array:
         """`reduce` over the slices from each of `indices` up to the next one.
 
-        Where the next index is not greater, the element at the index itself. The indices must be
-        known when a function is traced, unless the function has a form of its own.
+        Where the next index is not greater, the element at the index itself.
         """
         self._check_fold("reduceat")
         refuse_out(f"{self.__name__}.reduceat", out)
@@ -238,13 +271,36 @@ class ufunc:
         places = as_array(as_operand(f"{self.__name__}.reduceat", indices, 1))
         if self._own_reduceat is not None:
             return self._own_reduceat(x, places, place)
-        starts = concrete(places, "The general reduceat takes one slice after the other.").tolist()
+        if isinstance(places, Tracer):
+            return self._reduce_slices(x, places, place)
+        starts = np.asarray(places).tolist()
         size = x.shape[place]
         found = []
         for start, stop in zip(starts, [*starts[1:], size], strict=True):
             part = slice_in_dim(x, start, stop if stop > start else start + 1, axis=place)
             found.append(self.reduce(part, axis=place))
         return stack(found, axis=place)
+
+    def _reduce_slices(self, x: Any, starts: Any, axis: int) -> Array:
+        """`reduceat` for indices that are not known: all slices at once, along the axis."""
+        size, index = x.shape[axis], starts.dtype.type
+        last = concatenate([starts[1:], full((1,), index(size))], 0)
+        stops = select_where(last > starts, last, starts + index(1))
+        rows = moveaxis(x, axis, 0)
+        shape = (starts.shape[0], *rows.shape[1:])
+        slices = (shape[0], *(1,) * (len(shape) - 1))
+
+        def step(found: Any, row: Any) -> Any:
+            number, values = row
+            values = broadcast_to(reshape(values, (1, *shape[1:])), shape)
+            joined = convert(self._call(found, values), found.dtype)
+            inside = (number > starts) & (number < stops)
+            found = select_where(reshape(inside, slices), joined, found)
+            return select_where(reshape(number == starts, slices), values, found)
+
+        numbers = np.arange(size, dtype=index)
+        found = _loop(step, full(shape, x.dtype.type(0)), (numbers, rows))
+        return moveaxis(found, 0, axis)
 
     def outer(self, A: ArrayLike, B: ArrayLike, /) -> Array:
         """The function of each element of `A` with each of `B`, shape `A.shape + B.shape`."""
@@ -282,27 +338,49 @@ class ufunc:
 
     def _update_in_turn(self, x: Any, indices: Any, b: Any) -> Array:
         """One update after the other, since a repeated index sees those before it."""
-        numbers = np.arange(x.size).reshape(x.shape)
-        hint = f"{self}.at applies its function index by index"
-        key = tuple(
-            concrete(i, hint) if hasattr(i, "shape") else i
-            for i in (indices if isinstance(indices, tuple) else (indices,))
-        )
-        places = numbers[key]
+        numbers = as_array(np.arange(x.size, dtype=np.int32).reshape(x.shape))
+        places = index_update(numbers)[indices].get(mode="fill", fill_value=x.size)
         values = reshape(broadcast_to(as_array(as_operand("at", b)), places.shape), (places.size,))
         flat = reshape(x, (x.size,))
-        for i, place in enumerate(places.ravel().tolist()):
-            value = self._call(flat[place], values[i])
-            flat = index_update(flat)[place].set(convert(value, x.dtype))
+
+        def step(flat: Any, update: Any) -> Any:
+            place, value = update
+            joined = convert(self._call(flat[place], value), flat.dtype)
+            return index_update(flat)[place].set(joined, mode="drop")
+
+        flat = _loop(step, flat, (reshape(places, (places.size,)), values))
         return reshape(flat, x.shape)
 
 
+def _loop(step: Callable[[Any, Any], Any], carry: Any, rows: tuple[Any, ...]) -> Any:
+    """`carry = step(carry, row)` for the rows of all of `rows` together, in order."""
+    carry = convert_type(carry)
+    slices = [without_dim(get_aval(r), 0) for r in rows]
+
+    def flat(carry: Any, *row: Any) -> list[Any]:
+        return [convert_type(step(carry, row), carry.dtype)]
+
+    closed, outer = hoist_consts(trace_to_jaxpr(flat, [get_aval(carry), *slices]))
+    [found] = scan_p.bind(
+        *outer,
+        carry,
+        *rows,
+        jaxpr=closed,
+        length=get_aval(rows[0]).shape[0],
+        reverse=False,
+        num_carry=1,
+        num_consts=len(outer),
+        unroll=1,
+    )
+    return found
+
+
 def frompyfunc(func: Function, /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
-    """The elementwise function `func` of `nin` arrays with `nout` results as a `ufunc`.
+    """The function `func` of `nin` scalars with `nout` results, applied elementwise: a `ufunc`.
 
     >>> import xpr.numpy as jnp
     >>> multiply_add = jnp.frompyfunc(lambda x, y: 10 * x + y, 2, 1)
     >>> multiply_add.reduce(jnp.array([1, 2, 3]))
     Array(123, dtype=int32)
     """
-    return ufunc(func, nin, nout, identity=identity)
+    return ufunc(func, nin, nout, identity=identity, on_scalars=True)

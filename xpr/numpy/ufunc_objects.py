@@ -184,8 +184,9 @@ def _masked(reduce: Reduce, neutral: Callable[[Any], Any]) -> Reduce:
         wide = expand_dims(moveaxis(x, axis, -1), (x.ndim - 1,))
         shape = (*wide.shape[:-2], count, size)
         number = broadcasted_iota(index, shape, len(shape) - 1)
+        of_slices = (*range(len(shape) - 2), len(shape) - 1)
         inside = bits.and_p.bind(
-            number >= expand_dims(starts, (1,)), number < expand_dims(stops, (1,))
+            number >= expand_dims(starts, of_slices), number < expand_dims(stops, of_slices)
         )
         found = reduce(
             broadcast_to(wide, shape), axis=-1, dtype=None, keepdims=False,

@@ -30,6 +30,7 @@ from xpr.primitives import elementwise as el
 from xpr.primitives import integer as bits
 from xpr.primitives.convert import bitcast_convert_type_p, convert_element_type_p
 from xpr.primitives.creation import full_like
+from xpr.primitives.custom import stop_gradient
 
 _TO_EVEN = el.RoundingMethod.TO_NEAREST_EVEN
 
@@ -97,7 +98,8 @@ def _nearest(x: Any, dtype: DType) -> Array:
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """`a` rounded to `decimals` places after the point (before it if negative), halves to even.
 
-    Integers are their own. Raises NotImplementedError for integers with negative `decimals`.
+    A number that has fewer digits than that stays as it is. Integers are their own. Raises
+    NotImplementedError for integers with negative `decimals`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.round(jnp.array([1.25, -0.5]), 1)
@@ -112,14 +114,33 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return as_array(x)
     if places == 0:
         return _nearest(x, dtype)
-    small = dtypes.is_float(dtype) and dtype.itemsize == 2
+    if dtypes.is_complex(dtype):
+        parts = (el.real_p.bind(x), el.imag_p.bind(x))
+        return el.complex_p.bind(*(_to_places(p, places, get_aval(p).dtype) for p in parts))
+    small = dtype.itemsize == 2
     wide = np.dtype(np.float32) if small else dtype
-    x = convert(x, wide) if small else x
-    # Dividing by a power of ten is exact more often than multiplying by its reciprocal.
-    power = literal_type(x)(10.0 ** (-places if places < 0 else places))
-    scale, unscale = (el.div_p, el.mul_p) if places < 0 else (el.mul_p, el.div_p)
-    rounded = unscale.bind(_nearest(scale.bind(x, power), wide), power)
+    rounded = _to_places(convert(x, wide) if small else x, places, wide)
     return convert(rounded, dtype) if small else rounded
+
+
+def _to_places(x: Any, places: int, dtype: DType) -> Array:
+    """Floats rounded to decimal places, of which any number may be asked for."""
+    info = dtypes.finfo(dtype)
+    most = int(np.log10(float(info.max)))
+    if places > most:
+        return as_array(x)  # the places are beyond the digits of all numbers
+    zero = literal_type(x)(0.0)
+    if places < -most:
+        # All finite numbers are less than half of that power of ten.
+        return select_where(isfinite(x), el.mul_p.bind(zero, el.sign_p.bind(x)), x)
+    # Dividing by a power of ten is exact more often than multiplying by its reciprocal.
+    power = literal_type(x)(10.0 ** abs(places))
+    scale, unscale = (el.div_p, el.mul_p) if places < 0 else (el.mul_p, el.div_p)
+    scaled = scale.bind(x, power)
+    rounded = unscale.bind(_nearest(scaled, dtype), power)
+    # Above this the scaled number is whole: to scale it there and back could only change it.
+    whole = cmp.ge_p.bind(el.abs_p.bind(scaled), literal_type(x)(2.0 ** int(info.nmant)))
+    return select_where(whole, stop_gradient(x), rounded) if places > 0 else rounded
 
 
 def around(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:

@@ -127,14 +127,24 @@ class IndexUpdateRef:
         from xpr.numpy.ufuncs import divide  # noqa: PLC0415  ufuncs come after indexing
 
         ones = sh.broadcast_in_dim(_one(self.array), get_aval(self.array).shape, ())
-        return divide(self.array, _update(ones, self.index, values, "multiply", **options))
+        place = options.pop("out_sharding", None)
+
+        def changed() -> Any:
+            return divide(self.array, _update(ones, self.index, values, "multiply", **options))
+
+        return changed() if place is None else resharded("at[...].divide", place, changed)
 
     def power(self, values: Any, **options: Any) -> Any:
         """`x[index] **= values` on a copy; several values for one element all count."""
         from xpr.numpy.ufuncs import power  # noqa: PLC0415  ufuncs come after indexing
 
         ones = sh.broadcast_in_dim(_one(self.array), get_aval(self.array).shape, ())
-        return power(self.array, _update(ones, self.index, values, "multiply", **options))
+        place = options.pop("out_sharding", None)
+
+        def changed() -> Any:
+            return power(self.array, _update(ones, self.index, values, "multiply", **options))
+
+        return changed() if place is None else resharded("at[...].power", place, changed)
 
     def min(self, values: Any, **options: Any) -> Any:
         """`x[index] = minimum(x[index], values)` on a copy."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, dce_jaxpr
-from xpr.core.jaxpr_trace import JaxprTrace
+from xpr.core.jaxpr_trace import JaxprTrace, hoist_consts
 from xpr.core.trace import set_current_trace
 from xpr.interpreters.jvp import jvp_jaxpr
 from xpr.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
@@ -31,7 +31,9 @@ def call_jvp(
     """Results and tangents of a call, by a call of the differentiated program."""
     nonzero = tuple(type(t) is not Zero for t in tangents)
     program, marks = jvp_jaxpr(closed, nonzero, False)
-    found = call(program, [*primals, *(t for t in tangents if type(t) is not Zero)])
+    # Rules of functions in the program may close over values of the traces around.
+    program, outer = hoist_consts(program, tracers_only=True)
+    found = call(program, [*outer, *primals, *(t for t in tangents if type(t) is not Zero)])
     out = list(found[: len(marks)])
     return out, with_tangents(out, marks, found[len(marks) :])
 
@@ -43,7 +45,9 @@ def call_transpose(
     linear = tuple(is_linear(x) for x in args)
     nonzero = tuple(type(ct) is not Zero for ct in cts)
     program, marks = transpose_jaxpr(closed, linear, nonzero)
+    program, outer = hoist_consts(program, tracers_only=True)
     operands = [
+        *outer,
         *(x for x, lin in zip(args, linear, strict=True) if not lin),
         *(ct for ct, nz in zip(cts, nonzero, strict=True) if nz),
     ]

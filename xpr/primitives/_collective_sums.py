@@ -15,7 +15,8 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
-from xpr.core.manual import in_order, with_vma
+from xpr.core.context import context
+from xpr.core.manual import in_order, joined, with_vma
 from xpr.core.primitive import NotDifferentiable, NotLinear, Primitive, define
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
@@ -39,7 +40,7 @@ from xpr.primitives._named_axes import (
     total_size,
 )
 from xpr.primitives.rules import BatchAxis, Dim, LinearJVP, NoTangent
-from xpr.tree_util import tree_map
+from xpr.tree_util import tree_leaves, tree_map
 
 AxisNames = tuple[Hashable, ...]
 
@@ -51,6 +52,17 @@ def vary(x: Any, axes: Sequence[str]) -> Any:
     """`x`, made to vary along those of `axes` along which it does not yet."""
     missing = in_order(frozenset(axes) - get_aval(x).vma)
     return pvary_p.bind(x, axes=missing) if missing else x
+
+
+def vary_together(start: Any, *values: Any) -> Any:
+    """The pytree `start`, made to vary along all axes along which one of its arrays or `values` do.
+
+    For what a loop carries: what its body computes varies as everything does that it reads.
+    """
+    if not context.manual_axes:
+        return start
+    axes = joined(map(get_aval, tree_leaves((start, values))))
+    return tree_map(lambda x: vary(x, in_order(axes)), start)
 
 
 def varying_operand(x: Any, axis_name: Names, what: str) -> Any:

@@ -59,10 +59,20 @@ def abs_tangent(t: Any, out: Any, x: Any) -> Any:
     if not dtypes.is_complex(aval.dtype):
         # At 0 this takes the derivative from the right, as JAX does.
         return ops.select(ops.bind("ge", x, full_like(x, 0)), t, ops.neg(t))
-    size = ops.convert(out, aval.dtype)
+    # An infinite number has the direction of its infinite parts.
+    infinite = ops.eq(out, full_like(out, np.inf))
+    unit = ops.bind("complex", *(_infinite_part(ops.bind(p, x)) for p in ("real", "imag")))
+    size = ops.convert(ops.select(infinite, ops.bind("abs", unit), out), aval.dtype)
+    x = ops.select(infinite, unit, x)
     nonzero = ops.select(ops.eq(size, full_like(size, 0)), full_like(size, 1), size)
     direction = ops.div(ops.bind("conj", x, input_dtype=aval.dtype), nonzero)
     return ops.bind("real", ops.mul(t, direction))
+
+
+def _infinite_part(x: Any) -> Any:
+    """1 or -1 for the infinities, 0 for finite numbers."""
+    infinite = ops.eq(ops.bind("abs", x), full_like(x, np.inf))
+    return ops.select(infinite, ops.bind("sign", x), ops.mul(x, full_like(x, 0)))
 
 
 def sign_tangent(t: Any, out: Any, x: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.core.aval import ShapedArray, same_type
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, eval_closed
-from xpr.core.jaxpr_trace import JaxprTrace
+from xpr.core.jaxpr_trace import JaxprTrace, hoist_consts
 from xpr.core.manual import of_programs
 from xpr.core.primitive import define
 from xpr.core.trace import set_current_trace
@@ -73,6 +73,8 @@ def _bind(closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any]) 
     """Calls another program in place of the one that `params` belongs to."""
     if not closed.eqns:
         return eval_closed(closed, operands)
+    closed, outer = hoist_consts(closed, tracers_only=True)
+    operands = [*outer, *operands]
     donated = (False,) * len(operands)
     return list(jit_p.bind(*operands, **params | {"jaxpr": closed, "donated_invars": donated}))
 
@@ -81,6 +83,8 @@ def _record(
     trace: JaxprTrace, closed: ClosedJaxpr, operands: Sequence[Any], params: dict[str, Any]
 ) -> list[Any]:
     """Records a call of `closed` in the program that `trace` makes."""
+    closed, outer = hoist_consts(closed, tracers_only=True)
+    operands = [*outer, *operands]
     donated = (False,) * len(operands)
     params = params | {"jaxpr": closed, "donated_invars": donated}
     return list(trace.process_primitive(jit_p, operands, params))

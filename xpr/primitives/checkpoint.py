@@ -23,7 +23,7 @@ from xpr.core.jaxpr import (
     dce_jaxpr,
     eval_closed,
 )
-from xpr.core.jaxpr_trace import JaxprTrace
+from xpr.core.jaxpr_trace import JaxprTrace, hoist_consts
 from xpr.core.manual import of_programs
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, set_current_trace
@@ -153,8 +153,9 @@ def _log_residuals(programs: _Recomputation, primals: Sequence[Any]) -> None:
 def _record(
     trace: JaxprTrace, closed: ClosedJaxpr, operands: Sequence[Any], params: Params
 ) -> list[Any]:
+    closed, outer = hoist_consts(closed, tracers_only=True)
     params = params | {"jaxpr": closed, "differentiated": True}
-    return list(trace.process_primitive(remat_p, operands, params))
+    return list(trace.process_primitive(remat_p, [*outer, *operands], params))
 
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], params: Params) -> list[Any]:

@@ -245,12 +245,45 @@ def _select_n_batch(axis: BatchAxis, args: Sequence[Any], dims: Sequence[Dim]) -
     # The axis goes where an operand of full rank has it already.
     full_dims = case_dims if scalar and rank else [*case_dims, which_dim]
     place = next((d for d in full_dims if d is not None), 0)
-    cases = [at_place(axis, x, d, place) for x, d in zip(cases, case_dims, strict=True)]
+    typed = _typed_case(axis, cases, case_dims, place)
+    cases = [
+        at_place(axis, x, d, place)
+        if d is not None or typed is None
+        else _like(axis, x, place, typed)
+        for x, d in zip(cases, case_dims, strict=True)
+    ]
     if not scalar:
         which = at_place(axis, which, which_dim, place)
     elif rank and which_dim is not None:
         which = ops.broadcast_in_dim(which, shape_of(cases[0]), (place,))
     return select_n_p.bind(which, *cases), place
+
+
+def _typed_case(axis: BatchAxis, cases: Sequence[Any], dims: Sequence[Dim], place: int) -> Any:
+    """The sharding of a case that examples differ in, for constants among the cases.
+
+    None where types show no sharding, and where every case differs.
+    """
+    if axis.sharding is None or None not in dims:
+        return None
+    found = (
+        get_aval(at_place(axis, x, d, place)).sharding
+        for x, d in zip(cases, dims, strict=True)
+        if d is not None
+    )
+    return next((s for s in found if s is not None), None)
+
+
+def _like(axis: BatchAxis, x: Any, place: int, sharding: Any) -> Any:
+    """A case that all examples share, for each of them; a constant is sharded as the others."""
+    aval = get_aval(x)
+    if aval.sharding is not None and any(aval.sharding.spec.partitions):
+        return at_place(axis, x, None, place)
+    shape = (*aval.shape[:place], axis.size, *aval.shape[place:])
+    dims = tuple(i for i in range(len(shape)) if i != place)
+    return ops.bind(
+        "broadcast_in_dim", x, shape=shape, broadcast_dimensions=dims, sharding=sharding
+    )
 
 
 def _clamp_abstract(low: ShapedArray, x: ShapedArray, high: ShapedArray) -> ShapedArray:

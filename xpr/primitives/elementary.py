@@ -16,6 +16,7 @@ import numpy as np
 
 from xpr.core.array import Array
 from xpr.core.primitive import Primitive, Rule
+from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives._accuracy import AccuracyMode, accuracy_param
 from xpr.primitives._complex import from_parts
@@ -140,22 +141,25 @@ def _rsqrt(x: Any) -> Any:
     return ops.bind("rsqrt", x)
 
 
-def _is_highest(params: dict[str, Any]) -> bool:
-    """Whether derivatives should be accurate where the usual formulas cancel, at some cost."""
-    return params.get("accuracy") is AccuracyMode.HIGHEST
+def _is_accurate(x: Any, params: dict[str, Any]) -> bool:
+    """Whether derivatives should be accurate where the usual formulas cancel, at some cost.
+
+    So they are for float64, which is chosen for the sake of accuracy.
+    """
+    return params.get("accuracy") is AccuracyMode.HIGHEST or get_aval(x).dtype == np.float64
 
 
 def _expm1_tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
-    return ops.mul(t, exp_p.bind(x, **params) if _is_highest(params) else _one_plus(out))
+    return ops.mul(t, exp_p.bind(x, **params) if _is_accurate(x, params) else _one_plus(out))
 
 
 def _logistic_tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
-    rest = logistic_p.bind(ops.neg(x), **params) if _is_highest(params) else _one_minus(out)
+    rest = logistic_p.bind(ops.neg(x), **params) if _is_accurate(x, params) else _one_minus(out)
     return ops.mul(t, ops.mul(out, rest))
 
 
 def _tanh_tangent(t: Any, out: Any, x: Any, **params: Any) -> Any:
-    if not _is_highest(params):
+    if not _is_accurate(x, params):
         return ops.mul(ops.add(t, ops.mul(t, out)), _one_minus(out))
     twice = ops.mul(const_like(x, 2), x)
     sides = (logistic_p.bind(y, **params) for y in (twice, ops.neg(twice)))

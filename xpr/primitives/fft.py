@@ -84,8 +84,9 @@ def _fft_abstract(
     if fft_type == FftType.IRFFT:
         if sizes != (*rest, half):
             raise ValueError(
-                f"IRFFT input shape {x.shape} minor dimensions must be equal to fft_lengths, the "
-                f"last one to half of it and one more, got {fft_lengths=}"
+                f"IRFFT input shape {x.shape} minor dimensions must be equal to all except the "
+                f"last fft_length, got fft_lengths={tuple(fft_lengths)}; the last one must be half "
+                "of the last length and one more"
             )
         return ShapedArray((*outer, *fft_lengths), real_dtype(x.dtype))
     if sizes != fft_lengths:

@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 
 from xpr.core.aval import ShapedArray
+from xpr.core.config import state
 from xpr.core.key_types import KeyType
 from xpr.core.primitive import NOT_LINEAR, DerivedRule, Primitive, Rule, define
+from xpr.core.trace import get_aval
 
 # The primitives of this family that make keys.
 from xpr.primitives import _keys as _keys
+from xpr.primitives import _threefry_original as original
 from xpr.primitives.families import elementwise_shape, require_same_dtypes
 from xpr.primitives.rules import BatchAxis, ElementwiseBatch, NoTangent, at_front
 
@@ -240,12 +243,26 @@ def random_bits(key: Any, bit_width: int, shape: _Shape) -> Any:
 
     `key` is uint32[*keys, 2]. Element i of each array has the block of counter i: its halves, the
     first one above (64 bits), or their exclusive or, of which the low bits (32 bits and less).
-    Raises TypeError for another key or `bit_width`, ValueError for a negative size.
+    With the setting `threefry_partitionable=False` the layout is another one: see
+    `_threefry_original.py`. Raises TypeError for another key or `bit_width`, ValueError for a
+    negative size.
 
     >>> random_bits(np.zeros(2, np.uint32), 32, (2,))
     Array([4070199207, 4202968722], dtype=uint32)
     """
+    if not state.threefry_partitionable:
+        data = _threefry_data(key)
+        if data is not None and bit_width in (8, 16, 32, 64):
+            return original.original_bits(data, bit_width, shape)
     return random_bits_p.bind(key, bit_width=bit_width, shape=shape)
+
+
+def _threefry_data(key: Any) -> Any:
+    """The numbers of keys of threefry2x32, typed or raw; None for keys of another generator."""
+    dtype = get_aval(key).dtype
+    if not isinstance(dtype, KeyType):
+        return key
+    return _keys.random_unwrap(key) if dtype.generator.name == "threefry2x32" else None
 
 
 # ---- random_split
@@ -279,10 +296,23 @@ random_split_p = define(
 def random_split(key: Any, shape: _Shape) -> Any:
     """New keys, uint32[*keys, *shape, 2], from `key`, uint32[*keys, 2].
 
-    Key i of each array is the block of counter i. Raises TypeError for another key, ValueError
-    for a negative size.
+    Key i of each array is the block of counter i. With the setting `threefry_partitionable=False`
+    it has words of two blocks. Raises TypeError for another key, ValueError for a negative size.
     """
+    if not state.threefry_partitionable:
+        return _original_split(key, shape)
     return random_split_p.bind(key, shape=shape)
+
+
+def _original_split(key: Any, shape: _Shape) -> Any:
+    dtype = get_aval(key).dtype
+    if not isinstance(dtype, KeyType):
+        return original.original_split(key, shape)
+    split = {"threefry2x32": original.original_split, "rbg": original.original_rbg_split}
+    found = split.get(dtype.generator.name)
+    if found is None:
+        return random_split_p.bind(key, shape=shape)
+    return _keys.random_wrap(found(_keys.random_unwrap(key), shape), dtype.generator)
 
 
 # ---- random_fold_in

@@ -16,6 +16,7 @@ from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
+from xpr.core.config import state
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import Absent, DerivedRule, NotLinear, Primitive, Rule, define
@@ -216,6 +217,15 @@ def _axes(axes: Sequence[int]) -> Axes:
     return tuple(operator.index(a) for a in axes)
 
 
+def _refuse_half(operand: Any, axes: Sequence[int]) -> None:
+    """Raises ValueError for sums of float16 and bfloat16 over more than one element."""
+    aval = get_aval(operand)
+    if aval.dtype.name in ("float16", "bfloat16") and any(aval.shape[i] != 1 for i in axes):
+        raise ValueError(
+            f"reduce_sum on operand {aval} is not allowed when allow_f16_reductions is False"
+        )
+
+
 def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """The sum of `operand` along `axes`, in its own dtype.
 
@@ -226,6 +236,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
     >>> reduce_sum(np.ones((2, 3), np.float32), (1,))
     Array([3., 3.], dtype=float32)
     """
+    if not state.allow_f16_reductions:
+        _refuse_half(operand, axes)
     given = given_sharding("reduce_sum", out_sharding)
     if places_now(given):
         return resharded("reduce_sum", given, lambda: reduce_sum(operand, axes))

@@ -231,7 +231,7 @@ def _batch_with_own_ends(
     """
     condition: ClosedJaxpr = params["cond_jaxpr"]
     body: ClosedJaxpr = params["body_jaxpr"]
-    where = "vmap of while_loop with an end for each example"
+    where = "while_loop with batched predicate, whose examples end at different steps"
     refuse_exact(condition.effects | body.effects, where)
     require_choice(where, body.out_avals)
     n_cond, n_body = len(cond_consts[0]), len(body_consts[0])

@@ -14,6 +14,7 @@ from xpr.core.placing import takes_out_sharding
 from xpr.core.trace import get_aval
 from xpr.lax.loops import scan, while_loop
 from xpr.numpy._promote import as_operand, promote_dtypes_inexact
+from xpr.primitives._collective_sums import vary_together
 from xpr.primitives.convert import convert_type
 from xpr.primitives.cumulative import cumsum
 from xpr.primitives.random import random_split
@@ -59,7 +60,7 @@ def _poisson_by_products(key: Any, rate: Any, dtype: DType, limit: Any) -> Any:
         return (state[3] > -rate).any() & (state[0] < limit)
 
     start = (jnp.asarray(np.int32(0)), jnp.zeros(shape, dtype), key, jnp.zeros(shape, _FLOAT32))
-    return while_loop(unfinished, step, start)[1] - dtype.type(1)
+    return while_loop(unfinished, step, vary_together(start, rate))[1] - dtype.type(1)
 
 
 def _poisson_by_rejection(key: Any, rate: Any, dtype: DType, limit: Any) -> Any:
@@ -98,7 +99,7 @@ def _poisson_by_rejection(key: Any, rate: Any, dtype: DType, limit: Any) -> Any:
         jnp.zeros(shape, bool),
         key,
     )
-    return while_loop(unfinished, step, start)[1].astype(dtype)
+    return while_loop(unfinished, step, vary_together(start, rate))[1].astype(dtype)
 
 
 def _poisson_body(key: Any, lam: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -152,7 +153,7 @@ def _binomial_by_waiting(key: Any, count: Any, p: Any, limit: Any) -> Any:
 
     zeros = jnp.zeros(shape, dtype)
     start = (jnp.asarray(np.int32(0)), zeros, zeros, key)
-    return while_loop(unfinished, step, start)[1] - dtype.type(1)
+    return while_loop(unfinished, step, vary_together(start, count, p))[1] - dtype.type(1)
 
 
 def _stirling_errors() -> np.ndarray[Any, Any]:
@@ -227,7 +228,7 @@ def _binomial_by_rejection(key: Any, count: Any, p: Any, limit: Any) -> Any:
         jnp.zeros(shape, bool),
         key,
     )
-    return while_loop(unfinished, step, start)[1]
+    return while_loop(unfinished, step, vary_together(start, count, odds))[1]
 
 
 def _binomial_body(key: Any, n: Any, p: Any, *, shape: Shape, dtype: DType) -> Any:
@@ -288,6 +289,7 @@ def _multinomial_body(
         return left - count, count
 
     keys = random_split(key, (shape[-1],))
+    rest = vary_together(rest, shares, keys)
     _, counts = scan(step, rest, (shares, keys), unroll=unroll)
     return jnp.moveaxis(counts, 0, -1).astype(dtype)
 

@@ -18,6 +18,7 @@ from xpr.numpy._static import concrete
 from xpr.primitives import compare as cmp
 from xpr.primitives import elementary as fn
 from xpr.primitives import elementwise as el
+from xpr.primitives._collective_sums import vary_together
 from xpr.primitives.custom import stop_gradient
 from xpr.primitives.power import pow, sqrt
 from xpr.primitives.random import random_split
@@ -63,6 +64,7 @@ def _sample(key: Any, alpha: Any, log_space: bool) -> Any:
     def attempt(state: tuple[Any, Any, Any, Any]) -> tuple[Any, Any, Any, Any]:
         keys = random_split(state[0], (3,))
         start = (keys[1], jnp.asarray(zero), jnp.asarray(-one))
+        start = vary_together(start, alpha)
         _, x, v = while_loop(lambda s: cmp.le(s[2], zero), propose, start)
         square, cube = el.mul(x, x), el.mul(el.mul(v, v), v)
         return keys[0], square, cube, unit_floats(keys[2], (), dtype)
@@ -76,7 +78,7 @@ def _sample(key: Any, alpha: Any, log_space: bool) -> Any:
 
     keys = random_split(key, (2,))
     start = (keys[0], jnp.asarray(zero), jnp.asarray(one), jnp.asarray(dtype.type(2)))
-    cube = while_loop(rejected, attempt, start)[2]
+    cube = while_loop(rejected, attempt, vary_together(start, alpha))[2]
     power = el.div(one, alpha)
     if log_space:
         log_u = el.neg(exponential_body(keys[1], shape=(), dtype=dtype))

@@ -51,7 +51,10 @@ def _generator(impl: Any, dtype: Any, name: str) -> Generator:
     if isinstance(spec, Generator):
         return spec
     if not isinstance(spec, str):
-        raise TypeError(f"impl must be the name of a PRNG implementation, got {spec!r}")
+        raise TypeError(
+            f"unrecognized type {type(spec)} for specifying a PRNG implementation: impl must be "
+            f"its name, got {spec!r}"
+        )
     if spec in _WITHOUT_BITS:
         raise NotImplementedError(
             f"PRNG implementation {spec!r} is not implemented: it is one of "
@@ -79,10 +82,6 @@ def typed_or_raw(name: str, key: Any) -> Any:
     Raw data of another generator, the default one, are made typed. Raises TypeError, naming `key`,
     for what are no keys.
     """
-    if not state.threefry_partitionable:
-        raise NotImplementedError(
-            f"{name}: only the layout of random bits with threefry_partitionable=True exists"
-        )
     if is_typed(key):
         return key
     if isinstance(key, (bool, int, float, complex)) or not is_valid_value(key):

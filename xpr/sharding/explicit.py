@@ -89,6 +89,8 @@ def auto_axes(
             raise TypeError("Missing required keyword argument: 'out_sharding'")
         outer = _mesh_of(wanted)
         inner = _retyped("auto_axes", outer, axes, AxisType.Auto)
+        if inner == outer:  # they are Auto already
+            return fun(*args, **kwargs)
         if is_eager():
             with loose_types(), use_abstract_mesh(inner):
                 out = fun(*args, **kwargs)

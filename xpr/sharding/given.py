@@ -6,9 +6,14 @@ from typing import Any
 
 from xpr.core.errors import shown
 from xpr.sharding.context import get_abstract_mesh
-from xpr.sharding.mesh import AxisType
+from xpr.sharding.mesh import AbstractMesh, AxisType
 from xpr.sharding.named import NamedSharding
 from xpr.sharding.spec import PartitionSpec, axes_of
+
+
+def _is_body(mesh: AbstractMesh) -> bool:
+    """Whether it is the mesh of the body of a `shard_map`, where types of outside are handed on."""
+    return bool(mesh.manual_axes)
 
 
 def resolved(name: str, sharding: Any) -> NamedSharding:
@@ -27,6 +32,17 @@ def resolved(name: str, sharding: Any) -> NamedSharding:
         found = NamedSharding(mesh, sharding)
     elif isinstance(sharding, NamedSharding):
         found = sharding
+        if found.memory_kind not in (None, "device"):
+            raise ValueError(
+                f"`out_sharding` argument of {name}: sharding with memory_kind is not allowed, got "
+                f"{found}. Move the result with xpr.device_put"
+            )
+        in_use = get_abstract_mesh()
+        if not in_use.empty and in_use != found.mesh.abstract_mesh and not _is_body(in_use):
+            raise ValueError(
+                f"Context mesh {in_use} should match the mesh of sharding "
+                f"{found.mesh.abstract_mesh} passed to {name}"
+            )
     else:
         raise TypeError(
             f"`out_sharding` argument of {name} only supports instances of `NamedSharding` or "

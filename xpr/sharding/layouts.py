@@ -41,7 +41,7 @@ class Layout:
         self.sub_byte_element_size_in_bits = sub_byte_element_size_in_bits
 
     def _key(self) -> tuple[Any, ...]:
-        return self.major_to_minor, self.tiling, self.sub_byte_element_size_in_bits
+        return self.major_to_minor, self.tiling or (), self.sub_byte_element_size_in_bits
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Layout) and self._key() == other._key()
@@ -58,10 +58,14 @@ class Layout:
     def check_matches_aval(self, aval: Any) -> None:
         """Raises ValueError unless arrays of that type can have this layout."""
         if len(self.major_to_minor) != aval.ndim:
-            raise ValueError(
-                f"Length of major_to_minor and the rank of the value should match. Got "
-                f"major_to_minor={self.major_to_minor} and shape={aval.shape}"
-            )
+            raise self.other_rank(aval.shape)
+
+    def other_rank(self, shape: Sequence[Any]) -> ValueError:
+        """The error for an array of another rank."""
+        return ValueError(
+            "Length of major_to_minor and the rank of the value should match. Got "
+            f"major_to_minor={self.major_to_minor} and shape={tuple(shape)}"
+        )
 
 
 class Format:
@@ -103,10 +107,15 @@ class Format:
 def check_row_major(layout: Layout, aval: Any) -> None:
     """Raises ValueError for a layout of another rank, NotImplementedError for another order."""
     layout.check_matches_aval(aval)
-    plain = layout.major_to_minor == tuple(range(aval.ndim)) and not layout.tiling
+    check_plain(layout, aval.str_short())
+
+
+def check_plain(layout: Layout, what: str) -> None:
+    """Raises NotImplementedError for a layout that no array of xpr has."""
+    plain = layout.major_to_minor == tuple(range(len(layout.major_to_minor))) and not layout.tiling
     if not plain or layout.sub_byte_element_size_in_bits:
         raise NotImplementedError(
-            f"xpr's arrays are row-major and dense: {aval.str_short()} cannot have {layout}"
+            f"xpr's arrays are row-major and dense: {what} cannot have {layout}"
         )
 
 
@@ -119,4 +128,22 @@ def sharding_of(place: Format, aval: Any) -> Sharding | None:
         )
     if place.layout is not None:
         check_row_major(place.layout, aval)
+    return place.sharding
+
+
+def concrete_sharding(place: Any, shape: tuple[Any, ...], what: str) -> Any:
+    """The sharding of a `Format` for arrays of that shape; anything else as it is.
+
+    Raises TypeError for the layout AUTO; `what` says where it was given.
+    """
+    if not isinstance(place, Format):
+        return place
+    if isinstance(place.layout, AutoLayout):
+        raise TypeError(
+            f"`Layout.AUTO` cannot be used in place of a device-local layout in {what}: got {place}"
+        )
+    if place.layout is not None:
+        if len(place.layout.major_to_minor) != len(shape):
+            raise place.layout.other_rank(shape)
+        check_plain(place.layout, what)
     return place.sharding

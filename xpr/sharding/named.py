@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.runtimes.base import Device
+from xpr.runtimes.memories import HOST_KINDS
 from xpr.sharding.base import Index, Shape, Sharding, check_memory_kind
 from xpr.sharding.mesh import AbstractMesh, AxisType, Mesh
 from xpr.sharding.spec import UNCONSTRAINED, PartitionSpec, axes_of
@@ -86,6 +87,11 @@ class NamedSharding(Sharding):
         if isinstance(mesh, Mesh):
             check_memory_kind(memory_kind, mesh.flat_devices[0].platform if mesh.size else "cpu")
             memory_kind = memory_kind or "device"
+        elif memory_kind is not None and memory_kind not in ("device", *HOST_KINDS):
+            raise ValueError(
+                f"Got invalid memory kind: {memory_kind}. Valid memory kinds are: "
+                f"{', '.join(('device', *HOST_KINDS))}"
+            )
         self.mesh = mesh
         self.spec = spec
         self._memory_kind = memory_kind

@@ -111,22 +111,24 @@ def _clamp(operands: Avals, params: Params, results: Avals) -> Specs:
 def _dot_general(operands: Avals, params: Params, results: Avals) -> Specs:
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = params["dimension_numbers"]
     lhs, rhs = map(spec_of, operands)
+    if params.get("out_sharding") is not None:  # the partitioner brings operands together
+        return [((),) * results[0].ndim]
 
     def agreed(what: str, left: Sequence[int], right: Sequence[int]) -> list[Axes]:
         for i, j in zip(left, right, strict=True):
             if lhs[i] and rhs[j] and lhs[i] != rhs[j]:
                 raise ShardingTypeError(
-                    f"dot_general requires {what} dimensions to have consistent sharding, got "
+                    f"dot_general requires {what} to have consistent sharding, got "
                     f"{entries(tuple(lhs[d] for d in left))} and "
                     f"{entries(tuple(rhs[d] for d in right))}. Reshard an operand, of types "
                     f"{operands[0]} and {operands[1]}, with xpr.sharding.reshard."
                 )
         return [lhs[i] or rhs[j] for i, j in zip(left, right, strict=True)]
 
-    batch = agreed("batch", lhs_batch, rhs_batch)
-    agreed("contracting", lhs_contract, rhs_contract)
+    batch = agreed("lhs batch dimensions and rhs batch dimensions", lhs_batch, rhs_batch)
+    agreed("contracting dimensions", lhs_contract, rhs_contract)
     shared = [lhs[i] for i, j in zip(lhs_contract, rhs_contract, strict=True) if lhs[i] and rhs[j]]
-    if shared and params.get("out_sharding") is None:
+    if shared:
         raise ShardingTypeError(
             "Contracting dimensions are sharded and it is ambiguous how the output should be "
             "sharded. Please specify the output sharding via the `out_sharding` parameter. Got "

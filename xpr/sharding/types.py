@@ -42,6 +42,10 @@ MOVES = frozenset({"reshard", "mesh_cast"})
 _load_rules = functools.cache(load_all)
 
 
+_CALLBACKS = frozenset({"io_callback", "pure_callback"})
+"""Their parameter `sharding` says which device calls the function, not how results are sharded."""
+
+
 def typed_results(
     primitive: Primitive, operands: Avals, params: Params, found: Sequence[ShapedArray]
 ) -> list[ShapedArray]:
@@ -61,7 +65,9 @@ def typed_results(
     if primitive.name in KEEP:
         return list(found)
     _load_rules()
-    given = params.get("out_sharding") or params.get("sharding")
+    given = params.get("out_sharding")
+    if given is None and primitive.name not in _CALLBACKS:
+        given = params.get("sharding")
     rule = TYPE_RULES.get(primitive.name)
     if rule is None and isinstance(rule_of(primitive), Structural):
         return list(found)

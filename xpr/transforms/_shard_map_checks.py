@@ -9,6 +9,7 @@ from typing import Any
 
 from xpr import tree_util
 from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
+from xpr.core.trace import get_aval
 from xpr.primitives.shard_map import named_axes
 from xpr.sharding.mesh import AxisType
 from xpr.sharding.spec import PartitionSpec, axes_of
@@ -202,6 +203,18 @@ def check_matches_types(avals: Sequence[ShapedArray], specs: Sequence[PartitionS
                 "specifying it and shard_map will infer the in_specs from the arguments. If you "
                 "want to reshard your inputs, you can use `xpr.reshard` on the arguments and then "
                 "pass those to shard_map."
+            )
+
+
+def check_closed_over(fun: Callable[..., Any], values: Sequence[Any]) -> None:
+    """NotImplementedError for values that types say to be cut: inside, each device has a part."""
+    for x in values:
+        aval = get_aval(x)
+        if aval.sharding is not None and any(map(axes_of, aval.sharding.spec.partitions)):
+            raise NotImplementedError(
+                "Closing over inputs to shard_map where the input is sharded on `Explicit` axes is "
+                "not implemented. As a workaround, please pass those inputs as an argument to "
+                f"shard_map. {name_of(fun)} closes over an array of type {aval.str_short()}"
             )
 
 

@@ -8,16 +8,19 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray, same_sharding
 from xpr.core.errors import shown
 from xpr.core.trace import Tracer, context, get_aval, is_eager, is_valid_value
+from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.placement import incompatible
 from xpr.dispatch.transfer import device_put
 from xpr.primitives.sharding import shard_alike_p, sharding_constraint_p
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding, reshard
 from xpr.sharding.context import concrete_mesh, entered_mesh, get_abstract_mesh
+from xpr.sharding.layouts import Format, concrete_sharding
 from xpr.sharding.named import explicit_sharding
 from xpr.sharding.spec import UNCONSTRAINED
 
 
 def _is_place(s: Any) -> bool:
-    return s is None or isinstance(s, (Sharding, PartitionSpec))
+    return s is None or isinstance(s, (Sharding, PartitionSpec, Format))
 
 
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:
@@ -48,6 +51,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
 
 def _constrained(x: Any, place: Any) -> Any:
+    place = concrete_sharding(place, get_aval(x).shape, "with_sharding_constraint")
     if place is None:
         raise ValueError(
             "One of with_sharding_constraint arguments got sharding None which is not allowed. "
@@ -77,8 +81,13 @@ def _constrained(x: Any, place: Any) -> Any:
             _assert_sharded(aval, place)
             return x
         _refuse_explicit(place)
-    place.shard_shape(aval.shape)
+        _refuse_manual(place)
+    place.check_compatible_aval(aval.shape)
     if is_eager() and not isinstance(x, Tracer):
+        place.shard_shape(aval.shape)  # inside of programs parts may be uneven
+        if isinstance(place, NamedSharding) and not isinstance(place.mesh, Mesh):
+            place = _on_mesh_of(x, place)
+        _refuse_moves(x, place)
         return device_put(x, place)
     if not isinstance(place, NamedSharding):
         if context.spmd_names:
@@ -93,6 +102,52 @@ def _constrained(x: Any, place: Any) -> Any:
         # What a type says stands.
         return x if aval.sharding is not None else reshard(x, place)
     return sharding_constraint_p.bind(x, sharding=place, unconstrained_dims=free)
+
+
+def _on_mesh_of(x: Any, place: NamedSharding) -> NamedSharding:
+    """A sharding over the mesh that `x` is on, for one over a mesh without devices."""
+    text = f"{get_aval(x).str_short()}: the target of with_sharding_constraint is over {place.mesh}"
+    if not isinstance(x, ArrayImpl):
+        raise ValueError(
+            "Target sharding contains a `xpr.sharding.AbstractMesh` which requires the input "
+            f"passed should be a `xpr.Array`. Got {type(x)} with type {text}"
+        )
+    own = x.sharding
+    if not isinstance(own, NamedSharding):
+        raise TypeError(
+            "The sharding on the input must be a `NamedSharding` since the target sharding has an "
+            f"`AbstractMesh` in it. Got sharding type {type(own)} for an array of type {text}"
+        )
+    if own.mesh.shape_tuple != place.mesh.shape_tuple:
+        raise ValueError(
+            f"Mesh shape of the input {own.mesh.shape_tuple} does not match the mesh shape of the "
+            f"target sharding {place.mesh.shape_tuple} for an array of type {text}"
+        )
+    return NamedSharding(own.mesh, place.spec, memory_kind=own.memory_kind)
+
+
+def _refuse_moves(x: Any, place: Sharding) -> None:
+    """ValueError for an array that was put on other devices: a constraint moves none."""
+    if not isinstance(x, ArrayImpl) or not x.committed:
+        return
+    own, wanted = x.sharding._device_assignment, place._device_assignment
+    if own != wanted:
+        raise incompatible(
+            f"an array of type {x.aval.strip_weak_type()} with device ids {[d.id for d in own]}",
+            f"with_sharding_constraint with device ids {[d.id for d in wanted]}",
+        )
+
+
+def _refuse_manual(place: NamedSharding) -> None:
+    """ValueError for a spec that names axes over which a `shard_map` around cuts already."""
+    named = {n for axes in place.normalized_spec(len(place.spec.partitions)) for n in axes}
+    manual = tuple(a for a in get_abstract_mesh().manual_axes if a in named)
+    if manual:
+        raise ValueError(
+            f"pspec {place.spec} contains a manual axes {manual} of mesh which is not allowed. If "
+            "you are using a with_sharding_constraint under a shard_map, only use the mesh axis in "
+            "PartitionSpec which are not manual."
+        )
 
 
 def _assert_sharded(aval: ShapedArray, place: NamedSharding) -> None:

@@ -55,6 +55,11 @@ class custom_jvp:
         """The positions of the arguments that the rule gets in front, undifferentiated."""
         return self.nondiff.positions
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "def_vmap":  # of the function inside: decorators may come in any order
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Sets the rule and returns it, so that it can be a decorator.
 
@@ -88,6 +93,8 @@ class custom_jvp:
         if self.jvp is None:
             raise AttributeError(f"No JVP defined for custom_jvp function {name} using defjvp.")
         args = bound_arguments(self.fun, args, kwargs, "custom_jvp")
+        if self.nondiff:
+            args = self.nondiff.as_constants(args)
         fixed, dynamic, rebuild = self.nondiff.split(args, name)
         leaves, tree = tree_util.tree_flatten(dynamic)
         for position, x in enumerate(leaves):
@@ -183,17 +190,27 @@ def _checked_jvp(
             f"tangent outputs, but got {result!r}."
         )
     out, out_tangent = result
-    leaves, tree = tree_util.tree_flatten(out)
+    tree = tree_util.tree_structure(out)
     moves, tangent_tree = tree_util.tree_flatten(out_tangent)
     if tree != tangent_tree:
         raise TypeError(
             f"{who} must produce primal and tangent outputs with equal container (pytree) "
             f"structures, but got {tree} and {tangent_tree} respectively."
         )
-    out_tree.remember(tree, who)
+    leaves = out_tree.remember(
+        out,
+        who,
+        "the first element represents the primal output (equal in value to the output of the "
+        f"custom_jvp-decorated function {name}{{}})",
+        "JVP rule",
+        f"custom_jvp-decorated function {name}",
+    )
     tangents = []
     for x, t in zip(leaves, moves, strict=True):
         if isinstance(t, SymbolicZero):
+            wanted = tangent_aval(get_aval(x))
+            if (t.aval.shape, t.aval.dtype) != (wanted.shape, wanted.dtype):
+                raise TypeError(_mismatch(who, get_aval(x), t.aval))
             tangents.append(Zero(t.aval))
             continue
         found, expected = get_aval(t), tangent_aval(get_aval(x))
@@ -210,5 +227,6 @@ def _mismatch(who: str, primal: Any, tangent: Any) -> str:
     return (
         "Custom JVP rule must produce primal and tangent outputs with corresponding shapes and "
         f"dtypes. Expected {tangent_aval(primal).strip_weak_type()} (tangent type of "
-        f"{primal.strip_weak_type()}) but got {tangent.strip_weak_type()}, from {who}"
+        f"{primal.strip_weak_type()}) but got {tangent.strip_weak_type()}. This is the result of "
+        f"{who}"
     )

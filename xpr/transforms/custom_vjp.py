@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray, unreduced_axes
 from xpr.core.context import context
 from xpr.core.jaxpr import eval_jaxpr
@@ -148,6 +149,19 @@ class custom_vjp:
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
         self.optimize_remat = optimize_remat
 
+    def def_vmap(self, rule: Callable[..., Any]) -> Callable[..., Any]:
+        """Sets the rule for `vmap` of a function that is a `custom_vmap` itself; returns the rule.
+
+        Raises AttributeError for another function.
+        """
+        define = getattr(self.fun, "def_vmap", None)
+        if define is None:
+            raise AttributeError(
+                f"custom_vjp of {name_of(self.fun)}: def_vmap needs a function that is decorated "
+                "with xpr.custom_batching.custom_vmap first"
+            )
+        return define(rule)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         name = name_of(self.fun)
         if self.fwd is None or self.bwd is None:
@@ -234,8 +248,15 @@ class _FlatRules:
                 f"fwd rule produced {pair!r}."
             )
         out, residuals = pair
-        leaves, out_tree = tree_util.tree_flatten(out)
-        self.out_tree.remember(out_tree, who)
+        leaves = self.out_tree.remember(
+            out,
+            who,
+            "the first element represents the primal output (equal to the output of the "
+            f"custom_vjp-decorated function {self.name}) and the second element represents "
+            "residuals (i.e. values stored from the forward pass for use on the backward pass)",
+            "fwd rule",
+            f"custom_vjp-decorated function {self.name}",
+        )
         kept, self.residual_tree = tree_util.tree_flatten(residuals)
         # Python's numbers stay what they are: the backward rule may branch on them.
         self.numbers = {i: x for i, x in enumerate(kept) if type(x) in _NUMBERS}
@@ -293,18 +314,34 @@ class _FlatRules:
                 flat += tree_util.flatten_axes("custom_vjp bwd", wanted, given)
             except ValueError:
                 raise TypeError(_structure_message(found, self.tree)) from None
-            if tree_util.tree_structure(given) != wanted and None not in flat:
-                raise TypeError(_structure_message(found, self.tree))
         return [
-            self._cotangent(i, ct, a)
-            for i, (ct, a) in enumerate(zip(flat, self.in_avals, strict=True))
+            self._cotangent(tree_util.keystr(path), ct, a)
+            for (path, _), ct, a in zip(
+                tree_util.tree_leaves_with_path(dummy), flat, self.in_avals, strict=True
+            )
         ]
 
-    def _cotangent(self, index: int, ct: Any, aval: ShapedArray) -> Any:
+    def _cotangent(self, path: str, ct: Any, aval: ShapedArray) -> Any:
+        """A cotangent of the type of the input at `path`; ValueError if it is of another one.
+
+        Floating and integer numbers become those of an inexact type that is expected.
+        """
         expected = cotangent_aval(aval)
-        if ct is None or isinstance(ct, SymbolicZero) or is_float0(expected):
+        if ct is None or is_float0(expected):
+            return Zero(expected)
+        if isinstance(ct, SymbolicZero):
+            if (ct.aval.shape, ct.aval.dtype) != (expected.shape, expected.dtype):
+                raise ValueError(
+                    "Custom VJP bwd rule produced a SymbolicZero with a shape/dtype that does not "
+                    f"match that of the input: at output{path} it is {ct.aval.str_short()}, the "
+                    f"input {aval.str_short()}. Consider just returning a None here instead of a "
+                    f"SymbolicZero (bwd rule of {self.name})"
+                )
             return Zero(expected)
         found = get_aval(ct)
+        if found.dtype != expected.dtype and _converts(found.dtype, expected.dtype):
+            ct = ops.convert(ct, expected.dtype)
+            found = get_aval(ct)
         more = (found.vma - expected.vma).intersection(context.manual_axes)
         sums = unreduced_axes(found) != unreduced_axes(expected)
         if found.shape != expected.shape or found.dtype != expected.dtype or more or sums:
@@ -319,11 +356,17 @@ class _FlatRules:
             )
             raise ValueError(
                 "Custom VJP bwd rule must produce an output with the same type as the args tuple "
-                f"of the primal function, but at output[{index}] the bwd rule of {self.name} "
-                f"produced an output of type {found.str_short()} corresponding to an input of "
-                f"type {aval.str_short()}, so the {what} do not match"
+                f"of the primal function, but at output{path} the bwd rule produced an output of "
+                f"type {found.str_short()} corresponding to an input of type {aval.str_short()}, "
+                f"so the {what} do not match (bwd rule of {self.name})"
             )
         return ct
+
+
+def _converts(found: Any, wanted: Any) -> bool:
+    """Whether cotangents of one dtype may stand for those of another, as they may in JAX."""
+    kinds = dtypes.kind(found), dtypes.kind(wanted)
+    return kinds[1] in "fc" and kinds[0] in "biufc" and kinds != ("c", "f")
 
 
 def _structure_message(found: Any, tree: Any) -> str:
@@ -401,8 +444,8 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
         given, given_tree = tree_util.tree_flatten((own, {}))
         if given_tree != tree:
             raise TypeError(
-                f"a function from closure_convert was made for arguments of structure {tree}, but "
-                f"got {given_tree}"
+                "The inputs to the closure produced by closure_convert must have the structure of "
+                f"its example arguments, {tree}, but got {given_tree}"
             )
         out = eval_jaxpr(closed.jaxpr, closed.consts, *outer, *given)
         return flat.result(out)

@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
+from xpr.core.aval import without_dim
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval
 from xpr.core.wrapping import like
-from xpr.primitives import _ops as ops
 from xpr.primitives.custom import custom_vmap_call_p
+from xpr.primitives.scan import scan_p
 from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.custom_calls import bound_arguments
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable, debug_info
+
+_RULES = ("defjvp", "defjvps", "defvjp")
 
 
 class custom_vmap:
@@ -40,6 +43,11 @@ class custom_vmap:
         like(self, fun)
         self.fun = fun
         self.vmap_rule: Callable[..., Any] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _RULES:  # of the function inside: decorators may come in any order
+            return getattr(self.fun, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def def_vmap(self, vmap_rule: Callable[..., Any]) -> Callable[..., Any]:
         """Sets the rule and returns it, so that it can be a decorator."""
@@ -83,7 +91,12 @@ def _flat_rule(
             raise TypeError(f"{who} must return a pair (result, which are batched), got {pair!r}")
         found, tree = tree_util.tree_flatten(pair[0])
         marks, mark_tree = tree_util.tree_flatten(pair[1])
-        if tree != out_tree or mark_tree != out_tree:
+        if tree != mark_tree:
+            raise ValueError(
+                "structure of output value and output batching specification returned by custom "
+                f"vmap rule ({name_of(rule)}) do not match. They are {tree} and {mark_tree}"
+            )
+        if tree != out_tree:
             raise ValueError(
                 f"structure of output returned by custom vmap rule ({name_of(rule)}) does not "
                 f"match that of original custom-vmapped function. {who} must return results and "
@@ -105,33 +118,36 @@ def sequential_vmap(fun: Callable[..., Any]) -> custom_vmap:
     function = custom_vmap(fun)
 
     def rule(axis_size: int, in_batched: Sequence[Any], *args: Any) -> tuple[Any, Any]:
-        if axis_size == 0:
-            raise NotImplementedError("sequential_vmap needs at least one example, got none")
-        examples = [fun(*_example(args, in_batched, i)) for i in range(axis_size)]
-        stacked = tree_util.tree_map(_stack, examples[0], *examples[1:])
+        leaves, tree = tree_util.tree_flatten(args)
+        batched = tree_util.tree_leaves(tuple(in_batched))
+        rows = [x for x, has_axis in zip(leaves, batched, strict=True) if has_axis]
+        out_trees: list[Any] = []
+
+        def one(*given: Any) -> list[Any]:
+            row = iter(given)
+            example = [
+                next(row) if has_axis else x for x, has_axis in zip(leaves, batched, strict=True)
+            ]
+            out, out_tree = tree_util.tree_flatten(
+                function(*tree_util.tree_unflatten(tree, example))
+            )
+            out_trees.append(out_tree)
+            return out
+
+        avals = [without_dim(get_aval(x), 0) for x in rows]
+        closed, outer = hoist_consts(trace_to_jaxpr(one, avals))
+        found = scan_p.bind(
+            *outer,
+            *rows,
+            jaxpr=closed,
+            length=axis_size,
+            num_carry=0,
+            num_consts=len(outer),
+            reverse=False,
+            unroll=1,
+        )
+        stacked = tree_util.tree_unflatten(out_trees[-1], found)
         return stacked, tree_util.tree_map(lambda _: True, stacked)
 
     function.def_vmap(rule)
     return function
-
-
-def _example(args: Any, batched: Any, index: int) -> Any:
-    def pick(x: Any, has_axis: bool) -> Any:
-        if not has_axis:
-            return x
-        shape = get_aval(x).shape
-        row = ops.bind(
-            "slice",
-            x,
-            start_indices=(index, *(0 for _ in shape[1:])),
-            limit_indices=(index + 1, *shape[1:]),
-            strides=None,
-        )
-        return ops.reshape(row, shape[1:])
-
-    return tree_util.tree_map(pick, list(args), list(batched))
-
-
-def _stack(*xs: Any) -> Any:
-    rows = [ops.reshape(x, (1, *get_aval(x).shape)) for x in xs]
-    return ops.bind("concatenate", *rows, dimension=0) if len(rows) > 1 else rows[0]

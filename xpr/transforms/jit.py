@@ -369,6 +369,8 @@ class JittedFunction(ProgramBuilder):
         self, traced: TracedProgram, parts: CallParts, call_key: tuple[Any, ...] | None
     ) -> tuple[Sequence[Any], _Entry | _SpmdEntry | None]:
         """The results, and how later calls find their program."""
+        if self._options.device is not None:
+            parts = sharded_calls.on_device(self._options.device, traced, parts)
         if sharded_calls.is_sharded(self, traced, parts.leaves):
             spmd = sharded_calls.program_of(self, traced, parts)
             if spmd is not None:

@@ -235,6 +235,11 @@ class ProgramBuilder:
                 static_kwargs=parts.static_kwargs,
                 traced_for="jit",
             )
+            if shardings is not None:
+                args = tree_util.tree_unflatten(parts.tree, list(avals))[0]
+                out_tree = traced.out_tree
+                out = tree_util.tree_unflatten(out_tree, list(traced.closed.out_avals))
+                shardings.check_layouts(args, out)
             # A program that closed over another trace's values belongs to that trace alone.
             if not any(map(belongs_to_trace, traced.closed.consts)):
                 self._cache.add(key, traced, known)

@@ -148,6 +148,7 @@ class DontWant(_Wish):
     """
 
 
+@tree_util.register_static
 class DidntWant(_Wish):
     """The result in the place of a cotangent that was not wanted.
 
@@ -156,6 +157,7 @@ class DidntWant(_Wish):
     """
 
 
+@tree_util.register_static
 class GradRef(_Wish):
     """The result in the place of a cotangent that was added to a reference.
 

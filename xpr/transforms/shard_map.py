@@ -23,6 +23,7 @@ from xpr.sharding.mesh import AbstractMesh, AxisType, Mesh
 from xpr.sharding.spec import PartitionSpec, axes_of
 from xpr.transforms._shard_map_checks import (
     check_are_specs,
+    check_closed_over,
     check_divisible,
     check_manual,
     check_matches_types,
@@ -286,6 +287,7 @@ class _Call:
         with inside(params):
             closed = trace_to_jaxpr(body, parts, info)
         closed, outer = hoist_consts(closed)
+        check_closed_over(self.f, outer)
         found = shard_map_p.bind(
             *outer,
             *arrays,

@@ -10,6 +10,7 @@ import numpy as np
 from xpr import tree_util
 from xpr.core.config import state
 from xpr.dispatch.meshes import Places, needs_mesh, put_somewhere
+from xpr.dispatch.placement import to_device
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes import processes
 from xpr.runtimes.base import Device
@@ -31,6 +32,19 @@ def is_sharded(function: ProgramBuilder, traced: TracedProgram, leaves: Sequence
         or (shardings is not None and shardings.mesh is not None)
         or traced.needs_mesh(needs_mesh)
         or state.meshes is not None
+    )
+
+
+def on_device(device: Device, traced: TracedProgram, parts: CallParts) -> CallParts:
+    """A call of a function that `jit` was told to run on one device, with whole arrays there.
+
+    As it is where types or the program itself name a mesh.
+    """
+    spread = [type(x) is ShardedArrayImpl and x.aval.sharding is None for x in parts.leaves]
+    if not any(spread) or traced.needs_mesh(needs_mesh):
+        return parts
+    return parts.with_leaves(
+        [to_device(x, device, True) if s else x for x, s in zip(parts.leaves, spread, strict=True)]
     )
 
 
@@ -90,6 +104,9 @@ def _asked(
                 places.add_sharding(s, "explicit output sharding")
     places.add_arguments(parts.leaves, info.arg_names)
     places.add_program(closed)
+    device = function._options.device
+    if device is not None and options is None and traced.needs_mesh(needs_mesh):
+        places.add((device,), None, f"the device that jit of {name} was given")
     return places, given_in, given_out
 
 

@@ -14,7 +14,9 @@ from xpr.runtimes.base import Device
 from xpr.runtimes.memories import HOST_KINDS
 from xpr.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
 from xpr.sharding.context import concrete_mesh, entered_mesh
+from xpr.sharding.layouts import AutoLayout, Format, Layout, check_plain
 from xpr.sharding.named import explicit_sharding
+from xpr.sharding.spec import UNCONSTRAINED
 
 
 class UnspecifiedValue:
@@ -28,7 +30,35 @@ UNSPECIFIED = UnspecifiedValue()
 
 
 def _is_place(x: Any) -> bool:
-    return x is None or isinstance(x, (Sharding, UnspecifiedValue, PartitionSpec))
+    return x is None or isinstance(x, (Sharding, UnspecifiedValue, PartitionSpec, Format))
+
+
+def _layouts(spec: Any) -> Any:
+    """The tree of the formats that name a layout, None elsewhere; None if there are none.
+
+    Raises NotImplementedError for layouts that arrays cannot have.
+    """
+    found = [
+        leaf.layout if isinstance(leaf, Format) and isinstance(leaf.layout, Layout) else None
+        for leaf in tree_util.tree_leaves(spec, is_leaf=_is_place)
+    ]
+    if all(layout is None for layout in found):
+        return None
+    for layout in found:
+        if layout is not None:
+            check_plain(layout, "an argument or a result")
+    tree = tree_util.tree_structure(spec, is_leaf=_is_place)
+    return tree_util.tree_unflatten(tree, found)
+
+
+def _check_layouts(layouts: Any, values: Any) -> None:
+    """ValueError for a layout of another rank than its array."""
+    known = tree_util.broadcast_prefix(
+        layouts, values, is_leaf=lambda x: x is None or isinstance(x, Layout)
+    )
+    for layout, x in zip(known, tree_util.tree_leaves(values), strict=True):
+        if layout is not None and len(layout.major_to_minor) != len(x.shape):
+            raise layout.other_rank(x.shape)
 
 
 class Shardings:
@@ -42,6 +72,7 @@ class Shardings:
     __slots__ = (
         "_kinds",
         "_known",
+        "_layouts",
         "arguments",
         "device",
         "has_kinds",
@@ -54,6 +85,7 @@ class Shardings:
     def __init__(self, in_shardings: Any, out_shardings: Any) -> None:
         if isinstance(in_shardings, list):
             in_shardings = tuple(in_shardings)
+        self._layouts = _layouts(in_shardings), _layouts(out_shardings)
         self.arguments = _with_mesh("in_shardings", in_shardings)
         self.results = _with_mesh("out_shardings", out_shardings)
         inputs = _leaves("in_shardings", self.arguments)
@@ -66,6 +98,7 @@ class Shardings:
             *(("explicit output sharding", s) for s in outputs),
         ]:
             if isinstance(leaf, Sharding):
+                _refuse_unconstrained(source, leaf)
                 self._add(source, leaf)
         trees = tuple(
             tree_util.tree_structure(t, is_leaf=_is_place) for t in (self.arguments, self.results)
@@ -192,6 +225,21 @@ class Shardings:
         """Raises ValueError when `out_shardings` is no prefix of the result's structure."""
         self.of_results(out_tree)
 
+    def check_layouts(self, args: Any, result: Any) -> None:
+        """Raises ValueError for layouts of another rank than an argument or a result has."""
+        for layouts, values in zip(self._layouts, (args, result), strict=True):
+            if layouts is not None:
+                _check_layouts(layouts, values)
+
+
+def _refuse_unconstrained(source: str, sharding: Sharding) -> None:
+    if isinstance(sharding, NamedSharding) and UNCONSTRAINED in sharding.spec.partitions:
+        name = "in_shardings" if source == "ARG_SHARDING" else "out_shardings"
+        raise ValueError(
+            f"Unconstrained dims are not allowed when passed to {name}: {sharding}. Leave the "
+            "sharding out, or use lax.with_sharding_constraint inside"
+        )
+
 
 def _on_devices(place: Any) -> Any:
     is_named = isinstance(place, Sharding) and place.memory_kind is not None
@@ -202,6 +250,14 @@ def _with_mesh(name: str, spec: Any) -> Any:
     """A tree of places with bare partition specs as shardings over the mesh in use."""
 
     def placed(leaf: Any) -> Any:
+        if isinstance(leaf, (Layout, AutoLayout)):
+            raise ValueError(
+                "`xpr.jit` does not accept device-local layouts directly. Create a `Format` "
+                f"instance wrapping this device-local layout and pass that to `jit`: got {leaf} "
+                f"in {name}"
+            )
+        if isinstance(leaf, Format):  # arrays have one layout, which is that of AUTO, too
+            return leaf.sharding
         if not isinstance(leaf, PartitionSpec):
             return leaf
         mesh = concrete_mesh()

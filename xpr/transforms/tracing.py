@@ -14,6 +14,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.errors import shown
 from xpr.core.events import log_step, span
+from xpr.core.extended_array import ExtendedArray
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
@@ -25,7 +26,7 @@ from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
-from xpr.sharding.layouts import Format
+from xpr.sharding.layouts import Format, Layout, concrete_sharding
 from xpr.sharding.named import explicit_sharding
 from xpr.transforms.signature import argument_names, argument_roles, name_of, source_of
 
@@ -68,7 +69,8 @@ class ShapeDtypeStruct:
         """
         aval = abstractify(x)
         # Where an array lies that was not put there says nothing about others of its type.
-        placed = getattr(x, "_committed", True)
+        extended = isinstance(x, ExtendedArray)
+        placed = x.committed if extended else getattr(x, "_committed", True)
         return cls(
             aval.shape,
             aval.dtype,
@@ -100,8 +102,10 @@ class ShapeDtypeStruct:
 
     @property
     def format(self) -> Format:
-        """The sharding; the layout is not told."""
-        return Format(None, self.sharding)
+        """The layout, which is row-major, and the sharding; without a sharding neither is known."""
+        if self.sharding is None:
+            return Format(None, None)
+        return Format(Layout(tuple(range(self.ndim))), self.sharding)
 
     @property
     def is_ref(self) -> bool:
@@ -129,6 +133,7 @@ class ShapeDtypeStruct:
 
 
 def _checked_sharding(sharding: Any, shape: tuple[Any, ...]) -> Sharding | None:
+    sharding = concrete_sharding(sharding, shape, "a `ShapeDtypeStruct`")
     if isinstance(sharding, PartitionSpec):
         found = over_mesh_in_use(sharding)
         if found is None:

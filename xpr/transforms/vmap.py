@@ -100,6 +100,11 @@ def vmap(
             flat.out_tree = _batches_tree(flat.out_tree, results, wanted, size)
         return flat.result(results)
 
+    if isinstance(getattr(fun, "__doc__", None), str):
+        vmapped.__doc__ = (
+            f"Vectorized version of {name_of(fun)}. It takes the same arguments, with one axis "
+            f"more where in_axes says so.\n\nOriginal documentation:\n\n{fun.__doc__}"
+        )
     return vmapped
 
 
@@ -225,7 +230,7 @@ def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | N
                 found += tree_util.flatten_axes("vmap in_axes", structure, axes)
             except ValueError as error:
                 raise ValueError(
-                    "vmap in_axes specification must be a tree prefix of the corresponding value, "
+                    "vmap in_axes specification must be a tree prefix of the corresponding value; "
                     f"got specification {shown(axes)} for positional argument {i} of structure "
                     f"{structure}: {error}"
                 ) from None
@@ -279,8 +284,9 @@ def _common_size(
     if not known:
         if not avals:
             raise ValueError(
-                f"vmap wrapped function {name_of(fun)} must be passed at least one argument "
-                "containing an array, got empty args and kwargs; or give axis_size"
+                "vmap wrapped function must be passed at least one argument containing an array or "
+                f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs} "
+                f"({name_of(fun)})"
             )
         raise ValueError(
             "vmap must have at least one non-None value in in_axes or axis_size must be specified: "

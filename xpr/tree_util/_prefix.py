@@ -87,7 +87,7 @@ def flatten_axes(
         axis_tree, treedef = axis_tree[0], treedef.children()[0]
         prefix, full = prefix.children[0], full.children[0]
     message = (
-        f"{name} specification must be a tree prefix of the corresponding value, "
+        f"{name} specification must be a tree prefix of the corresponding value; "
         f"got specification {shortened(repr(axis_tree))} for value tree {shortened(repr(treedef))}."
     )
     if tupled_args and not isinstance(axis_tree, tuple):
@@ -95,9 +95,10 @@ def flatten_axes(
             f" The value is the tuple of the arguments, so {name} must be a tuple too, unless it"
             f" is one axis for all of them: ({axis_tree!r},) for a single argument."
         )
-    for found in mismatches(prefix, full, STRUCTURE, STRUCTURE, prefix=True):
-        message += "\n" + found.text(name, "the specification", "the value")
-    raise ValueError(message)
+    found = list(mismatches(prefix, full, STRUCTURE, STRUCTURE, prefix=True))
+    details = [mismatch.text(name, "the specification", "the value") for mismatch in found]
+    heading = f"Mismatch details ({len(found)} found):"
+    raise ValueError("\n".join([message, heading, *details]))
 
 
 def equality_errors(

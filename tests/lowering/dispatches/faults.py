@@ -6,6 +6,7 @@ passes that are to avoid it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -136,9 +137,24 @@ def _signed_booleans(dispatch: Any) -> Iterator[str]:
                 yield f"{inner.name} of a boolean in {operation.name}"
 
 
+def _single_elements(dispatch: Any) -> Iterator[str]:
+    """A single element of what a dispatch computes, with which it computes on: no tiling ends."""
+    for part in named(dispatch, "tensor.extract_slice"):
+        (element,) = part.results
+        source = maker(part.operands[0])
+        if source is None or source.name != "linalg.generic" or _size(element) != 1:
+            continue
+        if any(user.name == "linalg.generic" for user in uses(element)):
+            yield f"a single element is cut out of {part.operands[0].type} of this dispatch"
+
+
+def _size(value: Any) -> int:
+    return math.prod(ir.RankedTensorType(value.type).shape)
+
+
 _CHECKS: tuple[Callable[[Any], Iterator[str]], ...] = (
     *(_bindings, _producers, _narrow_sources, _known_numbers, _results, _scatters),
-    _signed_booleans,
+    *(_signed_booleans, _single_elements),
 )
 
 

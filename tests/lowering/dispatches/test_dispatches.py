@@ -22,6 +22,7 @@ from xpr.lowering import passes
 
 F32 = np.float32
 X = np.ones((64, 100), F32)
+PLACES = np.array([3, -1, 40, 1, 1], np.int32)
 BYTES = np.ones((64, 100), np.uint8)
 MASKS = np.ones((64, 100), bool), np.ones((100, 32), bool)
 
@@ -104,6 +105,10 @@ def _counted(x: Any, y: Any) -> Any:
     return x.astype(F32) @ y.astype(F32)
 
 
+def _updated_twice(x: Any, i: Any) -> Any:
+    return x.at[i].set(0.0), x.at[i].add(1.0)
+
+
 HAZARDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...], str]] = {
     "two access maps": (_pairs, (X,), ("fused_producers",), "is read as"),
     "two access maps of one that is shared": (_paired, (X,), ("shared_elements",), "is read as"),
@@ -118,6 +123,7 @@ HAZARDS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[str, ...], s
     "returned twice": (_returned_twice, (X, np.int32(1)), ("region_results",), "reads later"),
     "bindings": (_long_sum, tuple(X[:, i] for i in range(40)), ("binding_limit",), "41 bindings"),
     "bytes": (_as_bytes, (X,), ("conversions",), "one array is two"),
+    "one element": (_updated_twice, (X[0], PLACES), ("single_elements",), "a single element"),
     "booleans": (_counted, MASKS, ("conversions", "narrow_sources"), "of a boolean"),
 }
 

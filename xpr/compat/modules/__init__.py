@@ -10,6 +10,7 @@ from typing import Any
 import xpr
 from xpr.compat import finder, settings
 from xpr.compat.high_types import typeof as typeof
+from xpr.compat.unavailable import module_named
 from xpr.compat.version import JAX_VERSION, JAX_VERSION_INFO
 
 __version__ = JAX_VERSION
@@ -40,7 +41,7 @@ def _find(name: str) -> Any:
     if found is not None:
         return found
     target = finder.target_of(name)
-    return None if target is None else importlib.import_module(target)
+    return module_named(f"jax.{name}") if target is None else importlib.import_module(target)
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import operator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from xpr.compat.modules.extend.linear_util import WrappedFun, transformation_with_aux2
@@ -12,6 +14,7 @@ from xpr.tree_util import flatten_axes as flatten_axes
 from xpr.tree_util import tree_flatten, tree_leaves, tree_unflatten
 
 __all__ = [
+    "infer_argnums_and_argnames",
     "argnums_partial",
     "debug_info",
     "donation_vector",
@@ -68,6 +71,34 @@ def argnums_partial(
 def debug_info(traced_for: str, fun: Callable[..., Any], *_: Any, **__: Any) -> DebugInfo:
     """Of which function a jaxpr is, for messages."""
     return DebugInfo(getattr(fun, "__name__", str(fun)), traced_for=traced_for)
+
+
+def infer_argnums_and_argnames(
+    sig: inspect.Signature,
+    argnums: int | Iterable[int] | None,
+    argnames: str | Iterable[str] | None,
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The numbers and the names of parameters of which one or the other is given.
+
+    >>> infer_argnums_and_argnames(inspect.signature(lambda x, y, *, z: 0), None, ("y", "z"))
+    ((1,), ('y', 'z'))
+    >>> infer_argnums_and_argnames(inspect.signature(lambda x, y: 0), 0, None)
+    ((0,), ('x',))
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    names = (argnames,) if isinstance(argnames, str) else argnames
+    if numbers is None and names is None:
+        return (), ()
+    both = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    known = [(i, k) for i, (k, p) in enumerate(sig.parameters.items()) if p.kind is both]
+    if names is None:
+        assert numbers is not None
+        numbers = tuple(map(operator.index, numbers))
+        return numbers, tuple(k for i, k in known if i in numbers)
+    names = tuple(names)
+    if numbers is None:
+        return tuple(i for i, k in known if k in names), names
+    return tuple(map(operator.index, numbers)), names
 
 
 def donation_vector(

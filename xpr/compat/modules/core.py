@@ -2,54 +2,48 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from xpr.compat.value_types import pytype_aval_mappings as pytype_aval_mappings
-from xpr.contexts import ensure_compile_time_eval
-from xpr.core.aval import ShapedArray
-from xpr.core.context import context
-from xpr.core.jaxpr import Literal, Var, eval_jaxpr
-from xpr.core.symbolic import greater as max_dim
-from xpr.core.symbolic import lesser as min_dim
-from xpr.core.token import abstract_token as abstract_token
-from xpr.core.trace import Trace, Tracer, get_aval, outside_programs
+from xpr.core.public_names import AbstractValue as AbstractValue
+from xpr.core.public_names import Atom as Atom
+from xpr.core.public_names import OpaqueTraceState as OpaqueTraceState
+from xpr.core.public_names import ParamDict as ParamDict
+from xpr.core.public_names import ShapedArray as ShapedArray
+from xpr.core.public_names import Trace as Trace
+from xpr.core.public_names import Tracer as Tracer
+from xpr.core.public_names import Value as Value
+from xpr.core.public_names import abstract_token as abstract_token
+from xpr.core.public_names import ensure_compile_time_eval as ensure_compile_time_eval
+from xpr.core.public_names import eval_context as eval_context
+from xpr.core.public_names import eval_jaxpr as eval_jaxpr
+from xpr.core.public_names import get_aval as get_aval
+from xpr.core.public_names import get_opaque_trace_state as get_opaque_trace_state
+from xpr.core.public_names import is_concrete as is_concrete
+from xpr.core.public_names import is_constant_dim as is_constant_dim
+from xpr.core.public_names import max_dim as max_dim
+from xpr.core.public_names import min_dim as min_dim
+from xpr.core.public_names import trace_state_clean as trace_state_clean
 
-AbstractValue = ShapedArray
-Atom = Var | Literal
-ParamDict = dict[str, Any]
-Value = Any
-eval_context = outside_programs
-
-
-def get_opaque_trace_state(convention: Any = None) -> OpaqueTraceState:
-    """What is current when tracing: two states are equal if the same traces are current."""
-    del convention
-    return OpaqueTraceState()
-
-
-def trace_state_clean() -> bool:
-    """Whether nothing is being traced."""
-    return context.trace is context.eager
-
-
-class OpaqueTraceState:
-    """The traces and mapped axes that are current when it is made, to be compared later."""
-
-    def __init__(self) -> None:
-        self._trace = context.trace
-        self._axes = context.axis_env
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, OpaqueTraceState):
-            return NotImplemented
-        return self._trace is other._trace and self._axes == other._axes
-
-    __hash__ = None  # type: ignore[assignment]
+_IN_EXTEND = (
+    *("CallPrimitive", "ClosedJaxpr", "DebugInfo", "DropVar", "Effect", "Effects", "Jaxpr"),
+    *("InconclusiveDimensionOperation", "JaxprEqn", "JaxprTypeError", "Literal", "Primitive"),
+    *("Token", "Var", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym"),
+    *("jaxpr_as_fun", "jaxprs_in_params", "mapped_aval", "new_jaxpr_eqn", "no_effects"),
+    *("nonempty_axis_env_DO_NOT_USE", "primal_dtype_to_tangent_dtype", "set_current_trace"),
+    *("subjaxprs", "take_current_trace", "unmapped_aval", "unsafe_am_i_under_a_jit_DO_NOT_USE"),
+    *("unsafe_am_i_under_a_vmap_DO_NOT_USE", "unsafe_get_axis_names_DO_NOT_USE", "valid_jaxtype"),
+)
+"""Names that JAX has in `jax.extend.core` now, and had here."""
 
 
-def is_concrete(x: Any) -> bool:
-    """Whether a value is known now."""
-    return not isinstance(x, Tracer)
+def __getattr__(name: str) -> Any:
+    if name in _IN_EXTEND:
+        # It imports this module.
+        extend = importlib.import_module("xpr.compat.modules.extend.core")
+        return getattr(extend, name)
+    raise AttributeError(f"module 'jax.core' has no attribute {name!r} in xpr")
 
 
 __all__ = [

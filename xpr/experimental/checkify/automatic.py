@@ -77,6 +77,7 @@ def _out_of_bounds(
     dtype = get_aval(indices).dtype
     last = np.array([shape[a] - n for a, n in zip(axes, extents, strict=True)], np.int64)
     last = np.minimum(last, np.iinfo(dtype).max).astype(dtype)
+    last = last.reshape((1,) * (get_aval(indices).ndim - 1) + last.shape)
     outside = jnp.ravel((indices < 0) | (indices > last))
     first = jnp.argmax(outside)
     axis = jnp.asarray(np.array(axes, np.int32))[first % len(axes)]

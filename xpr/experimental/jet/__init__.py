@@ -18,11 +18,21 @@ from xpr.core.trace import get_aval, is_valid_value
 from xpr.experimental.jet import _series as ps
 from xpr.experimental.jet._series import Series
 from xpr.experimental.jet.programs import evaluate
+from xpr.scipy.special import gammaln
 from xpr.transforms.arguments import FlatFunction
 from xpr.transforms.tracing import check_callable
 from xpr.tree_util import tree_structure, tree_unflatten
 
-__all__ = ["jet"]
+__all__ = ["fact", "jet"]
+
+
+def fact(n: Any) -> Any:
+    """n! as a floating-point array, of integers or of an array of them: the divisors of a series.
+
+    >>> fact(4)
+    Array(24., dtype=float32, weak_type=True)
+    """
+    return jnp.exp(gammaln(n + 1.0))
 
 
 def jet(

@@ -13,6 +13,7 @@ from xpr import random
 from xpr.core import dtypes
 from xpr.nn.initializers._types import Initializer, takes_place, weights_type
 from xpr.numpy._typing import Array, ArrayLike, DType, DTypeLike
+from xpr.primitives import _ops as ops
 
 _MODES = ("fan_in", "fan_out", "fan_avg", "fan_geo_avg")
 _DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
@@ -55,7 +56,8 @@ def _complex_drawn(key: Any, shape: tuple[int, ...], dtype: DType, truncated: bo
         radius = jnp.sqrt(-jnp.log1p(share * -(1 - math.exp(-4))))
     else:
         radius = jnp.sqrt(2 * share)
-    return (radius * jnp.exp(1j * angle)).astype(dtype)
+    parts = ops.bind("complex", radius * jnp.cos(angle), radius * jnp.sin(angle))
+    return parts.astype(dtype)
 
 
 def variance_scaling(

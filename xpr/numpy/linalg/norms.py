@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from xpr.numpy.ufuncs import abs as _abs
 from xpr.numpy.ufuncs_float import conjugate, real
 from xpr.numpy.ufuncs_math import sqrt
 from xpr.primitives.convert import convert_type
+from xpr.primitives.custom import stop_gradient
 
 
 def norm(
@@ -58,7 +60,13 @@ def _squares(x: Array) -> Array:
 
 
 def _root_of_squares(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    return sqrt(_sum(_squares(x), axis=axes, keepdims=keepdims))
+    return _root(_sum(_squares(x), axis=axes, keepdims=keepdims), sqrt)
+
+
+def _root(total: Array, root: Callable[[Array], Array]) -> Array:
+    """`root(total)`, whose derivative where `total` is 0 is 0, as that of `abs` is."""
+    vanishes = total == 0
+    return where(vanishes, root(stop_gradient(total)), root(where(vanishes, 1, total)))
 
 
 def _greatest(x: Array, axes: int | tuple[int, ...], keepdims: bool) -> Array:
@@ -84,7 +92,10 @@ def _vector_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> A
         return _sum((size != 0).astype(size.dtype), axis=axes, keepdims=keepdims)
     if ord == 1:
         return _sum(size, axis=axes, keepdims=keepdims)
-    return _sum(size**ord, axis=axes, keepdims=keepdims) ** (1 / ord)
+    # Some derivative of the power of an element that is 0 is infinite.
+    smooth = ord >= 2 and ord == int(ord)
+    powers = size**ord if smooth else _root(size, lambda size: size**ord)
+    return _root(_sum(powers, axis=axes, keepdims=keepdims), lambda total: total ** (1 / ord))
 
 
 def _matrix_norm(x: Array, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Array:

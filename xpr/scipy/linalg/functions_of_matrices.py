@@ -49,9 +49,8 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     norm = jnp.max(jnp.sum(jnp.abs(stop_gradient(x)), axis=-2), axis=-1)
     wanted = jnp.maximum(jnp.ceil(jnp.log2(norm / limit)), 0)
     count = jnp.where(wanted <= max_squarings, wanted, 0).astype(np.int32)[..., None, None]
-    even, odd = _pade(
-        x * jnp.ldexp(jnp.ones_like(norm), -count[..., 0, 0])[..., None, None], degree
-    )
+    shrink = jnp.ldexp(jnp.ones_like(norm), -count[..., 0, 0])[..., None, None]
+    even, odd = _pade(x * shrink.astype(x.dtype), degree)
     if upper_triangular:
         found = triangular_solve(even - odd, even + odd, left_side=True)
     else:

@@ -236,7 +236,10 @@ def leslie(f: ArrayLike, s: ArrayLike) -> Array:
             f"than the length of f; got f shape {rates.shape} and s shape {chances.shape}. (leslie)"
         )
     if n < 2:
-        raise ValueError(f"leslie: f must have at least 2 elements, got shape {rates.shape}")
+        raise ValueError(
+            "leslie: the length of f along the last axis must be at least 2 elements, got shape "
+            f"{rates.shape}"
+        )
     batch = jnp.broadcast_shapes(rates.shape[:-1], chances.shape[:-1])
     parts = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (rates, chances)]
     i, j = _places(n, n)
@@ -303,6 +306,8 @@ def dft(n: int, scale: str | None = None, *, dtype: DTypeLike = None) -> Array:
     """
     if scale not in (None, "sqrtn", "n"):
         raise ValueError(f"scale must be None, 'sqrtn', or 'n'; got {scale!r}.")
+    if dtype is not None and not dtypes.is_complex(dtypes.canonicalize(dtype)):
+        raise ValueError(f"dft: dtype must be a complex floating-point type, got {dtype}")
     n = operator.index(n)
     j, k = _places(n, n)
     # Angles are reduced exactly, to eighths of a turn, and the rest is at most pi / 4.
@@ -397,7 +402,7 @@ def _integers(n: int, element: Any) -> Array:
 
 def _check_kind(kind: str | None) -> str:
     if kind not in (None, "symmetric", "lower", "upper"):
-        raise ValueError(f"kind must be one of 'symmetric', 'lower', 'upper'; got {kind!r}")
+        raise ValueError(f"Expected kind to be one of 'symmetric', 'lower', 'upper'; got {kind!r}")
     return kind or "symmetric"
 
 

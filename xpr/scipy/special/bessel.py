@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
@@ -11,7 +12,8 @@ import xpr.numpy as jnp
 from xpr import lax
 from xpr.core import dtypes
 from xpr.numpy._typing import Array, ArrayLike
-from xpr.scipy.special._numerics import floats, rounded_once, strong
+from xpr.primitives._collective_sums import vary_together
+from xpr.scipy.special._numerics import floats, horner, rounded_once, strong, with_tangents
 
 
 def i0e(x: ArrayLike) -> Array:
@@ -32,8 +34,7 @@ def i0(x: ArrayLike) -> Array:
     >>> special.i0(jnp.array([0.0, 1.0]))
     Array([1.       , 1.2660658], dtype=float32)
     """
-    (x,) = floats("i0", x)
-    return _unscaled(x, lax.bessel_i0e(x), jnp.abs(x))
+    return _i0(floats("i0", x)[0])
 
 
 def i1e(x: ArrayLike) -> Array:
@@ -55,8 +56,7 @@ def i1(x: ArrayLike) -> Array:
     >>> special.i1(jnp.array([0.0, 1.0]))
     Array([0.       , 0.5651591], dtype=float32)
     """
-    (x,) = floats("i1", x)
-    return _unscaled(x, lax.bessel_i1e(x), x)
+    return _i1(floats("i1", x)[0])
 
 
 def _unscaled(x: Array, scaled: Array, limit: Array) -> Array:
@@ -65,6 +65,26 @@ def _unscaled(x: Array, scaled: Array, limit: Array) -> Array:
     finite = ~jnp.isinf(x)
     half = jnp.exp(0.5 * jnp.abs(jnp.where(finite, x, 0.0)))
     return jnp.where(finite, half * (half * scaled), limit)
+
+
+def _i1_over_x(x: Array) -> Array:
+    """I1(x) / x, by its series near 0, so that derivatives do not cancel: DLMF 10.25.2."""
+    near = jnp.abs(x) < 1.0
+    square = jnp.square(jnp.where(near, x, 0.0))
+    terms = [0.5 / (4.0**k * math.factorial(k) * math.factorial(k + 1)) for k in range(9)]
+    far = jnp.where(near, 1.0, x)
+    return jnp.where(near, horner(square, terms[::-1]), _i1(far) / far)
+
+
+# exp(|x|) has a corner at 0, which the functions do not have.
+_i0 = with_tangents(
+    lambda x: _unscaled(x, lax.bessel_i0e(x), jnp.abs(x)),
+    lambda tangent, out, x: tangent * _i1(x),
+)
+_i1 = with_tangents(
+    lambda x: _unscaled(x, lax.bessel_i1e(x), x),
+    lambda tangent, out, x: tangent * (_i0(x) - _i1_over_x(x)),
+)
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
@@ -109,7 +129,7 @@ def _miller(z: Array, order: int, start: int) -> Array:
     tiny = jnp.full_like(safe, 1e-10 if z.dtype.itemsize <= 4 else 1e-100)
     kept = jnp.zeros((order + 1, *z.shape), z.dtype)
     steps = jnp.arange(start, 0, -1).astype(z.dtype)
-    (_, _, total, kept), _ = lax.scan(step, (zero, tiny, zero, kept), steps)
+    (_, _, total, kept), _ = lax.scan(step, vary_together((zero, tiny, zero, kept), z), steps)
     first = np.zeros((order + 1,) + (1,) * z.ndim)
     first[0] = 1.0
     return jnp.where(at_zero[None], jnp.asarray(first, z.dtype), kept / total[None])

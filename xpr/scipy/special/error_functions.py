@@ -82,9 +82,19 @@ def _rule(dtype: Any) -> tuple[float, list[tuple[float, float, float, float]]]:
     return step, nodes
 
 
+def _bounded(y: Array) -> tuple[Array, Array]:
+    """The lesser of `y` and a bound, and the factor by which 1/y is less than that of the bound.
+
+    Beyond it the functions here are multiples of 1/y. Small terms of their rules would vanish,
+    where numbers below the normal range are taken for 0.
+    """
+    bound = 1e6 if y.dtype == np.dtype(np.float32) else 1e12
+    return jnp.minimum(y, bound), jnp.where(y > bound, bound / y, 1.0)
+
+
 def _erfcx_value(x: Array) -> Array:
     step, nodes = _rule(x.dtype)
-    y = jnp.abs(x)
+    y, factor = _bounded(jnp.abs(x))
     total = jnp.zeros_like(y)
     for t, weight, _, _ in nodes:
         total = total + weight / (y + t * t / y)
@@ -94,7 +104,7 @@ def _erfcx_value(x: Array) -> Array:
     inside = jnp.where(near, y, 0.0)
     decay = jnp.exp(-turn * inside)
     residue = 2.0 * jnp.exp(inside * (inside - turn)) / (1.0 + decay)
-    upper = (2 * step / math.pi) * total + jnp.where(near, residue, 0.0)
+    upper = factor * ((2 * step / math.pi) * total + jnp.where(near, residue, 0.0))
     # exp(y**2) overflows where its reciprocal, computed without rounding y**2, vanishes.
     return jnp.where(x >= 0, upper, jnp.where(jnp.isnan(x), x, 2.0 / exp_neg_square(y) - upper))
 
@@ -131,7 +141,7 @@ def erfcx(x: ArrayLike) -> Array:
 
 def _dawsn_value(x: Array) -> Array:
     step, nodes = _rule(x.dtype)
-    y = jnp.abs(x)
+    y, factor = _bounded(jnp.abs(x))
     phase = y / step - jnp.round(y / step)
     middle = jnp.abs(phase) > 0.25  # near the nodes (k + 1/2) h, so that those at k h are taken
     total = jnp.where(middle, 0.5 / jnp.where(middle, y, 1.0), 0.0)
@@ -143,8 +153,7 @@ def _dawsn_value(x: Array) -> Array:
     tangent = jnp.tan(jnp.where(middle, 0.5 * math.pi * jnp.sign(phase) - angle, angle))
     bell = exp_neg_square(y)
     pole = jnp.where(middle, -tangent, tangent) * bell
-    value = 0.5 * _ROOT_PI * ((2 * step / math.pi) * total + pole)
-    value = jnp.where(jnp.isinf(y), 0.0, value)
+    value = factor * (0.5 * _ROOT_PI * ((2 * step / math.pi) * total + pole))
     value = jnp.where(y < 0.5, _dawsn_series(jnp.minimum(y, 0.5)), value)
     return jnp.where(jnp.isnan(x), x, jnp.copysign(value, x))
 

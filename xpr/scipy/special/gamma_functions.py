@@ -21,6 +21,7 @@ from xpr.scipy.special._numerics import (
     floats,
     horner,
     is_pole,
+    is_whole,
     ratio,
     reals,
     rounded_once,
@@ -104,9 +105,9 @@ def _real_gamma_value(x: Array) -> Array:
     value = _positive_gamma(jnp.abs(x))
     below = x < 0
     # Euler's reflection formula, with gamma(1 - x) = -x gamma(-x).
-    divisor = jnp.where(below, x, 1.0) * sin_pi(x)
-    # The quotient in two steps, since the product may overflow where gamma(x) does not vanish.
-    mirrored = -math.pi / jnp.where(divisor == 0, 1.0, divisor) / value
+    sine = jnp.where(below, sin_pi(x), 1.0)
+    # One division after the other: products may overflow or vanish where gamma(x) does not.
+    mirrored = -math.pi / jnp.where(sine == 0, 1.0, sine) / value / jnp.where(below, x, 1.0)
     undefined = below & (x == jnp.floor(x))
     out = jnp.where(below, mirrored, jnp.where(x == 0, jnp.copysign(np.inf, x), value))
     return jnp.where(undefined, np.nan, out).astype(x.dtype)
@@ -223,19 +224,60 @@ def _log_ratio(x: Array, shift: Array) -> Array:
     return inner + stirling_rest(x) - stirling_rest(total)
 
 
-def _betaln_value(a: Array, b: Array) -> Array:
+def _positive_betaln(a: Array, b: Array) -> Array:
+    """log(beta(a, b)) for positive numbers, and its limits at 0."""
     small, large = jnp.minimum(a, b), jnp.maximum(a, b)
     # Stirling's series where the logarithms of gamma would cancel (DiDonato and Morris,
     # "Algorithm 708", ACM Trans. Math. Software 18 (1992)).
-    one = (large >= _STIRLING_FROM) & (small > 0) & jnp.isfinite(large)
-    both = one & (small >= _STIRLING_FROM)
+    start = 3.0 if a.dtype == np.dtype(np.float32) else _STIRLING_FROM
+    one = (large >= start) & (small > 0) & jnp.isfinite(large)
+    both = one & (small >= start)
     s, g = jnp.where(one, small, 1.0), jnp.where(one, large, 20.0)
     with_one = lax.lgamma(s) + _log_ratio(g, s)
     s, g = jnp.where(both, small, 20.0), jnp.where(both, large, 20.0)
     rest = stirling_rest(s) + stirling_rest(g) - stirling_rest(s + g) + _HALF_LOG_TWO_PI
     with_both = rest - (s - 0.5) * jnp.log1p(g / s) - g * jnp.log1p(s / g) - 0.5 * jnp.log(g)
     plain = lax.lgamma(small) + lax.lgamma(large) - lax.lgamma(a + b)
+    plain = jnp.where(small == 0, jnp.where(jnp.isinf(large), np.nan, np.inf), plain)
     return jnp.where(both, with_both, jnp.where(one, with_one, plain))
+
+
+def _has_limit(a: Array, b: Array) -> Array:
+    """Whether the poles of gamma at `a` and at `a + b` make up for each other.
+
+    That is so for whole numbers with a < 0 < b <= -a, where gamma(a) / gamma(a + b) has a limit.
+    """
+    return is_pole(a) & is_whole(b) & (b > 0) & (a + b <= 0)
+
+
+def _betaln_value(a: Array, b: Array) -> Array:
+    a, b = jnp.minimum(a, b), jnp.maximum(a, b)
+    total = a + b
+    none, two = a >= 0, b < 0
+    limit = _has_limit(a, b)
+    # Gamma of negative numbers by reflection, whose factors make up beta functions of positive
+    # ones, which do not cancel:
+    #   a < 0 < b,  a + b <= 0:  beta(b, 1 - a - b) sin(pi (a + b)) / sin(pi a)
+    #   a < 0 < b,  a + b > 0:   pi / (sin(pi a) b beta(1 - a, a + b))
+    #   a, b < 0:                pi sin(pi (a + b)) / (sin(pi a) sin(pi b) (1 - a - b)
+    #                            beta(1 - a, 1 - b))
+    # For whole numbers the quotient of sines in the first line has the limit 1 or -1.
+    one_below = ~none & ~two & (total <= 0)
+    one_above = ~none & ~two & (total > 0)
+    first = jnp.where(none, a, jnp.where(one_below, 1.0 - total, 1.0 - a))
+    second = jnp.where(one_above, total, jnp.where(two, 1.0 - b, b))
+    part = _positive_betaln(first, second)
+    sine_a, sine_b = jnp.abs(sin_pi(a)), jnp.abs(sin_pi(b))
+    # The sum's sine from what is left of each number, in which rounding the sum does no harm.
+    sine_sum = jnp.abs(sin_pi((a - jnp.round(a)) + (b - jnp.round(b))))
+    below = part + jnp.where(limit, 0.0, jnp.log(sine_sum) - jnp.log(sine_a))
+    above = math.log(math.pi) - jnp.log(sine_a) - jnp.log(b) - part
+    both = math.log(math.pi) + jnp.log(sine_sum / sine_a / sine_b) - jnp.log1p(-total) - part
+    negative = jnp.where(one_below, below, jnp.where(one_above, above, both))
+    infinite = ~none & (is_pole(a) | is_pole(b)) & ~limit
+    negative = jnp.where(infinite, np.inf, negative)
+    negative = jnp.where(jnp.isfinite(a) & jnp.isfinite(b), negative, np.nan)
+    return jnp.where(none, part, negative)
 
 
 def _by_digamma(tangent: Any, argument: Array, a: Array, b: Array) -> Array:
@@ -276,19 +318,23 @@ def _beta_value(a: Array, b: Array) -> Array:
     largest = 30.0 if a.dtype == np.dtype(np.float32) else 165.0
     total = a + b
     inside = (jnp.abs(a) < largest) & (jnp.abs(b) < largest) & (jnp.abs(total) < largest)
-    inside &= ~is_pole(total)
+    inside &= ~(is_pole(total) | is_pole(a) | is_pole(b))
     a_safe, b_safe = jnp.where(inside, a, 1.0), jnp.where(inside, b, 1.0)
     gammas = [_real_gamma_value(a_safe), _real_gamma_value(b_safe), _gamma_of_sum(a_safe, b_safe)]
     # The greater factor is divided first, since the product may overflow.
     high = jnp.where(jnp.abs(gammas[0]) > jnp.abs(gammas[1]), gammas[0], gammas[1])
     low = jnp.where(jnp.abs(gammas[0]) > jnp.abs(gammas[1]), gammas[1], gammas[0])
     direct = (high / gammas[2]) * low
+    size = jnp.exp(_betaln_value(a, b))
     sign = gammasgn(a) * gammasgn(b) * gammasgn(total)
-    by_logarithm = sign * jnp.exp(_betaln_value(a, b))
+    out = jnp.where(inside, direct, sign * size)
     # At the poles of gamma(a + b) the beta function vanishes, unless it has one itself.
-    vanishes = is_pole(total) & ~is_pole(a) & ~is_pole(b)
-    out = jnp.where(inside, direct, by_logarithm)
-    return jnp.where(vanishes, 0.0, out)
+    out = jnp.where(is_pole(total) & ~is_pole(a) & ~is_pole(b), 0.0, out)
+    at_negative = (is_pole(a) & (a < 0)) | (is_pole(b) & (b < 0)) | ((a == 0) & (b == 0))
+    limit = _has_limit(a, b) | _has_limit(b, a)
+    # (-1)**b of the one that is positive.
+    alternating = jnp.where(limit, cos_pi(jnp.maximum(a, b)), 1.0)
+    return jnp.where(at_negative, alternating * size, out)
 
 
 _beta = with_tangents(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -255,10 +256,28 @@ def log_softmax(x: ArrayLike, /, *, axis: int | tuple[int, ...] | None = None) -
 # ---- Box-Cox transformations
 
 
-def _power_less_one(log: Array, lmbda: Array) -> Array:
-    """(exp(lmbda log) - 1) / lmbda, and its limit `log` at lmbda = 0."""
+def _power_less_one(log: Array, lmbda: Array, power: Callable[[Array], Array]) -> Array:
+    """(exp(lmbda log) - 1) / lmbda, and its limit `log` at lmbda = 0.
+
+    `power(lmbda)` is exp(lmbda log), computed so that it is accurate where the product is large.
+    """
     product = jnp.where(lmbda == 0, 0.0, log * lmbda)
-    return jnp.where(lmbda == 0, log, jnp.expm1(product) / jnp.where(lmbda == 0, 1.0, lmbda))
+    divisor = jnp.where(lmbda == 0, 1.0, lmbda)
+    large = jnp.abs(product) > 1.0
+    # By its root the power overflows only where the quotient does.
+    root = power(jnp.where(large, 0.5 * lmbda, 1.0))
+    powers = root / divisor * root - 1.0 / divisor
+    value = jnp.where(large, powers, jnp.expm1(product) / divisor)
+    return jnp.where(lmbda == 0, log, value)
+
+
+def _power_of_one_more(x: Array, lmbda: Array) -> Array:
+    """(1 + x)**lmbda, corrected for the rounding of the sum."""
+    total = 1.0 + x
+    part = total - 1.0
+    lost = (1.0 - (total - part)) + (x - part)
+    relative = jnp.where(jnp.isfinite(total) & (total > 0), lost / total, 0.0)
+    return jnp.power(total, lmbda) * (1.0 + lmbda * relative)
 
 
 def _boxcox_by_lmbda(log: Array, lmbda: Array) -> Array:
@@ -281,12 +300,12 @@ def _power(log: Array, x: Array, lmbda: Array) -> Array:
 
 
 _boxcox = with_tangents(
-    lambda x, lmbda: _power_less_one(jnp.log(x), lmbda),
+    lambda x, lmbda: _power_less_one(jnp.log(x), lmbda, lambda k: jnp.power(x, k)),
     lambda tangent, out, x, lmbda: tangent * _power(jnp.log(x), x, lmbda),
     lambda tangent, out, x, lmbda: tangent * _boxcox_by_lmbda(jnp.log(x), lmbda),
 )
 _boxcox1p = with_tangents(
-    lambda x, lmbda: _power_less_one(jnp.log1p(x), lmbda),
+    lambda x, lmbda: _power_less_one(jnp.log1p(x), lmbda, lambda k: _power_of_one_more(x, k)),
     lambda tangent, out, x, lmbda: tangent * _power(jnp.log1p(x), 1 + x, lmbda),
     lambda tangent, out, x, lmbda: tangent * _boxcox_by_lmbda(jnp.log1p(x), lmbda),
 )

@@ -9,6 +9,18 @@ from typing import Any
 from xpr.core.source_info import is_internal
 from xpr.core.source_info import register_exclusion as register_exclusion
 
+
+class _Excluded(list[str]):
+    """The files whose frames are not shown; those that are added are excluded."""
+
+    def append(self, path: str) -> None:
+        """Excludes the files under a path."""
+        register_exclusion(path)
+        super().append(path)
+
+
+_exclude_paths = _Excluded()
+
 __all__ = ["api_boundary", "include_frame", "register_exclusion"]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import xpr.experimental
 from xpr.compat import finder
+from xpr.compat.unavailable import module_named
 from xpr.core import high
 
 
@@ -26,6 +27,9 @@ def __getattr__(name: str) -> Any:
     target = finder.target_of(f"experimental.{name}")
     if target is not None:
         return importlib.import_module(target)
+    missing = module_named(f"jax.experimental.{name}")
+    if missing is not None:
+        return missing
     raise AttributeError(
         f"module 'jax.experimental' has no attribute {name!r} in xpr: {finder.PAGE}"
     )

@@ -28,12 +28,14 @@ from xpr.core.jaxpr import as_function as jaxpr_as_fun
 from xpr.core.jaxpr import sub_jaxprs
 from xpr.core.source_info import current
 from xpr.core.token import AbstractToken as AbstractToken
-from xpr.core.trace import Tracer, is_valid_value
+from xpr.core.trace import Trace, Tracer, is_valid_value
 from xpr.core.trace import set_current_trace as set_current_trace
 from xpr.interpreters.batching import BatchTrace
 from xpr.interpreters.zeros import tangent_aval
 from xpr.lax.marks import Token as Token
 
+# Libraries annotate with it only; a trace is its own tag here.
+TraceTag = Trace
 no_effects: Effects = frozenset()
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Literal",
     "Primitive",
     "Token",
+    "TraceTag",
     "Var",
     "check_jaxpr",
     "concrete_or_error",
