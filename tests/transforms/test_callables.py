@@ -30,7 +30,7 @@ class Doubles:
 class Numbered(Doubles):
     """Its name is no string."""
 
-    __name__ = 3  # type: ignore[assignment]
+    __name__ = 3
     __qualname__ = "Numbered"
 
 
