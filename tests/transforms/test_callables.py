@@ -30,7 +30,7 @@ class Doubles:
 class Numbered(Doubles):
     """Its name is no string."""
 
-    __name__ = 3  # type: ignore[assignment]
+    __name__ = 3
     __qualname__ = "Numbered"
 
 
@@ -176,7 +176,11 @@ def test_arguments_without_a_name_are_not_static_by_name() -> None:
     def f(a: Any, /, b: Any) -> Any:
         return a * b
 
-    for options in ({"static_argnames": "a"}, {"static_argnums": 0, "static_argnames": "a"}):
+    refused: list[dict[str, Any]] = [
+        {"static_argnames": "a"},
+        {"static_argnums": 0, "static_argnames": "a"},
+    ]
+    for options in refused:
         with pytest.raises(ValueError, match=r"invalid argnames {'a'} in static_argnames"):
             xpr.jit(f, **options)
     with pytest.raises(ValueError, match=r"invalid argnames {'a'} in donate_argnames"):
