@@ -6,6 +6,8 @@ from typing import Any
 
 from xpr.core.trace import get_aval
 
+__all__ = ["_dtype"]
+
 
 def _dtype(x: Any) -> Any:
     """The dtype that a value has as an array."""

@@ -61,7 +61,7 @@ def to_inexact_dtype(dtype: Any) -> np.dtype[Any]:
 
 def to_floating_dtype(dtype: Any) -> np.dtype[Any]:
     """The dtype of the parts of `to_inexact_dtype`."""
-    return np.zeros((), to_inexact_dtype(dtype)).real.dtype
+    return np.real(np.zeros(1, to_inexact_dtype(dtype))).dtype
 
 
 def to_complex_dtype(dtype: Any) -> np.dtype[Any]:
