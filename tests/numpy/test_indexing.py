@@ -12,6 +12,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.harness import run_compiled, run_reference
+from xpr.core.config import override
 from xpr.errors import NonConcreteBooleanIndexError
 
 
@@ -513,3 +514,27 @@ def test_a_float_set_into_integers_saturates(dtype: str, value: float, expected:
         with pytest.warns(FutureWarning, match="incompatible types"):
             found = f(jnp.zeros(3, dtype))
         np.testing.assert_array_equal(found, np.array([0, expected, 0], dtype))
+
+
+@pytest.mark.parametrize(
+    ("index", "message"),
+    [
+        (-4, "index -4 out of bounds for axis 0 with size 2"),
+        (2, "index 2 out of bounds for axis 0 with size 2"),
+        (np.index_exp[:, 4], "index 4 out of bounds for axis 1 with size 3"),
+        (np.index_exp[..., -4], "index -4 out of bounds for axis 1 with size 3"),
+        (np.index_exp[np.arange(2), 6, None], "index 6 out of bounds for axis 1 with size 3"),
+    ],
+)
+def test_static_indices_are_checked_where_the_setting_says(index: Any, message: str) -> None:
+    x = jnp.zeros((2, 3))
+    reads = (lambda x: x[index], xpr.jit(lambda x: x[index]), lambda x: x.at[index].get())
+    for read in reads:
+        read(x)  # clamped
+    with override("check_static_indices", True):
+        for read in reads:
+            with pytest.raises(IndexError, match=message):
+                read(x)
+        assert x.at[index].get(mode="clip").size <= x.size
+        np.testing.assert_array_equal(x[-2:7, -3], [0, 0])
+        np.testing.assert_array_equal(x.at[index].set(1.0, mode="drop"), np.zeros((2, 3)))

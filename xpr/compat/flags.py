@@ -13,6 +13,7 @@ from xpr.core.config import config
 
 COMMON = (
     "jax_allow_f16_reductions",
+    "jax_check_static_indices",
     "jax_check_tracer_leaks",
     "jax_debug_infs",
     "jax_debug_nans",

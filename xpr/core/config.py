@@ -47,6 +47,7 @@ class _State(threading.local):
     dump_ir_to: str = ""
     dump_ir_modes: str = "stablehlo"
     check_tracer_leaks: bool = False
+    check_static_indices: bool = False
     no_tracing: bool = False
     transfer_guard_host_to_device: str = "allow"
     transfer_guard_device_to_device: str = "allow"
@@ -231,6 +232,12 @@ _SETTINGS: dict[str, Setting] = {
             "what to log the reasons for: loops that do not become one dispatch",
         ),
         Setting("check_tracer_leaks", _bool, "check that no tracer outlives its trace", True),
+        Setting(
+            "check_static_indices",
+            _bool,
+            "reads by a Python int out of bounds raise IndexError, unless a mode says otherwise",
+            True,
+        ),
         Setting("no_tracing", _bool, "tracing a jitted function raises RuntimeError"),
         *(
             Setting(

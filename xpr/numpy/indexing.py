@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.config import state
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.numpy._host_index import host_take
@@ -68,9 +69,24 @@ def read(
     chosen = (
         GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode)
     )
+    if state.check_static_indices and chosen is GatherScatterMode.PROMISE_IN_BOUNDS:
+        _check_static(plan)
     if plan.is_advanced or (chosen is GatherScatterMode.FILL_OR_DROP and plan.picked):
         return _advanced(x, plan, chosen, fill_value, indices_are_sorted, unique_indices)
     return _basic(x, plan)
+
+
+def _check_static(plan: IndexPlan) -> None:
+    """Raises IndexError for a Python int that is out of bounds."""
+    for picked in plan.picked:
+        extent = plan.shape[picked.axis]
+        if picked.is_static and not 0 <= picked.index < extent:
+            counted_from_end = plan.wrap and picked.index < 0
+            index = picked.index - extent if counted_from_end else picked.index
+            raise IndexError(
+                f"index {index} out of bounds for axis {picked.axis} with size {extent}; "
+                "check_static_indices is on"
+            )
 
 
 def _slice_windows(x: Any, plan: IndexPlan, static: dict[int, int]) -> Any:
