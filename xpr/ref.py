@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.core.primitive import uninterpreted
-from xpr.core.references import AbstractRef, Ref, normalized, require_ref
+from xpr.core.references import AbstractRef, Ref, RefView, normalized, require_ref
 from xpr.core.trace import is_valid_value
 from xpr.interpreters.zeros import zeros
 from xpr.primitives.ref import addupdate_p, freeze_p, get_p, new_ref_p, swap_p
@@ -95,7 +95,7 @@ def free_ref(ref: Ref) -> None:
     freeze_p.bind(ref)
 
 
-def get(ref: Ref, idx: Any = None) -> Any:
+def get(ref: Ref | RefView, idx: Any = None) -> Any:
     """`ref[idx]`, or the whole value without an index.
 
     Raises ValueError for an integer that is out of bounds and for what is no reference.
@@ -104,11 +104,13 @@ def get(ref: Ref, idx: Any = None) -> Any:
     >>> get(xpr.new_ref(xpr.numpy.arange(5)), slice(1, 3))
     Array([1, 2], dtype=int32)
     """
+    if isinstance(ref, RefView):
+        return ref[... if idx is None else idx]
     index, operands = normalized(require_ref(ref, "get"), ... if idx is None else idx)
     return get_p.bind(ref, *operands, index=index)
 
 
-def swap(ref: Ref, idx: Any, value: Any) -> Any:
+def swap(ref: Ref | RefView, idx: Any, value: Any) -> Any:
     """Writes `value` at `idx`, and gives what was there.
 
     Raises ValueError for another shape or dtype than what was there.
@@ -120,11 +122,16 @@ def swap(ref: Ref, idx: Any, value: Any) -> Any:
     >>> ref
     Ref([ 0,  1,  2, 10,  4], dtype=int32)
     """
+    if isinstance(ref, RefView):
+        idx = ... if idx is None else idx
+        before = ref[idx]
+        ref[idx] = value
+        return before
     index, operands = normalized(require_ref(ref, "swap"), ... if idx is None else idx)
     return swap_p.bind(ref, value, *operands, index=index)[0]
 
 
-def set(ref: Ref, idx: Any, value: Any) -> None:
+def set(ref: Ref | RefView, idx: Any, value: Any) -> None:
     """`ref[idx] = value`.
 
     >>> import xpr
@@ -133,10 +140,11 @@ def set(ref: Ref, idx: Any, value: Any) -> None:
     >>> ref
     Ref([ 0., 10.], dtype=float32)
     """
-    require_ref(ref, "set")[... if idx is None else idx] = value
+    whole = ref if isinstance(ref, RefView) else require_ref(ref, "set")
+    whole[... if idx is None else idx] = value
 
 
-def addupdate(ref: Ref, idx: Any, x: Any) -> None:
+def addupdate(ref: Ref | RefView, idx: Any, x: Any) -> None:
     """Adds `x` to what stands at `idx`; an element that an array names twice is added to twice.
 
     >>> import xpr, xpr.numpy as jnp
@@ -145,5 +153,8 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
     >>> ref
     Ref([2., 0., 1.], dtype=float32)
     """
+    if isinstance(ref, RefView):
+        ref.addupdate(x, ... if idx is None else idx)
+        return
     index, operands = normalized(require_ref(ref, "addupdate"), ... if idx is None else idx)
     addupdate_p.bind(ref, x, *operands, index=index)

@@ -361,3 +361,48 @@ def test_empty_references() -> None:
     assert run().tolist() == xpr.jit(run)().tolist() == [0, 5, 0]
     with pytest.raises(NotImplementedError, match="memory spaces"):
         xpr.empty_ref(jnp.ones(2), memory_space="smem")
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, xpr.jit], ids=["eager", "jit"])
+def test_views_of_a_reference(transform: Any) -> None:
+    def write(x: Any) -> Any:
+        ref = xpr.new_ref(jnp.arange(12.0).reshape(3, 4))
+        view = ref.at[1:]
+        view.at[1][2:] = x[:2]
+        view[0, jnp.array([0, 0])] += x[:2]
+        view.addupdate(x[0], (0, 3))
+        ref.at[0].addupdate(x)
+        before = xpr.ref.swap(ref.at[:, 1], 0, 50.0)
+        xpr.ref.set(ref.at[2], 0, 60.0)
+        xpr.ref.addupdate(ref.at[2], 1, 1.0)
+        return ref[...], before, xpr.ref.get(view, (1, 3)), view.at[..., 0][...]
+
+    def in_numpy(x: np.ndarray) -> Any:
+        whole = np.arange(12.0, dtype=np.float32).reshape(3, 4)
+        view = whole[1:]
+        view[1][2:] = x[:2]
+        view[0, [0, 0]] += x[:2]
+        view[0, 3] += x[0]
+        whole[0] += x
+        before = whole[0, 1].copy()
+        whole[0, 1] = 50.0
+        whole[2, 0] = 60.0
+        whole[2, 1] += 1.0
+        return whole, before, view[1, 3], view[..., 0]
+
+    x = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+    for found, expected in zip(transform(write)(x), in_numpy(x), strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_derivatives_through_views_of_a_reference() -> None:
+    def f(x: Any) -> Any:
+        ref = xpr.new_ref(jnp.ones(5))
+        ref.at[1:4][...] += x
+        return jnp.sum(ref[...] ** 2)
+
+    x = jnp.array([1.0, 2.0, 3.0])
+    for g in (xpr.grad(f), xpr.jit(xpr.grad(f))):
+        np.testing.assert_array_equal(g(x), 2 * (1 + x))
+    view = xpr.new_ref(jnp.zeros((2, 3))).at[0]
+    assert (view.shape, view.ndim, view.size, view.dtype) == ((3,), 1, 3, np.float32)

@@ -178,6 +178,18 @@ class Ref:
         template, operands = normalized(self, index)
         get_primitive("addupdate").bind(self, value, *operands, index=template)
 
+    @property
+    def at(self) -> _Views:
+        """`ref.at[index]` is the part at an index, which is read and written as a reference is.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> ref = xpr.new_ref(jnp.zeros(4))
+        >>> ref.at[1:3][1] = 5
+        >>> ref
+        Ref([0., 0., 5., 0.], dtype=float32)
+        """
+        return _Views(self)
+
     def __repr__(self) -> str:
         if isinstance(self.value, Array) and not isinstance(self.value, Tracer):
             return "Ref" + repr(self.value).removeprefix("Array")
@@ -194,6 +206,78 @@ class Ref:
 
 
 register_aval(Ref, lambda x: x.aval)
+
+
+class RefView:
+    """A part of the array in a reference: `ref.at[index]` makes one.
+
+    The index is looked at when the part is read or written, and means what it means for arrays.
+    """
+
+    __slots__ = ("_index", "_whole")
+
+    def __init__(self, whole: Ref | RefView, index: Any) -> None:
+        self._whole = whole
+        self._index = index
+
+    @property
+    def aval(self) -> ShapedArray:
+        return get_aval(self[...])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self._whole.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def at(self) -> _Views:
+        return _Views(self)
+
+    def __getitem__(self, index: Any) -> Any:
+        part = self._whole[self._index]
+        return part if _is_whole(index) else part[index]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if not _is_whole(index):
+            value = self._whole[self._index].at[index].set(value)
+        self._whole[self._index] = value
+
+    def addupdate(self, value: Any, index: Any = ...) -> None:
+        """Adds `value` to the elements at `index`."""
+        if _is_whole(index):
+            self._whole.addupdate(value, self._index)
+        else:
+            self._whole[self._index] = self._whole[self._index].at[index].add(value)
+
+    def __repr__(self) -> str:
+        return f"{self._whole!r}.at[{self._index!r}]"
+
+
+class _Views:
+    """Makes views of a reference, or of one of its views, by index."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: Ref | RefView) -> None:
+        self._whole = whole
+
+    def __getitem__(self, index: Any) -> RefView:
+        return RefView(self._whole, index)
+
+
+def _is_whole(index: Any) -> bool:
+    return index is Ellipsis or (isinstance(index, tuple) and index in ((), (Ellipsis,)))
 
 
 def require_ref(x: Any, name: str) -> Ref:
