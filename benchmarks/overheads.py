@@ -100,6 +100,22 @@ def _dictionary(implementation: Implementation, quick: bool, count: int) -> Call
     return functools.partial(add_one, tree)
 
 
+def _scalars(implementation: Implementation, quick: bool, count: int) -> Call:
+    numbers = [float(i) for i in range(min(count, 100) if quick else count)]
+    ends = implementation.jit(lambda numbers: numbers[0] + numbers[-1])
+    return functools.partial(ends, numbers)
+
+
+def _many_scalars(count: int) -> Case:
+    return ActionCase(
+        name=f"jit, a list of {count} floats",
+        group="calls",
+        action=functools.partial(_scalars, count=count),
+        modes=("xpr jit", "jax jit"),
+        wait_each=False,
+    )
+
+
 def _dispatch(name: str, count: int) -> Case:
     return ProgramCase(
         name=name,
@@ -134,6 +150,8 @@ OVERHEADS: tuple[Case, ...] = (
         modes=("xpr jit", "jax jit"),
         wait_each=False,
     ),
+    _many_scalars(1_000),
+    _many_scalars(5_000),
     ProgramCase(
         name="x + y outside jit, 4 floats",
         group="calls",
