@@ -83,7 +83,7 @@ def test_an_error_of_xpr_names_the_users_line(call: Call, folder: Path) -> None:
     )
     assert status == 1
     assert err.count("\n") == 1
-    assert "dot_general requires contracting dimensions to have the same shape, got 2" in err
+    assert "dot_general requires contracting dimensions to have the same shape, got (2,)" in err
     assert re.search(rf"called from {re.escape(str(folder))}/model\.py:17:\d+", err)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import Any
 
 import numpy as np
@@ -300,7 +302,7 @@ def test_what_loops_cannot_do_is_said() -> None:
         xpr.lax.while_loop(lambda i: box.get()[0] < 1, lambda i: i + 1, 0)
 
 
-def test_errors_name_the_type_and_what_has_changed() -> None:
+def test_errors_name_the_type_and_what_has_changed(caplog: pytest.LogCaptureFixture) -> None:
     box = Box(jnp.float32(1))
     compiled = xpr.jit(lambda x: box.get() + x).lower(1.0).compile()
     assert float(compiled(1.0)) == 2
@@ -317,18 +319,16 @@ def test_errors_name_the_type_and_what_has_changed() -> None:
 
     reads = xpr.jit(lambda b: b.get()).lower(box).compile()
     differs = (
-        r"was compiled with type BoxTy in the state .*float32\[\].* "
-        r"and called with type BoxTy in the state .*float32\[3\]"
+        r"Argument 'b' compiled with BoxTy in the state .*float32\[\].* "
+        r"and called with BoxTy in the state .*float32\[3\]"
     )
     with pytest.raises(TypeError, match=differs):
         reads(Box(jnp.ones(3)))
     again = xpr.jit(lambda b: b.get())
     again(box)
-    with (
-        override("explain_recompile", True),
-        pytest.warns(UserWarning, match=r"argument b changed from BoxTy in the state .*\[3\]"),
-    ):
+    with override("explain_recompile", True), caplog.at_level(logging.WARNING, "xpr.cache_misses"):
         again(Box(jnp.ones(3)))
+    assert re.search(r"\* at b, now BoxTy in the state .*\[3\]\).* and before BoxTy", caplog.text)
     with pytest.raises(AttributeError, match="a value of the high type BoxTy has no shape"):
         get_aval(box).shape  # noqa: B018
     with pytest.raises(AttributeError, match="'BoxTy' object has no attribute 'colour'"):

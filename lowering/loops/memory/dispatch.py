@@ -119,8 +119,8 @@ class _Dispatch:
         tied: dict[Buffer, Buffer] = {}
         if len(used) + len(fresh) + (not on_stack) > _MAX_BINDINGS:
             read, written = self._packed(read), self._packed(written)
-        if len(read) + len(written) + (not on_stack) > _MAX_BINDINGS:
-            raise NotInMemory("many arrays")
+            if len(read) + len(written) + (not on_stack) > _MAX_BINDINGS:
+                raise NotInMemory("many arrays")
         else:
             tied = self._tied(used, fresh)
             read = [[tied.get(b, b)] for _, b in used]
