@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.jaxpr import ClosedJaxpr, JaxprEqn
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, all_eqns
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.loops.choice import scan_in_one_dispatch
 from xpr.lowering.loops.products_apart import has_large_products, products_apart
@@ -43,7 +43,14 @@ def _with_slice(ctx: LoweringContext, ys: Value, y: Value, index: Value) -> Valu
 
 # Operations that gain much from being done for many steps at once, where each step is of several
 # dispatches.
+_LOOPS = frozenset({"scan", "while_loop", "loops"})
+"""The families of primitives that are loops."""
+
 _HEAVY = ("dot_general", "conv_general_dilated")
+
+
+def _holds_loops(jaxpr: Jaxpr) -> bool:
+    return any(eqn.primitive.family in _LOOPS for eqn in all_eqns(jaxpr))
 
 
 def _is_heavy(eqn: JaxprEqn) -> bool:
@@ -65,9 +72,9 @@ def _scan_lower(
     stacks = [ctx.constant(0, a.dtype, (length, *a.shape)) for a in jaxpr.out_avals[num_carry:]]
     if length == 0:
         return [*carry, *stacks]
-    if length == 1:
-        # No loop: IREE would fold it, and programs of several such dispatches had wrong results,
-        # as in second derivatives of two scans, one after the other.
+    if length == 1 and not _holds_loops(jaxpr.jaxpr):
+        # IREE folds a loop of one step in a dispatch, merges equal values that the dispatch
+        # returns, and then reads another result in place of one of them.
         slices = [ctx.reshape(x, x.shape[1:]) for x in xs]
         out = inline_program(ctx, jaxpr, [*consts, *carry, *slices])
         ys = [ctx.reshape(y, (1, *y.shape)) for y in out[num_carry:]]

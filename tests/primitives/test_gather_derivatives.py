@@ -24,7 +24,7 @@ def _gather(x: Any, i: Any, **options: Any) -> Any:
     ("mode", "wanted"),
     [
         ("clip", [10001, 0, 1110]),
-        ("promise_in_bounds", [10001, 0, 1110]),
+        ("promise_in_bounds", [1, 0, 110]),
         ("fill", [1, 0, 110]),
     ],
 )
