@@ -41,11 +41,11 @@ def _with_slice(ctx: LoweringContext, ys: Value, y: Value, index: Value) -> Valu
     return ctx.assign("stablehlo.dynamic_update_slice", [ys, part, *starts], ys.shape, ys.dtype)
 
 
-# Operations that gain much from being done for many steps at once, where each step is of several
-# dispatches.
 _LOOPS = frozenset({"scan", "while_loop", "loops"})
 """The families of primitives that are loops."""
 
+# Operations that gain much from being done for many steps at once, where each step is of several
+# dispatches.
 _HEAVY = ("dot_general", "conv_general_dilated")
 
 
