@@ -6,8 +6,8 @@ such an update, or the barrier. There the operand is copied before. So it is whe
 call of the host takes or gives is handed on once more, to another call or to who called the
 program: IREE hands on the buffer that the first call saw, and does not count it among what reads
 the array. Where an update is a slice of the array itself, IREE would copy from one place of a
-buffer to another that overlaps it: updates get barriers. An array that is made of no operands and
-that several operations update is copied too.
+buffer to another that overlaps it: updates get barriers. An array that is made of constants
+alone is copied where something else uses it, too.
 """
 
 from __future__ import annotations
@@ -20,11 +20,14 @@ from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
-from xpr.lowering.ir.traits import Kind
+from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.updates import behind_moves, calls, functions_with, is_update, updated
 from xpr.lowering.ir.writer import copy_operands
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
+
+_CONSTANT = "stablehlo.constant"
+_COMPUTED = ON_ELEMENTS | {Kind.CONSTANT, Kind.REDUCTION, Kind.CONTRACTION, Kind.SORT}
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
@@ -38,7 +41,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     copied: dict[Op, list[int]] = {}
     for function in module.functions:
         numbering = Numbering()
-        twice = _updated_twice(function.body, updating, numbering)
+        made_anew = _made_anew(function.body, updating, numbering)
         for op in dispatched(function.body):
             if op.name == "stablehlo.dynamic_update_slice" and not _is_only_carried(op.operands[0]):
                 updates[op] = (1,)
@@ -46,7 +49,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
                 i
                 for i in updated(op, updating)
                 if arrays.are_aliased(op.operands[i])
-                or numbering.of(behind_moves(op.operands[i])) in twice
+                or numbering.of(behind_moves(op.operands[i])) in made_anew
             ]
             if places:
                 copied[op] = places
@@ -54,18 +57,42 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     copy_operands(copied)
 
 
-def _updated_twice(body: Block, updating: Collection[str], numbering: Numbering) -> set[int]:
-    """The numbers of arrays without operands, as counts and constants, that several updates change.
+def _made_anew(body: Block, updating: Collection[str], numbering: Numbering) -> set[int]:
+    """The numbers of arrays made of constants alone that are updated and have other users.
 
-    IREE makes such an array anew for each user and then merges those that are alike again, after it
-    has decided which of them may be overwritten.
+    Where IREE does not compute such an array when the module is loaded, it makes it anew for each
+    user and then merges those that are alike again, after it has decided which of them may be
+    overwritten. Constants and arrays of one number are none of these.
     """
-    count: Counter[int] = Counter()
+    is_made: dict[Value, bool] = {}
+    users: Counter[int] = Counter()
+    found: set[int] = set()
     for op in dispatched(body):
+        operands = {behind_moves(x) for x in op.operands}
+        users.update({numbering.of(x) for x in operands if _is_made_of_constants(x, is_made)})
         for x in {behind_moves(op.operands[i]) for i in updated(op, updating)}:
-            if x.op is not None and not x.op.operands:
-                count[numbering.of(x)] += 1
-    return {number for number, n in count.items() if n > 1}
+            if _is_made_of_constants(x, is_made) and not _is_splat(x):
+                found.add(numbering.of(x))
+    return {number for number in found if users[number] > 1}
+
+
+def _is_made_of_constants(x: Value, known: dict[Value, bool]) -> bool:
+    if x not in known:
+        op = x.op
+        known[x] = (
+            op is not None
+            and op.kind in _COMPUTED
+            and all(_is_made_of_constants(operand, known) for operand in op.operands)
+        )
+    return known[x]
+
+
+def _is_splat(x: Value) -> bool:
+    """Whether it is a constant, or one number in all places."""
+    assert x.op is not None
+    return x.op.name == _CONSTANT or (
+        x.op.name == "stablehlo.broadcast_in_dim" and not x.op.operands[0].shape
+    )
 
 
 def _is_only_carried(x: Value) -> bool:
