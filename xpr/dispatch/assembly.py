@@ -137,6 +137,8 @@ def make_array_from_callback(
     Array([0, 1, 2], dtype=int32)
     """
     name = "make_array_from_callback"
+    if not isinstance(sharding, Format):
+        check_sharding(name, sharding)
     whole = tuple(shape)
     place: Any = concrete_sharding(sharding, whole, name)
     check_sharding(name, place)

@@ -249,6 +249,7 @@ def piecewise(
     """
     x = as_array(as_operand("piecewise", x))
     conditions = list(condlist) if not isinstance(condlist, (_Array, np.ndarray)) else condlist
+    funclist = [f if callable(f) else as_operand("piecewise", f) for f in funclist]
     count, pieces = len(conditions), len(funclist)
     if pieces not in (count, count + 1):
         raise ValueError(

@@ -133,7 +133,7 @@ def vector_norm(
     Array(7., dtype=float32)
     """
     a = as_array(as_operand("jnp.linalg.vector_norm", x))
-    if not dtypes.is_inexact(a.dtype):
+    if a.dtype == dtypes.BOOL or dtypes.is_integer(a.dtype):
         a = convert_type(a, dtypes.default_dtype("f"))  # the type of a sum of their squares
     return _vector_norm(a, ord, canonical_axes(axis, a.ndim), keepdims)
 
