@@ -67,7 +67,18 @@ def _row(case: str, mode: str, values: str | None, index: str | None) -> OpRow:
     )
     # Differences of the NaN that such a gather is filled with say nothing.
     nan = "differences of NaN" if mode == "fill" else ""
-    return replace(whole, no_derivative_check=nan)
+    # Reads that break the promise are clamped, and have no derivative.
+    smooth = _kept_promise(case) if mode == "promise_in_bounds" else None
+    return replace(whole, no_derivative_check=nan, smooth=smooth)
+
+
+def _kept_promise(case: str) -> Args:
+    shape, index_shape, _, _ = _problem(case)
+
+    def args(rng: np.random.Generator, dtype: np.dtype[Any]) -> Arrays:
+        return random_values(rng, dtype, shape), np.zeros(index_shape, np.int32)
+
+    return args
 
 
 def _filled(case: str) -> OpRow:

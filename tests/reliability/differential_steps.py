@@ -223,7 +223,7 @@ def _arranged(r: Run, v: Val) -> Val:
             *(lambda: jnp.repeat(x, 2, axis), lambda: jnp.tile(x, 2), lambda: jnp.squeeze(x)),
             lambda: jnp.pad(x, [(int(r.rng.integers(3)), int(r.rng.integers(3)))] * n),
             lambda: jnp.moveaxis(x, axis, 0),
-            lambda: jnp.split(x, [1], axis)[int(r.rng.integers(2))],
+            lambda: jnp.split(x, [min(1, v.shape[axis])], axis)[int(r.rng.integers(2))],
         ]
         if 0 not in v.shape:
             mode = one(r.rng, ("edge", "wrap", "reflect", "symmetric"))
