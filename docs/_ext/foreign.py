@@ -37,6 +37,13 @@ DESCRIBED = {
     >>> jnp.issubdtype("bool", jnp.generic), isinstance(np.float32(1), jnp.generic)
     (True, True)
     """,
+    "xpr.stages.CompilerOptions": """The type of the options of `Lowered.compile`: a dictionary.
+
+    >>> import xpr
+    >>> options: xpr.stages.CompilerOptions = {}
+    >>> float(xpr.jit(lambda x: x + 1).lower(1.0).compile(options)(1.0))
+    2.0
+    """,
     "xpr.numpy.object_": """NumPy's class of Python objects, which no xpr array has.
 
     >>> import numpy as np

@@ -319,11 +319,8 @@ def test_exported_functions_refuse_callbacks() -> None:
         debug.print("{}", x)
         return x
 
-    for function, message in (
-        (f, "an exported program cannot call"),
-        (g, "an exported program cannot have"),
-    ):
-        with pytest.raises(NotImplementedError, match=message):
+    for function, name in ((f, "pure_callback"), (g, "debug_callback")):
+        with pytest.raises(NotImplementedError, match=f"{name} .* an exported program cannot call"):
             xpr.export.export(xpr.jit(function))(X).serialize()
 
 

@@ -41,9 +41,10 @@ def moved(x: ArrayImpl, memory_space: str) -> ArrayImpl:
 install_move(moved)
 
 
-def on_devices(x: Any, name: str) -> Any:
+def on_devices(x: Any, name: str, *, donates: bool = False) -> Any:
     """An operand of the function `name` as one in its devices' own memory: the same bytes.
 
+    A function that `donates` operands gives up the array itself with what it is passed.
     ValueError for devices that do not share the host's memory.
     """
     if type(x) is not HostMemoryArray:
@@ -55,7 +56,8 @@ def on_devices(x: Any, name: str) -> Any:
             f"{x.sharding}: move it first with "
             "xpr.device_put(x, xpr.memory.Space.Device), inside jit or outside"
         )
-    return from_buffers(x.aval, x._aliases(), x._sharding.with_memory_kind("device"))
+    buffers = x._buffers if donates else x._aliases()
+    return from_buffers(x.aval, buffers, x._sharding.with_memory_kind("device"))
 
 
 def in_kind(x: Any, kind: str | None) -> Any:

@@ -127,7 +127,8 @@ def _with_sign(out: Array, axes: tuple[int, ...], keepdims: bool, return_sign: b
     out = out if keepdims else jnp.squeeze(out, axes)
     if not return_sign:
         return out
-    return out, jnp.where(jnp.isnan(out), np.nan, jnp.where(out == -np.inf, 0.0, 1.0))
+    sign = jnp.where(jnp.isnan(out), np.nan, jnp.where(out == -np.inf, 0.0, 1.0))
+    return out, sign.astype(out.dtype)
 
 
 def logmeanexp(

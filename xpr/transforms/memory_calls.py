@@ -48,6 +48,6 @@ def call(
                     f"arg. Got jit memory kind: {kind}, arg memory kind: {x.sharding.memory_kind} "
                     f"for arg type: {x.aval.strip_weak_type()}"
                 )
-    found = run(parts.with_leaves([on_devices(x, name) for x in parts.leaves]))
+    found = run(parts.with_leaves([on_devices(x, name, donates=True) for x in parts.leaves]))
     own = ("pinned_host" if a.memory_space == "host" else "device" for a in traced.closed.out_avals)
     return [in_kind(x, kind or mine) for x, kind, mine in zip(found, outputs, own, strict=True)]

@@ -38,6 +38,7 @@ def __getattr__(name: str) -> Any:
 def supports_inf(dtype: Any) -> bool:
     """Whether a dtype has infinities.
 
+    >>> import ml_dtypes
     >>> supports_inf(np.float32), supports_inf(ml_dtypes.float8_e4m3fn), supports_inf(np.int32)
     (True, False, False)
     """
