@@ -31,15 +31,14 @@ SHORT_PASSES = "short_passes"
 TRANSLATION = "translation"
 DEVICE_FUNCTIONS = "device_functions"
 
-ALL = frozenset(
-    {OBJECTS, DISPATCHES, TEMPLATES, TILES, SESSIONS, MERGING, PLUGINS, SHORT_PASSES, TRANSLATION}
-    | {DEVICE_FUNCTIONS}
-)
-"""The names that the setting `shortcuts` knows (`xpr/core/config.py` lists them, too, since the
-helper process does not load NumPy, which `xpr.core` imports)."""
-
 OF_PROCESSES = frozenset({PLUGINS, DEVICE_FUNCTIONS})
 """Those that are options of a whole process, given before its first compile."""
+
+ALL = OF_PROCESSES | {
+    *(OBJECTS, DISPATCHES, TEMPLATES, TILES, SESSIONS, MERGING, SHORT_PASSES, TRANSLATION)
+}
+"""The names that the setting `shortcuts` knows (`xpr/core/config.py` lists them, too, since the
+helper process does not load NumPy, which `xpr.core` imports)."""
 
 
 class DeclinedError(Exception):
@@ -96,6 +95,6 @@ def attempt(shortcut: str, function: Callable[..., _Result], *arguments: Any) ->
 
 
 def declined() -> dict[str, int]:
-    """How often each shortcut has declined in this process and for it in the compiler's process."""
+    """How often each shortcut has declined, here or in the helper process for this one."""
     with _lock:
         return dict(_counts)

@@ -15,7 +15,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.lowering.iree_util import Call, run
+from tests.lowering.iree_util import Call, Store, run
 from xpr.core.config import SHORTCUTS
 from xpr.lowering.iree import (
     device_functions,
@@ -46,19 +46,6 @@ def expected() -> tuple[np.ndarray, np.ndarray]:
     return np.tanh(X) * 0.375 + 1.25, X.sum(-1)
 
 
-class Kept:
-    """A store of dispatches in memory."""
-
-    def __init__(self) -> None:
-        self.payloads: dict[bytes, bytes] = {}
-
-    def get(self, key: bytes) -> bytes | None:
-        return self.payloads.get(key)
-
-    def put(self, key: bytes, payload: bytes) -> None:
-        self.payloads[key] = payload
-
-
 def check(**options: Any) -> list[shortcuts.DeclinedError]:
     """Compile and run the program; the shortcuts that declined on the way."""
     declined: list[shortcuts.DeclinedError] = []
@@ -81,9 +68,9 @@ def test_the_setting_knows_them_all() -> None:
 @pytest.mark.parametrize("name", [*SHORTCUTS, "all of them"])
 def test_a_program_compiles_without_one(name: str) -> None:
     allowed = shortcuts.ALL - {name} if name in shortcuts.ALL else frozenset()
-    store = Kept()
+    store = Store()
     assert check(allowed=allowed, dispatches=store) == []
-    assert bool(store.payloads) == (shortcuts.DISPATCHES in allowed)
+    assert bool(store.kept) == (shortcuts.DISPATCHES in allowed)
 
 
 def fails(*_: Any, **__: Any) -> Any:
@@ -110,7 +97,7 @@ def test_one_that_raises_is_left_out(
 ) -> None:
     check()  # a session is there that may be used again
     monkeypatch.setattr(owner, function, fails)
-    declined = check(dispatches=Kept())
+    declined = check(dispatches=Store())
     assert "another version of the compiler" in str(declined[0])
     if name is not None:
         assert {n for error in declined for n in error.declined} == {name}
@@ -118,10 +105,10 @@ def test_one_that_raises_is_left_out(
 
 def test_a_list_of_passes_that_the_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(translation, "passes", lambda _: "iree-there-is-no-such-pass")
-    (error,) = check(dispatches=Kept())
+    (error,) = check(dispatches=Store())
     assert error.declined == {"translation"}
     monkeypatch.setattr(dispatches, "_SHORT", dispatches._WHOLE._replace(host="no-such-pass"))
-    assert [e.declined for e in check(dispatches=Kept())] == [{"translation"}, {"dispatches"}]
+    assert [e.declined for e in check(dispatches=Store())] == [{"translation"}, {"dispatches"}]
 
 
 def test_a_program_that_fails_without_them_fails() -> None:
