@@ -26,6 +26,8 @@ from xpr.export.exported import (
 )
 from xpr.export.loaded import LoadedBundle as LoadedBundle
 from xpr.export.loaded import load as load
+from xpr.export.reading import from_stablehlo as from_stablehlo
+from xpr.export.stablehlo.errors import StableHLOError as StableHLOError
 from xpr.export.symbolic import SymbolicScope as SymbolicScope
 from xpr.export.symbolic import is_symbolic_dim as is_symbolic_dim
 from xpr.export.symbolic import symbolic_args_specs as symbolic_args_specs

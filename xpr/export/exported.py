@@ -29,7 +29,9 @@ minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
 
 _KEPT = 64  # choices of symbolic dimensions for which a compiled function is kept
-_PLATFORMS = frozenset({"cpu", "vulkan", "cuda", "rocm", "metal", "vmvx"})
+PLATFORMS = ("cpu", "vulkan", "cuda", "rocm", "metal", "vmvx")
+"""What a function may be exported for, and run on here."""
+
 # No runtime of xpr's: the program can be exported, and its StableHLO given to another compiler.
 _ELSEWHERE = ("tpu",)
 
@@ -250,7 +252,7 @@ class Exported:
             return
         name = common_device(leaves)[0].runtime.name
         platform = "cpu" if name == "reference" else name
-        if platform in _PLATFORMS and platform not in self.platforms:
+        if platform in PLATFORMS and platform not in self.platforms:
             raise ValueError(
                 f"Function {self.fun_name!r} was exported for platforms {self.platforms} but it is "
                 f"used on {platform!r}."
@@ -331,7 +333,7 @@ def export(
     if not isinstance(fun_jit, JittedFunction):
         raise ValueError(f"Function to be exported must be the result of `jit` but is: {fun_jit!r}")
     chosen = (default_export_platform(),) if platforms is None else tuple(platforms)
-    known = sorted({*_PLATFORMS, *_ELSEWHERE})
+    known = sorted({*PLATFORMS, *_ELSEWHERE})
     if not chosen or not set(chosen) <= set(known):
         raise ValueError(f"platforms must be some of {', '.join(known)}, got {chosen}")
 
@@ -344,14 +346,14 @@ def export(
             program,
             chosen,
             tuple(disabled_checks),
-            _derive,
+            derive,
             layout_of(traced),
         )
 
     return do_export
 
 
-def _derive(exported: Exported) -> Exported:
+def derive(exported: Exported) -> Exported:
     """The derivative of an exported function, by differentiating its program."""
     count = len(exported.in_avals)
 
@@ -372,7 +374,7 @@ def _derive(exported: Exported) -> Exported:
         program,
         exported.platforms,
         exported.disabled_safety_checks,
-        _derive,
+        derive,
         None if exported.layout is None else exported.layout.of_vjp(),
     )
 

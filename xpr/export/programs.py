@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -114,7 +115,8 @@ class SymbolicProgram(Program):
     """A program for symbolic dimensions.
 
     `make` gives the program for a choice of them; its general form is made of those for several
-    choices, small ones and a large one, when it is first needed.
+    choices, small ones and a large one, when it is first needed: at once, unless the types of the
+    results are given.
     """
 
     def __init__(
@@ -123,17 +125,26 @@ class SymbolicProgram(Program):
         in_avals: Sequence[Any],
         make: Callable[[dict[str, int]], ClosedJaxpr],
         general: tuple[Json, Arrays] | None = None,
+        out_avals: Sequence[Any] | None = None,
     ) -> None:
         self.scope = self.symbolic_scope = scope
         self.in_avals = tuple(in_avals)
         self._make = make
         self._made: dict[Sizes, ClosedJaxpr] = {}
         self._has_functions = any(is_call(n) for d in _symbolic_dims(self.in_avals) for n in d)
-        self._tables, self._arrays = self._generalized() if general is None else general
-        self.out_avals = tuple(
-            SymbolicAval(tuple(_dim(d, scope) for d in shape), dtype_of(name), bool(weak))
-            for shape, name, weak in _out_types(self._tables[-1])
-        )
+        self._given = general
+        if out_avals is None:
+            tables, _ = self._general
+            out_avals = [
+                SymbolicAval(tuple(_dim(d, scope) for d in shape), dtype_of(name), bool(weak))
+                for shape, name, weak in _out_types(tables[-1])
+            ]
+        self.out_avals = tuple(out_avals)
+
+    @functools.cached_property
+    def _general(self) -> tuple[Json, Arrays]:
+        """The program for any sizes: its tables, and the arrays that they name."""
+        return self._generalized() if self._given is None else self._given
 
     def at(self, sizes: Sizes) -> ClosedJaxpr:
         found = self._made.get(sizes)
@@ -233,7 +244,8 @@ class SymbolicProgram(Program):
                 for a in self.in_avals
             ],
         }
-        return {"scope": scope, "tables": self._tables}, self._arrays
+        tables, arrays = self._general
+        return {"scope": scope, "tables": tables}, arrays
 
     def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
         types = []

@@ -202,7 +202,7 @@ class Importer:
         self.open = any(_is_open(v.type) for f in module.functions.values() for v in _values(f))
         """Whether sizes are left open in the types."""
 
-    def unknown(self, entry: Operation) -> None:
+    def unknown(self) -> None:
         """StableHLOError, naming all, for operations of the module that have no rule."""
         names = {}
         for function in self.module.functions.values():
