@@ -15,7 +15,7 @@ from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.eager import eager_trace
 from xpr.dispatch.placement import common_device
 from xpr.export.layout import Layout, layout_of
-from xpr.export.programs import Program, derived_program, trace_program
+from xpr.export.programs import Program, trace_program
 from xpr.export.serialization import serialized
 from xpr.export.symbolic import SymbolicAval
 from xpr.interpreters.zeros import tangent_aval
@@ -365,7 +365,7 @@ def derive(exported: Exported) -> Exported:
         tangents = [tangent_aval(a) for a in closed.out_avals]
         return trace_to_jaxpr(pull_back, [*closed.in_avals, *tangents])
 
-    program = derived_program(exported.program, differentiated, _cotangent_of)
+    program = exported.program.derived(differentiated, _cotangent_of)
     flat = tuple(range(count + len(exported.out_avals)))
     return Exported(
         f"{exported.fun_name}_vjp",

@@ -69,6 +69,15 @@ class Program(ABC):
     def data(self) -> tuple[Json, Arrays]:
         """The program as JSON, and the arrays that it names."""
 
+    @abstractmethod
+    def derived(
+        self, rule: Callable[[ClosedJaxpr], ClosedJaxpr], more_inputs: Callable[[Any], Any]
+    ) -> Program:
+        """The program that `rule` makes of this one.
+
+        It takes the same inputs, and one for each result, of the type that `more_inputs` gives.
+        """
+
     def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
         """The symbolic dimensions that arguments of these types tell.
 
@@ -109,6 +118,77 @@ class FixedProgram(Program):
     def data(self) -> tuple[Json, Arrays]:
         tables, arrays = program_data(self.on_arrays)
         return {"scope": None, "tables": tables}, arrays
+
+    def derived(
+        self, rule: Callable[[ClosedJaxpr], ClosedJaxpr], more_inputs: Callable[[Any], Any]
+    ) -> Program:
+        return FixedProgram(rule(self._closed))
+
+
+class OpenProgram(Program):
+    """A program whose open sizes are those of each call's arguments, and have no names.
+
+    `make` gives the program for the types of the first `sized` inputs; it has no general form.
+    """
+
+    def __init__(
+        self,
+        in_avals: Sequence[Any],
+        out_avals: Sequence[Any],
+        make: Callable[[Sequence[ShapedArray]], ClosedJaxpr],
+        sized: int | None = None,
+    ) -> None:
+        self.in_avals, self.out_avals = tuple(in_avals), tuple(out_avals)
+        self._make = make
+        self._sized = len(self.in_avals) if sized is None else sized
+        self._made: dict[Sizes, ClosedJaxpr] = {}
+
+    def at(self, sizes: Sizes) -> ClosedJaxpr:
+        found = self._made.get(sizes)
+        if found is None:
+            if len(self._made) >= _KEPT:
+                self._made.clear()
+            rest = iter(sizes)
+            avals = []
+            for a in self.in_avals[: self._sized]:
+                shape = tuple(d if isinstance(d, int) else next(rest, -1) for d in a.shape)
+                if -1 in shape:
+                    raise self._without_form()
+                avals.append(ShapedArray(shape, a.dtype))
+            found = self._made[sizes] = self._make(avals)
+        return found
+
+    def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
+        super().sizes(names, avals)
+        types = zip(self.in_avals[: self._sized], avals[: self._sized], strict=True)
+        return tuple(
+            n
+            for want, found in types
+            for d, n in zip(want.shape, found.shape, strict=True)
+            if not isinstance(d, int)
+        )
+
+    def data(self) -> tuple[Json, Arrays]:
+        raise self._without_form()
+
+    def derived(
+        self, rule: Callable[[ClosedJaxpr], ClosedJaxpr], more_inputs: Callable[[Any], Any]
+    ) -> Program:
+        in_avals = [*self.in_avals, *map(more_inputs, self.out_avals)]
+        return OpenProgram(
+            in_avals,
+            self.in_avals,
+            lambda avals: rule(self._make(avals)),
+            self._sized,
+        )
+
+    @staticmethod
+    def _without_form() -> ValueError:
+        return ValueError(
+            "the program leaves sizes open without names, so that it can be called and not "
+            "stored: export it once more, by xpr.export.export(xpr.jit(program.call)) with the "
+            "types of its arguments, whose sizes may be symbolic"
+        )
 
 
 class SymbolicProgram(Program):
@@ -247,6 +327,14 @@ class SymbolicProgram(Program):
         tables, arrays = self._general
         return {"scope": scope, "tables": tables}, arrays
 
+    def derived(
+        self, rule: Callable[[ClosedJaxpr], ClosedJaxpr], more_inputs: Callable[[Any], Any]
+    ) -> Program:
+        in_avals = [*self.in_avals, *map(more_inputs, self.out_avals)]
+        return SymbolicProgram(
+            self.symbolic_scope, in_avals, lambda sizes: rule(self.at_named(sizes))
+        )
+
     def sizes(self, names: Sequence[str], avals: Sequence[ShapedArray]) -> Sizes:
         types = []
         for name, want, found in zip(names, self.in_avals, avals, strict=True):
@@ -335,21 +423,6 @@ def stored_program(data: Json, arrays: Arrays) -> Program:
         lambda sizes: program_from_data(specialize(tables, sizes), arrays),
         (tables, arrays),
     )
-
-
-def derived_program(
-    base: Program,
-    rule: Callable[[ClosedJaxpr], ClosedJaxpr],
-    more_inputs: Callable[[Any], Any],
-) -> Program:
-    """The program that `rule` makes of another.
-
-    It takes the other's inputs, and one for each result, of the type that `more_inputs` gives.
-    """
-    if not isinstance(base, SymbolicProgram):
-        return FixedProgram(rule(base.at(())))
-    in_avals = [*base.in_avals, *map(more_inputs, base.out_avals)]
-    return SymbolicProgram(base.symbolic_scope, in_avals, lambda sizes: rule(base.at_named(sizes)))
 
 
 def on_arrays(closed: ClosedJaxpr) -> ClosedJaxpr:

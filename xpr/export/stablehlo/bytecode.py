@@ -30,6 +30,7 @@ _STRUCTS = ("dimension_numbers", "dot_dimension_numbers", "scatter_dimension_num
 
 _LAZY, _USE_LISTS, _ELIDED, _NATIVE = 2, 3, 4, 5
 
+
 class _Dialect:
     def __init__(self, name: str) -> None:
         self.name = name
@@ -337,6 +338,9 @@ def _read_properties_of(reader: Reader, names: tuple[str, ...]) -> dict[str, Any
     """The attributes by name; None where fewer are there."""
     out = {}
     for key in names:
+        if key == "*":
+            reader.cursor.take(reader.cursor.left)
+            return out
         if not reader.cursor.left:
             return None
         if key.endswith("?"):

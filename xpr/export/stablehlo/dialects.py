@@ -231,10 +231,14 @@ PROPERTIES: dict[str, str] = {
     "chlo.constant": "value",
     "chlo.constant_like": "value",
     "chlo.ragged_dot": "precision_config? ragged_dot_dimension_numbers",
+    "chlo.scan": "dimension is_associative? is_reverse? scan_dim_size? *",
     "chlo.top_k": "is_stable? k",
 }
 PROPERTIES |= {f"stablehlo.{name}": "result_accuracy?" for name in _ACCURATE.split()}
-"""The attributes in an operation's properties, in order; ? marks those that may be left out."""
+"""The attributes in an operation's properties, in order; ? marks those that may be left out.
+
+* is for numbers of operands, which are not read.
+"""
 
 
 NEW_PROPERTIES = {

@@ -121,9 +121,7 @@ def dense(type_: Any, data: bytes) -> Any:
         return found.reshape(shape)
     if found.size == 1:
         return np.broadcast_to(found.reshape(()), shape)
-    raise StableHLOError(
-        f"the bytecode has a constant of shape {shape} with {found.size} elements"
-    )
+    raise StableHLOError(f"the bytecode has a constant of shape {shape} with {found.size} elements")
 
 
 def _booleans(data: bytes, count: int) -> Any:
@@ -256,6 +254,7 @@ BUILTIN_TYPES: dict[int, Rule] = {
     14: lambda r: _ranked(r, True),
     15: lambda r: Tuple(r.types()),
     18: _no_rank,
+    21: lambda r: Other("tf32"),
     22: lambda r: dtype_named("f8E5M2"),
     23: lambda r: dtype_named("f8E4M3"),
     24: lambda r: dtype_named("f8E4M3FN"),
@@ -351,9 +350,7 @@ def quantized_axis(r: Reader) -> Quantized:
     storage, expressed, axis = _dtype(r.type()), _dtype(r.type()), r.cursor.varint()
     low, high = r.cursor.signed(), r.cursor.signed()
     scales = tuple(r.double() for _ in range(r.cursor.count()))
-    return Quantized(
-        _stored(storage, flags), expressed, scales, r.signed_list(), low, high, axis
-    )
+    return Quantized(_stored(storage, flags), expressed, scales, r.signed_list(), low, high, axis)
 
 
 def _stored(dtype: np.dtype[Any], flags: int) -> np.dtype[Any]:
@@ -386,7 +383,6 @@ _SCALARS = {
     29: "f8E4M3B11FNUZ",
     31: "i2",
     32: "ui2",
-    34: "tf32",
     35: "f8E4M3",
     36: "f8E3M4",
     37: "f4E2M1FN",
@@ -413,6 +409,7 @@ VHLO_TYPES |= {
     26: lambda r: Other("witness"),
     30: quantized_axis,
     33: lambda r: Other("none"),
+    34: lambda r: Other("tf32"),
     41: lambda r: tensor(r.shape(), _element(r.type())),
     42: lambda r: Tuple(r.types()),
 }

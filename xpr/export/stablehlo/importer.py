@@ -140,6 +140,11 @@ class Site:
         """The type of the only result."""
         return self.result_type(0)
 
+    @property
+    def type_or_none(self) -> Any:
+        """The type of the first result; None without results."""
+        return self.op.results[0].type if self.op.results else None
+
     def result_type(self, number: int) -> Any:
         """The type of a result."""
         if number >= len(self.op.results):
@@ -199,8 +204,8 @@ class Importer:
         self._calls: list[str] = []
         self.mesh: Any = None
         self.manual_axes: tuple[str, ...] = ()
-        self.open = any(_is_open(v.type) for f in module.functions.values() for v in _values(f))
-        """Whether sizes are left open in the types."""
+        self.open = any(map(_leaves_open, module.functions.values()))
+        """Whether sizes are left open in the types, or come as operands."""
 
     def unknown(self) -> None:
         """StableHLOError, naming all, for operations of the module that have no rule."""
@@ -279,7 +284,12 @@ class Importer:
         except StableHLOError:
             raise
         except (
-            TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError
+            TypeError,
+            ValueError,
+            IndexError,
+            KeyError,
+            AttributeError,
+            OverflowError,
         ) as error:
             raise op.error(_first_line(error)) from error
         results = list(found) if isinstance(found, list) else [found]
@@ -293,6 +303,22 @@ class Importer:
 def _first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
     return text[0] if text else type(error).__name__
+
+
+_SIZED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "dynamic_broadcast_in_dim dynamic_conv dynamic_gather dynamic_iota dynamic_pad "
+        "dynamic_reshape real_dynamic_slice set_dimension_size"
+    ).split()
+)
+"""Operations that take sizes as operands."""
+
+
+def _leaves_open(function: Operation) -> bool:
+    if any(_is_open(v.type) for v in _values(function)):
+        return True
+    return any(op.name in _SIZED for block in function.regions for op in walk(block))
 
 
 def _values(function: Operation) -> list[Value]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.key_types import KeyType, generator_named
 from xpr.export.exported import PLATFORMS, Exported, derive
 from xpr.export.layout import Layout
-from xpr.export.programs import FixedProgram, Program, SymbolicProgram
+from xpr.export.programs import FixedProgram, OpenProgram, Program, SymbolicProgram
 from xpr.export.stablehlo.bytecode import MAGIC, read_bytecode
 from xpr.export.stablehlo.container import Aval, Container, Spec, read_container
 from xpr.export.stablehlo.errors import StableHLOError
@@ -85,9 +86,7 @@ def _importer(module: Module) -> Importer:
     return found
 
 
-def _traced(
-    importer: Importer, function: Operation, avals: Sequence[ShapedArray]
-) -> ClosedJaxpr:
+def _traced(importer: Importer, function: Operation, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
     """The program of a function of the module for these types."""
     wanted = function.regions[0].arguments
 
@@ -121,7 +120,7 @@ def _of_module(module: Module, entry: str | None) -> Exported:
     inputs = [k for k in kinds.inputs if isinstance(k, Tensor)]
     results = [k for k in kinds.results if isinstance(k, Tensor)]
     importer = _importer(module)
-    program = _program_of(importer, function, inputs)
+    program = _program_of(importer, function, inputs, results)
     count = len(results)
     out_tree = tree_util.tree_structure(0 if count == 1 else tuple(range(count)))
     in_tree = tree_util.tree_structure((tuple(range(len(inputs))), {}))
@@ -148,42 +147,24 @@ def _layout(sizes: Any, names: Any, inputs: Any, results: Any) -> Layout:
     return Layout(sizes, names, (AxisType.Auto,) * len(names), tuple(inputs), tuple(results))
 
 
-def _program_of(importer: Importer, function: Operation, inputs: list[Tensor]) -> Program:
+def _program_of(
+    importer: Importer, function: Operation, inputs: list[Tensor], results: list[Tensor]
+) -> Program:
     if all(None not in kind.shape for kind in inputs):
         avals = [ShapedArray(kind.static, kind.dtype) for kind in inputs]
         return FixedProgram(_traced(importer, function, avals))
-    first: Exception | None = None
-    for name in ("d{}", "d"):  # each open size on its own; then all of them one
-        try:
-            return _open_program(importer, function, inputs, name)
-        except ValueError as error:
-            first = first or error
-    raise StableHLOError(
-        f"the module leaves sizes open, and has no form for all of them: {first}"
-    ) from first
-
-
-def _open_program(
-    importer: Importer, function: Operation, inputs: list[Tensor], name: str
-) -> Program:
     scope = SymbolicScope()
-    count = 0
-    in_avals = []
-    for kind in inputs:
-        shape: list[Any] = []
-        for size in kind.shape:
-            shape.append(scope.name(name.format(count)) if size is None else size)
-            count += size is None
-        in_avals.append(SymbolicAval(tuple(shape), kind.dtype))
-    return SymbolicProgram(
-        scope, in_avals, functools.partial(_at_sizes, importer, function, in_avals)
+    names = (scope.name(f"d{i}") for i in itertools.count())
+
+    def named(kinds: Sequence[Tensor]) -> list[SymbolicAval]:
+        return [
+            SymbolicAval(tuple(next(names) if n is None else n for n in k.shape), k.dtype)
+            for k in kinds
+        ]
+
+    return OpenProgram(
+        named(inputs), named(results), functools.partial(_traced, importer, function)
     )
-
-
-def _at_sizes(
-    importer: Importer, function: Operation, in_avals: Sequence[Any], sizes: dict[str, int]
-) -> ClosedJaxpr:
-    return _traced(importer, function, _sized(in_avals, sizes))
 
 
 def _sized(avals: Sequence[Any], sizes: dict[str, int]) -> list[ShapedArray]:
@@ -211,9 +192,7 @@ def _of_container(found: Container) -> Exported:
         program = FixedProgram(call.program([ShapedArray(a.shape, a.dtype) for a in ins]))
     layout = _container_layout(importer, found) if found.devices > 1 else None
     vjp = derive if found.vjp is None else _stored_vjp(found.vjp)
-    return Exported(
-        found.name, found.in_tree, found.out_tree, program, PLATFORMS, (), vjp, layout
-    )
+    return Exported(found.name, found.in_tree, found.out_tree, program, PLATFORMS, (), vjp, layout)
 
 
 def _stored_vjp(container: Container) -> Callable[[Exported], Exported]:
@@ -315,5 +294,3 @@ def _returned(x: Any, aval: Aval) -> Any:
 
         return wrap_key_data(x, impl=aval.key)
     return x
-
-

@@ -13,6 +13,8 @@ from xpr.export.stablehlo.form import Other
 
 _MESH = re.compile(r'"([^"]*)"\s*=\s*(\d+)')
 _NAME = re.compile(r'"([^"]*)"')
+_STRUCT = re.compile(r"#chlo\.\w+<(.*)>", re.S)
+_FIELD = re.compile(r"(\w+)\s*=\s*(\[[-\d,\s]*\]|-?\d+)")
 _DIMENSION = re.compile(r"\{([^{}]*)\}")
 
 
@@ -30,7 +32,16 @@ def attribute(text: str) -> Any:
         return tuple(_NAME.findall(text))
     if text.startswith("#sdy.manual_axes"):
         return tuple(_NAME.findall(text))
+    struct = _STRUCT.fullmatch(text)
+    if struct is not None:
+        return {m[1]: _number(m[2]) for m in _FIELD.finditer(struct[1])}
     return Other(text)
+
+
+def _number(text: str) -> Any:
+    """A number, or a tuple of them."""
+    found = tuple(map(int, re.findall(r"-?\d+", text)))
+    return found if text.startswith("[") else found[0]
 
 
 def sharding(text: str) -> Any:

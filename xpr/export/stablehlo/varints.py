@@ -13,7 +13,7 @@ def truncated() -> StableHLOError:
 class Cursor:
     """A place in bytes."""
 
-    __slots__ = ("data", "end", "at")
+    __slots__ = ("at", "data", "end")
 
     def __init__(self, data: bytes, start: int = 0, end: int | None = None) -> None:
         self.data = data

@@ -80,8 +80,7 @@ ATTRIBUTES: dict[str, str] = {
         "feature_group_count batch_group_count precision_config"
     ),
     "dynamic_gather_v1": (
-        "offset_dims collapsed_slice_dims start_index_map index_vector_dim "
-        "indices_are_sorted"
+        "offset_dims collapsed_slice_dims start_index_map index_vector_dim indices_are_sorted"
     ),
     "dynamic_gather_v2": (
         "offset_dims collapsed_slice_dims operand_batching_dims "

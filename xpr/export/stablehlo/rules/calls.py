@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.trace import Tracer
-from xpr.export.stablehlo.importer import Rule, Site, TokenValue
 from xpr.export.stablehlo.form import Operation, Tensor
+from xpr.export.stablehlo.importer import Rule, Site, TokenValue
 from xpr.export.stablehlo.rules import chlo
 from xpr.export.stablehlo.rules.custom_calls import custom_call
 from xpr.primitives.call import jit_p

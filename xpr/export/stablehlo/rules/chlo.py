@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import lax
+from xpr import numpy as jnp
 from xpr.core import dtypes
 from xpr.export.stablehlo.importer import Rule, Site, dtype_of, shape_of
 from xpr.export.stablehlo.rules import elementwise
@@ -96,18 +97,44 @@ def _ragged_dot(site: Site) -> Any:
     numbers = site.need("ragged_dot_dimension_numbers")
     if not isinstance(numbers, dict):
         raise site.error(f"dimension numbers that are unknown: {numbers!r}")
-    contracting = numbers["lhs_contracting_dimensions"], numbers["rhs_contracting_dimensions"]
-    batching = numbers["lhs_batching_dimensions"], numbers["rhs_batching_dimensions"]
+
+    def axes(name: str) -> tuple[int, ...]:
+        return tuple(numbers.get(name, ()))
+
+    contracting = axes("lhs_contracting_dimensions"), axes("rhs_contracting_dimensions")
+    batching = axes("lhs_batching_dimensions"), axes("rhs_batching_dimensions")
     return lax.ragged_dot_general(
         site.operand(0),
         site.operand(1),
         site.operand(2),
         lax.RaggedDotDimensionNumbers(
             (contracting, batching),
-            numbers["lhs_ragged_dimensions"],
-            numbers["rhs_group_dimensions"],
+            axes("lhs_ragged_dimensions"),
+            axes("rhs_group_dimensions"),
         ),
     )
+
+
+def _scan(site: Site) -> Any:
+    """Inputs in slices along a dimension, and a carry that each step changes."""
+    axis = site.int("dimension")
+    types = [v.type for v in site.op.operands]
+    arguments = [v.type for v in site.block(0).arguments]
+    count = sum(a != b for a, b in zip(types, arguments, strict=True))
+    inputs, init = site.operands[:count], tuple(site.operands[count:])
+    region = site.region(0)
+    outputs = len(site.op.results) - len(init)
+
+    def step(carry: tuple[Any, ...], x: tuple[Any, ...]) -> tuple[Any, Any]:
+        found = region(*x, *carry)
+        return tuple(found[outputs:]), tuple(found[:outputs])
+
+    moved = tuple(jnp.moveaxis(x, axis, 0) for x in inputs)
+    length = site.get("scan_dim_size")
+    carry, stacked = lax.scan(
+        step, init, moved, None if moved else length, reverse=site.flag("is_reverse")
+    )
+    return [*(jnp.moveaxis(x, 0, axis) for x in stacked), *carry]
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
@@ -179,5 +206,6 @@ RULES |= {
     "chlo.constant": lambda site: np.asarray(site.need("value")),
     "chlo.constant_like": _constant_like,
     "chlo.ragged_dot": _ragged_dot,
+    "chlo.scan": _scan,
     "chlo.top_k": _top_k,
 }

@@ -1,5 +1,4 @@
-"""Shardy's manual computations as `shard_map`, and the collectives inside; shardings as constraints.
-"""
+"""Shardy's manual computations as `shard_map`, the collectives inside, and sharding constraints."""
 
 from __future__ import annotations
 
@@ -117,7 +116,11 @@ def _reduced(site: Site, x: Any, number: int = 0) -> Any:
     axes, groups = _groups(site)
     name = patterns.named_body(site.block(0))
     kind = getattr(x, "dtype", np.dtype(bool)).kind
-    known: dict[str, Callable[..., Any]] = {"add": lax.psum, "maximum": lax.pmax, "minimum": lax.pmin}
+    known: dict[str, Callable[..., Any]] = {
+        "add": lax.psum,
+        "maximum": lax.pmax,
+        "minimum": lax.pmin,
+    }
     if name in known and kind not in "b":
         return known[name](x, axes, axis_index_groups=groups)
     every = lax.all_gather(x, axes, axis_index_groups=groups)

@@ -9,9 +9,11 @@ import numpy as np
 
 from xpr import lax
 from xpr.core.trace import Tracer
+from xpr.export.stablehlo.form import Operation, Tuple
 from xpr.export.stablehlo.importer import Rule, Site, TokenValue, dtype_of, shape_of
 from xpr.export.stablehlo.rules import chlo, lapack
 from xpr.export.stablehlo.rules.random import rng_bit_generator, threefry
+from xpr.export.stablehlo.rules.reductions import reduce_windows
 
 _CALLBACKS = (
     "xla_python_cpu_callback",
@@ -21,7 +23,17 @@ _CALLBACKS = (
     "xla_ffi_partitioned_python_cpu_callback",
     "xla_ffi_partitioned_python_gpu_callback",
 )
-_KERNELS = ("tpu_custom_call", "triton_kernel_call", "mosaic_gpu", "mosaic_gpu_v2", "__gpu$xla.gpu.triton")
+_KERNELS = (
+    "tpu_custom_call",
+    "triton_kernel_call",
+    "mosaic_gpu",
+    "mosaic_gpu_v2",
+    "__gpu$xla.gpu.triton",
+)
+
+
+_WITH_COUNT = 5
+"""The operands of an approximate search that is given the number of elements as the last one."""
 
 
 def _identity(site: Site) -> Any:
@@ -67,7 +79,10 @@ def _approx_top_k(site: Site) -> Any:
     """The exact elements: of at most as many as are asked for."""
     options = lapack.details(site)
     axis = int(options.get("reduction_dim", len(shape_of(site.operand(0))) - 1))
-    k = int(options.get("top_k", site.tensor().static[axis]))
+    if len(site.operands) == _WITH_COUNT:
+        k = site.known(site.operands[-1])[0]
+    else:
+        k = int(options.get("top_k", site.tensor().static[axis]))
     block = _comparator(site)
     pick = lax.approx_max_k if block == "GT" else lax.approx_min_k
     values, places = pick(site.operand(0), k, axis)
@@ -77,16 +92,42 @@ def _approx_top_k(site: Site) -> Any:
     return [values, lax.convert_element_type(places, site.tensor(1).dtype)]
 
 
-def _comparator(site: Site) -> str:
-    """The direction of the function that compares."""
+def _called(site: Site) -> Operation:
+    """The function of the module that the call names."""
     names = site.get("called_computations", ())
     if isinstance(names, tuple) and len(names) == 1:
         function = site.importer.module.functions.get(str(names[0]))
         if function is not None:
-            for op in function.regions[0].operations:
-                if op.name == "stablehlo.compare":
-                    return str(op.attributes.get("comparison_direction"))
+            return function
+    raise site.error(f"one function must be named, got {names!r}")
+
+
+def _comparator(site: Site) -> str:
+    """The direction of the function that compares."""
+    for op in _called(site).regions[0].operations:
+        if op.name == "stablehlo.compare":
+            return str(op.attributes.get("comparison_direction"))
     raise site.error("the comparator is not a comparison")
+
+
+def _dynamic_reduce_window(site: Site) -> Any:
+    """A reduction of windows whose sizes are operands."""
+    sizes, strides, base, apart, pads = (site.known(x) for x in site.operands[-5:])
+    window = {
+        "window_dimensions": sizes,
+        "window_strides": strides,
+        "base_dilation": base,
+        "window_dilation": apart,
+        "padding": tuple(zip(pads[::2], pads[1::2], strict=True)),
+    }
+    function = _called(site)
+    return reduce_windows(
+        site,
+        site.operands[:-5],
+        window,
+        function.regions[0],
+        lambda *xs: site.importer.call(function, xs),
+    )
 
 
 def _dynamic_bits(site: Site) -> Any:
@@ -135,7 +176,9 @@ CALLS: dict[str, Rule] = {
     "hip_threefry2x32_ffi": threefry,
     "mhlo.topk": _top_k,
     "shape_assertion": _shape_assertion,
+    "xla.sdy.FuncResultSharding": _identity,
     "stablehlo.dynamic_approx_top_k": _approx_top_k,
+    "stablehlo.dynamic_reduce_window": _dynamic_reduce_window,
     "stablehlo.dynamic_rng_bit_generator": _dynamic_bits,
     "stablehlo.dynamic_top_k": _dynamic_top_k,
 }
@@ -152,7 +195,8 @@ def custom_call(site: Site) -> Any:
     name = str(site.need("call_target_name"))
     rule = CALLS.get(name)
     if rule is not None:
-        return rule(site)
+        found = rule(site)
+        return tuple(found) if isinstance(site.type_or_none, Tuple) else found
     if name in _CALLBACKS:
         raise site.error(
             f"the custom call {name} is a callback into the Python process that exported the "

@@ -11,7 +11,7 @@ import numpy as np
 from xpr import lax
 from xpr.core import dtypes
 from xpr.core.primitive import get_primitive
-from xpr.export.stablehlo.importer import Rule, Site, dtype_of
+from xpr.export.stablehlo.importer import Rule, Site, dtype_of, shape_of
 from xpr.export.stablehlo.rules.elements import over_elements
 
 
@@ -59,9 +59,7 @@ def power(x: Any, y: Any) -> Any:
         return result
     zero, ones = lax.full_like(x, 0), lax.full_like(x, 1)
     minus = lax.full_like(x, -1)
-    sign = lax.select(
-        lax.eq(lax.bitwise_and(y, ones), zero), ones, minus
-    )
+    sign = lax.select(lax.eq(lax.bitwise_and(y, ones), zero), ones, minus)
     inverse = lax.select(lax.eq(x, ones), ones, lax.select(lax.eq(x, minus), sign, zero))
     inverse = lax.select(lax.eq(x, zero), minus, inverse)
     return lax.select(lax.lt(y, zero), inverse, result)
@@ -108,8 +106,6 @@ def convert(x: Any, dtype: np.dtype[Any]) -> Any:
     if dtype_of(x) == dtype:
         return x
     if dtypes.is_complex(dtype_of(x)) and not dtypes.is_complex(dtype):
-        if dtype == np.bool_:
-            return lax.ne(x, lax.full_like(x, 0))
         x = lax.real(x)
     return lax.convert_element_type(x, dtype)
 
@@ -124,7 +120,64 @@ def _clamp(site: Site) -> Any:
 
 
 def _bitcast(site: Site) -> Any:
-    return lax.bitcast_convert_type(site.operand(0), site.tensor().dtype)
+    x, dtype = site.operand(0), site.tensor().dtype
+    if dtype_of(x) == dtype:
+        return x
+    if {dtype_of(x).kind, dtype.kind} & {"b", "c"}:
+        return _from_words(_words(x), dtype, len(site.tensor().shape))
+    return lax.bitcast_convert_type(x, dtype)
+
+
+def _words(x: Any) -> Any:
+    """The bits of booleans and of complex numbers: along one more axis, least significant first."""
+    dtype = dtype_of(x)
+    if dtype == np.bool_:
+        return x
+    if dtype.kind == "c":
+        x = lax.stack([lax.real(x), lax.imag(x)], -1)
+    byte = lax.bitcast_convert_type(x, np.uint8)
+    if dtype.kind == "c":
+        byte = lax.reshape(byte, (*shape_of(byte)[:-2], dtype.itemsize))
+    elif dtype.itemsize == 1:
+        byte = lax.expand_dims(byte, (len(shape_of(byte)),))
+    places = lax.broadcasted_iota(np.uint8, (*shape_of(byte), 8), len(shape_of(byte)))
+    wide = lax.broadcast_in_dim(byte, shape_of(places), range(len(shape_of(byte))))
+    bits = lax.bitwise_and(lax.shift_right_logical(wide, places), lax.full_like(places, 1))
+    shape = shape_of(bits)
+    flat = lax.reshape(bits, (*shape[:-2], shape[-2] * shape[-1]))
+    return lax.ne(flat, lax.full_like(flat, 0))
+
+
+def _from_words(bits: Any, dtype: np.dtype[Any], rank: int) -> Any:
+    """Elements of a dtype from bits along the last axis; of rank `rank`."""
+    if dtype == np.bool_:
+        return bits
+    width = 8 * dtype.itemsize
+    shape = shape_of(bits)
+    count = shape[-1] // width
+    grouped = lax.reshape(bits, (*shape[:-1], count, dtype.itemsize, 8))
+    weights = lax.broadcasted_iota(np.uint8, shape_of(grouped), len(shape_of(grouped)) - 1)
+    ones = lax.shift_left(lax.convert_element_type(grouped, np.uint8), weights)
+    byte = lax.reduce_sum(ones, (len(shape_of(grouped)) - 1,))
+    if dtype.kind == "c":
+        half = np.dtype(f"f{dtype.itemsize // 2}")
+        parts = lax.reshape(byte, (*shape_of(byte)[:-1], 2, dtype.itemsize // 2))
+        values = lax.bitcast_convert_type(parts, half)
+        last = len(shape_of(values)) - 1
+        found = lax.complex(
+            lax.index_in_dim(values, 0, last, keepdims=False),
+            lax.index_in_dim(values, 1, last, keepdims=False),
+        )
+    else:
+        if dtype.itemsize == 1:
+            byte = lax.reshape(byte, shape_of(byte)[:-1])
+        found = lax.bitcast_convert_type(byte, dtype)
+    return found if len(shape_of(found)) == rank else lax.reshape(found, shape_of(found)[:-1])
+
+
+def _cbrt(x: Any) -> Any:
+    """Of complex numbers the principal root."""
+    return lax.pow(x, lax.full_like(x, 1 / 3)) if dtypes.is_complex(dtype_of(x)) else lax.cbrt(x)
 
 
 def _reduce_precision(site: Site) -> Any:
@@ -147,7 +200,7 @@ def _map(site: Site) -> Any:
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": lax.abs,
-    "cbrt": lax.cbrt,
+    "cbrt": _cbrt,
     "ceil": lax.ceil,
     "cosine": lax.cos,
     "count_leading_zeros": lax.clz,

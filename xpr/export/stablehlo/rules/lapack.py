@@ -99,9 +99,7 @@ def _ormqr(site: Site) -> Any:
 
 
 def _syevd(site: Site) -> Any:
-    vectors, values = lax.linalg.eigh(
-        site.operand(0), lower=_lower(site), symmetrize_input=False
-    )
+    vectors, values = lax.linalg.eigh(site.operand(0), lower=_lower(site), symmetrize_input=False)
     return [vectors, values, _status(site, 2, values)]
 
 
@@ -205,5 +203,7 @@ CALLS |= {f"{p}solver_{n}_ffi": _ROUTINES[n] for n in _ON_GPUS for p in ("cu", "
 CALLS |= {
     "cu_lu_pivots_to_permutation": _pivots,
     "hip_lu_pivots_to_permutation": _pivots,
+    "cusparse_gtsv2_ffi": lambda site: lax.linalg.tridiagonal_solve(*site.operands[:4]),
+    "hipsparse_gtsv2_ffi": lambda site: lax.linalg.tridiagonal_solve(*site.operands[:4]),
     "tridiagonal_solve_perturbed_ffi": _perturbed,
 }

@@ -90,12 +90,9 @@ def convolution(site: Site, padding: Any) -> Any:
     ones = (1,) * count
     out = site.tensor().dtype
     x, kernel = _common(site.operand(0), site.operand(1), out)
-    reversed_ = site.get("window_reversal", ())
-    axes = [
-        a
-        for a, r in zip(site.ints("kernel_spatial_dimensions"), np.asarray(reversed_).flat)
-        if r
-    ]
+    spatial = site.ints("kernel_spatial_dimensions")
+    flipped = np.asarray(site.get("window_reversal", (False,) * len(spatial))).tolist()
+    axes = [a for a, turned in zip(spatial, flipped, strict=True) if turned]
     if axes:
         kernel = lax.rev(kernel, axes)
     preferred = out if out != dtype_of(x) and out.itemsize > dtype_of(x).itemsize else None

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr import lax
 from xpr.core import dtypes
-from xpr.core.trace import Tracer
 from xpr.core.primitive import get_primitive
+from xpr.core.trace import Tracer
 from xpr.export.stablehlo import patterns
+from xpr.export.stablehlo.form import Block
 from xpr.export.stablehlo.importer import Rule, Site, dtype_of, shape_of
 from xpr.export.stablehlo.rules.elements import over_elements
 from xpr.export.stablehlo.rules.elementwise import add, maximum, minimum, multiply
@@ -48,8 +49,11 @@ def _identity(name: str, dtype: np.dtype[Any]) -> Any:
     if name == "multiply":
         return dtype.type(1)
     if name == "and":
-        return dtype.type(True) if kind == "b" else dtype.type(-1 if kind == "i" else 0) - (
-            dtype.type(1) if kind == "u" else dtype.type(0)
+        return (
+            dtype.type(True)
+            if kind == "b"
+            else dtype.type(-1 if kind == "i" else 0)
+            - (dtype.type(1) if kind == "u" else dtype.type(0))
         )
     if kind == "c" or kind == "b":
         return None
@@ -57,8 +61,10 @@ def _identity(name: str, dtype: np.dtype[Any]) -> Any:
         info: Any = dtypes.finfo(dtype)
         bound = np.inf if name == "minimum" else -np.inf
         found = np.array(bound).astype(dtype)
-        return found[()] if np.isinf(found.astype(np.float64)) else (
-            info.max if name == "minimum" else info.min
+        return (
+            found[()]
+            if np.isinf(found.astype(np.float64))
+            else (info.max if name == "minimum" else info.min)
         )
     info = dtypes.iinfo(dtype)
     return dtype.type(info.max if name == "minimum" else info.min)
@@ -74,8 +80,8 @@ def is_identity(name: str, init: Any) -> bool:
     return want is not None and bool(value == want)
 
 
-def _named(site: Site, dtype: np.dtype[Any]) -> str | None:
-    name = patterns.named_body(site.block(0))
+def _named(block: Block, dtype: np.dtype[Any]) -> str | None:
+    name = patterns.named_body(block)
     if dtype == np.bool_ and name is not None:
         name = _ON_BOOLEANS.get(name, name)
     return name if name in _COMBINE else None
@@ -89,7 +95,7 @@ def _reduce(site: Site) -> Any:
         raise site.error(f"the dimensions {axes} repeat, or nothing is reduced")
     promoted = [t.type.dtype for t in site.op.results]
     if count == 1 and promoted[0] == dtype_of(operands[0]):
-        name = _named(site, dtype_of(operands[0]))
+        name = _named(site.block(0), dtype_of(operands[0]))
         if name is not None:
             found = _REDUCE[name](operands[0], axes)
             if is_identity(name, inits[0]):
@@ -102,9 +108,7 @@ def _reduce(site: Site) -> Any:
     operands = [_promoted(x, d) for x, d in zip(operands, promoted, strict=True)]
     inits = [_promoted(x, d) for x, d in zip(inits, promoted, strict=True)]
     region = site.region(0)
-    found = lax.reduce(
-        tuple(operands), tuple(inits), lambda a, b: tuple(region(*a, *b)), axes
-    )
+    found = lax.reduce(tuple(operands), tuple(inits), lambda a, b: tuple(region(*a, *b)), axes)
     return list(found)
 
 
@@ -176,23 +180,34 @@ def _cumulative(name: str, x: Any, window: dict[str, Any]) -> Any:
 
 def _reduce_window(site: Site) -> Any:
     count = len(site.operands) // 2
-    operands, inits = site.operands[:count], site.operands[count:]
-    if not operands:
+    if not count:
         raise site.error("nothing is reduced")
-    window = _window(site, len(shape_of(operands[0])))
+    window = _window(site, len(shape_of(site.operand(0))))
+    return reduce_windows(site, site.operands, window, site.block(0), site.region(0))
+
+
+def reduce_windows(
+    site: Site,
+    operands: Sequence[Any],
+    window: dict[str, Any],
+    block: Block,
+    region: Callable[..., list[Any]],
+) -> list[Any]:
+    """Reductions of windows: half of the operands are arrays, the others where these start."""
+    count = len(operands) // 2
+    arrays, inits = list(operands[:count]), list(operands[count:])
     promoted = [t.type.dtype for t in site.op.results]
-    if count == 1 and promoted[0] == dtype_of(operands[0]):
-        name = _named(site, promoted[0])
+    if count == 1 and promoted[0] == dtype_of(arrays[0]):
+        name = _named(block, promoted[0])
         if name is not None and is_identity(name, inits[0]):
-            found = _cumulative(name, operands[0], window)
-            if found is not None:
-                return found
-            return lax.reduce_window(operands[0], inits[0], _COMBINE[name], **window)
-    operands = [_promoted(x, d) for x, d in zip(operands, promoted, strict=True)]
+            found = _cumulative(name, arrays[0], window)
+            if found is None:
+                found = lax.reduce_window(arrays[0], inits[0], _COMBINE[name], **window)
+            return [found]
+    arrays = [_promoted(x, d) for x, d in zip(arrays, promoted, strict=True)]
     inits = [_promoted(x, d) for x, d in zip(inits, promoted, strict=True)]
-    region = site.region(0)
     found = lax.reduce_window(
-        tuple(operands), tuple(inits), lambda a, b: tuple(region(*a, *b)), **window
+        tuple(arrays), tuple(inits), lambda a, b: tuple(region(*a, *b)), **window
     )
     return list(found)
 
@@ -250,9 +265,11 @@ def _select_and_scatter_any(
         for grid, size in zip(grids, shape, strict=True):
             inside &= (grid >= 0) & (grid < size)
             index = index * size + np.clip(grid, 0, max(size - 1, 0))
-        value = lax.reshape(
-            lax.index_take(flat, [index.reshape(-1)], (0,)), windows
-        ) if math.prod(shape) else lax.broadcast(init, windows)
+        value = (
+            lax.reshape(lax.index_take(flat, [index.reshape(-1)], (0,)), windows)
+            if math.prod(shape)
+            else lax.broadcast(init, windows)
+        )
         if best is None:
             best, place, real = value, index, inside
             continue

@@ -1,4 +1,4 @@
-"""Sorts: comparators that compare keys become sorts by keys, others a count of what comes before."""
+"""Sorts: comparators of keys become sorts by keys, others a count of what comes before."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def _alike(left: Value, right: Value) -> bool:
 
 def _same(left: dict[str, Any], right: dict[str, Any]) -> bool:
     return left.keys() == right.keys() and all(
-        np.array_equal(left[k], right[k]) if isinstance(left[k], np.ndarray) else left[k] == right[k]
+        np.array_equal(left[k], right[k])
+        if isinstance(left[k], np.ndarray)
+        else left[k] == right[k]
         for k in left
     )
 
