@@ -9,30 +9,37 @@ flat inputs `in0`, `in1`, ... and JAX's flat results on the CPU `out0`, `out1`, 
 names begin with `vjp_` hold their derivative, too.
 """
 
+from __future__ import annotations
+
+import importlib
 import io
 import pathlib
 import tarfile
+from collections.abc import Callable
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import export, lax
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
+
+# Set by `main`: this file can be read where there is no JAX.
+jax: Any = None
+jnp: Any = None
+lax: Any = None
 
 F = np.float32
-PROGRAMS = {}
+PROGRAMS: dict[str, Any] = {}
 
 
-def program(*args, shapes=None, vjp=0, **options):
-    def add(function):
+def program(*args: Any, shapes: Any = None, vjp: int = 0, **options: Any) -> Callable[[Any], Any]:
+    """Adds a function to the programs, with its arguments."""
+
+    def add(function: Any) -> Any:
         PROGRAMS[function.__name__] = (function, args, shapes, vjp, options)
         return function
 
     return add
 
 
-def rand(*shape, seed=0, dtype=F):
+def rand(*shape: int, seed: int = 0, dtype: Any = F) -> Any:
     return np.random.default_rng(seed + sum(shape)).standard_normal(shape).astype(dtype)
 
 
@@ -255,8 +262,8 @@ def shard_map_psum(x, y):
     def local(x, y):
         return lax.psum(x @ y, "i"), lax.all_gather(x, "i", axis=1, tiled=True), lax.axis_index("i")[None]
 
-    mesh = Mesh(np.array(jax.devices()[:4]), ("i",))
-    return jax.shard_map(local, mesh=mesh, in_specs=(P(None, "i"), P("i", None)), out_specs=(P(), P(), P("i")), check_vma=False)(x, y)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("i",))
+    return jax.shard_map(local, mesh=mesh, in_specs=(jax.P(None, "i"), jax.P("i", None)), out_specs=(jax.P(), jax.P(), jax.P("i")), check_vma=False)(x, y)
 
 
 @program(rand(8, 4))
@@ -265,15 +272,15 @@ def shard_map_exchange(x):
         right = lax.ppermute(x, "i", [(j, (j + 1) % 8) for j in range(8)])
         return right, lax.psum_scatter(jnp.tile(x, (8, 1)), "i", tiled=True), lax.pmax(x, "i"), lax.all_to_all(jnp.tile(x, (8, 1)), "i", 0, 1, tiled=True)
 
-    mesh = Mesh(np.array(jax.devices()), ("i",))
-    return jax.shard_map(local, mesh=mesh, in_specs=P("i"), out_specs=(P("i"), P("i"), P(), P("i")), check_vma=False)(x)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
+    return jax.shard_map(local, mesh=mesh, in_specs=jax.P("i"), out_specs=(jax.P("i"), jax.P("i"), jax.P(), jax.P("i")), check_vma=False)(x)
 
 
 @program(rand(8, 16), rand(16, 4))
 def sharded_product(x, w):
-    mesh = Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
-    x = lax.with_sharding_constraint(x, NamedSharding(mesh, P("data", "model")))
-    w = lax.with_sharding_constraint(w, NamedSharding(mesh, P("model", None)))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("data", "model"))
+    x = lax.with_sharding_constraint(x, jax.sharding.NamedSharding(mesh, jax.P("data", "model")))
+    w = lax.with_sharding_constraint(w, jax.sharding.NamedSharding(mesh, jax.P("model", None)))
     return jax.nn.relu(x @ w).sum(0)
 
 
@@ -292,39 +299,47 @@ def wide_types(x, i):
     return jnp.linalg.norm(x), jnp.cumsum(i), x.astype(np.complex128) * 1j, i << 40
 
 
-def main():
-    shapes_seen = 0
-    folder = pathlib.Path(__file__).parent / "golden"
-    with tarfile.open(folder / "jax.tar.xz", "w:xz", preset=9) as archive:
-        for name, (function, args, shapes, vjp, kwargs) in PROGRAMS.items():
-            with jax.enable_x64(name == "wide_types"):
-                specs = args
-                if shapes is not None:
-                    scope = export.SymbolicScope()
-                    specs = tuple(
-                        jax.ShapeDtypeStruct(export.symbolic_shape(s, scope=scope), a.dtype)
-                        for s, a in zip(shapes, args, strict=True)
-                    )
-                    shapes_seen += 1
-                jitted = jax.jit(function)
-                exported = export.export(
-                    jitted,
-                    disabled_checks=[export.DisabledSafetyCheck.custom_call(n) for n in ()],
-                )(*specs, **kwargs)
-                blob = bytes(exported.serialize(vjp_order=vjp))
-                outs = jax.tree.leaves(jitted(*args, **kwargs))
-                ins = jax.tree.leaves((args, kwargs))
-            found = io.BytesIO()
-            data = {f"in{i}": np.asarray(x) for i, x in enumerate(ins)}
-            for i, x in enumerate(outs):
-                x = np.asarray(x)
-                data[f"out{i}"] = x if x.dtype.kind in "biufc" else x.astype(F)
-            np.savez_compressed(found, **data)
-            for ending, content in (("jax", blob), ("npz", found.getvalue())):
+def _exported(name: str) -> tuple[bytes, list[Any], list[Any]]:
+    """The bytes of a program, its flat inputs and JAX's flat results."""
+    function, args, shapes, vjp, kwargs = PROGRAMS[name]
+    export = importlib.import_module("jax.export")
+    with jax.enable_x64(name == "wide_types"):
+        specs = args
+        if shapes is not None:
+            scope = export.SymbolicScope()
+            specs = tuple(
+                jax.ShapeDtypeStruct(export.symbolic_shape(s, scope=scope), a.dtype)
+                for s, a in zip(shapes, args, strict=True)
+            )
+        jitted = jax.jit(function)
+        blob = bytes(export.export(jitted)(*specs, **kwargs).serialize(vjp_order=vjp))
+        outs = jax.tree.leaves(jitted(*args, **kwargs))
+        return blob, jax.tree.leaves((args, kwargs)), outs
+
+
+def _stored(x: Any) -> Any:
+    array = np.asarray(x)
+    return array if array.dtype.kind in "biufc" else array.astype(F)
+
+
+def main() -> None:
+    """Writes the archive."""
+    global jax, jnp, lax
+    jax = importlib.import_module("jax")
+    jnp, lax = importlib.import_module("jax.numpy"), importlib.import_module("jax.lax")
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
+    path = pathlib.Path(__file__).parent / "golden" / "jax.tar.xz"
+    with tarfile.open(path, "w:xz", preset=9) as archive:
+        for name in PROGRAMS:
+            blob, ins, outs = _exported(name)
+            data = {f"in{i}": _stored(x) for i, x in enumerate(ins)}
+            data |= {f"out{i}": _stored(x) for i, x in enumerate(outs)}
+            written = io.BytesIO()
+            np.savez_compressed(written, **data)
+            for ending, content in (("jax", blob), ("npz", written.getvalue())):
                 entry = tarfile.TarInfo(f"{name}.{ending}")
                 entry.size = len(content)
                 archive.addfile(entry, io.BytesIO(content))
-            print(name, len(blob), len(outs), exported.nr_devices)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,1 @@
+"""Programs that other tools wrote, as exported functions."""
