@@ -113,6 +113,11 @@ def is_integer(dtype: Any) -> bool:
     return kind(dtype) in "iu"
 
 
+def narrow(dtype: Any) -> Any:
+    """The dtype that takes the place of `dtype` where 64-bit types are off."""
+    return _TO_32.get(dtype, dtype)
+
+
 _PYTHON_SCALARS: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
 
 

@@ -6,10 +6,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree_util
+from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
+from xpr.core.config import override, state
 from xpr.core.context import context
-from xpr.core.jaxpr import ClosedJaxpr, as_function, eval_closed
+from xpr.core.jaxpr import ClosedJaxpr, all_eqns, as_function, eval_closed
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.trace import Tracer, get_aval
 from xpr.dispatch.eager import eager_trace
@@ -118,7 +123,7 @@ class Exported:
         self.unordered_effects: tuple[Any, ...] = ()
         self._get_vjp = get_vjp
         self._vjp: Exported | None = None
-        self._callables: dict[Any, tuple[JittedFunction, Any]] = {}
+        self._callables: dict[Any, tuple[JittedFunction, Any, bool]] = {}
 
     @property
     def in_avals(self) -> tuple[Any, ...]:
@@ -201,6 +206,10 @@ class Exported:
 
     def call_flat(self, *leaves: Any) -> Sequence[Any]:
         """Calls the function with its flat inputs and gives its flat results."""
+        if not state.enable_x64 and any(map(_is_wide, self.in_avals)):
+            # Arguments of 64 bits would be halved before they are looked at.
+            with override("enable_x64", True):
+                return self.call_flat(*map(_kept_type, self.in_avals, leaves))
         avals = [get_aval(x) for x in leaves]
         sizes = self.program.sizes(self.input_names(), avals)
         mesh = None
@@ -212,8 +221,17 @@ class Exported:
         if known is None:
             if len(self._callables) >= _KEPT:
                 self._callables.clear()
-            known = self._functions(self.program.at(sizes), mesh)
+            closed = self.program.at(sizes)
+            known = (*self._functions(closed, mesh), has_wide_types(closed))
             self._callables[(sizes, mesh)] = known
+        if known[2] and not state.enable_x64:
+            with override("enable_x64", True):
+                return self._call(known, leaves, mesh)
+        return self._call(known, leaves, mesh)
+
+    def _call(
+        self, known: tuple[JittedFunction, Any, bool], leaves: Sequence[Any], mesh: Mesh | None
+    ) -> Sequence[Any]:
         traced = context.trace is not eager_trace or any(isinstance(x, Tracer) for x in leaves)
         if traced or mesh is None:
             return known[1 if traced else 0](*leaves)
@@ -353,6 +371,27 @@ def export(
     return do_export
 
 
+def _is_wide(aval: Any) -> bool:
+    return dtypes.narrow(aval.dtype) != aval.dtype
+
+
+def _kept_type(want: Any, x: Any) -> Any:
+    """An argument as it is seen without 64-bit types, where one of 32 bits is wanted."""
+    if isinstance(x, Tracer | Array) or dtypes.kind(want.dtype) in "xV":
+        return x
+    host = np.asarray(x)
+    return host.astype(want.dtype) if dtypes.narrow(host.dtype) == want.dtype else host
+
+
+def has_wide_types(closed: ClosedJaxpr) -> bool:
+    """Whether 64-bit types are in a program: it is to be traced and run with them."""
+    jaxpr = closed.jaxpr
+    avals = [v.aval for v in (*jaxpr.invars, *jaxpr.constvars)]
+    for eqn in all_eqns(jaxpr):
+        avals += [v.aval for v in (*eqn.invars, *eqn.outvars)]
+    return any(_is_wide(a) for a in avals if isinstance(a, ShapedArray))
+
+
 def derive(exported: Exported) -> Exported:
     """The derivative of an exported function, by differentiating its program."""
     count = len(exported.in_avals)
@@ -363,7 +402,8 @@ def derive(exported: Exported) -> Exported:
             return pull(list(flat[count:]))
 
         tangents = [tangent_aval(a) for a in closed.out_avals]
-        return trace_to_jaxpr(pull_back, [*closed.in_avals, *tangents])
+        with override("enable_x64", state.enable_x64 or has_wide_types(closed)):
+            return trace_to_jaxpr(pull_back, [*closed.in_avals, *tangents])
 
     program = exported.program.derived(differentiated, _cotangent_of)
     flat = tuple(range(count + len(exported.out_avals)))

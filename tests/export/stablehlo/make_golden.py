@@ -223,7 +223,13 @@ def random_numbers(data):
 
 @program(rand(6, 4), np.array([0, 5, 2, 9, -1], np.int32), rand(5, 4, seed=2))
 def gather_scatter(x, i, u):
-    return x[i], x.at[i].add(u), x.at[i].set(u[0]), jnp.take(x, i, axis=0, mode="clip"), x.at[i, 1].max(u[:, 0])
+    return (
+        x[i],
+        x.at[i].add(u),
+        x.at[i].set(u[0]),
+        jnp.take(x, i, axis=0, mode="clip"),
+        x.at[i, 1].max(u[:, 0]),
+    )
 
 
 @program(rand(3, 7))
@@ -234,12 +240,29 @@ def cumulative(x):
 @program(rand(6), np.abs(rand(6)) + 0.5)
 def special_functions(x, y):
     s = jax.scipy.special
-    return s.erf(x), s.erfc(x), s.erfinv(jnp.tanh(x)), s.gammaln(y), s.digamma(y), s.i0e(x), s.betainc(y, y, 0.3), s.gammainc(y, y), jnp.arcsinh(x), jnp.logaddexp(x, y), lax.nextafter(x, y)
+    return (
+        s.erf(x),
+        s.erfc(x),
+        s.erfinv(jnp.tanh(x)),
+        s.gammaln(y),
+        s.digamma(y),
+        s.i0e(x),
+        s.betainc(y, y, 0.3),
+        s.gammainc(y, y),
+        jnp.arcsinh(x),
+        jnp.logaddexp(x, y),
+        lax.nextafter(x, y),
+    )
 
 
 @program(rand(5, 3), shapes=("b, 3",))
 def symbolic_batch(x):
-    return jnp.concatenate([x.reshape(-1), jnp.zeros(x.shape[0])]), jax.nn.softmax(x @ x.T, axis=0), x.mean(0), jnp.arange(x.shape[0] * 2)
+    return (
+        jnp.concatenate([x.reshape(-1), jnp.zeros(x.shape[0])]),
+        jax.nn.softmax(x @ x.T, axis=0),
+        x.mean(0),
+        jnp.arange(x.shape[0] * 2),
+    )
 
 
 @program(rand(6, 4), rand(4, 6), shapes=("2*n, m", "m, k"))
@@ -249,7 +272,15 @@ def symbolic_product(x, y):
 
 @program(rand(4), np.arange(4, dtype=np.int32))
 def dtypes(x, i):
-    return x.astype(jnp.bfloat16), x.astype(jnp.float16) * 2, i.astype(jnp.uint8) + 250, (x > 0) & (i > 1), x + 1j * i, x.astype(jnp.float8_e4m3fn), i.astype(jnp.int4)
+    return (
+        x.astype(jnp.bfloat16),
+        x.astype(jnp.float16) * 2,
+        i.astype(jnp.uint8) + 250,
+        (x > 0) & (i > 1),
+        x + 1j * i,
+        x.astype(jnp.float8_e4m3fn),
+        i.astype(jnp.int4),
+    )
 
 
 @program((rand(3), [rand(2), None]), named={"a": rand(2)})
@@ -260,20 +291,41 @@ def trees(pair, *, named=None):
 @program(rand(8, 4), rand(4, 8))
 def shard_map_psum(x, y):
     def local(x, y):
-        return lax.psum(x @ y, "i"), lax.all_gather(x, "i", axis=1, tiled=True), lax.axis_index("i")[None]
+        return (
+            lax.psum(x @ y, "i"),
+            lax.all_gather(x, "i", axis=1, tiled=True),
+            lax.axis_index("i")[None],
+        )
 
     mesh = jax.sharding.Mesh(np.array(jax.devices()[:4]), ("i",))
-    return jax.shard_map(local, mesh=mesh, in_specs=(jax.P(None, "i"), jax.P("i", None)), out_specs=(jax.P(), jax.P(), jax.P("i")), check_vma=False)(x, y)
+    return jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(jax.P(None, "i"), jax.P("i", None)),
+        out_specs=(jax.P(), jax.P(), jax.P("i")),
+        check_vma=False,
+    )(x, y)
 
 
 @program(rand(8, 4))
 def shard_map_exchange(x):
     def local(x):
         right = lax.ppermute(x, "i", [(j, (j + 1) % 8) for j in range(8)])
-        return right, lax.psum_scatter(jnp.tile(x, (8, 1)), "i", tiled=True), lax.pmax(x, "i"), lax.all_to_all(jnp.tile(x, (8, 1)), "i", 0, 1, tiled=True)
+        return (
+            right,
+            lax.psum_scatter(jnp.tile(x, (8, 1)), "i", tiled=True),
+            lax.pmax(x, "i"),
+            lax.all_to_all(jnp.tile(x, (8, 1)), "i", 0, 1, tiled=True),
+        )
 
     mesh = jax.sharding.Mesh(np.array(jax.devices()), ("i",))
-    return jax.shard_map(local, mesh=mesh, in_specs=jax.P("i"), out_specs=(jax.P("i"), jax.P("i"), jax.P(), jax.P("i")), check_vma=False)(x)
+    return jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=jax.P("i"),
+        out_specs=(jax.P("i"), jax.P("i"), jax.P(), jax.P("i")),
+        check_vma=False,
+    )(x)
 
 
 @program(rand(8, 16), rand(16, 4))
@@ -291,7 +343,11 @@ def custom_rules(x, y):
         return jnp.sin(x)
 
     f.defvjp(lambda x: (f(x), x), lambda x, g: (2 * g * jnp.cos(x),))
-    return jax.grad(lambda x: f(x).sum())(x), jax.jvp(jnp.tanh, (x,), (y,))[1], jax.checkpoint(lambda x: jnp.exp(jnp.sin(x)))(x)
+    return (
+        jax.grad(lambda x: f(x).sum())(x),
+        jax.jvp(jnp.tanh, (x,), (y,))[1],
+        jax.checkpoint(lambda x: jnp.exp(jnp.sin(x)))(x),
+    )
 
 
 @program(np.arange(6, dtype=np.float64), np.arange(6))

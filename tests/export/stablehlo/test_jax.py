@@ -18,7 +18,9 @@ from xpr.export.stablehlo.bytecode import read_bytecode
 from xpr.export.stablehlo.container import read_container
 from xpr.export.stablehlo.form import walk
 
-SHARDED = {n: d for n, d in (("shard_map_psum", 4), ("shard_map_exchange", 8), ("sharded_product", 8))}
+SHARDED = {
+    n: d for n, d in (("shard_map_psum", 4), ("shard_map_exchange", 8), ("sharded_product", 8))
+}
 COMPILED = ("vjp_mlp", "transformer", "scan_rnn", "sorting", "while_newton", "linear_svd")
 
 
@@ -65,7 +67,9 @@ def test_programs_of_several_devices(name: str) -> None:
 
 def test_a_program_of_eight_devices_is_refused_on_one() -> None:
     blob, ins, _ = jax_program("shard_map_exchange")
-    with pytest.raises(ValueError, match="exported for 8 devices and is called in a context with 1"):
+    with pytest.raises(
+        ValueError, match="exported for 8 devices and is called in a context with 1"
+    ):
         from_stablehlo(blob).call_flat(*ins)
 
 
@@ -138,7 +142,7 @@ def test_symbolic_sizes_are_those_of_the_call() -> None:
 
 def test_a_requirement_of_sizes_that_fails_is_said_in_words() -> None:
     blob, (x, y), _ = jax_program("symbolic_product")
-    with pytest.raises(ValueError, match=r"2\*n|multiple|divi"):
+    with pytest.raises(ValueError, match=r"expected float32\[2\*n,m\], got shape \[5,4\]"):
         from_stablehlo(blob).call(x[:5], y)
 
 

@@ -34,8 +34,9 @@ Rule = Callable[["Site"], Any]
 _MOST_CALLS = 200
 """How deeply functions of a sound module call each other."""
 
-_MOST_FOLDED = 4096
-"""Known arrays of up to so many elements are computed while a module with open sizes is read."""
+_MOST_FOLDED = 64
+"""Integers of up to so many elements are computed from known ones while a module with open sizes is
+read: they may be sizes. The types say which, so that it does not depend on the sizes."""
 
 _NOT_FOLDED = frozenset(
     f"stablehlo.{name}"
@@ -276,7 +277,7 @@ class Importer:
             raise op.error("the operation is unknown to xpr")
         site = Site(self, op, [scope.get(v) for v in op.operands], scope)
         try:
-            if self.open and op.name not in _NOT_FOLDED and _small(site.operands):
+            if self.open and op.name not in _NOT_FOLDED and _may_be_size(op, site.operands):
                 with ensure_compile_time_eval():
                     found = rule(site)
             else:
@@ -336,11 +337,15 @@ def _is_open(type_: Any) -> bool:
     return isinstance(type_, Tensor) and None in type_.shape
 
 
-def _small(values: Sequence[Any]) -> bool:
-    return all(
-        not isinstance(x, Tracer | TokenValue | tuple) and np.size(x) <= _MOST_FOLDED
-        for x in values
-    )
+def _may_be_size(op: Operation, operands: Sequence[Any]) -> bool:
+    """Whether the results are few integers, and all operands are known."""
+    for value in op.results:
+        kind = value.type
+        if not isinstance(kind, Tensor) or None in kind.shape or kind.size > _MOST_FOLDED:
+            return False
+        if not isinstance(kind.element, np.dtype) or kind.element.kind not in "biu":
+            return False
+    return not any(isinstance(x, Tracer | TokenValue | tuple) for x in operands)
 
 
 def _check(op: Operation, type_: Any, found: Any) -> None:

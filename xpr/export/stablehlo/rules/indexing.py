@@ -138,8 +138,8 @@ def scatter_windows(
     inside = [a for a in range(len(shape)) if a not in (*numbers.inserted_window_dims, *batch)]
     positions: list[Any] = []
     in_bounds: Any = np.ones(update_shape, np.bool_)
-    index_type = np.dtype(np.int64)
-    starts = lax.convert_element_type(indices, index_type)
+    index_type = np.dtype(np.int32)
+    starts = _narrow(indices)
     index_rank = len(shape_of(indices)) - 1
     for axis, size in enumerate(shape):
         place: Any = np.zeros(update_shape, index_type)
@@ -180,6 +180,15 @@ def scatter_windows(
         body,
     )
     return [lax.reshape(x, shape) for x in found]
+
+
+def _narrow(indices: Any) -> Any:
+    """Indices as int32; what is beyond these numbers is outside of any array, and stays so."""
+    dtype = dtype_of(indices)
+    if dtype.itemsize == 8:
+        low = lax.full_like(indices, -1 if dtype.kind == "i" else 0)
+        indices = lax.clamp(low, indices, lax.full_like(indices, np.iinfo(np.int32).max))
+    return lax.convert_element_type(indices, np.int32)
 
 
 def scatter_flat(

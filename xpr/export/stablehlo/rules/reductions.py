@@ -261,10 +261,10 @@ def _select_and_scatter_any(
             indexing="ij",
         )
         inside = np.ones(windows, np.bool_)
-        index = np.zeros(windows, np.int64)
+        index = np.zeros(windows, np.int32)
         for grid, size in zip(grids, shape, strict=True):
             inside &= (grid >= 0) & (grid < size)
-            index = index * size + np.clip(grid, 0, max(size - 1, 0))
+            index = index * size + np.clip(grid, 0, max(size - 1, 0)).astype(np.int32)
         value = (
             lax.reshape(lax.index_take(flat, [index.reshape(-1)], (0,)), windows)
             if math.prod(shape)
