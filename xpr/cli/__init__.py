@@ -88,14 +88,19 @@ def _add_devices(commands: _Commands) -> None:
 def _add_compile(commands: _Commands) -> None:
     parser = commands.add(
         "compile",
-        "compile a function to a file",
-        "The function is traced for the types\nthat are given. An output that ends in .vmfb is a "
+        "compile a function, or a program in StableHLO, to a file",
+        "The function is traced for the types\nthat are given; a file of StableHLO or of "
+        "jax.export is taken as it is. An output that ends in .vmfb is a "
         "module for one target, for IREE's\nruntime; one that ends in .xpr is a bundle for one "
         "target or several.",
-        "xpr compile model.py:predict --args 'f32[8,64]' 'f32[64]' -o predict.vmfb",
+        "xpr compile model.py:predict --args 'f32[8,64]' 'f32[64]' -o predict.vmfb\n"
+        "  xpr compile model.mlir --target vulkan",
     )
     parser.add_argument(
-        "function", metavar="module.py:function", help="the file, and the name of the function"
+        "function",
+        metavar="module.py:function",
+        help="the file, and the name of the function; or a file with StableHLO (text, bytecode, "
+        "portable artifact) or an exported function of JAX's or xpr's",
     )
     parser.add_argument(
         "--args",
@@ -119,13 +124,17 @@ def _add_compile(commands: _Commands) -> None:
         help="cpu (this machine's, the default), x86_64-v3, aarch64-linux, riscv64-linux, vulkan, "
         "cuda:sm_90, rocm:gfx942, metal or vmvx; once for each, in a bundle",
     )
-    parser.add_argument("-o", "--output", required=True, help="the file to write, .vmfb or .xpr")
+    parser.add_argument(
+        "-o",
+        "--output",
+        help="the file to write, .vmfb or .xpr; of a file's program, by default named after it",
+    )
 
 
 def _add_run(commands: _Commands) -> None:
     parser = commands.add(
         "run",
-        "run a bundle or a module on arrays from files",
+        "run a bundle, a module or a StableHLO program on arrays from files",
         "Inputs and\noutputs are .npy files, in the order in which `xpr inspect` shows them. "
         "A module for\nthe CPU is native code: run only those you trust.",
         "xpr run model.xpr --input images.npy --output scores.npy",
@@ -150,7 +159,10 @@ def _add_run(commands: _Commands) -> None:
 
 
 def _add_program_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("program", help="a bundle (.xpr) or a module (.vmfb)")
+    parser.add_argument(
+        "program",
+        help="a bundle (.xpr), a module (.vmfb), StableHLO (.mlir) or an exported function",
+    )
     parser.add_argument(
         "--runtime", metavar="NAME", help="the runtime to use, of those the program is made for"
     )
@@ -166,7 +178,9 @@ def _add_inspect(commands: _Commands) -> None:
         "xpr inspect model.py:loss --args 'f32[8@x,64]' 'f32[64,8@y]' --mesh x=4,y=2",
     )
     parser.add_argument(
-        "program", help="a bundle (.xpr), a module (.vmfb) or a function (module.py:function)"
+        "program",
+        help="a bundle (.xpr), a module (.vmfb), StableHLO (.mlir), an exported function, or a "
+        "function (module.py:function)",
     )
     _add_sharded_arguments(parser)
     parser.add_argument(

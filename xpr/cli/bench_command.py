@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 from xpr.cli.errors import UsageError
+from xpr.cli.opening import open_program
 from xpr.cli.plots import times_svg
-from xpr.cli.programs import open_program, random_inputs, read_inputs
+from xpr.cli.programs import random_inputs, read_inputs
 from xpr.cli.scale_function import scale_lines
 from xpr.cli.times import time_text
 

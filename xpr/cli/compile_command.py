@@ -1,22 +1,28 @@
-"""`xpr compile`: a function to a module or a bundle."""
+"""`xpr compile`: a function, or a program of a file, to a module or a bundle."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from xpr.cli.errors import UsageError
+from xpr.cli.exported_files import is_exported, load_exported
 from xpr.cli.inspect_command import size_text
 from xpr.cli.specs import load_function, parse_types
 from xpr.core.progress import phase
 from xpr.export.exported import Exported, export
+from xpr.export.programs import OpenProgram
 from xpr.export.targets import ExportTarget, export_target
+from xpr.transforms.jit import jit
 
 
 def run(options: argparse.Namespace) -> int:
     """Traces, lowers, compiles and writes; prints what was written."""
-    output = Path(options.output)
     targets = _targets(options.target or ["cpu"])
+    source = Path(options.function)
+    stored = is_exported(source)
+    output = _output(options, source, stored, len(targets))
     if output.suffix not in (".vmfb", ".xpr"):
         raise UsageError(f"the output must end in .vmfb or .xpr, got {options.output!r}")
     names = ", ".join(target.name for target in targets)
@@ -24,10 +30,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"a .vmfb is for one target, got {names}; write a bundle (.xpr)")
     if not output.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent}")
-    positional, named = parse_types(options.args, options.constraint)
-    function = load_function(options.function)
-    with phase(f"tracing {options.function}"):
-        exported = export(function)(*positional, **named)
+    exported = _stored(source, options) if stored else _traced(options)
     if output.suffix == ".vmfb":
         _write_module(exported, targets[0], output)
     else:
@@ -36,6 +39,40 @@ def run(options: argparse.Namespace) -> int:
     size = size_text(output.stat().st_size)
     print(f"{output}: {exported.fun_name} for {names}, {size}")
     return 0
+
+
+def _output(options: argparse.Namespace, source: Path, stored: bool, targets: int) -> Path:
+    """The file to write; that of a file's program is named after it."""
+    if options.output is not None:
+        return Path(options.output)
+    if not stored:
+        options.parser.error("the following arguments are required: -o/--output")
+    return source.with_suffix(".vmfb" if targets == 1 else ".xpr")
+
+
+def _traced(options: argparse.Namespace) -> Exported:
+    positional, named = parse_types(options.args, options.constraint)
+    function = load_function(options.function)
+    with phase(f"tracing {options.function}"):
+        return export(function)(*positional, **named)
+
+
+def _stored(source: Path, options: argparse.Namespace) -> Exported:
+    """The program of a file, for the types that are given, which sizes it leaves open may need."""
+    with phase(f"reading {source}"):
+        exported = load_exported(source)
+    if not options.args:
+        if isinstance(exported.program, OpenProgram):
+            types = ", ".join(map(str, exported.in_avals))
+            raise UsageError(f"{source} leaves sizes open ({types}): give the types by --args")
+        return exported
+    positional, named = parse_types(options.args, options.constraint)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return exported.call(*args, **kwargs)
+
+    call.__name__ = exported.fun_name
+    return export(jit(call))(*positional, **named)
 
 
 def _targets(names: list[str]) -> list[ExportTarget]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from xpr.cli.errors import UsageError
+from xpr.cli.exported_files import exported_lines, is_exported
 from xpr.cli.modules import Function, Module, describe, open_type_text, type_text
 from xpr.cli.programs import is_bundle
 from xpr.runtimes.bundle import ArgumentType, CorruptBundleError
@@ -29,6 +30,9 @@ def run(options: argparse.Namespace) -> int:
     if options.args or options.mesh is not None or options.explicit:
         raise UsageError("--args, --mesh and --explicit are for functions, named like model.py:f")
     path = Path(options.program)
+    if is_exported(path):
+        print("\n".join(exported_lines(path)))
+        return 0
     if is_bundle(path):
         with naming(path):
             members = open_bundle(path)

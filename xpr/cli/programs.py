@@ -155,11 +155,6 @@ def counted(count: int, name: str) -> str:
     return f"{count} {name}{'' if count == 1 else 's'}"
 
 
-def open_program(path: Path, runtime: str | None) -> Program:
-    """Loads what stands at `path` for a runtime, or for one that it is made for."""
-    return BundleProgram(path, runtime) if is_bundle(path) else ModuleProgram(path, runtime)
-
-
 def read_inputs(program: Program, files: Sequence[str]) -> list[HostArray]:
     """The arrays of `.npy` files, one for each input and of its type."""
     if len(files) != len(program.inputs):

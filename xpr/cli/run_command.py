@@ -10,7 +10,8 @@ import numpy as np
 
 from xpr.cli.errors import UsageError
 from xpr.cli.modules import type_text
-from xpr.cli.programs import counted, open_program, read_inputs
+from xpr.cli.opening import open_program
+from xpr.cli.programs import counted, read_inputs
 
 
 def run(options: argparse.Namespace) -> int:

@@ -232,11 +232,12 @@ class Exported:
     def _call(
         self, known: tuple[JittedFunction, Any, bool], leaves: Sequence[Any], mesh: Mesh | None
     ) -> Sequence[Any]:
+        jitted, differentiable, _ = known
         traced = context.trace is not eager_trace or any(isinstance(x, Tracer) for x in leaves)
         if traced or mesh is None:
-            return known[1 if traced else 0](*leaves)
+            return (differentiable if traced else jitted)(*leaves)
         with set_mesh(mesh):
-            return known[0](*leaves)
+            return jitted(*leaves)
 
     def _functions(self, closed: ClosedJaxpr, mesh: Mesh | None) -> tuple[JittedFunction, Any]:
         """The program at fixed sizes as a jitted function, and as one with its own derivative."""

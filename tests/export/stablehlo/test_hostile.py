@@ -56,7 +56,7 @@ def test_every_truncation_is_refused() -> None:
     blob = jax_program("cond_branches")[0]
     module = read_container(blob).module
     for size in range(0, len(module) - 1, 7):
-        with pytest.raises(StableHLOError, match="damaged|missing|ends"):
+        with pytest.raises(StableHLOError, match=r"damaged|missing|ends"):
             from_stablehlo(module[:size])
 
 
