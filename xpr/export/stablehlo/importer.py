@@ -35,8 +35,7 @@ _MOST_CALLS = 200
 """How deeply functions of a sound module call each other."""
 
 _MOST_FOLDED = 64
-"""Integers of up to so many elements are computed from known ones while a module with open sizes is
-read: they may be sizes. The types say which, so that it does not depend on the sizes."""
+"""The sizes of an array are fewer than so many."""
 
 _NOT_FOLDED = frozenset(
     f"stablehlo.{name}"
@@ -240,15 +239,43 @@ class Importer:
         finally:
             self._calls.pop()
 
-    def jaxpr(self, function: Operation, args: Sequence[Any]) -> ClosedJaxpr:
-        """The program of a function for arguments of these types, traced once."""
+    def jaxpr(self, function: Operation, args: Sequence[Any], fixed: dict[int, Any]) -> ClosedJaxpr:
+        """The program of a function for arguments of these types, traced once.
+
+        Those in `fixed`, by their places, have known values and are not arguments of the program.
+        """
         avals = tuple(get_aval(x).update(weak_type=False) for x in args)
-        key = (function, tuple((a.shape, a.dtype) for a in avals), self.manual_axes)
+        values = tuple((i, np.asarray(x).tobytes()) for i, x in fixed.items())
+        key = (function, tuple((a.shape, a.dtype) for a in avals), values, self.manual_axes)
         found = self._jaxprs.get(key)
         if found is None:
-            found = trace_to_jaxpr(lambda *xs: self.call(function, xs), avals)
+
+            def run(*xs: Any) -> list[Any]:
+                rest = iter(xs)
+                every = [fixed[i] if i in fixed else next(rest) for i in range(len(args))]
+                return self.call(function, every)
+
+            found = trace_to_jaxpr(run, [a for i, a in enumerate(avals) if i not in fixed])
             self._jaxprs[key] = found
         return found
+
+    def _is_folded(self, op: Operation, operands: Sequence[Any]) -> bool:
+        """Whether an operation on known values is computed now.
+
+        That is so for scalars, with which JAX guards divisions; and while sizes are open for few
+        integers, which may be sizes. The types decide, so that it is the same for all sizes.
+        """
+        if not operands or not all(map(is_known, operands)):
+            return False
+        for value in op.results:
+            kind = value.type
+            if not isinstance(kind, Tensor) or None in kind.shape or kind.size > _MOST_FOLDED:
+                return False
+            if not isinstance(kind.element, np.dtype):
+                return False
+            if kind.element.kind not in "biu" if self.open else kind.shape:
+                return False
+        return True
 
     def region(self, block: Block, scope: Scope) -> Callable[..., list[Any]]:
         """A block as a function."""
@@ -277,7 +304,7 @@ class Importer:
             raise op.error("the operation is unknown to xpr")
         site = Site(self, op, [scope.get(v) for v in op.operands], scope)
         try:
-            if self.open and op.name not in _NOT_FOLDED and _may_be_size(op, site.operands):
+            if op.name not in _NOT_FOLDED and self._is_folded(op, site.operands):
                 with ensure_compile_time_eval():
                     found = rule(site)
             else:
@@ -337,15 +364,9 @@ def _is_open(type_: Any) -> bool:
     return isinstance(type_, Tensor) and None in type_.shape
 
 
-def _may_be_size(op: Operation, operands: Sequence[Any]) -> bool:
-    """Whether the results are few integers, and all operands are known."""
-    for value in op.results:
-        kind = value.type
-        if not isinstance(kind, Tensor) or None in kind.shape or kind.size > _MOST_FOLDED:
-            return False
-        if not isinstance(kind.element, np.dtype) or kind.element.kind not in "biu":
-            return False
-    return not any(isinstance(x, Tracer | TokenValue | tuple) for x in operands)
+def is_known(x: Any) -> bool:
+    """Whether a value is an array that is known while the module is read."""
+    return not isinstance(x, Tracer | TokenValue | tuple)
 
 
 def _check(op: Operation, type_: Any, found: Any) -> None:

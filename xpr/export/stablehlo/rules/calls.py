@@ -8,7 +8,7 @@ from typing import Any
 
 from xpr.core.trace import Tracer
 from xpr.export.stablehlo.form import Operation, Tensor
-from xpr.export.stablehlo.importer import Rule, Site, TokenValue
+from xpr.export.stablehlo.importer import Rule, Site, TokenValue, is_known, shape_of
 from xpr.export.stablehlo.rules import chlo
 from xpr.export.stablehlo.rules.custom_calls import custom_call
 from xpr.primitives.call import jit_p
@@ -32,13 +32,16 @@ def call_function(site: Site, function: Operation, args: Sequence[Any]) -> list[
     # Sizes are known values, which a function that is traced alone would not see.
     if site.importer.open or small or not plain or not traced or not _only_arrays(function):
         return site.importer.call(function, args)
-    closed = site.importer.jaxpr(function, args)
+    # Known scalars are part of the program: they guard divisions, and choose between branches.
+    fixed = {i: x for i, x in enumerate(args) if is_known(x) and not shape_of(x)}
+    closed = site.importer.jaxpr(function, args, fixed)
+    operands = [x for i, x in enumerate(args) if i not in fixed]
     return list(
         jit_p.bind(
-            *args,
+            *operands,
             jaxpr=closed,
             name=str(function.attributes.get("sym_name")),
-            donated_invars=(False,) * len(args),
+            donated_invars=(False,) * len(operands),
             inline=False,
             keep_unused=False,
         )
