@@ -109,6 +109,25 @@ def test_unsound_text_is_refused_in_words(name: str) -> None:
         from_stablehlo(text)
 
 
+def test_calls_inside_calls_expand_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each function calls the next one four times: 4**12 operations."""
+    monkeypatch.setattr("xpr.export.stablehlo.importer._MOST_OPERATIONS", 20_000)
+    parts = []
+    for i in range(12):
+        callee = f"f{i + 1}"
+        calls = "\n".join(
+            f"  %y{k + 1} = call @{callee}(%y{k}) : (tensor<f32>) -> tensor<f32>" for k in range(4)
+        )
+        name = "main" if i == 0 else f"f{i}"
+        parts.append(
+            f"func.func @{name}(%y0: tensor<f32>) -> tensor<f32> {{\n{calls}\n"
+            "  return %y4 : tensor<f32>\n}"
+        )
+    parts.append("func.func @f12(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }")
+    with pytest.raises(StableHLOError, match="expands to more than 20000 operations"):
+        from_stablehlo("\n".join(parts))
+
+
 def test_other_things_are_refused() -> None:
     with pytest.raises(StableHLOError, match=r"damaged|version"):
         from_stablehlo(b"\0" * 100)

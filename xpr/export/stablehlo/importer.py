@@ -34,6 +34,9 @@ Rule = Callable[["Site"], Any]
 _MOST_CALLS = 200
 """How deeply functions of a sound module call each other."""
 
+_MOST_OPERATIONS = 1_000_000
+"""A program does not expand to more operations than so many, by calls inside calls."""
+
 _MOST_FOLDED = 64
 """The sizes of an array are fewer than so many."""
 
@@ -202,6 +205,7 @@ class Importer:
         self._rules = rules
         self._jaxprs: dict[Any, ClosedJaxpr] = {}
         self._calls: list[str] = []
+        self._count = 0
         self.mesh: Any = None
         self.manual_axes: tuple[str, ...] = ()
         self.open = any(map(_leaves_open, module.functions.values()))
@@ -302,6 +306,9 @@ class Importer:
         rule = self._rules.get(op.name)
         if rule is None:
             raise op.error("the operation is unknown to xpr")
+        self._count += 1
+        if self._count > _MOST_OPERATIONS:
+            raise op.error(f"the program expands to more than {_MOST_OPERATIONS} operations")
         site = Site(self, op, [scope.get(v) for v in op.operands], scope)
         try:
             if op.name not in _NOT_FOLDED and self._is_folded(op, site.operands):

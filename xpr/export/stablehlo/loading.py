@@ -7,7 +7,7 @@ import itertools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from xpr.export.stablehlo.text import read_text
 from xpr.export.symbolic import SymbolicAval, SymbolicScope, symbolic_shape
 from xpr.sharding import AxisType, PartitionSpec
 
+_T = TypeVar("_T")
 _SOUND = (TypeError, ValueError, IndexError, KeyError, AttributeError, OverflowError)
 
 
@@ -40,13 +41,23 @@ def load(source: Any, entry: str | None) -> Exported:
     if isinstance(data, str):
         return _of_module(read_text(data, name), entry)
     if data.startswith(MAGIC):
-        return _of_module(read_bytecode(data), entry)
+        return _of_module(_read(read_bytecode, data), entry)
     text = _as_text(data)
     if text is not None:
         return _of_module(read_text(text, name), entry)
     if entry is not None:
         raise ValueError("entry is for modules: an exported function of JAX's has one")
-    return _of_container(read_container(data))
+    return _of_container(_read(read_container, data))
+
+
+def _read(reader: Callable[[bytes], _T], data: bytes) -> _T:
+    """What a reader makes of bytes; what it stumbles over is damage."""
+    try:
+        return reader(data)
+    except StableHLOError:
+        raise
+    except (*_SOUND, RecursionError) as error:
+        raise StableHLOError(f"the artifact is damaged: {error!r}") from error
 
 
 def _content(source: Any) -> tuple[str | bytes, str]:
@@ -179,7 +190,7 @@ def _sized(avals: Sequence[Any], sizes: dict[str, int]) -> list[ShapedArray]:
 
 
 def _of_container(found: Container) -> Exported:
-    module = read_bytecode(found.module)
+    module = _read(read_bytecode, found.module)
     importer = _importer(module)
     call = _Call(importer, module.entry("main"), found)
     scope = SymbolicScope()

@@ -19,7 +19,9 @@ def _constant(site: Site) -> Any:
         raise site.error(f"the value must be an array, got {found!r}")
     if found.size > 1 and found.strides and not any(found.strides):
         return lax.full(found.shape, found.flat[0], found.dtype)
-    return found.astype(kind.dtype, copy=False)
+    if found.dtype != kind.dtype:
+        raise site.error(f"the value is of {found.dtype}, the result of {kind.dtype}")
+    return found
 
 
 def _iota(site: Site) -> Any:

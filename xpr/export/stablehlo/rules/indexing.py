@@ -137,12 +137,12 @@ def scatter_windows(
     batch = numbers.operand_batching_dims
     inside = [a for a in range(len(shape)) if a not in (*numbers.inserted_window_dims, *batch)]
     positions: list[Any] = []
-    in_bounds: Any = np.ones(update_shape, np.bool_)
+    in_bounds: Any = lax.full(update_shape, True)
     index_type = np.dtype(np.int32)
     starts = _narrow(indices)
     index_rank = len(shape_of(indices)) - 1
     for axis, size in enumerate(shape):
-        place: Any = np.zeros(update_shape, index_type)
+        place: Any = lax.full(update_shape, 0, index_type)
         span = 1
         if axis in inside:
             update_axis = window_axes[inside.index(axis)]
@@ -162,7 +162,7 @@ def scatter_windows(
             index_axis = numbers.scatter_indices_batching_dims[batch.index(axis)]
             place = lax.broadcasted_iota(index_type, update_shape, outer[index_axis])
         positions.append(place)
-    flat: Any = np.zeros(update_shape, index_type)
+    flat: Any = lax.full(update_shape, 0, index_type)
     for place, size in zip(positions, shape, strict=True):
         flat = lax.add(lax.mul(flat, lax.full_like(flat, size)), place)
     # Windows follow each other in the order of the scatter's indices.

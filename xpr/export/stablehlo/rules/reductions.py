@@ -212,6 +212,9 @@ def reduce_windows(
     return list(found)
 
 
+_MOST_WINDOWS, _LARGEST_WINDOW = 1 << 28, 4096
+"""Limits for windows that any computation selects from, one place after the other."""
+
 _ORDERS = {"GE": "ge", "LE": "le"}
 
 
@@ -247,6 +250,9 @@ def _select_and_scatter_any(
     """With any selection and any combination: the selected places first, then a scatter."""
     operand, source, init = (site.operand(i) for i in range(3))
     shape, windows = shape_of(operand), shape_of(source)
+    total, size = math.prod(windows), math.prod(sizes)
+    if total > _MOST_WINDOWS or size > _LARGEST_WINDOW:
+        raise site.error(f"{total} windows of {size} elements are too many")
     select = site.region(0)
     flat = lax.reshape(operand, (math.prod(shape),))
     best: Any = None
