@@ -9,6 +9,7 @@ import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,3 +167,24 @@ def test_reading_an_artifact_loads_no_compiler() -> None:
     )
     out = subprocess.run([sys.executable, "-c", code], input=blob, capture_output=True, check=True)
     assert out.stdout.decode().strip() == "1 []"
+
+
+def test_a_text_that_was_read_before_loads_no_mlir(tmp_path: Path) -> None:
+    text = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    code = (
+        "import sys, xpr; e = xpr.export.from_stablehlo(sys.stdin.read()); "
+        "print(len(e.in_avals), any(m.startswith('iree') for m in sys.modules))"
+    )
+    environment = os.environ | {"XPR_CACHE_DIR": str(tmp_path / "cache"), "XPR_CACHE": "1"}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            input=text,
+            capture_output=True,
+            check=True,
+            text=True,
+            env=environment,
+        ).stdout.strip()
+        for _ in range(2)
+    ]
+    assert said == ["1 True", "1 False"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from typing import Any
@@ -25,7 +26,25 @@ def _ir() -> Any:
 
 
 def read_text(text: str, name: str = "<text>") -> Module:
-    """The module that MLIR text describes; StableHLOError, with line and column, if none."""
+    """The module that MLIR text describes; StableHLOError, with line and column, if none.
+
+    The bytecode that MLIR makes of it is kept in the cache of compiled programs, so that another
+    process reads the same text without MLIR.
+    """
+    from xpr.lowering.cache import default_cache  # noqa: PLC0415  only text needs it
+
+    cache = default_cache()
+    key = hashlib.sha256(b"StableHLO text 1\0" + text.encode("utf-8", "surrogateescape")).digest()
+    found = None if cache is None else cache.dispatches.get(key)
+    if found is None:
+        found = _bytecode(text, name)
+        if cache is not None:
+            cache.dispatches.put(key, found)
+    return read_bytecode(found)
+
+
+def _bytecode(text: str, name: str) -> bytes:
+    """MLIR's bytecode of a text."""
     ir = _ir()
     if not _CONTEXTS:
         context = ir.Context()
@@ -39,7 +58,7 @@ def read_text(text: str, name: str = "<text>") -> Module:
         raise StableHLOError(f"{name} is not StableHLO: {_one_message(error)}") from error
     written = io.BytesIO()
     parsed.operation.write_bytecode(written)
-    return read_bytecode(written.getvalue())
+    return written.getvalue()
 
 
 def _one_message(error: Exception) -> str:
