@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.core.jaxpr import eval_closed
 from xpr.export import StableHLOError, from_stablehlo
+from xpr.export.stablehlo.rules import all_rules
 
 F = np.float32
 
@@ -339,3 +342,44 @@ def test_batch_normalization_against_its_formula() -> None:
 
     normal = (x - wide(mean)) / np.sqrt(wide(variance) + 0.1)
     np.testing.assert_allclose(y, normal * wide(scale) + wide(offset), 1e-5, 1e-5)
+
+
+_SHARDY = """
+module @program attributes {mhlo.num_partitions = 4 : i32} {
+  sdy.mesh @mesh = <["i"=2, "j"=2]>
+  func.func public @main(%x: tensor<4x2xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"j"}, {}]>})
+      -> (tensor<2x2xf32>, tensor<4x2xf32>) {
+    %0 = sdy.manual_computation(%x) in_shardings=[<@mesh, [{"i"}, {}]>] out_shardings=[<@mesh, [{}, {}]>] manual_axes={"i"} (%a: tensor<2x2xf32>) {
+      %1 = "stablehlo.all_reduce"(%a) <{channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>, replica_groups = dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>, use_global_device_ids}> ({
+      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+        %2 = stablehlo.add %p, %q : tensor<f32>
+        stablehlo.return %2 : tensor<f32>
+      }) : (tensor<2x2xf32>) -> tensor<2x2xf32>
+      sdy.return %1 : tensor<2x2xf32>
+    } : (tensor<4x2xf32>) -> tensor<2x2xf32>
+    %3 = sdy.sharding_constraint %x <@mesh, [{"i", "j"}, {}]> : tensor<4x2xf32>
+    return %0, %3 : tensor<2x2xf32>, tensor<4x2xf32>
+  }
+}"""  # noqa: E501  as JAX writes it
+
+
+def test_shardings_in_text() -> None:
+    exported = from_stablehlo(_SHARDY)
+    assert exported.nr_devices == 4
+    assert exported.layout is not None
+    assert exported.layout.inputs == (xpr.P("j", None),)
+    x = np.arange(8, dtype=F).reshape(4, 2)
+    with xpr.set_mesh(xpr.make_mesh((2, 2), ("i", "j"))):
+        summed, same = exported.call(x)
+    np.testing.assert_array_equal(summed, x[:2] + x[2:])
+    np.testing.assert_array_equal(same, x)
+
+
+def test_the_page_lists_what_has_a_rule() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "stablehlo.md").read_text(encoding="utf-8")
+    refused = {"infeed", "outfeed", "send", "recv"}
+    rules = all_rules()
+    for dialect in ("stablehlo", "chlo", "sdy"):
+        names = {n.partition(".")[2] for n in rules if n.startswith(f"{dialect}.")} - refused
+        row = next(line for line in page.splitlines() if line.startswith(f"| {dialect} |"))
+        assert set(re.findall(r"`([^`]+)`", row)) == names

@@ -136,7 +136,9 @@ def _of_module(module: Module, entry: str | None) -> Exported:
     out_tree = tree_util.tree_structure(0 if count == 1 else tuple(range(count)))
     in_tree = tree_util.tree_structure((tuple(range(len(inputs))), {}))
     name = str(function.attributes.get("sym_name"))
-    return _exported(name, in_tree, out_tree, program, _layout_of(importer, len(inputs), count))
+    return _exported(
+        name, in_tree, out_tree, program, _layout_of(importer, function, len(inputs), count)
+    )
 
 
 def _exported(
@@ -145,13 +147,35 @@ def _exported(
     return Exported(name, in_tree, out_tree, program, PLATFORMS, (), derive, layout)
 
 
-def _layout_of(importer: Importer, inputs: int, results: int) -> Layout | None:
-    """The devices of a program that names a mesh."""
-    meshes = [m for m in importer.module.meshes.values() if m and np.prod(list(m.values())) > 1]
-    if not meshes:
+def _layout_of(
+    importer: Importer, function: Operation | None, inputs: int, results: int
+) -> Layout | None:
+    """The devices of a program that names a mesh, and the shardings that its function states."""
+    meshes = importer.module.meshes
+    name = next((n for n, m in meshes.items() if np.prod(list(m.values())) > 1), None)
+    if name is None:
         return None
-    mesh = meshes[0]
-    return _layout(tuple(mesh.values()), tuple(mesh), (None,) * inputs, (None,) * results)
+    mesh = meshes[name]
+
+    def specs(key: str, count: int) -> tuple[PartitionSpec | None, ...]:
+        stated = () if function is None else function.attributes.get(key) or ()
+        found = [a.get("sdy.sharding") if isinstance(a, dict) else None for a in stated]
+        if len(found) != count:
+            return (None,) * count
+        return tuple(_stated_spec(s, name) for s in found)
+
+    return _layout(
+        tuple(mesh.values()), tuple(mesh), specs("arg_attrs", inputs), specs("res_attrs", results)
+    )
+
+
+def _stated_spec(sharding: Any, mesh: str) -> PartitionSpec | None:
+    """A sharding over that mesh, by whole axes; None for another, which is left open."""
+    if not isinstance(sharding, dict) or sharding.get("mesh") != mesh:
+        return None
+    if not all(isinstance(a, str) for axes in sharding["axes"] for a in axes):
+        return None
+    return PartitionSpec(*(None if not a else a[0] if len(a) == 1 else a for a in sharding["axes"]))
 
 
 def _layout(sizes: Any, names: Any, inputs: Any, results: Any) -> Layout:
@@ -228,7 +252,7 @@ def _aval(aval: Aval, scope: SymbolicScope) -> SymbolicAval:
 def _container_layout(importer: Importer, found: Container) -> Layout | None:
     specs = [s for s in (*found.in_specs, *found.out_specs) if s is not None and s.names]
     if not specs:
-        layout = _layout_of(importer, len(found.in_avals), len(found.out_avals))
+        layout = _layout_of(importer, None, len(found.in_avals), len(found.out_avals))
         if layout is None or layout.size != found.devices:
             sizes, names = (found.devices,), ("devices",)
             layout = _layout(

@@ -10,6 +10,7 @@ from typing import Any
 from xpr.export.stablehlo.bytecode import read_bytecode
 from xpr.export.stablehlo.errors import StableHLOError
 from xpr.export.stablehlo.form import Module
+from xpr.export.stablehlo.sdy_generic import generic
 
 _CONTEXTS: list[Any] = []
 
@@ -51,7 +52,7 @@ def _bytecode(text: str, name: str) -> bytes:
         context.allow_unregistered_dialects = True
         _CONTEXTS.append(context)
     try:
-        parsed = ir.Module.parse(text, _CONTEXTS[0])
+        parsed = ir.Module.parse(generic(text), _CONTEXTS[0])
         if not parsed.operation.verify():
             raise StableHLOError(f"{name} is not a sound module")
     except ir.MLIRError as error:
