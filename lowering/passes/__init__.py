@@ -40,6 +40,7 @@ from xpr.lowering.passes import (
     strided_slices,
     transposed_products,
     unit_strides,
+    window_inits,
 )
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -74,6 +75,7 @@ PASSES: dict[str, Pass] = {
     "fused_producers": fused_producers.run,
     "shared_elements": shared_elements.run,
     "single_elements": single_elements.run,
+    "window_inits": window_inits.run,
     "aliasing_updates": aliasing_updates.run,
     "region_results": region_results.run,
     "long_chains": long_chains.run,
