@@ -15,6 +15,7 @@ from xpr.lowering.passes import (
     bfloat16_arithmetic,
     binding_limit,
     branches_without_results,
+    commuted_operands,
     complex_parts,
     complex_products,
     constant_arithmetic,
@@ -49,6 +50,7 @@ Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
     "constant_arithmetic": constant_arithmetic.run,
+    "commuted_operands": commuted_operands.run,
     "grouped_convolutions": grouped_convolutions.run,
     "unit_strides": unit_strides.run,
     "long_loops": long_loops.run,
