@@ -168,3 +168,19 @@ def test_reading_is_fast() -> None:
         read_bytecode(data)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.2 * count / 1000
+
+
+def test_the_derivative_of_a_loaded_qr() -> None:
+    """JAX exports QR as reflections, which have no derivative; against finite differences."""
+    blob, (x,), _ = jax_program("linear_qr")
+    closed = from_stablehlo(blob).program.at(())
+    weights = np.random.default_rng(3).standard_normal((3, 3)).astype(np.float32)
+
+    def loss(x: Any) -> Any:
+        sizes, product = eval_closed(closed, [x])
+        return (sizes * weights).sum() + (product**2).sum()
+
+    where = np.random.default_rng(4).standard_normal(x.shape).astype(np.float32)
+    step = 1e-2
+    expected = (float(loss(x + step * where)) - float(loss(x - step * where))) / (2 * step)
+    np.testing.assert_allclose((xpr.grad(loss)(x) * where).sum(), expected, rtol=2e-3)

@@ -206,6 +206,7 @@ class Importer:
         self._jaxprs: dict[Any, ClosedJaxpr] = {}
         self._calls: list[str] = []
         self._count = 0
+        self._users: dict[Value, list[Operation]] | None = None
         self.mesh: Any = None
         self.manual_axes: tuple[str, ...] = ()
         self.open = any(map(_leaves_open, module.functions.values()))
@@ -224,6 +225,17 @@ class Importer:
             raise first.error(
                 f"the operation is unknown to xpr (unknown in all: {', '.join(sorted(names))})"
             )
+
+    def users(self, value: Value) -> list[Operation]:
+        """The operations that read a value."""
+        if self._users is None:
+            self._users = {}
+            for function in self.module.functions.values():
+                for block in function.regions:
+                    for op in walk(block):
+                        for v in op.operands:
+                            self._users.setdefault(v, []).append(op)
+        return self._users.get(value, [])
 
     def call(self, function: Operation, args: Sequence[Any]) -> list[Any]:
         """The results of a function of the module, inlined."""

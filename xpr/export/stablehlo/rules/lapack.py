@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 
 from xpr import lax
-from xpr.export.stablehlo.importer import Rule, Site, shape_of
+from xpr.export.stablehlo.form import Operation
+from xpr.export.stablehlo.importer import Rule, Site, dtype_of, shape_of
 from xpr.export.stablehlo.rules.arrays import cholesky
 from xpr.primitives.linalg_householder import geqp3, geqrf, ormqr
+from xpr.transforms.custom_jvp import custom_jvp
+from xpr.transforms.derivatives import jvp
 
 _TYPES = "sdcz"
 
@@ -75,7 +78,38 @@ def _getrf(site: Site) -> Any:
 
 
 def _geqrf(site: Site) -> Any:
-    return list(geqrf(site.operand(0)))
+    """Reflections have no derivative; the R above them has, where Q is made of them."""
+    x = site.operand(0)
+    m, n = shape_of(x)[-2:]
+    if m < n or dtype_of(x).kind != "f" or not _only_makes_q(site):
+        return list(geqrf(x))
+
+    @custom_jvp
+    def factors(x: Any) -> tuple[Any, Any]:
+        return geqrf(x)
+
+    @factors.defjvp
+    def factors_jvp(primals: Any, tangents: Any) -> Any:
+        _, moved = jvp(lambda x: lax.linalg.qr(x, full_matrices=False)[1], primals, tangents)
+        packed, scales = factors(*primals)
+        rows = [(0, 0, 0)] * (len(shape_of(moved)) - 2) + [(0, m - n, 0), (0, 0, 0)]
+        grown = lax.pad(moved, np.zeros((), dtype_of(moved)), rows)
+        return (packed, scales), (grown, lax.full_like(scales, 0))
+
+    return list(factors(x))
+
+
+def _only_makes_q(site: Site) -> bool:
+    """Whether only calls that multiply the reflections read their scales."""
+    if len(site.op.results) != 2:
+        return False
+    users = site.importer.users(site.op.results[1])
+    return bool(users) and all(_makes_q(op) for op in users)
+
+
+def _makes_q(op: Operation | None) -> bool:
+    name = "" if op is None else str(op.attributes.get("call_target_name"))
+    return name.endswith(("orgqr_ffi", "ungqr_ffi"))
 
 
 def _geqp3(site: Site) -> Any:
@@ -84,7 +118,29 @@ def _geqp3(site: Site) -> Any:
 
 
 def _orgqr(site: Site) -> Any:
-    return lax.linalg.householder_product(site.operand(0), site.operand(1))
+    """The derivative is that of Q of the matrix that was factored, where it is known."""
+    packed, scales = site.operand(0), site.operand(1)
+    source = site.op.operands[1].owner
+    m, k = shape_of(packed)[-2:]
+    name = "" if source is None else str(source.attributes.get("call_target_name"))
+    if source is None or not name.endswith("geqrf_ffi") or dtype_of(packed).kind != "f":
+        return lax.linalg.householder_product(packed, scales)
+    matrix = site.scope.get(source.operands[0])
+    if shape_of(matrix) != shape_of(packed) or m < k:
+        return lax.linalg.householder_product(packed, scales)
+
+    @custom_jvp
+    def product(x: Any, packed: Any, scales: Any) -> Any:
+        return lax.linalg.householder_product(packed, scales)
+
+    @product.defjvp
+    def product_jvp(primals: Any, tangents: Any) -> Any:
+        _, moved = jvp(
+            lambda x: lax.linalg.qr(x, full_matrices=False)[0], primals[:1], tangents[:1]
+        )
+        return product(*primals), moved
+
+    return product(matrix, packed, scales)
 
 
 def _ormqr(site: Site) -> Any:
