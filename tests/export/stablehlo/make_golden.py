@@ -284,7 +284,7 @@ def dtypes(x, i):
 
 
 @program((rand(3), [rand(2), None]), named={"a": rand(2)})
-def trees(pair, *, named=None):
+def trees(pair: Any, *, named: Any = None) -> Any:
     return {"sum": pair[0].sum() + pair[1][0].prod(), "list": [named["a"], ()], "none": None}
 
 
