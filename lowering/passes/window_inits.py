@@ -3,7 +3,8 @@
 IREE fills an array of the result's size with the number, and the reduction updates it in place.
 Arrays of two reductions that have the same number of elements are merged. Where the array is not
 filled in the dispatch of the reduction, as with the plainest flags, both reductions then update one
-array, and each result holds elements of both.
+array, and each result holds elements of both. The array of a single result is the number itself,
+which may be a result of the program, too.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
-    """Puts the init values of all but the first of such reductions behind barriers of their own."""
+    """Puts init values behind barriers of their own: all but those that no one else may read."""
     del target, hints
     for function in module.functions:
         numbering = Numbering()
@@ -33,7 +34,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
             shared[op] = [
                 i
                 for i, key in zip(inits, keys, strict=True)
-                if key in arrays or keys.count(key) > 1
+                if key in arrays or keys.count(key) > 1 or key[1] == 1
             ]
             arrays.update(keys)
         rewrite.bar_operands(shared)

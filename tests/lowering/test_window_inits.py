@@ -98,6 +98,21 @@ def test_without_the_pass_two_sums_are_wrong(
     assert not all(map(np.array_equal, found, expected)), MENDED
 
 
+def test_a_number_that_is_a_result_and_the_init_of_a_single_one(plainest: None) -> None:
+    def whole(x: Any) -> Any:
+        return sums(x, (2, 3, 4), (1, 1, 1))
+
+    zero = np.float32(0)
+    found = xpr.jit(
+        lambda x, y: (whole(x), lax.convert_element_type(zero, jnp.float32), whole(y), jnp.zeros(4))
+    )(X, Y)
+    expected = X.sum().reshape(1, 1, 1), zero, Y.sum().reshape(1, 1, 1), np.zeros(4)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+    found = xpr.jit(lambda x, y: (sums(x), jnp.zeros(4), sums(y)))(X, Y)
+    np.testing.assert_array_equal(found[1], np.zeros(4))
+
+
 def _barriers(function: Callable[..., Any], *args: Any) -> int:
     def count() -> int:
         return print_module(graph_of(xpr.make_jaxpr(function)(*args), "cpu"), "m").count(BARRIER)
@@ -112,6 +127,7 @@ def test_where_barriers_are_put() -> None:
     assert _barriers(lambda x, y: (sums(x), sums(y)), X, Y) == 1
     assert _barriers(lambda x, y: (sums(x), sums(y), sums(x + y)), X, Y) == 2
     assert _barriers(lambda x, y: (sums(x), y), X, Y) == 0
+    assert _barriers(lambda x: sums(x, (2, 3, 4)), X) == 1
     # Another number of elements, and another number to begin with.
     assert _barriers(lambda x, y: (sums(x), sums(y, (1, 1, 1))), X, Y) == 0
     highest = lambda y: lax.reduce_window(y, -jnp.inf, lax.max, SIZE, STRIDES, "VALID")  # noqa: E731
