@@ -14,12 +14,11 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpr.lowering.iree import device_functions, installed, plugins, shortcuts
+from xpr.lowering.iree import device_functions, installed, plugins, shortcuts, versions
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
-_KNOWN_REVISIONS = "3.13."
 
 _POINTER = ctypes.c_void_p
 _OUT_POINTER = ctypes.POINTER(ctypes.c_void_p)
@@ -94,14 +93,17 @@ class Library(Functions):
         self.GlobalInitialize()
         self.process = os.getpid()
         self.revision = (self.GetRevision() or b"").decode()
+        self.version = versions.find(self.revision)
         # Other versions may not know the options, and an unknown one ends the process.
-        if alone_for is not None and self.revision.startswith(_KNOWN_REVISIONS):
+        allowed = self.version.shortcuts(allowed)
+        if alone_for is not None:
             options: list[str] = []
             if shortcuts.DEVICE_FUNCTIONS in allowed:
                 name, listed = shortcuts.DEVICE_FUNCTIONS, device_functions.options
                 options += shortcuts.attempt(name, listed) or []
             if shortcuts.PLUGINS in allowed:
-                options += shortcuts.attempt(shortcuts.PLUGINS, plugins.options, alone_for) or []
+                name, listed = shortcuts.PLUGINS, plugins.options
+                options += shortcuts.attempt(name, listed, alone_for, self.version) or []
             if options:
                 self._set_options(options)
 

@@ -13,18 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-NAMES = frozenset(
-    {
-        *("iree_h2f_ieee", "iree_f2h_ieee", "__gnu_h2f_ieee", "__gnu_f2h_ieee"),
-        *("__extendhfsf2", "__truncsfhf2", "__extendhfdf2", "__truncdfhf2"),
-        *("fma", "memset", "memcpy", "memmove"),
-    }
-)
-"""The functions, as IREE 3.13 has them for processors of 64 bits."""
-
-_LISTED = "".join(f"{name},{a}\n" for name in sorted(NAMES) for a in ("noinline", "optnone"))
 _files: list[int] = []
 """The descriptor of the file in memory that LLVM reads, once it does."""
 
@@ -51,10 +41,11 @@ def are_spared() -> bool:
 
 
 @contextlib.contextmanager
-def spared() -> Iterator[None]:
+def spared(names: Collection[str]) -> Iterator[None]:
     """Inside the block LLVM does without optimizing these functions."""
     (file,) = _files
-    os.pwrite(file, _LISTED.encode(), 0)
+    listed = "".join(f"{name},{a}\n" for name in sorted(names) for a in ("noinline", "optnone"))
+    os.pwrite(file, listed.encode(), 0)
     try:
         yield
     finally:

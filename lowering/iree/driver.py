@@ -30,9 +30,9 @@ from xpr.lowering.iree.dispatches import (
 from xpr.lowering.iree.invocation import Diagnostic, Invocation, parsed
 from xpr.lowering.iree.places import Line, lines_in
 from xpr.lowering.iree.post_passes import END, PHASES, START, Change
-from xpr.lowering.iree.short_passes import Steps
 from xpr.lowering.iree.shortcuts import DeclinedError, RefusedError
 from xpr.lowering.iree.stopwatch import Stopwatch
+from xpr.lowering.iree.versions.base import Steps
 
 _DISPATCHES = frozenset({"flow.executable", "hal.executable.source"})
 """What IREE forms of a program, and what a program brings along as it is."""
@@ -82,6 +82,7 @@ def compile_module(
     Raises ``RuntimeError`` if a flag is unknown.
     """
     library = load()
+    allowed = library.version.shortcuts(allowed)
     once = functools.partial(
         _compile_once,
         *(library, text, flags, name, verify, parallel, changes, watch, dispatches),
@@ -150,7 +151,7 @@ def _compile_once(
     steps: Steps = {}
     if shortcuts.SHORT_PASSES in allowed and not verify:
         with shortcuts.declines(shortcuts.SHORT_PASSES):
-            steps = short_passes.steps_for(text, flags, library.revision)
+            steps = short_passes.steps_for(text, flags, library.version)
     # Our own lists say whether constants are hoisted: then programs of either kind share a session.
     # No dispatch depends on it.
     alike = short_passes.hoisting_or_not(flags)
@@ -174,7 +175,7 @@ def _compile_once(
             library, session, invocation, watch, taken, tell, steps, verify=verify
         )
         if shortcuts.TRANSLATION in taken:
-            compiling.translation = translation.passes(flags)
+            compiling.translation = translation.passes(flags, library.version)
         checks = fusion_check.is_needed(flags) and not verify
         if not _run(compiling, changes, watch, store, identity, checks=checks):
             used = _OTHER_PASSES & taken

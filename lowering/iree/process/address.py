@@ -41,8 +41,9 @@ def digest() -> str:
         str(compiler_library.library_path()),
     ):
         found.update(part.encode() + b"\0")
-    for folder in (Path(__file__).parent.parent, Path(__file__).parent):
-        for file in sorted(folder.glob("*.py")):
+    compiler = Path(__file__).parent.parent
+    for folder in (compiler, compiler / "versions", Path(__file__).parent):
+        for file in sorted((*folder.glob("*.py"), *folder.glob("*.def"))):
             found.update(file.name.encode() + b"\0" + file.read_bytes())
     return found.hexdigest()[:24]
 
