@@ -16,6 +16,7 @@ from xpr.lowering.iree import (
     fallbacks,
     merging,
     numbers,
+    self_test,
     shortcuts,
     stopwatch,
 )
@@ -144,7 +145,7 @@ def start_compile(
     """
     if shutdown.is_near:
         shutdown.stop_other_threads()
-    job = new_job(text, target, hints, debug_text, separate, template)
+    job = self_test.checked(new_job(text, target, hints, debug_text, separate, template))
     watch = stopwatch.current()
     if watch is not None:
         return Compile(job, None, True, _watched(job, watch))
@@ -213,7 +214,7 @@ def note_fallback(text: str, target: Target, hints: ProgramHints, equations: Seq
     """Notes in the cache which equations the host has to compute, for a program that failed."""
     cache = default_cache()
     if cache is not None:
-        job = new_job(text, target, hints)
+        job = self_test.checked(new_job(text, target, hints))
         cache.note(job.cache_key(), {"fallback": fallbacks.HOST, "equations": list(equations)})
 
 

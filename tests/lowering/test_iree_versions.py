@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import struct
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.lowering.iree import attempts, patch_vm_bytecode, shortcuts, versions, vm_code
+from xpr.lowering.iree import (
+    attempts,
+    installed,
+    patch_vm_bytecode,
+    self_test,
+    shortcuts,
+    versions,
+    vm_code,
+)
 from xpr.lowering.iree.post_passes import COPIED_REFERENCES, Patch
 
 ROOT = Path(__file__).parents[2]
@@ -93,3 +104,77 @@ def test_a_loop_in_an_unknown_byte_code_is_refused(monkeypatch: pytest.MonkeyPat
 
     with pytest.raises(xpr.errors.CompileError, match=r"got version 18 .*; xpr knows version 17"):
         xpr.jit(program).lower(x).compile()
+
+
+@pytest.fixture
+def unknown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """A compiler that says it is of an unknown release, and an empty cache."""
+    revision = 'VERSION = "3.99.0rc1"'
+    monkeypatch.setattr(installed, "version", lambda: revision)
+    monkeypatch.setenv("XPR_CACHE_DIR", str(tmp_path))
+    self_test.verdict.cache_clear()
+    return revision
+
+
+def test_an_unknown_release_is_tested_once(unknown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "not tested; a self-test comes before" in self_test.remembered()
+    tried: list[frozenset[str]] = []
+    real = self_test._fault_of
+
+    def watched(program: self_test.Program, allowed: frozenset[str]) -> str:
+        tried.append(allowed)
+        return real(program, allowed)
+
+    monkeypatch.setattr(self_test, "_fault_of", watched)
+    jobs: list[frozenset[str]] = []
+    compile_job = attempts.compile_job
+    monkeypatch.setattr(
+        attempts, "compile_job", lambda job: jobs.append(job.shortcuts) or compile_job(job)
+    )
+    x = np.arange(7, dtype=np.float32)
+    np.testing.assert_array_equal(xpr.jit(lambda x: x * 3 + 5)(x), x * 3 + 5)
+    assert tried == [frozenset()] * len(self_test.PROGRAMS)
+    assert set(jobs) == {frozenset()}
+    assert "3.99.0, passed the self-test (no shortcuts)" in self_test.remembered()
+    # Another process reads the verdict.
+    self_test.verdict.cache_clear()
+    assert self_test.verdict(unknown) == ((), "")
+    assert len(tried) == len(self_test.PROGRAMS)
+
+
+def test_an_untested_patch_release_does_without_shortcuts_that_fail(
+    unknown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fault(program: self_test.Program, allowed: frozenset[str]) -> str:
+        return "computes 1 instead of 2" if allowed else ""
+
+    monkeypatch.setattr(self_test, "_fault_of", fault)
+    monkeypatch.setattr(installed, "version", lambda: "3.13.7")
+    without, reason = self_test.verdict("3.13.7")
+    assert set(without) == shortcuts.ALL
+    assert reason == ""
+    assert "3.13.7, passed the self-test (no shortcuts)" in self_test.remembered()
+
+
+@pytest.mark.usefixtures("unknown")
+def test_a_release_that_computes_something_else_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = self_test.PROGRAMS[0]
+
+    def wrong(x: Any, i: Any) -> tuple[Any, ...]:
+        product, *others = right.expected(x, i)
+        return product + (np.arange(24) == 2), *others
+
+    program = dataclasses.replace(right, expected=wrong)
+    monkeypatch.setattr(self_test, "PROGRAMS", (program,))
+    with pytest.raises(
+        self_test.UnsuitedCompilerError,
+        match=r"3\.99\.0 fails xpr's self-test: program 'straight' computes .* \(result 0, element "
+        r"2\)\. Install iree-base-compiler and iree-base-runtime >=3\.12,<3\.14",
+    ):
+        xpr.jit(lambda x: x * 4 + 5)(np.arange(7, dtype=np.float32))
+    assert "3.99.0, unusable: program 'straight'" in self_test.remembered()
+
+
+@pytest.mark.parametrize("allowed", [frozenset[str](), shortcuts.ALL], ids=["without", "with"])
+def test_the_installed_compiler_passes(allowed: frozenset[str]) -> None:
+    assert self_test._fault(allowed) == ""

@@ -175,4 +175,4 @@ class IreeVersion:
 
     def shortcuts(self, allowed: Collection[str]) -> frozenset[str]:
         """Those of the allowed shortcuts that apply to this release."""
-        return frozenset(allowed) - self.without.keys()
+        return frozenset(allowed).difference(self.without)
