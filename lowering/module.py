@@ -29,6 +29,7 @@ from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
+from xpr.lowering.iree import versions
 from xpr.lowering.loops.complex_passes import complex_passes
 from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
 from xpr.lowering.loops.repeated_steps import in_rounds, rounds_p
@@ -441,7 +442,8 @@ def lower_jaxpr_to_module(
     with _garbage_kept():
         donations = builder.add_main(closed, donate, embed_consts=embed_consts)
         hints = builder.hints
-        run_passes(builder.module, target, hints)
+        compiler = versions.of_installed()
+        run_passes(builder.module, target, hints, compiler.number if compiler.is_known else None)
         if state.enable_checks:
             verify(builder.module)
         text = module_text(builder.module, name)
