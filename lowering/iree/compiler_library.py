@@ -22,6 +22,7 @@ _API_MAJOR_VERSION = 1
 
 _POINTER = ctypes.c_void_p
 _OUT_POINTER = ctypes.POINTER(ctypes.c_void_p)
+_ON_NAME = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _POINTER)
 ON_DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, _POINTER, ctypes.c_size_t, _POINTER)
 
 # After iree/compiler/embedding_api.h
@@ -35,6 +36,7 @@ _FUNCTIONS: Declarations = {
     ),
     "ErrorGetMessage": (ctypes.c_char_p, [_POINTER]),
     "ErrorDestroy": (None, [_POINTER]),
+    "EnumeratePlugins": (None, [_ON_NAME, _POINTER]),
     "SessionCreate": (_POINTER, []),
     "SessionDestroy": (None, [_POINTER]),
     "SessionSetFlags": (_POINTER, [_POINTER, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]),
@@ -111,6 +113,12 @@ class Library(Functions):
         """Sets options of the process, once and before its first session."""
         given = [b"xpr", *(option.encode() for option in options)]
         self.SetupGlobalCL(len(given), (ctypes.c_char_p * len(given))(*given), b"", False)
+
+    def plugins(self) -> frozenset[str]:
+        """The plugins that the library was built with."""
+        names: list[str] = []
+        self.EnumeratePlugins(_ON_NAME(lambda name, _: names.append(name.decode())), None)
+        return frozenset(names)
 
     def check(self, error: int | None) -> None:
         """Raises ``RuntimeError`` with the library's message if there is an error."""

@@ -20,7 +20,7 @@ import numpy as np
 from xpr.core.config import state
 from xpr.core.errors import CompileError
 from xpr.lowering.cache import default_cache
-from xpr.lowering.iree import attempts, installed, shortcuts, versions
+from xpr.lowering.iree import attempts, dispatches, driver, installed, shortcuts, versions
 from xpr.lowering.iree.failures import Failure
 from xpr.lowering.iree.jobs import Job
 from xpr.lowering.targets import get_target
@@ -209,8 +209,51 @@ def _fault(allowed: frozenset[str]) -> str:
 
 
 def _fault_of(program: Program, allowed: frozenset[str]) -> str:
+    job = _job(program, allowed)
+    outcome = attempts.compile_job(job)
+    if isinstance(outcome, Failure):
+        said = outcome.diagnostics[0].message if outcome.diagnostics else "nothing"
+        return f"does not compile; the compiler says: {said}"
+    return _difference(program, outcome.module)
+
+
+def compiled(
+    program: Program,
+    allowed: frozenset[str],
+    on_decline: Callable[[shortcuts.DeclinedError], None] = shortcuts.record,
+) -> tuple[bytes | None, str]:
+    """The module of a program, compiled in this process, or what the compiler says."""
+    job = _job(program, allowed)
+    module, said = driver.compile_module(
+        job.text,
+        job.flag_sets[0],
+        name="self_test",
+        verify=False,
+        changes=job.changes(),
+        dispatches=dispatches.Nowhere() if job.keeps_dispatches else None,
+        allowed=allowed,
+        on_decline=on_decline,
+    )
+    return module, "" if module is not None or not said else said[0].message
+
+
+def fault_here(
+    program: Program,
+    allowed: frozenset[str],
+    on_decline: Callable[[shortcuts.DeclinedError], None] = shortcuts.record,
+) -> str:
+    """As `_fault`, of one program and in this process, where each decline can be seen."""
+    module, said = compiled(program, allowed, on_decline)
+    if module is None:
+        return f"does not compile; the compiler says: {said}"
+    for patch in _job(program, allowed).patches():
+        module = patch.apply(module)
+    return _difference(program, module)
+
+
+def _job(program: Program, allowed: frozenset[str]) -> Job:
     target = get_target("cpu")
-    job = Job(
+    return Job(
         program.text,
         None,
         target,
@@ -221,14 +264,14 @@ def _fault_of(program: Program, allowed: frozenset[str]) -> str:
         where=state.compiler,
         shortcuts=allowed,
     )
-    outcome = attempts.compile_job(job)
-    if isinstance(outcome, Failure):
-        said = outcome.diagnostics[0].message if outcome.diagnostics else "nothing"
-        return f"does not compile; the compiler says: {said}"
+
+
+def _difference(program: Program, module: bytes) -> str:
+    """How the results of a module differ from NumPy's; empty if they do not."""
     arguments = program.arguments()
     expected = program.expected(*arguments)
     try:
-        found = _run(outcome.module, arguments, expected)
+        found = _run(module, arguments, expected)
     except Exception as error:  # whatever a runtime of another release raises is the verdict
         return f"does not run: {type(error).__name__}: {error}"
     for i, (a, b) in enumerate(zip(found, expected, strict=True)):
