@@ -34,6 +34,8 @@ ALLOWED = {
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
     # What devices do together is described where they do it.
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
+    # What a forked child has to make anew is registered in one place.
+    "xpr.primitives._blas_threads": {"xpr.core", "xpr.primitives", "xpr.runtimes.fork"},
     # Small matrices, many at a time, are factored without Python between them.
     "xpr.primitives._linalg_stacks": {"xpr.primitives", "xpr.runtimes.lapack"},
     # SciPy's compiled functions, without its packages.

@@ -34,7 +34,7 @@ from xpr.lowering.iree.requests import Bundle, Request, Requests, when_threads_e
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
-from xpr.runtimes import shutdown
+from xpr.runtimes import fork, shutdown
 
 _QUIET_SECONDS = 2.0
 """A compile that takes longer is told of on a terminal."""
@@ -275,6 +275,4 @@ together = _requests.together
 
 # Nobody needs them any more, and the end of the process is not to wait for them.
 when_threads_end(_requests.end_unawaited)
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_requests.reset)
+fork.in_child(_requests.reset)

@@ -16,6 +16,7 @@ from typing import Any
 
 from xpr.lowering.iree import device_functions, installed, plugins, shortcuts, versions
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
+from xpr.runtimes import fork
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
@@ -132,14 +133,11 @@ _load_lock = threading.Lock()
 _loaded: list[Library] = []
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _renew_lock() -> None:
     """Makes the lock new: a thread that held it in the parent does not exist here."""
     global _load_lock
     _load_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def adopt_threads() -> None:

@@ -15,6 +15,8 @@ import contextlib
 import os
 from collections.abc import Collection, Iterator
 
+from xpr.runtimes import fork
+
 _files: list[int] = []
 """The descriptor of the file in memory that LLVM reads, once it does."""
 
@@ -52,13 +54,10 @@ def spared(names: Collection[str]) -> Iterator[None]:
         os.ftruncate(file, 0)
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _own_files() -> None:
     """Takes a file of its own to where LLVM looks for it: the parent has the other one."""
     for file in _files:
         own = os.memfd_create("xpr-attributes")
         os.dup2(own, file, inheritable=False)
         os.close(own)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -33,6 +32,7 @@ from xpr.lowering.iree.post_passes import END, PHASES, START, Change
 from xpr.lowering.iree.shortcuts import DeclinedError, RefusedError
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.iree.versions.base import Steps
+from xpr.runtimes import fork
 
 _DISPATCHES = frozenset({"flow.executable", "hal.executable.source"})
 """What IREE forms of a program, and what a program brings along as it is."""
@@ -45,14 +45,11 @@ _prepared: set[frozenset[str]] = set()
 """The targets, by the flags that describe them, for which a compile has ended."""
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _renew_lock() -> None:
     """Makes the lock new: a thread that held it in the parent does not exist here."""
     global _prepare_lock
     _prepare_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def compile_module(
