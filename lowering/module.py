@@ -19,7 +19,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.boundary_bytes import CARRIED_AS_BYTES, FunctionOfBytes, abi_type
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir.facts import (
+from xpr.lowering.facts import (
     count_operations,
     has_control_flow,
     has_lasting_values,

@@ -22,7 +22,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from xpr.lowering.iree import prebuilt, prebuilt_libraries, tiles
+from xpr.lowering import prebuilt
+from xpr.lowering.iree import prebuilt_libraries, tiles
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.versions.base import IreeVersion
 

@@ -9,10 +9,10 @@ import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from xpr.lowering import prebuilt
 from xpr.lowering.iree import (
     fusion_check,
     objects,
-    prebuilt,
     sessions,
     short_passes,
     shortcuts,

@@ -16,7 +16,8 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from xpr.lowering.iree import device_functions, prebuilt, shortcuts
+from xpr.lowering import prebuilt
+from xpr.lowering.iree import device_functions, shortcuts
 from xpr.lowering.iree.link_elf import UnlinkableError, UnwantedCallError, link
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.versions.base import IreeVersion

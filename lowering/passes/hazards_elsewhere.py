@@ -160,7 +160,7 @@ HAZARDS = (
         ),
         guard=(
             "sums that must stay are made opaque (`opaque` in `lowering/numerics/expr.py`); what "
-            "is finite is asked as such (`lowering/rules/_linalg_parts.py`)"
+            "is finite is asked as such (`lowering/numerics/linalg_parts.py`)"
         ),
         tests=(
             "`test_a_drivers_compiler_*` in `tests/lowering/test_vulkan_hazards.py`, "

@@ -42,9 +42,11 @@ def digest() -> str:
     ):
         found.update(part.encode() + b"\0")
     compiler = Path(__file__).parent.parent
+    files = [compiler.parent / "prebuilt.py"]
     for folder in (compiler, compiler / "versions", Path(__file__).parent):
-        for file in sorted((*folder.glob("*.py"), *folder.glob("*.def"))):
-            found.update(file.name.encode() + b"\0" + file.read_bytes())
+        files += sorted((*folder.glob("*.py"), *folder.glob("*.def")))
+    for file in files:
+        found.update(file.name.encode() + b"\0" + file.read_bytes())
     return found.hexdigest()[:24]
 
 
