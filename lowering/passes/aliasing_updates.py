@@ -145,7 +145,7 @@ def _is_read_barrier(op: Op) -> bool:
 GUARD = Guard(
     run=run,
     gives="updates of copies",
-    needs=needs("places apart from their elements"),
+    needs=needs("places apart from their elements", "inits of windows apart"),
     hazards=(
         Hazard(
             hazard=(

@@ -80,7 +80,7 @@ def _products_by_taps(w: Writer, op: Op) -> Value:
 GUARD = Guard(
     run=run,
     gives="plain convolutions",
-    needs=needs("folded numbers"),
+    needs=needs("folded numbers", "operands in one order"),
     targets=lambda target, hints: not target.grouped_convolutions,
     hazards=(
         Hazard(
