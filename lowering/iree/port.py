@@ -237,14 +237,14 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"\n{section} ({seconds:.0f} s): {right} right")
         for name, state in wrong.items():
             print(f"  {name}: {state}")
-    if options.save is not None:
-        options.save.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     against = options.against or _baseline(revision)
     if against is not None:
         print(f"\nchanged against {against.name}:")
         before = json.loads(against.read_text(encoding="utf-8"))
         for line in changes(report, before) or ["nothing"]:
             print(f"  {line}")
+    if options.save is not None:
+        options.save.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     left = decisions(report, revision)
     print("\nto decide:")
     for line in left or ["nothing"]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from xpr.lowering.iree import compiler_library, port
+from xpr.lowering.iree import compiler_library, port, shortcuts, versions
 from xpr.lowering.iree.port import FIXED, RIGHT
 
 TEST = "tests.lowering.test_region_results.test_without_the_pass"
@@ -93,3 +93,14 @@ def test_tests_that_fail_are_told_apart(tmp_path: Path) -> None:
     assert states["test_fixed"] == FIXED
     assert states["test_wrong"].startswith("AssertionError: other")
     assert states["tests that pass"] == states["tests that are skipped"] == "1"
+
+
+def test_the_report_of_the_release_before_is_compared() -> None:
+    assert port._baseline("3.13.0") == port.BASELINES / "3.12.json"
+    assert port._baseline("3.99.0") == port.BASELINES / "3.13.json"
+    assert port._baseline("3.12.0") == port.BASELINES / "3.12.json"
+    for name in versions.KNOWN:
+        report = json.loads((port.BASELINES / f"{name}.json").read_text(encoding="utf-8"))
+        assert set(report) <= set(port.SECTIONS)
+        assert set(report["shortcuts"]) == {"none", "all", *shortcuts.ALL}
+        assert set(report["shortcuts"].values()) == {RIGHT}
