@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from xpr.lowering.ir.emitter import Emitter
+from xpr.lowering.emitter import Emitter, Program
 from xpr.lowering.ir.graph import Block, Shape, Value
-
-if TYPE_CHECKING:
-    from xpr.lowering.module import ModuleBuilder
 
 
 class LoweringContext(Emitter):
     """Emits the operations of one function (or one region) in order."""
 
     def __init__(
-        self, module: ModuleBuilder, block: Block | None = None, *, in_region: bool = False
+        self, module: Program, block: Block | None = None, *, in_region: bool = False
     ) -> None:
         super().__init__(module, block, in_region=in_region)
 

@@ -19,7 +19,7 @@ from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.source_info import SourceInfo
 from xpr.lowering.boundary_bytes import CARRIED_AS_BYTES, FunctionOfBytes, abi_type
 from xpr.lowering.context import LoweringContext, Shape, Value
-from xpr.lowering.ir.facts import (
+from xpr.lowering.facts import (
     count_operations,
     has_control_flow,
     has_lasting_values,
@@ -29,6 +29,7 @@ from xpr.lowering.ir.graph import Block, Function, Module
 from xpr.lowering.ir.printer import print_module
 from xpr.lowering.ir.types import element_type, tensor_type
 from xpr.lowering.ir.verifier import verify
+from xpr.lowering.iree import versions
 from xpr.lowering.loops.complex_passes import complex_passes
 from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
 from xpr.lowering.loops.repeated_steps import in_rounds, rounds_p
@@ -441,7 +442,8 @@ def lower_jaxpr_to_module(
     with _garbage_kept():
         donations = builder.add_main(closed, donate, embed_consts=embed_consts)
         hints = builder.hints
-        run_passes(builder.module, target, hints)
+        compiler = versions.of_installed()
+        run_passes(builder.module, target, hints, compiler.number if compiler.is_known else None)
         if state.enable_checks:
             verify(builder.module)
         text = module_text(builder.module, name)

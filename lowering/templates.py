@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xpr.lowering.facts import constant_values, read_operations
 from xpr.lowering.ir.constants import LITERAL
-from xpr.lowering.ir.facts import constant_values, read_operations
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.printer import print_module
 from xpr.runtimes.base import ENTRY

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import hal, shutdown
+from xpr.runtimes import fork, hal, shutdown
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -396,13 +396,10 @@ def _stop_other_threads() -> None:
 shutdown.when_near(_stop_other_threads)
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _forget_threads() -> None:
     """In a forked child, which has none of the threads that `local-task` programs run on."""
     hal.forget_threads()
     for executable in list(_executables):
         if executable.parallel:
             executable.load_on_next_call()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

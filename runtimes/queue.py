@@ -7,7 +7,6 @@ other in the order of their calls.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import shutdown
+from xpr.runtimes import fork, shutdown
 from xpr.runtimes.base import ArrayType, Buffer, Device, Executable, Shape, deleted_error, type_str
 
 LIMIT = 32
@@ -392,6 +391,7 @@ def queue_of(device: Device) -> DeviceQueue:
     return queue
 
 
+@fork.before  # so that the child has the results of all that was queued
 def drain_all() -> None:
     """Waits until everything that was queued on any device so far is done."""
     for queue in list(_queues):
@@ -419,13 +419,9 @@ def finish_all() -> None:
 shutdown.at_first(finish_all)
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _forget_threads() -> None:
     global _lock
     _lock = threading.Lock()
     for queue in _queues:
         queue.forget_thread()
-
-
-if hasattr(os, "register_at_fork"):
-    # What has been queued is computed before the fork, so that the child has the results.
-    os.register_at_fork(before=drain_all, after_in_child=_after_fork)

@@ -21,17 +21,16 @@ from importlib.machinery import ExtensionFileLoader, ModuleSpec, PathFinder, Sou
 from types import ModuleType
 from typing import Any
 
+from xpr.runtimes import fork
+
 _lock = threading.RLock()
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _renew_lock() -> None:
     """Makes the lock new: a thread that held it in the parent does not exist here."""
     global _lock
     _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache

@@ -34,6 +34,8 @@ ALLOWED = {
     "xpr.interpreters": {"xpr.core", "xpr.interpreters"},
     # What devices do together is described where they do it.
     "xpr.primitives.group_collective": {"xpr.core", "xpr.primitives", "xpr.runtimes.collectives"},
+    # What a forked child has to make anew is registered in one place.
+    "xpr.primitives._blas_threads": {"xpr.core", "xpr.primitives", "xpr.runtimes.fork"},
     # Small matrices, many at a time, are factored without Python between them.
     "xpr.primitives._linalg_stacks": {"xpr.primitives", "xpr.runtimes.lapack"},
     # SciPy's compiled functions, without its packages.
@@ -106,6 +108,34 @@ ALLOWED = {
 }
 
 
+# What each folder and each file at the top of `lowering/` may import of the others, types included.
+# The order is that of the layers: none imports one further down.
+LAYERS_OF_LOWERING: dict[str, set[str]] = {
+    "boundary_bytes": set(),
+    "cache": set(),
+    "cache_archive": {"cache"},
+    "ir": set(),
+    "prebuilt": set(),
+    "targets": {"prebuilt"},
+    "registry": {"targets"},
+    "traced_rules": {"registry", "targets"},
+    "emitter": {"ir", "registry", "targets"},
+    "context": {"ir", "emitter"},
+    "facts": {"ir", "targets"},
+    "templates": {"ir", "facts"},
+    "numerics": {"ir", "registry", "context"},
+    "passes": {"ir", "targets", "numerics"},
+    "loops": {"ir", "targets", "registry", "emitter", "context", "numerics"},
+    "iree": {"cache", "prebuilt", "targets", "templates", "passes"},
+    "rules": {"ir", "prebuilt", "registry", "context", "numerics", "loops", "iree"},
+    "module": {
+        *("boundary_bytes", "ir", "targets", "context", "facts", "templates", "loops"),
+        *("passes", "iree"),
+    },
+    "host_fallback": {"targets", "iree", "module"},
+}
+
+
 def _modules() -> list[tuple[str, Path]]:
     found = []
     for package, folder in PACKAGES.items():
@@ -166,6 +196,38 @@ def test_layers_import_one_way(module: str, path: Path) -> None:
             assert not (top and name.startswith("xpr.lowering")), (
                 f"{module} imports {name} at its top level"
             )
+
+
+def _parts_imported(path: Path) -> set[str]:
+    """The parts of lowering that a file imports, also for the sake of types."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[2] for name in names if name.startswith("xpr.lowering.")}
+    return found
+
+
+@pytest.mark.parametrize("part", LAYERS_OF_LOWERING)
+def test_parts_of_lowering_import_one_way(part: str) -> None:
+    top = ROOT / "lowering"
+    files = sorted((top / part).rglob("*.py")) or [top / f"{part}.py"]
+    imported = {name for path in files for name in _parts_imported(path)} - {part}
+    assert imported == LAYERS_OF_LOWERING[part]
+
+
+def test_parts_of_lowering_form_layers() -> None:
+    top = ROOT / "lowering"
+    parts = {p.stem for p in top.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert parts - {"__init__"} == set(LAYERS_OF_LOWERING)
+    known: set[str] = set()
+    for part, imported in LAYERS_OF_LOWERING.items():
+        assert imported <= known, part
+        known.add(part)
 
 
 def test_layout_says_which_folder_imports_which() -> None:

@@ -233,6 +233,7 @@ def test_a_wheel_holds_the_real_files(tmp_path: Path) -> None:
         assert python == _python_files(ROOT / "xpr")
         assert "lowering/__init__.py" in python
         assert "xpr/py.typed" in names
+        assert "xpr/lowering/iree/versions/vm_17.def" in names
         # Regular files, not links: the upper half of external_attr is the Unix mode.
         assert not [name for name in names if "_native." in name]
         modes = {archive.getinfo(f"xpr/{name}").external_attr >> 28 for name in python}
@@ -277,5 +278,5 @@ def _copy_sources(source: Path, target: Path) -> None:
         elif entry.is_dir():
             if entry.name not in _NOT_OURS:
                 _copy_sources(entry, target / entry.name)
-        elif entry.suffix in (".py", ".typed", ".cpp", ".h", ".txt"):
+        elif entry.suffix in (".py", ".typed", ".cpp", ".def", ".h", ".txt"):
             (target / entry.name).write_bytes(entry.read_bytes())

@@ -21,12 +21,14 @@ from xpr.lowering.iree import (
     merging,
     numbers,
     shortcuts,
+    versions,
 )
 from xpr.lowering.iree.failures import TEXT_NAME, Failure, program_name, source_location
 from xpr.lowering.iree.invocation import Diagnostic
 from xpr.lowering.iree.jobs import Job
 from xpr.lowering.iree.places import first_location
 from xpr.lowering.iree.shader_barriers import UnorderedShaderError
+from xpr.lowering.iree.vm_code import UnknownVersionError
 from xpr.lowering.targets.flags import FlagSet
 from xpr.lowering.templates import Template
 
@@ -38,6 +40,10 @@ _TEMPORARY_BYTES = 4 << 20
 _UNORDERED = (
     "a dispatch would read from shared memory what other invocations have yet to write, and no "
     "barrier can be put between"
+)
+_UNSAFE = (
+    "the program has loops or branches on the host, in which IREE may lose an array. xpr prevents "
+    "that in modules of known versions, got {}. Install iree-base-compiler and iree-base-runtime {}"
 )
 
 
@@ -200,6 +206,8 @@ def _finished(module: bytes, job: Job) -> Outcome:
             module = patch.apply(module)
     except UnorderedShaderError:
         return Failure(job.text, [Diagnostic("error", _UNORDERED)])
+    except UnknownVersionError as error:
+        return Failure(job.text, [Diagnostic("error", _UNSAFE.format(error, versions.supported()))])
     return Compiled(module)
 
 

@@ -16,6 +16,7 @@ from xpr.lowering.iree import (
     fallbacks,
     merging,
     numbers,
+    self_test,
     shortcuts,
     stopwatch,
 )
@@ -33,7 +34,7 @@ from xpr.lowering.iree.requests import Bundle, Request, Requests, when_threads_e
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
-from xpr.runtimes import shutdown
+from xpr.runtimes import fork, shutdown
 
 _QUIET_SECONDS = 2.0
 """A compile that takes longer is told of on a terminal."""
@@ -144,7 +145,7 @@ def start_compile(
     """
     if shutdown.is_near:
         shutdown.stop_other_threads()
-    job = new_job(text, target, hints, debug_text, separate, template)
+    job = self_test.checked(new_job(text, target, hints, debug_text, separate, template))
     watch = stopwatch.current()
     if watch is not None:
         return Compile(job, None, True, _watched(job, watch))
@@ -213,7 +214,7 @@ def note_fallback(text: str, target: Target, hints: ProgramHints, equations: Seq
     """Notes in the cache which equations the host has to compute, for a program that failed."""
     cache = default_cache()
     if cache is not None:
-        job = new_job(text, target, hints)
+        job = self_test.checked(new_job(text, target, hints))
         cache.note(job.cache_key(), {"fallback": fallbacks.HOST, "equations": list(equations)})
 
 
@@ -274,6 +275,4 @@ together = _requests.together
 
 # Nobody needs them any more, and the end of the process is not to wait for them.
 when_threads_end(_requests.end_unawaited)
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_requests.reset)
+fork.in_child(_requests.reset)

@@ -14,15 +14,16 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from xpr.lowering.iree import device_functions, installed, plugins, shortcuts
+from xpr.lowering.iree import device_functions, installed, plugins, shortcuts, versions
 from xpr.lowering.iree.mlir import Declarations, Functions, Mlir
+from xpr.runtimes import fork
 
 _LIBRARY_NAMES = {"darwin": "libIREECompiler.dylib", "win32": "IREECompiler.dll"}
 _API_MAJOR_VERSION = 1
-_KNOWN_REVISIONS = "3.13."
 
 _POINTER = ctypes.c_void_p
 _OUT_POINTER = ctypes.POINTER(ctypes.c_void_p)
+_ON_NAME = ctypes.CFUNCTYPE(None, ctypes.c_char_p, _POINTER)
 ON_DIAGNOSTIC = ctypes.CFUNCTYPE(None, ctypes.c_int, _POINTER, ctypes.c_size_t, _POINTER)
 
 # After iree/compiler/embedding_api.h
@@ -36,6 +37,7 @@ _FUNCTIONS: Declarations = {
     ),
     "ErrorGetMessage": (ctypes.c_char_p, [_POINTER]),
     "ErrorDestroy": (None, [_POINTER]),
+    "EnumeratePlugins": (None, [_ON_NAME, _POINTER]),
     "SessionCreate": (_POINTER, []),
     "SessionDestroy": (None, [_POINTER]),
     "SessionSetFlags": (_POINTER, [_POINTER, ctypes.c_int, ctypes.POINTER(ctypes.c_char_p)]),
@@ -94,14 +96,17 @@ class Library(Functions):
         self.GlobalInitialize()
         self.process = os.getpid()
         self.revision = (self.GetRevision() or b"").decode()
+        self.version = versions.find(self.revision)
         # Other versions may not know the options, and an unknown one ends the process.
-        if alone_for is not None and self.revision.startswith(_KNOWN_REVISIONS):
+        allowed = self.version.shortcuts(allowed)
+        if alone_for is not None:
             options: list[str] = []
             if shortcuts.DEVICE_FUNCTIONS in allowed:
                 name, listed = shortcuts.DEVICE_FUNCTIONS, device_functions.options
                 options += shortcuts.attempt(name, listed) or []
             if shortcuts.PLUGINS in allowed:
-                options += shortcuts.attempt(shortcuts.PLUGINS, plugins.options, alone_for) or []
+                name, listed = shortcuts.PLUGINS, plugins.options
+                options += shortcuts.attempt(name, listed, alone_for, self.version) or []
             if options:
                 self._set_options(options)
 
@@ -109,6 +114,12 @@ class Library(Functions):
         """Sets options of the process, once and before its first session."""
         given = [b"xpr", *(option.encode() for option in options)]
         self.SetupGlobalCL(len(given), (ctypes.c_char_p * len(given))(*given), b"", False)
+
+    def plugins(self) -> frozenset[str]:
+        """The plugins that the library was built with."""
+        names: list[str] = []
+        self.EnumeratePlugins(_ON_NAME(lambda name, _: names.append(name.decode())), None)
+        return frozenset(names)
 
     def check(self, error: int | None) -> None:
         """Raises ``RuntimeError`` with the library's message if there is an error."""
@@ -122,14 +133,11 @@ _load_lock = threading.Lock()
 _loaded: list[Library] = []
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _renew_lock() -> None:
     """Makes the lock new: a thread that held it in the parent does not exist here."""
     global _load_lock
     _load_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def adopt_threads() -> None:

@@ -13,18 +13,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-NAMES = frozenset(
-    {
-        *("iree_h2f_ieee", "iree_f2h_ieee", "__gnu_h2f_ieee", "__gnu_f2h_ieee"),
-        *("__extendhfsf2", "__truncsfhf2", "__extendhfdf2", "__truncdfhf2"),
-        *("fma", "memset", "memcpy", "memmove"),
-    }
-)
-"""The functions, as IREE 3.13 has them for processors of 64 bits."""
+from xpr.runtimes import fork
 
-_LISTED = "".join(f"{name},{a}\n" for name in sorted(NAMES) for a in ("noinline", "optnone"))
 _files: list[int] = []
 """The descriptor of the file in memory that LLVM reads, once it does."""
 
@@ -51,23 +43,21 @@ def are_spared() -> bool:
 
 
 @contextlib.contextmanager
-def spared() -> Iterator[None]:
+def spared(names: Collection[str]) -> Iterator[None]:
     """Inside the block LLVM does without optimizing these functions."""
     (file,) = _files
-    os.pwrite(file, _LISTED.encode(), 0)
+    listed = "".join(f"{name},{a}\n" for name in sorted(names) for a in ("noinline", "optnone"))
+    os.pwrite(file, listed.encode(), 0)
     try:
         yield
     finally:
         os.ftruncate(file, 0)
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _own_files() -> None:
     """Takes a file of its own to where LLVM looks for it: the parent has the other one."""
     for file in _files:
         own = os.memfd_create("xpr-attributes")
         os.dup2(own, file, inheritable=False)
         os.close(own)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

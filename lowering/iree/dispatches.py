@@ -22,8 +22,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from xpr.lowering.iree import prebuilt, prebuilt_libraries, tiles
+from xpr.lowering import prebuilt
+from xpr.lowering.iree import prebuilt_libraries, tiles
 from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.versions.base import IreeVersion
 
 REVISION = 4
 """Tells apart what an older form of this file kept, and modules that it made."""
@@ -35,121 +37,8 @@ SOURCES = "executable-sources"
 """The one of them behind which dispatches are taken out."""
 
 
-def _nested(*passes: str) -> str:
-    """Passes over each function."""
-    pipeline = ",".join(passes)
-    return f"util.initializer({pipeline}),util.func({pipeline})"
-
-
-# As IREE has it, without iree-stream-fuse-dispatch-bindings, and without two passes that tell of
-# values that operands may have.
-_WHOLE_STREAM = (
-    "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
-    "iree-stream-cmd-transformation-pipeline,iree-stream-cleanup-pipeline,"
-    "iree-util-fixed-point-iterator{max-iterations=10 "
-    "pipeline=builtin.module(iree-stream-cleanup-pipeline,iree-stream-elide-timepoints)},"
-    "iree-stream-pack-dispatch-operands,iree-stream-cleanup-pipeline,"
-    "iree-stream-fold-uniform-operands,iree-stream-cleanup-pipeline,symbol-dce"
-)
-
-# There IREE makes functions canonical and folds globals some fifteen times, and each time builds
-# all of its rewrite patterns anew: for a small program that took longer than the machine code. So
-# this has its passes in its order, and tidies up where the next ones go by a tidy form. That gives
-# the same dispatches. It is for programs in which nothing is computed once, when the module is
-# loaded: there are no initializers and no globals to fold then.
-_CANONICAL = "util.func(canonicalize,cse)"
-_NUMBERS = (
-    "util.func(canonicalize,cse,iree-util-optimize-int-arithmetic,"
-    "iree-util-simplify-global-accesses)"
-)
-_STREAM = ",".join(
-    (
-        *("iree-stream-verify-input", "iree-stream-clone-to-consumers", "iree-stream-conversion"),
-        *("iree-stream-verify-lowering-to-tensors", "inline{default-pipeline=}", _CANONICAL),
-        *("iree-stream-specialize-encodings", "util.func(iree-stream-encode-host-tensors)"),
-        "stream.executable(iree-stream-encode-device-tensors)",
-        "iree-stream-materialize-encodings",
-        *("util.func(iree-stream-layout-slices)", _CANONICAL),
-        "iree-stream-verify-lowering-to-async-resources",
-        "util.func(iree-stream-materialize-copy-on-write,canonicalize)",
-        "iree-stream-elide-async-copies",
-        "util.func(canonicalize,iree-stream-emplace-allocations)",
-        *("iree-stream-refine-usage", "util.func(canonicalize)", "iree-stream-elide-async-copies"),
-        *(_NUMBERS, "iree-stream-verify-async-access-ranges"),
-        "iree-stream-place-transfer-executions",
-        "util.func(iree-stream-schedule-execution,iree-stream-schedule-concurrency)",
-        *("iree-stream-sync-initializers", "iree-stream-propagate-timepoints"),
-        *("iree-stream-materialize-builtins", _CANONICAL, "iree-stream-verify-lowering-to-async"),
-        *("iree-stream-schedule-allocation", "iree-stream-emplace-transients"),
-        "iree-stream-materialize-transient-size-queries",
-        "util.func(iree-stream-pack-constants,iree-stream-layout-slices,canonicalize)",
-        *("iree-util-propagate-subranges", _NUMBERS, "iree-stream-automatic-reference-counting"),
-        *("iree-stream-annotate-constant-transient-size", "iree-stream-verify-lowering-to-cmd"),
-        *("iree-stream-elide-timepoints", "iree-stream-pack-dispatch-operands", _NUMBERS),
-        # All of the program is made canonical, the code of dispatches too.
-        *("iree-stream-fold-uniform-operands", _NUMBERS, "canonicalize", "symbol-dce"),
-    )
-)
-
-_TIDY = _nested("canonicalize", "cse")
-_TIDY_ALL = f"{_TIDY},iree-util-fold-globals,iree-util-fuse-globals"
-# As IREE has it, without what compiles dispatches.
-_WHOLE_HOST = (
-    f"iree-hal-conversion,iree-hal-outline-memoize-regions,{_TIDY_ALL},"
-    "iree-hal-prune-executables,iree-hal-resolve-export-ordinals,"
-    "iree-hal-materialize-resource-caches,iree-hal-resolve-topology-queries,"
-    f"iree-hal-memoize-device-selection,iree-hal-memoize-device-queries,{_TIDY_ALL},"
-    "iree-hal-initialize-devices{target-registry=global},"
-    f"iree-affine-expand-index-ops,iree-lower-affine,{_nested('convert-scf-to-cf')},{_TIDY_ALL},"
-    "symbol-dce"
-)
-_HOST = ",".join(
-    (
-        *("iree-hal-conversion", "iree-hal-outline-memoize-regions", _TIDY),
-        *("iree-hal-prune-executables", "iree-hal-resolve-export-ordinals"),
-        *("iree-hal-materialize-resource-caches", "iree-hal-resolve-topology-queries"),
-        *("iree-hal-memoize-device-selection", "iree-hal-memoize-device-queries"),
-        "iree-hal-initialize-devices{target-registry=global}",
-        *("iree-affine-expand-index-ops", "iree-lower-affine", _nested("convert-scf-to-cf")),
-    )
-)
-
-# From `TO` to the phase vm: what the host does, as a program of IREE's virtual machine.
-_MACHINE = ",".join(
-    (
-        *("inline{default-pipeline=}", "symbol-dce", "iree-util-verify-initialization-order"),
-        *("iree-util-combine-initializers", "iree-util-propagate-subranges", _TIDY, "symbol-dce"),
-        _nested("iree-util-simplify-global-accesses"),
-        *("iree-util-fold-globals", "iree-util-fuse-globals"),
-        "iree-vm-conversion{index-bits=64 f32-extension=true f64-extension=true"
-        " truncate-unsupported-floats=true}",
-        "vm.module(iree-vm-reify-rodata-tables,iree-vm-hoist-inlined-rodata,"
-        "iree-vm-deduplicate-rodata,iree-vm-drop-unused-calls)",
-        *("symbol-dce", "vm.module(iree-vm-resolve-rodata-loads,iree-vm-global-initialization)"),
-        *("canonicalize", "cse", "canonicalize"),
-        "vm.module(iree-vm-drop-empty-module-initializers,iree-vm-annotate-functions,"
-        "iree-vm-convert-to-yieldable-calls,iree-vm-drop-optimization-barriers,"
-        "iree-vm-materialize-ref-discards)",
-        "iree-util-drop-compiler-hints",
-    )
-)
-
-
-class _Pipelines(NamedTuple):
-    """What is done between the phases, in order: from `FROM`, to `TO`, and from there to vm."""
-
-    stream: str
-    host: str
-    machine: str | None
-    """None for IREE's own way."""
-
-
-_WHOLE = _Pipelines(_WHOLE_STREAM, _WHOLE_HOST, None)
-_SHORT = _Pipelines(_STREAM, _HOST, _MACHINE)
-
 _EXECUTABLE, _VARIANT = "hal.executable", "hal.executable.variant"
 _EXPORT, _BINARY = "hal.executable.export", "hal.executable.binary"
-_TEXT = re.compile(r"^  hal\.executable private @(\w+) \{$.*?^  \}$", re.M | re.S)
 _MOST_BINDINGS = 31
 _BESIDE = frozenset({"builtin.module", "hal.executable_end", "hal.executable.variant_end"})
 _FORMAT = re.compile(r'"llvm-cpu", "([\w-]+)"')
@@ -184,6 +73,7 @@ class Compile(Protocol):
     """A compile under way."""
 
     mlir: Mlir
+    version: IreeVersion
 
     def passes(self, pipeline: str, stage: str) -> None:
         """Runs a pipeline of passes over the module; raises `PassesError` if that fails."""
@@ -265,16 +155,18 @@ def compile_dispatches(compiling: Compile, store: Store, identity: str) -> Done:
     `identity` is what the code depends on beside the program: flags and versions.
     """
     # Globals with values get initializers on the way.
-    pipelines = _WHOLE if compiling.has_globals() else _SHORT
+    lists = compiling.version.dispatches
+    pipelines = lists.whole if compiling.has_globals() else lists.short
     compiling.passes(pipelines.stream, "stream")
     compiling.phases("stream", SOURCES)
-    texts = {found[1]: found[0] for found in _TEXT.finditer(compiling.text())}
+    executable = compiling.version.texts.executable
+    texts = {found[1]: found[0] for found in executable.finditer(compiling.text())}
     libraries: dict[bytes, bytes] = {}
     with compiling.module() as module:
         formats, done = _with_libraries(compiling, module, texts, store, identity, libraries)
     compiling.passes(pipelines.host, "host")
     with compiling.module() as module:
-        _put_in(compiling.mlir, module, formats, libraries)
+        _put_in(compiling, module, formats, libraries)
         _match_devices(compiling.mlir, module)
     return done._replace(machine=pipelines.machine)
 
@@ -311,7 +203,7 @@ def _with_libraries(
             store.put(compiled.library, library)
             store.put(key, _packed(compiled))
         found |= made
-    formats = _refer(mlir, module, dispatches, found)
+    formats = _refer(compiling, module, dispatches, found)
     return formats, Done(len(dispatches) - len(missing), len(dispatches), None)
 
 
@@ -441,12 +333,13 @@ def _apart(mlir: Mlir, module: int, missing: Sequence[_Dispatch]) -> int:
 
 
 def _refer(
-    mlir: Mlir, module: int, dispatches: Sequence[_Dispatch], found: dict[bytes, _Compiled]
+    compiling: Compile, module: int, dispatches: Sequence[_Dispatch], found: dict[bytes, _Compiled]
 ) -> dict[str, tuple[bytes, str, str]]:
     """Has the program call functions of libraries instead of its own dispatches.
 
     Returns the library, the variant and its format for each executable that is in the module now.
     """
+    mlir, shell = compiling.mlir, compiling.version.texts.shell
     names: dict[tuple[bytes, str, str], str] = {}
     declared: dict[str, dict[str, str]] = {}
     calls: dict[str, str] = {}
@@ -472,8 +365,10 @@ def _refer(
             raise UnkeptError(f"{target} is of another kind")
         formats[name] = library, variant, found_format[1]
         target = target.removeprefix("#hal.executable.target")
-        text = _executable(
-            name, f"{_VARIANT} public @{variant} target({target})", [*exports, "builtin.module {}"]
+        body = "\n".join([*exports, "builtin.module {}"])
+        text = (
+            f"{shell.format(name=name)}\n{_VARIANT} public @{variant} target({target}) {{\n"
+            f"{body}\n}}\n}}"
         )
         mlir.BlockInsertOwnedOperationBefore(
             block, dispatches[0].operation, mlir.parsed(module, text)
@@ -481,11 +376,6 @@ def _refer(
     for d in dispatches:
         mlir.OperationDestroy(d.operation)
     return formats
-
-
-def _executable(name: str, header: str, lines: Sequence[str]) -> str:
-    body = "\n".join(lines)
-    return f"{_EXECUTABLE} private @{name} {{\n{header} {{\n{body}\n}}\n}}"
 
 
 def _call(mlir: Mlir, operation: int, calls: dict[str, str]) -> None:
@@ -498,22 +388,22 @@ def _call(mlir: Mlir, operation: int, calls: dict[str, str]) -> None:
 
 
 def _put_in(
-    mlir: Mlir,
+    compiling: Compile,
     module: int,
     formats: dict[str, tuple[bytes, str, str]],
     libraries: dict[bytes, bytes],
 ) -> None:
     """Puts the libraries in place of what declares their functions."""
+    mlir, texts = compiling.mlir, compiling.version.texts
     for operation in mlir.operations(module):
         if mlir.name(operation) != _EXECUTABLE:
             continue
         library, variant, kind = formats[_symbol(mlir, operation)]
         content = libraries[library]
-        text = (
-            f"{_EXECUTABLE} private @{_symbol(mlir, operation)} {{\n"
-            f'{_BINARY} public @{variant} <format = "{kind}", '
-            f'data = dense<"0x{content.hex().upper()}"> : vector<{len(content)}xi8>>\n}}'
+        binary = texts.binary.format(
+            variant=variant, format=kind, digits=content.hex().upper(), size=len(content)
         )
+        text = f"{texts.shell.format(name=_symbol(mlir, operation))}\n{binary}\n}}"
         made = mlir.parsed(operation, text)
         mlir.BlockInsertOwnedOperationBefore(mlir.OperationGetBlock(operation), operation, made)
         mlir.OperationDestroy(operation)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import os
 import re
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from xpr.lowering import prebuilt
 from xpr.lowering.iree import (
     fusion_check,
     objects,
-    prebuilt,
     sessions,
     short_passes,
     shortcuts,
@@ -30,9 +29,10 @@ from xpr.lowering.iree.dispatches import (
 from xpr.lowering.iree.invocation import Diagnostic, Invocation, parsed
 from xpr.lowering.iree.places import Line, lines_in
 from xpr.lowering.iree.post_passes import END, PHASES, START, Change
-from xpr.lowering.iree.short_passes import Steps
 from xpr.lowering.iree.shortcuts import DeclinedError, RefusedError
 from xpr.lowering.iree.stopwatch import Stopwatch
+from xpr.lowering.iree.versions.base import Steps
+from xpr.runtimes import fork
 
 _DISPATCHES = frozenset({"flow.executable", "hal.executable.source"})
 """What IREE forms of a program, and what a program brings along as it is."""
@@ -45,14 +45,11 @@ _prepared: set[frozenset[str]] = set()
 """The targets, by the flags that describe them, for which a compile has ended."""
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _renew_lock() -> None:
     """Makes the lock new: a thread that held it in the parent does not exist here."""
     global _prepare_lock
     _prepare_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def compile_module(
@@ -82,6 +79,7 @@ def compile_module(
     Raises ``RuntimeError`` if a flag is unknown.
     """
     library = load()
+    allowed = library.version.shortcuts(allowed)
     once = functools.partial(
         _compile_once,
         *(library, text, flags, name, verify, parallel, changes, watch, dispatches),
@@ -150,7 +148,7 @@ def _compile_once(
     steps: Steps = {}
     if shortcuts.SHORT_PASSES in allowed and not verify:
         with shortcuts.declines(shortcuts.SHORT_PASSES):
-            steps = short_passes.steps_for(text, flags, library.revision)
+            steps = short_passes.steps_for(text, flags, library.version)
     # Our own lists say whether constants are hoisted: then programs of either kind share a session.
     # No dispatch depends on it.
     alike = short_passes.hoisting_or_not(flags)
@@ -174,7 +172,7 @@ def _compile_once(
             library, session, invocation, watch, taken, tell, steps, verify=verify
         )
         if shortcuts.TRANSLATION in taken:
-            compiling.translation = translation.passes(flags)
+            compiling.translation = translation.passes(flags, library.version)
         checks = fusion_check.is_needed(flags) and not verify
         if not _run(compiling, changes, watch, store, identity, checks=checks):
             used = _OTHER_PASSES & taken

@@ -12,9 +12,9 @@ from xpr.lowering.iree.compiler_library import ON_DIAGNOSTIC, Library, written
 from xpr.lowering.iree.dispatches import SOURCES
 from xpr.lowering.iree.post_passes import START, Change
 from xpr.lowering.iree.sessions import Session
-from xpr.lowering.iree.short_passes import Step, Steps
 from xpr.lowering.iree.shortcuts import DeclinedError, RefusedError
 from xpr.lowering.iree.stopwatch import Stopwatch
+from xpr.lowering.iree.versions.base import Step, Steps
 
 _STANDARD_PIPELINE = 0
 _SEVERITIES = {0: "note", 1: "warning", 2: "error", 3: "remark"}
@@ -83,6 +83,7 @@ class Invocation:
         verify: bool = True,
     ) -> None:
         self.mlir = library.mlir
+        self.version = library.version
         self.objects_alone = shortcuts.OBJECTS in taken
         self.chooses_tiles = shortcuts.TILES in taken
         self.spares_device_functions = shortcuts.DEVICE_FUNCTIONS in taken
@@ -127,7 +128,7 @@ class Invocation:
             self._library.InvocationSetVerifyIR(self._invocation, False)
         if to == tiles.PHASE and self.chooses_tiles:
             with shortcuts.declines(shortcuts.TILES), self.module() as module:
-                tiles.smaller_tiles(self.mlir, module)
+                tiles.smaller_tiles(self.mlir, module, self.version.texts)
 
     def _step(self, step: Step, to: str, *, checked: bool) -> None:
         with self.module() as module:
@@ -191,7 +192,7 @@ class Invocation:
         if not library.InvocationImportStealModule(invocation, module):
             return False
         return change.tidy is None or library.InvocationRunPassPipeline(
-            invocation, change.tidy.encode()
+            invocation, change.tidy(self.version).encode()
         )
 
     @contextlib.contextmanager

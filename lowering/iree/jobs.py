@@ -20,6 +20,7 @@ from xpr.lowering.iree import (
     short_passes,
     shortcuts,
     tiles,
+    versions,
 )
 from xpr.lowering.iree.advance import Advance
 from xpr.lowering.iree.failures import program_name
@@ -168,7 +169,7 @@ def new_job(
         state.compiler,
         state.compiler_timeout,
         separate,
-        shortcuts=state.shortcuts,
+        shortcuts=versions.of_installed().shortcuts(state.shortcuts),
         # It is asked for by each form of the job.
         make_template=None if template is None else cache(template),
         advance=Advance(program_name(text)),

@@ -16,27 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.versions.base import IreeVersion
 
 PHASE, REACHES = "flow", "stream"
-"""The phases between which `PIPELINE` does what the compiler would."""
-
-# As IREE has it, without iree-stream-elide-timepoints.
-PIPELINE = (
-    "iree-stream-tensor-transformation-pipeline,iree-stream-async-transformation-pipeline,"
-    "iree-stream-cmd-transformation-pipeline,iree-stream-cleanup-pipeline,"
-    "util.initializer(convert-scf-to-cf),util.func(convert-scf-to-cf),"
-    "iree-util-fixed-point-iterator{max-iterations=10 "
-    "pipeline=builtin.module(iree-stream-cleanup-pipeline)},"
-    "iree-stream-fuse-dispatch-bindings,iree-stream-annotate-dispatch-arguments,"
-    "iree-stream-annotate-dispatch-assumptions,iree-stream-pack-dispatch-operands,"
-    "iree-stream-cleanup-pipeline,iree-stream-fold-uniform-operands,"
-    "iree-stream-cleanup-pipeline,symbol-dce"
-)
+"""The phases between which `pipeline` does what the compiler would."""
 
 _SAID = (
     "failed to solve for timepoint coverage",
     "maximum iteration count exceeded in fixed point pipeline",
 )
+
+
+def pipeline(version: IreeVersion) -> str:
+    """The passes of the phase, without the one that leaves timepoints out."""
+    return version.timepoints
 
 
 def nothing(mlir: Mlir, module: int) -> None:

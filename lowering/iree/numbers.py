@@ -17,14 +17,14 @@ def filled(module: bytes, template: Template) -> bytes | None:
     """The module of a template as that of the program; None if a number has no place in it."""
     places: dict[int, list[int]] = {mark: [] for mark in template.marks}
     try:
-        for base, length in vm_code.functions(module):
-            for found in vm_code.instructions(module, base, length):
+        for function in vm_code.functions(module):
+            for found in vm_code.instructions(module, function):
                 if found.code == vm_code.CONST_I32:
                     (place,) = found.numbers
                     mark = vm_code.number_at(module, place)
                     if mark in places:
                         places[mark].append(place)
-    except vm_code.ERRORS:
+    except (vm_code.UnknownVersionError, *vm_code.ERRORS):
         return None
     changed = bytearray(module)
     for mark, bits in zip(template.marks, template.bits, strict=True):

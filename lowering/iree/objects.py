@@ -16,9 +16,11 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from xpr.lowering.iree import device_functions, prebuilt, shortcuts
+from xpr.lowering import prebuilt
+from xpr.lowering.iree import device_functions, shortcuts
 from xpr.lowering.iree.link_elf import UnlinkableError, UnwantedCallError, link
 from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.versions.base import IreeVersion
 
 FROM, TO = "executable-targets", "hal"
 """The phases between which `to_hal` does what the compiler would."""
@@ -36,7 +38,6 @@ FOR_OBJECTS = frozenset(
 """The shortcuts that are for programs for which `is_possible` is true."""
 
 _BACKEND = "--iree-hal-local-target-device-backends=llvm-cpu"
-_FORMAT = '"embedded-elf-x86_64", {'
 _VARIANT, _BINARY = "hal.executable.variant", "hal.executable.binary"
 
 
@@ -44,6 +45,7 @@ class Compile(Protocol):
     """A compile under way."""
 
     mlir: Mlir
+    version: IreeVersion
     spares_device_functions: bool
 
     def phases(self, after: str, to: str) -> None:
@@ -73,17 +75,17 @@ def to_hal(compiling: Compile) -> None:
     mlir = compiling.mlir
     module = compiling.take()
     spare = mlir.OperationClone(module)
-    asked = _ask_for_objects(mlir, module)
+    asked = _ask_for_objects(mlir, module, compiling.version.texts.object_format)
     if not asked:
         mlir.OperationDestroy(spare)
         compiling.give(module)
         compiling.phases(FROM, TO)
         return
     if compiling.spares_device_functions and device_functions.are_spared():
-        again = mlir.OperationClone(module)
+        again, names = mlir.OperationClone(module), compiling.version.device_functions
         try:
-            with device_functions.spared():
-                linked = _linked(compiling, module, device_functions.NAMES)
+            with device_functions.spared(names):
+                linked = _linked(compiling, module, names)
         except UnwantedCallError:
             linked = _linked(compiling, again, ())
         else:
@@ -108,14 +110,14 @@ def _executables(mlir: Mlir, module: int, inner: str) -> list[int]:
     ]
 
 
-def _ask_for_objects(mlir: Mlir, module: int) -> bool:
+def _ask_for_objects(mlir: Mlir, module: int, kind: str) -> bool:
     """Has the code be left as objects; whether all of it is for this kind of processor."""
     variants = _executables(mlir, module, _VARIANT)
     targets = [mlir.attribute_text(variant, "target") for variant in variants]
-    if not targets or not all(_FORMAT in target for target in targets):
+    if not targets or not all(kind in target for target in targets):
         return False
     for variant, target in zip(variants, targets, strict=True):
-        text = target.replace(_FORMAT, f"{_FORMAT}link_embedded = false, ", 1)
+        text = target.replace(kind, f"{kind}link_embedded = false, ", 1)
         mlir.set_attribute(variant, "target", text)
     return True
 

@@ -11,8 +11,8 @@ it: here such moves become copies, in the code of the module.
 Only such moves may: nothing frees what is left in a register. So the moves are those of references
 that are read behind the branch from the register that they were moved away from.
 
-A module of another version than `vm_code.py` knows, or with an instruction that is not listed
-there, stays as it is.
+A module of a version that `vm_code.py` does not know is refused: nobody can say which of its moves
+lose an array. A module with an instruction that is not listed stays as it is.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from xpr.lowering.iree import vm_code
-from xpr.lowering.iree.vm_code import UnknownCodeError
+from xpr.lowering.iree.vm_code import Function, UnknownCodeError
 
 _REFERENCE, _MOVE = 0x8000, 0x4000
 _REGISTER = 0x3FFF
 
 
 def with_copies(module: bytes) -> bytes:
-    """`module` with copies for the moves in its branches that may lose a reference."""
+    """`module` with copies for the moves in its branches that may lose a reference.
+
+    Raises `vm_code.UnknownVersionError` for one of another version.
+    """
     try:
         places = list(_losing_moves(module))
     except vm_code.ERRORS:
@@ -46,8 +49,8 @@ def with_copies(module: bytes) -> bytes:
 
 def _losing_moves(module: bytes) -> Iterator[int]:
     """The places of the registers that a branch moves and does not fill."""
-    for base, length in vm_code.functions(module):
-        yield from _losing_moves_of(module, base, length)
+    for function in vm_code.functions(module):
+        yield from _losing_moves_of(module, function)
 
 
 # What writes a reference to its last register; calls and branches write to lists of them.
@@ -92,9 +95,9 @@ def _references(registers: Iterable[int]) -> int:
     return found
 
 
-def _losing_moves_of(module: bytes, base: int, length: int) -> Iterator[int]:
-    """The same for the function whose code begins at `base`."""
-    pieces = _pieces(module, base, length)
+def _losing_moves_of(module: bytes, function: Function) -> Iterator[int]:
+    """The same for one function."""
+    pieces = _pieces(module, function)
     _find_live(pieces)
     for piece in pieces.values():
         for edge in piece.edges:
@@ -120,12 +123,12 @@ def _find_live(pieces: dict[int, _Piece]) -> None:
                 piece.live, changed = live, True
 
 
-def _pieces(module: bytes, base: int, length: int) -> dict[int, _Piece]:
-    """The blocks of the function whose code begins at `base`, by the place of their mark."""
+def _pieces(module: bytes, function: Function) -> dict[int, _Piece]:
+    """The blocks of a function, by the place of their mark."""
     pieces: dict[int, _Piece] = {}
     piece = _Piece()  # what comes before the first mark is never read
     ended = True
-    for found in vm_code.instructions(module, base, length):
+    for found in vm_code.instructions(module, function):
         if found.code == _BLOCK:
             if not ended:
                 piece.edges.append(_Edge(found.at))

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-_UNUSED = (
-    *("hal_target_cuda", "hal_target_rocm", "hal_target_vulkan_spirv", "hal_target_metal_spirv"),
-    *("hal_target_vmvx", "input_torch", "input_tosa"),
-)
+from xpr.lowering.iree.versions.base import IreeVersion
+
 _CPU = {"--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu"}
 
 
@@ -21,6 +19,8 @@ def are_for_cpu(flags: Sequence[str]) -> bool:
     return _CPU.issubset(flags)
 
 
-def options(flags: Sequence[str]) -> list[str]:
+def options(flags: Sequence[str], version: IreeVersion) -> list[str]:
     """What a process is given that only compiles programs of the same kind."""
-    return [f"--iree-plugin=-{name}" for name in _UNUSED] if are_for_cpu(flags) else []
+    return (
+        [f"--iree-plugin=-{name}" for name in version.unused_plugins] if are_for_cpu(flags) else []
+    )

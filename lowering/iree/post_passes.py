@@ -16,6 +16,7 @@ from xpr.lowering.iree import (
     widen_block_arguments,
 )
 from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.versions.base import IreeVersion
 
 START = separate_operations.PHASE
 """The first phase, before which nothing is done; what is changed behind it is what was written."""
@@ -46,7 +47,7 @@ class Change:
     apply: Callable[[Mlir, int], None]
     """Changes a module in place."""
 
-    tidy: str | None = None
+    tidy: Callable[[IreeVersion], str] | None = None
     """A pipeline of passes that take out what the change has made useless."""
 
     reaches: str | None = None
@@ -79,7 +80,7 @@ KEEP_TIMEPOINTS = Change(
     1,
     keep_timepoints.PHASE,
     keep_timepoints.nothing,
-    keep_timepoints.PIPELINE,
+    keep_timepoints.pipeline,
     keep_timepoints.REACHES,
 )
 REMOVE_DEALLOCATIONS = Change(
@@ -87,7 +88,7 @@ REMOVE_DEALLOCATIONS = Change(
     1,
     remove_deallocations.PHASE,
     remove_deallocations.free_nothing,
-    remove_deallocations.TIDY,
+    remove_deallocations.tidy,
 )
 WIDEN_BLOCK_ARGUMENTS = Change(
     "block arguments are widened", 1, END, widen_block_arguments.widen_arguments

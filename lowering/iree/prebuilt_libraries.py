@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-from xpr.lowering.iree import prebuilt
+from xpr.lowering import prebuilt
 from xpr.lowering.iree.link_elf import link
 
 # The declaration of such a function in the dispatch that calls it.

@@ -11,16 +11,19 @@ program half way through the compile: memory goes when the last reference goes.
 from __future__ import annotations
 
 from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.versions.base import IreeVersion
 
 PHASE = "stream"
 """The phase of IREE's compiler behind which it is known what is freed where."""
 
-TIDY = "util.func(canonicalize),symbol-dce"
-"""Passes that take out what `free_nothing` has made useless."""
-
 _FREE = "stream.resource.dealloca"
 # What is freed, its size, and the point in time to wait for, if any.
 _WITH_TIME = 3
+
+
+def tidy(version: IreeVersion) -> str:
+    """Passes that take out what `free_nothing` has made useless."""
+    return version.no_deallocations
 
 
 def free_nothing(mlir: Mlir, operation: int) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from xpr.lowering.iree.compiler_library import Library
 from xpr.lowering.iree.mlir import Mlir
+from xpr.runtimes import fork
 
 _MOST_COMPILES = 64
 _MOST_TEXT = 8 << 20
@@ -110,15 +111,12 @@ _kept: list[Session] = []
 """What waits for the next compile, that which was used last at the end."""
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _forget_threads() -> None:
     global _lock
     _lock = threading.Lock()
     # The threads of the others do not exist here, not even to be ended.
     _kept[:] = [s for s in _kept if not s.has_threads]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 @contextlib.contextmanager

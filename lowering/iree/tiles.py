@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 
 from xpr.lowering.iree.mlir import Mlir
+from xpr.lowering.iree.versions.base import Texts
 
 REVISION = 1
 """Tells apart code with the tiles of an older form of this file."""
@@ -32,22 +33,17 @@ PHASE = "executable-configurations"
 _CONFIGURATION, _MAPS = "lowering_config", "indexing_maps"
 _FUNCTION = "func.func"
 
-# The eight rows, beside a vector along the axis that is reduced.
-_ROW_TILES = re.compile(r"vector_common_parallel = \[8, 0\], vector_reduction = \[0, (?:8|16)\]")
-_ROWS = re.compile(r"(vector_common_parallel = \[)8\b")
 _COMPUTES = ("arith.", "math.")
 _SEARCHES = "linalg.index"
 _SHORTEST, _LONG = 5, 40
 _ONE_ROW, _SOME_ROWS = 1, 4
 
-# Of a product: rows, columns and the contracted index, behind those of a batch.
-_DEPTH = re.compile(r"(vector_reduction = \[0, 0, (?:0, )*)16\]")
 _RESULTS = re.compile(r"-> \(([^)]*)\)")
 _OPERANDS_AND_RESULT = 3
 _FEW_DEEP, _SOME_DEEP = 4, 8
 
 
-def smaller_tiles(mlir: Mlir, module: int) -> None:
+def smaller_tiles(mlir: Mlir, module: int, texts: Texts) -> None:
     """Changes the dispatches in a module behind `PHASE`."""
     for operation in mlir.walk(module):
         if mlir.name(operation) == _FUNCTION:
@@ -57,23 +53,25 @@ def smaller_tiles(mlir: Mlir, module: int) -> None:
                 for inner in inside
                 if mlir.attribute(inner, _CONFIGURATION) is not None
             }
-            if any(map(_ROW_TILES.search, configured.values())):
-                _fewer_rows(mlir, [mlir.name(inner) for inner in inside], configured)
+            if any(map(texts.row_tiles.search, configured.values())):
+                _fewer_rows(mlir, [mlir.name(inner) for inner in inside], configured, texts.rows)
             for inner, text in configured.items():
-                if _DEPTH.search(text):
-                    _less_deep(mlir, inner, text)
+                if texts.depth.search(text):
+                    _less_deep(mlir, inner, text, texts.depth)
 
 
-def _fewer_rows(mlir: Mlir, names: list[str], configured: dict[int, str]) -> None:
+def _fewer_rows(
+    mlir: Mlir, names: list[str], configured: dict[int, str], eight: re.Pattern[str]
+) -> None:
     length = sum(name.startswith(_COMPUTES) for name in names)
     if length < _SHORTEST:
         return
     rows = _SOME_ROWS if length >= _LONG or _SEARCHES in names else _ONE_ROW
     for operation, text in configured.items():
-        mlir.set_attribute(operation, _CONFIGURATION, _ROWS.sub(rf"\g<1>{rows}", text))
+        mlir.set_attribute(operation, _CONFIGURATION, eight.sub(rf"\g<1>{rows}", text))
 
 
-def _less_deep(mlir: Mlir, product: int, text: str) -> None:
+def _less_deep(mlir: Mlir, product: int, text: str, sixteen: re.Pattern[str]) -> None:
     if mlir.attribute(product, _MAPS) is None:
         return
     maps = [found.split(", ") for found in _RESULTS.findall(mlir.attribute_text(product, _MAPS))]
@@ -86,4 +84,4 @@ def _less_deep(mlir: Mlir, product: int, text: str) -> None:
         return  # no product of matrices, or one with the transposed right operand
     is_transposed = others[0][-1] in maps[2]
     depth = _SOME_DEEP if is_transposed else _FEW_DEEP
-    mlir.set_attribute(product, _CONFIGURATION, _DEPTH.sub(rf"\g<1>{depth}]", text))
+    mlir.set_attribute(product, _CONFIGURATION, sixteen.sub(rf"\g<1>{depth}]", text))

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xpr.lowering.iree.versions.base import IreeVersion
+
 FROM, TO = "executable-configurations", "executable-targets"
 """The phases between which the passes stand for the compiler's own."""
 
-_COUNTS = "iree-codegen-propagate-dispatch-config"
 # Among what the level of optimization says only this one has to do with what xpr asks for.
 _REASSOCIATES = "--iree-llvmcpu-reassociate-fp-reductions=true"
 
 
-def passes(flags: Sequence[str]) -> str:
+def passes(flags: Sequence[str], version: IreeVersion) -> str:
     """The passes, for programs with these flags and a processor for x86-64."""
-    level = "O2" if _REASSOCIATES in flags else "O0"
-    lowering = f"builtin.module(iree-codegen-llvmcpu-lowering-pipeline{{opt-level={level}}})"
-    return f"hal.executable(hal.executable.variant({lowering},{_COUNTS}))"
+    return version.translation(reassociates=_REASSOCIATES in flags)

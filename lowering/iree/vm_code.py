@@ -1,16 +1,19 @@
 """The code in modules of IREE's virtual machine: where it lies, and its instructions.
 
-The layout is that of IREE's `bytecode_module_def.fbs` and of its instruction set, version 17.
+The layout is that of IREE's `bytecode_module_def.fbs`; the instruction sets of its versions are
+in `versions/`.
 """
 
 from __future__ import annotations
 
+import functools
 import struct
 import zlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
-VERSION = 17
+from xpr.lowering.iree import versions
+
 _IDENTIFIER = b"IREE"
 _ZIP_RECORD, _ZIP_DIRECTORY = b"PK\x03\x04", b"PK\x01\x02"
 # The fields of the module's table.
@@ -18,70 +21,39 @@ _FUNCTIONS, _BYTECODE_VERSION, _BYTECODE = 12, 13, 14
 # Offset and length of a function's code, and twelve bytes more.
 _FUNCTION = struct.Struct("<ii12x")
 
+_BYTECODES = {version.bytecode.version: version.bytecode for version in versions.KNOWN.values()}
+"""The instruction sets that are known, by their versions."""
+
 CONST_I32 = 0x0D
 
-
-def _operands() -> dict[int, str]:
-    """What follows each instruction's code.
-
-    r: a register; 4, 8: so many bytes; v: a list of registers; m: a list of moves; s: a string;
-    t: a table of targets, each with moves.
-    """
-    table: dict[int, str] = {}
-
-    def add(form: str, *codes: int | range) -> None:
-        for c in codes:
-            table.update(dict.fromkeys(c if isinstance(c, range) else (c,), form))
-
-    # Globals, constants, lists, choices.
-    add("4r", 0x00, 0x01, 0x04, 0x05, CONST_I32, 0x11)
-    add("rr", 0x02, 0x03, 0x06, 0x07)
-    add("44r", 0x08, 0x09)
-    add("r4r", 0x0A, 0x0B)
-    add("r", 0x0C, 0x0E, 0x10)
-    add("8r", 0x0F)
-    add("4rr", 0x12)
-    add("rr", range(0x13, 0x16))
-    add("rrr", range(0x16, 0x1A), 0x1B)
-    add("rr4r", 0x1A)
-    add("rrrr", 0x1C, 0x1D)
-    add("r4rrr", 0x1E)
-    add("rrvr", 0x1F, 0x20)
-    add("r4rvr", 0x21)
-    # Arithmetic, conversions, comparisons.
-    add("rrr", range(0x22, 0x40), range(0x49, 0x55), range(0x7A, 0x82))
-    add("rrrr", 0x29, 0x31)
-    add("rr", 0x32, 0x36, range(0x40, 0x49), 0x4D, 0x52, 0x55, range(0x75, 0x79))
-    # Branches and calls.
-    add("4m", 0x56, 0x5D, 0x61)
-    add("r4m4m", 0x57)
-    add("r4m", 0x60)
-    add("r4mt", 0x83)
-    add("4vv", 0x58)
-    add("4vvv", 0x59)
-    add("v", 0x5A, 0x85)
-    add("rs", 0x5B)
-    add("4r", 0x5C)
-    add("sv", 0x5E, 0x5F)
-    add("4v4v", 0x87)
-    add("4vv4v", 0x88)
-    # Buffers of the host, marks of blocks, references.
-    add("rrr", range(0x62, 0x6D))
-    add("rrrrr", 0x6D, 0x6F)
-    add("rr", 0x6E, 0x86)
-    add("rrrrrr", 0x70)
-    add("rrrr", range(0x71, 0x75), 0x84)
-    add("", 0x79)
-    add("r4r", 0x82)
-    return table
+_KINDS = dict.fromkeys("iIrx", "r") | dict.fromkeys("4tVWvkfb", "4")
+"""The kinds of operands that lie in the code alike: registers, and operands of four bytes."""
 
 
-_OPERANDS = _operands()
+@functools.cache
+def _operands(version: int) -> dict[int, str]:
+    """The kinds of operands of each instruction: r, 4, or one of the other letters of the table."""
+    return {
+        code: "".join(_KINDS.get(kind, kind) for kind in opcode.form)
+        for code, opcode in _BYTECODES[version].instructions.items()
+    }
+
+
 _WIDTHS = {"r": 2, "4": 4, "8": 8}
 
 
 class UnknownCodeError(Exception):
     """The module is not of the kind that is described here."""
+
+
+class UnknownVersionError(Exception):
+    """The module is for a version of IREE's virtual machine that xpr does not know."""
+
+    def __init__(self, version: int) -> None:
+        super().__init__(
+            f"version {version} of IREE's byte code; xpr knows version "
+            f"{', '.join(map(str, _BYTECODES))}"
+        )
 
 
 ERRORS = (UnknownCodeError, struct.error, IndexError)
@@ -112,8 +84,21 @@ class Instruction(NamedTuple):
     moves: tuple[Words, ...]
 
 
-def functions(module: bytes) -> list[tuple[int, int]]:
-    """Where the code of each function begins, and its length; raises one of `ERRORS`."""
+class Function(NamedTuple):
+    """The code of a function."""
+
+    base: int
+    """Where in the module it begins."""
+    length: int
+    version: int
+    """The version of the instruction set."""
+
+
+def functions(module: bytes) -> list[Function]:
+    """The code of each function.
+
+    Raises `UnknownVersionError` for another version of the byte code, else one of `ERRORS`.
+    """
     root = data_start(module) + 4  # after the size
     if module[root + 4 : root + 8] != _IDENTIFIER:
         raise UnknownCodeError
@@ -131,20 +116,23 @@ def functions(module: bytes) -> list[tuple[int, int]]:
         place += struct.unpack_from("<I", module, place)[0]
         return place + 4, struct.unpack_from("<I", module, place)[0]
 
-    if struct.unpack_from("<I", module, field(_BYTECODE_VERSION))[0] >> 16 != VERSION:
-        raise UnknownCodeError
+    version = struct.unpack_from("<I", module, field(_BYTECODE_VERSION))[0] >> 16
+    if version not in _BYTECODES:
+        raise UnknownVersionError(version)
     first, count = vector(_FUNCTIONS)
     code, _ = vector(_BYTECODE)
     found = [_FUNCTION.unpack_from(module, first + i * _FUNCTION.size) for i in range(count)]
-    return [(code + start, length) for start, length in found]
+    return [Function(code + start, length, version) for start, length in found]
 
 
-def instructions(module: bytes, base: int, length: int) -> Iterator[Instruction]:
-    """The instructions of the function whose code begins at `base`; raises one of `ERRORS`."""
+def instructions(module: bytes, function: Function) -> Iterator[Instruction]:
+    """The instructions of a function; raises one of `ERRORS`."""
+    base, length, version = function
+    operands = _operands(version)
     at = 0
     while at < length:
         start, code = at, module[base + at]
-        form = _OPERANDS.get(code)
+        form = operands.get(code)
         if form is None:
             raise UnknownCodeError
         at += 1
@@ -155,11 +143,11 @@ def instructions(module: bytes, base: int, length: int) -> Iterator[Instruction]
         rest = list(reversed(form))
         while rest:
             kind = rest.pop()
-            if kind in "mvt":
+            if kind in "mlT":
                 at += at % 2
                 (size,) = struct.unpack_from("<H", module, base + at)
                 at += 2
-                if kind == "t":
+                if kind == "T":
                     rest += ["m", "4"] * size
                     continue
                 size *= 2 if kind == "m" else 1

@@ -6,7 +6,7 @@ import logging
 
 from xpr.core.config import state
 from xpr.core.source_info import SourceInfo
-from xpr.lowering.ir.emitter import Emitter
+from xpr.lowering.emitter import Emitter
 
 _LOGGER = logging.getLogger("xpr.loops")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.loops.while_loop import iterate_elements
 from xpr.lowering.numerics.exponential import exp
 from xpr.lowering.numerics.expr import Expr, where
 from xpr.lowering.numerics.incomplete_gamma import (
@@ -18,6 +17,7 @@ from xpr.lowering.numerics.incomplete_gamma import (
     stirling_error,
 )
 from xpr.lowering.numerics.kernel import map_scalars
+from xpr.lowering.numerics.while_loop import iterate_elements
 
 _LIMIT = 20_000
 

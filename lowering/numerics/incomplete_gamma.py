@@ -12,12 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.loops.while_loop import iterate_elements
 from xpr.lowering.numerics import special_tables as tables
 from xpr.lowering.numerics.exponential import LOG_DOUBLE, LOG_SINGLE, exp, expm1, log, log1p
 from xpr.lowering.numerics.expr import Expr, by_dtype, polynomial, where
 from xpr.lowering.numerics.gamma import HALF_LOG_2PI, digamma, lgamma, stirling_rest
 from xpr.lowering.numerics.kernel import map_scalars
+from xpr.lowering.numerics.while_loop import iterate_elements
 
 _LIMIT = 20_000
 

@@ -23,6 +23,7 @@ from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.updates import behind_moves, calls, functions_with, is_update, updated
 from xpr.lowering.ir.writer import copy_operands
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -139,3 +140,56 @@ class _Arrays:
 
 def _is_read_barrier(op: Op) -> bool:
     return op.name == BARRIER and any(v.uses for v in op.results)
+
+
+GUARD = Guard(
+    run=run,
+    gives="updates of copies",
+    needs=needs("places apart from their elements", "inits of windows apart"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "what a barrier gives and what went into it are one array: an update of either "
+                "overwrites the other, whoever reads it later"
+            ),
+            guard=(
+                "a copy before such updates (`lowering/passes/aliasing_updates.py`); complex "
+                "arrays get no barrier of their own"
+            ),
+            tests=(
+                "`test_h1_what_a_barrier_*`, `tests/primitives/test_updates_behind_barriers.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "an array made of constants alone, as `arange(n) * 2 + 1`, is made anew for each "
+                "user in programs that compute it when they run (those of more than 1500 "
+                "operations), and those that are alike are merged after it is decided which may "
+                "be overwritten: an update of one is seen by the others"
+            ),
+            guard=(
+                "a copy before updates of such arrays with other users "
+                "(`lowering/passes/aliasing_updates.py`)"
+            ),
+            tests="`tests/lowering/test_made_anew.py`",
+        ),
+        Hazard(
+            hazard=(
+                "an array that a call of the host took or gave, a callback's or a sort's, is "
+                "handed on under the name that the call saw, and that is no read to IREE: "
+                "`v.at[i].add(1)` overwrites the `v` that is returned, or that another callback "
+                "gets"
+            ),
+            guard=(
+                "a copy before updates of what is handed on more than once "
+                "(`lowering/passes/aliasing_updates.py`)"
+            ),
+            tests="`tests/lowering/test_host_aliases.py`",
+        ),
+        Hazard(
+            hazard="an update that is a part of its operand reads what it has written",
+            guard="a barrier on the update (`lowering/passes/aliasing_updates.py`)",
+            tests="`test_an_update_with_a_part_*`",
+        ),
+    ),
+)

@@ -11,6 +11,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.lowering.ir.graph import Module, Op, Value
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -34,3 +35,23 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
             out = Value(kept.shape, kept.dtype)
             body.append(Op("util.optimization_barrier", (kept,), (out,)))
         body.append(end)
+
+
+GUARD = Guard(
+    run=run,
+    gives="kept arguments",
+    needs=needs("few bindings"),
+    hazards=(
+        Hazard(
+            hazard="an argument's buffer is overwritten by a result",
+            guard=(
+                "a last use of arguments that are not donated "
+                "(`lowering/passes/argument_barriers.py`)"
+            ),
+            tests=(
+                "`test_h1_*` in `tests/lowering/test_iree_hazards.py`, "
+                "`tests/lowering/test_donation.py`"
+            ),
+        ),
+    ),
+)

@@ -15,6 +15,7 @@ from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.numerics.bfloat16 import BFLOAT16, mapped, round_to_bfloat16
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -75,3 +76,25 @@ def _rewritten(w: Writer, op: Op, target: Target) -> Value:
         return round_to_bfloat16(inner, result, short_nans=short_nans)
 
     return mapped(w, computed, op.operands, BFLOAT16)
+
+
+GUARD = Guard(
+    run=run,
+    gives="rounded arithmetic",
+    needs=needs("opaque arithmetic"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "bfloat16 is computed in float32, and each rounding whose result is widened again "
+                'in the same dispatch is removed: `(a * b).astype("float32")` keeps all digits, '
+                "`(a + b) - a` gives `b`, and so does a conversion from float32 and back"
+            ),
+            guard=(
+                "such arithmetic is written in float32, one `stablehlo.map` for each operation "
+                "(`lowering/passes/bfloat16_arithmetic.py`), and rounds by integer arithmetic "
+                "(`lowering/numerics/bfloat16.py`)"
+            ),
+            tests="`tests/primitives/test_narrowing.py`",
+        ),
+    ),
+)

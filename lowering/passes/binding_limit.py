@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -175,3 +176,25 @@ def _read_inside(op: Op) -> list[Value]:
 
     visit(block)
     return [v for v in found if v.owner not in inside]
+
+
+GUARD = Guard(
+    run=run,
+    gives="few bindings",
+    needs=needs("hidden numbers"),
+    hazards=(
+        Hazard(
+            hazard="a dispatch with more than 32 buffers compiles, and cannot be loaded",
+            guard=(
+                "barriers behind what reads most of them, also in loops and branches "
+                "(`lowering/passes/binding_limit.py`); loops of more arrays are not kept in "
+                "registers (`lowering/loops/registers/dispatch.py`)"
+            ),
+            tests=(
+                "`test_a_dispatch_has_*` in `tests/runtimes/test_iree_hazards.py`, "
+                "`tests/lowering/test_fusion_limit.py`, `test_loops_with_more_arrays_*` in "
+                "`tests/lax/test_loops.py`"
+            ),
+        ),
+    ),
+)

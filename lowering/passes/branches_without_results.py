@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.writer import Writer
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -34,3 +35,23 @@ def _give_numbers(block: Block, op: Op) -> None:
         region.append(end)
     barrier = Op("util.optimization_barrier", (chosen,), (kept,), source=op.source)
     block.insert_after(op, barrier)
+
+
+GUARD = Guard(
+    run=run,
+    gives="branches with results",
+    needs=needs("short loops"),
+    hazards=(
+        Hazard(
+            hazard="branches without results, which only call functions, do not compile",
+            guard=(
+                "each gives its number, behind which lies a barrier "
+                "(`lowering/passes/branches_without_results.py`)"
+            ),
+            tests=(
+                "`tests/lowering/passes/test_branches_without_results.py`, "
+                "`tests/transforms/test_callbacks.py`"
+            ),
+        ),
+    ),
+)

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 
 from xpr.lowering.ir.graph import Module, Value, dispatched
 from xpr.lowering.ir.numbering import Numbering
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -44,3 +45,24 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 def _maker(x: Value) -> Hashable:
     """The name of the operation that gives it; itself if none does."""
     return x if x.op is None else x.op.name
+
+
+GUARD = Guard(
+    run=run,
+    gives="operands in one order",
+    needs=needs("folded numbers"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "operations of the same operands in another order, as `x * y` and `y * x` of the "
+                "derivative of `x * x`: where one dispatch gives both, IREE drops one and takes "
+                "the first result of the dispatch for it, another operation's numbers, without a "
+                'word, or does not compile ("value and result types must match")'
+            ),
+            guard=(
+                "the operands get the order of the first (`lowering/passes/commuted_operands.py`)"
+            ),
+            tests=("`tests/lowering/test_commuted_operands.py`"),
+        ),
+    ),
+)

@@ -30,6 +30,7 @@ from xpr.lowering.ir.layouts import is_running_sum
 from xpr.lowering.ir.rewrite import remove_unused
 from xpr.lowering.ir.traits import MOVES, PURE, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -253,3 +254,84 @@ def _sum_region(dtype: np.dtype[Any]) -> Block:
     writer = Writer(Block([x, y]))
     writer.append("stablehlo.return", [writer.add(x, y)])
     return writer.block
+
+
+GUARD = Guard(
+    run=run,
+    gives="parts of complex numbers",
+    needs=needs("whole bytes"),
+    hazards=(
+        Hazard(
+            hazard="SPIR-V: tables of complex numbers do not compile",
+            guard="made of their parts (`lowering/passes/complex_parts.py`)",
+            tests=(
+                "`test_a_table_of_complex_numbers_*` in `tests/lowering/test_vulkan_hazards.py`, "
+                "`linalg` rows in complex64"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "Vulkan: choices and scans of complex numbers do not compile, or end the process"
+            ),
+            guard=(
+                "parts alone (`lowering/passes/complex_parts.py`); products are scanned by "
+                "doubling (`lowering/rules/cumulative.py`)"
+            ),
+            tests=("`test_a_choice_*`, `test_a_scan_*` in `tests/lowering/test_vulkan_hazards.py`"),
+        ),
+        Hazard(
+            hazard=(
+                "of a dispatch that returns one value twice, the second is taken for another "
+                "result: parts of complex numbers are mixed up across reshapes, or the program "
+                "does not compile, or the compiler's process ends"
+            ),
+            guard=(
+                "complex arithmetic by parts, through reshapes too "
+                "(`lowering/passes/complex_parts.py`)"
+            ),
+            tests="`tests/lowering/test_complex_parts.py`",
+        ),
+        Hazard(
+            hazard=(
+                "there are no constants of 128 bits: a splat of complex128 is refused, a table "
+                "ends the process"
+            ),
+            guard="parts alone (`lowering/passes/complex_parts.py`)",
+            tests="`test_without_the_pass_*` in `tests/lowering/test_complex_parts.py`",
+        ),
+        Hazard(
+            hazard=("windows over complex numbers, and their pads, end the compiler's process"),
+            guard=(
+                "parts alone (`lowering/passes/complex_parts.py`); extremes axis by axis "
+                "(`lowering/rules/window.py`)"
+            ),
+            tests="`test_a_window_over_complex_*`",
+        ),
+        Hazard(
+            hazard=(
+                "an update of an array that is one complex number everywhere does not compile, or "
+                "ends the compiler's process"
+            ),
+            guard="a barrier on each part (`lowering/passes/complex_parts.py`)",
+            tests=(
+                "`test_an_update_of_a_complex_constant*`, also in "
+                "`tests/primitives/test_slicing.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "a constant computed in the bodies of several loops is left outside of them "
+                '("expected to be in an execution region")'
+            ),
+            guard=(
+                "a choice by position in its place (`lowering/rules/_linalg_tridiagonal.py`); "
+                "sums of complex128 by parts, which have constants to start from "
+                "(`lowering/passes/complex_parts.py`)"
+            ),
+            tests=(
+                "the rows of `eigh` in complex128 on Vulkan, `test_tridiagonal_equations` in "
+                "`tests/lowering/test_linalg_loops.py`"
+            ),
+        ),
+    ),
+)

@@ -15,6 +15,7 @@ import numpy as np
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -23,9 +24,9 @@ _COMPLEX = np.dtype(np.complex64).kind
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts barriers behind the products that are computed on with complex numbers."""
-    if target.tiles_products(hints):
-        groups = _Groups(module)
-        rewrite.bar_results(op for op in groups.products if groups.has_complex(op.result))
+    del target, hints
+    groups = _Groups(module)
+    rewrite.bar_results(op for op in groups.products if groups.has_complex(op.result))
 
 
 class _Groups:
@@ -84,3 +85,26 @@ class _Groups:
         while x is not root:
             self._parents[x], x = root, self._parents[x]
         return root
+
+
+GUARD = Guard(
+    run=run,
+    gives="products apart from complex numbers",
+    needs=needs("products apart from transposes"),
+    targets=lambda target, hints: target.tiles_products(hints),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a product that is tiled and computed on with complex numbers, as any product of "
+                'complex matrices: IREE cannot read complex numbers in tiles ("requires valid '
+                'padding vector elemental type"), and ends the process where its intermediate '
+                "forms are not checked"
+            ),
+            guard=(
+                "a barrier behind such products where a program is tiled "
+                "(`lowering/passes/complex_products.py`)"
+            ),
+            tests="`tests/lowering/test_complex_products.py`",
+        ),
+    ),
+)

@@ -31,6 +31,7 @@ from xpr.lowering.ir.layouts import widening_of
 from xpr.lowering.ir.traits import SLICES, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.numerics.bfloat16 import BFLOAT16, mapped, round_to_bfloat16
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -169,3 +170,108 @@ def _only_reshapes(op: Op) -> bool:
     dims = list(op.attributes["dims"])
     same_size = math.prod(op.result.shape) == math.prod(op.operands[0].shape)
     return same_size and dims == sorted(dims)
+
+
+GUARD = Guard(
+    run=run,
+    gives="plain conversions",
+    needs=needs("rounded arithmetic"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "booleans and the bytes that they are converted to, both results of one dispatch, "
+                'are one array to IREE, which does not get through with the copy ("workgroup '
+                'distributed contexts")'
+            ),
+            guard=(
+                "the bytes are made of the negation (`lowering/passes/conversions.py`), with "
+                "plainer flags to fall back on (`lowering/targets/flags.py`)"
+            ),
+            tests=(
+                "`test_booleans_and_their_bytes_*` in `tests/lowering/test_iree_hazards.py`, "
+                "`tests/lax/test_loops.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "Vulkan: each dispatch that reads a conversion to a wider type computes it again, "
+                "and leaves it in the memory that a workgroup shares: long rows do not fit "
+                '("uses 200256 bytes of shared memory")'
+            ),
+            guard=(
+                "barriers behind conversions that are read twice (`lowering/passes/conversions.py`)"
+            ),
+            tests=(
+                "`test_a_conversion_that_is_read_twice_*`, `test_long_rows_*` in "
+                "`tests/lowering/test_vulkan_hazards_conversions.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "a product of matrices, or a convolution, of an operand that was converted from a "
+                "narrower type becomes a signed one of the narrow type: of images in bytes those "
+                "above 127 count as negative, on Vulkan booleans, too, or they do not compile "
+                '("arith.sitofp")'
+            ),
+            guard=(
+                "conversions of unsigned integers and booleans by way of integers of the result's "
+                "width, with the other signedness and then as bits "
+                "(`lowering/passes/conversions.py`)"
+            ),
+            tests=(
+                "`test_a_product_of_unsigned_integers_*`, `test_products_of_converted_operands` "
+                "in `tests/lowering/test_converted_products.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "Vulkan: conversions to a wider type of two shapes of one slice do not compile "
+                '("failed to legalize unresolved source materialization")'
+            ),
+            guard=(
+                "the slice is converted before it gets another shape "
+                "(`lowering/passes/conversions.py`)"
+            ),
+            tests=(
+                "`test_conversions_of_two_shapes_*` in "
+                "`tests/lowering/test_vulkan_hazards_conversions.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "Vulkan: Mesa's driver compares integers of 64 bits that were narrower with "
+                "constants wrongly: with `enable_x64` indices counted as outside"
+            ),
+            guard=("barriers behind conversions to them (`lowering/passes/conversions.py`)"),
+            tests=(
+                "`test_integers_that_were_narrower_*`, `test_indices_of_64_bits_*` in "
+                "`tests/lowering/test_vulkan_hazards_conversions.py`"
+            ),
+        ),
+        Hazard(
+            hazard=("Vulkan: integers converted to bfloat16 give a shader that drivers refuse"),
+            guard="rounded by integer arithmetic (`lowering/passes/conversions.py`)",
+            tests=(
+                "`test_integers_as_bfloat16_*` in `tests/lowering/test_vulkan_hazards.py`, "
+                "`test_conversions_to_bfloat16_*` in "
+                "`tests/lowering/test_vulkan_hazards_elementwise.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "CPUs without an instruction that rounds to bfloat16: integers converted to "
+                "bfloat16, by way of float32 too, do not link"
+            ),
+            guard="rounded by integer arithmetic (`lowering/passes/conversions.py`)",
+            tests=("`test_integers_become_bfloat16_*` in `tests/lowering/test_iree_hazards.py`"),
+        ),
+        Hazard(
+            hazard=(
+                "a loop's counter that is converted to unsigned integers or floats of 16 bits "
+                'does not compile: "arith.trunci", "arith.sitofp"'
+            ),
+            guard=("bits of the signed integer; a barrier (`lowering/passes/conversions.py`)"),
+            tests="`test_counters_of_loops_*` in `tests/lowering/test_loop_starts.py`",
+        ),
+    ),
+)

@@ -13,6 +13,7 @@ import numpy as np
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, Op, Value, captured, dispatched
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -46,3 +47,23 @@ def _conversion(x: Value) -> Op | None:
     if op is None or op.name != "stablehlo.convert" or op.operands[0].dtype != _I1:
         return None
     return op
+
+
+GUARD = Guard(
+    run=run,
+    gives="operands of kernels",
+    needs=needs("plain gathers"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "IREE draws the conversion of booleans to bytes into a dispatch that is written "
+                'by hand, and refuses it ("restricted to workgroup distributed contexts")'
+            ),
+            guard=("a barrier behind the conversion (`lowering/passes/dispatch_operands.py`)"),
+            tests=(
+                "`tests/lowering/passes/test_dispatch_operands.py`, "
+                "`test_a_small_loop_over_booleans_*` in `tests/lax/test_loops.py`"
+            ),
+        ),
+    ),
+)

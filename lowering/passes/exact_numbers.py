@@ -36,6 +36,7 @@ from xpr.lowering.ir.stablehlo import Operand
 from xpr.lowering.ir.traits import MOVES, Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
 from xpr.lowering.numerics import by_bits
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -71,9 +72,7 @@ _WHOLE_REGISTER = frozenset(
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Rewrites the operations on elements of a program."""
-    del hints
-    if not target.exact_numbers:
-        return
+    del target, hints
     known = KnownValues()
     made: dict[Value, int] = {}
     for function in module.functions:
@@ -373,3 +372,83 @@ def _is_plain(number: float, dtype: np.dtype[Any]) -> bool:
     if dtypes.kind(dtype) != "f":
         return True
     return dtype.itemsize > 1 and (number != 0 or not np.signbit(number))
+
+
+GUARD = Guard(
+    run=run,
+    gives="opaque arithmetic",
+    needs=needs("slices in memory"),
+    targets=lambda target, hints: target.exact_numbers,
+    hazards=(
+        Hazard(
+            hazard=(
+                "vmvx: comparisons are taken for those of numbers without NaN: x == x is true, >= "
+                "the opposite of <, and the opposite of > is <="
+            ),
+            guard=(
+                "written with <, <= and == of values that the compiler cannot tell to be one "
+                "(`lowering/passes/exact_numbers.py`)"
+            ),
+            tests="`test_comparisons_of_nan` in `tests/lowering/test_vmvx_hazards.py`",
+        ),
+        Hazard(
+            hazard=(
+                "vmvx: floats are taken for exact numbers: (x + y) - y is x, x * 0 and 0 / x are "
+                "0, x * a * b is x * (a * b), -0.0 is 0.0; so (x * y) / y of integers is x"
+            ),
+            guard=(
+                "copies of sums and products that go on, constants hidden "
+                "(`lowering/passes/exact_numbers.py`)"
+            ),
+            tests=(
+                "`test_sums_are_taken_for_exact`, `test_constants_are_taken_together`, "
+                "`test_a_product_is_*`, `test_without_the_pass_*` in "
+                "`tests/lowering/test_vmvx_hazards.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "vmvx: floats are rounded to integers, small negative ones to 0.0; bytes become "
+                "wrong float64 values"
+            ),
+            guard=(
+                "cut first, the sign put back, by way of 64-bit integers "
+                "(`lowering/passes/exact_numbers.py`)"
+            ),
+            tests=(
+                "`test_floats_are_rounded_*`, `test_rounding_loses_*`, `test_bytes_as_float64` in "
+                "`tests/lowering/test_vmvx_hazards.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "vmvx: bytes and 16-bit integers are compared, divided and shifted with what is "
+                "above them in a register"
+            ),
+            guard=(
+                "in 32 bits, where they are the upper ones first "
+                "(`lowering/passes/exact_numbers.py`)"
+            ),
+            tests=(
+                "`test_bytes_are_shifted_*`, `test_narrow_integers_*` in "
+                "`tests/lowering/test_vmvx_hazards.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "vmvx: of two choices by one condition, one of the other's result, a wrong one is "
+                "made"
+            ),
+            guard=("a copy of a choice that is chosen from (`lowering/passes/exact_numbers.py`)"),
+            tests="`test_two_choices_*` in `tests/lowering/test_vmvx_hazards.py`",
+        ),
+        Hazard(
+            hazard="vmvx: conversions of float64, and counts of bits, do not compile",
+            guard="by the bits (`lowering/passes/exact_numbers.py`)",
+            tests=(
+                "`test_conversions_that_*`, `test_bits_are_not_counted` in "
+                "`tests/lowering/test_vmvx_hazards.py`"
+            ),
+        ),
+    ),
+)

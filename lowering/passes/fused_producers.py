@@ -21,6 +21,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.access_maps import AccessMap, arranged, composed, identity_map
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -282,3 +283,36 @@ def _of_call(home: Block, operands: Mapping[_Producer, Reads], result: Reads) ->
                     for own_map, own in own_maps.items():
                         add(own_kind, composed(own_map, access), own)
     return out
+
+
+GUARD = Guard(
+    run=run,
+    gives="producers of one access map",
+    needs=needs("products apart from complex numbers"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "producers read by two access maps: a reduction or product in the dispatch of "
+                "what uses it is computed only where one of the maps reads it, so that `s[:, "
+                "None] - s[None, :]` of a sum `s` is wrong, without a word, on CPUs; on Vulkan "
+                "some such programs do not compile"
+            ),
+            guard=(
+                "the second access map puts a barrier behind the producer "
+                "(`lowering/passes/fused_producers.py`)"
+            ),
+            tests=(
+                "`tests/lowering/test_fused_producers.py`; comparisons of sums with each other: "
+                "`test_larger_matrices` in `tests/lowering/test_linalg_jacobi.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "SPIR-V: a reduction of rows that is broadcast along a leading axis, as in "
+                "`x.min(1)[None] + y`, does not compile, or ends the compiler's process"
+            ),
+            guard=("a barrier behind the reduction (`lowering/passes/fused_producers.py`)"),
+            tests=("`test_reductions_of_rows_*` in `tests/lowering/test_fused_producers.py`"),
+        ),
+    ),
+)

@@ -16,6 +16,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.attributes import GatherNumbers
 from xpr.lowering.ir.graph import Module, Op, Shape, dispatch_blocks
 from xpr.lowering.ir.writer import Writer, change_operands
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -47,3 +48,36 @@ def _part(op: Op) -> Shape:
     anywhere = {*numbers.start_index_map, *numbers.operand_batching_dims}
     shape = op.operands[0].shape
     return tuple(n if a in anywhere else sizes[a] for a, n in enumerate(shape))
+
+
+GUARD = Guard(
+    run=run,
+    gives="plain gathers",
+    needs=needs("plain scatters"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "one gathered element, computed with in the dispatch of a reduction, as in "
+                '`median` inside of loops: the process ends ("arith.mulf op requires the same '
+                'type for all operands and results")'
+            ),
+            guard=("a barrier behind gathers of one element (`lowering/passes/gathers.py`)"),
+            tests=(
+                "`test_without_the_pass_one_element_*`, `test_one_element_*` in "
+                "`tests/lowering/test_gather_hazards.py`, `test_a_median_in_a_loop` in "
+                "`tests/lowering/test_fallbacks.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "a gather of a part of an axis along which it has no starts, and a transpose of "
+                "it: the process ends now and then"
+            ),
+            guard="the part is cut before (`lowering/passes/gathers.py`)",
+            tests=(
+                "`test_without_the_pass_parts_*`, `test_starts_known_to_the_compiler` in "
+                "`tests/lowering/test_gather_hazards.py`"
+            ),
+        ),
+    ),
+)

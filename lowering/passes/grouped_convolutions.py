@@ -10,15 +10,14 @@ import math
 
 from xpr.lowering.ir.graph import Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.writer import Writer, rewrite_block
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Takes convolutions of groups apart, for targets that get them wrong."""
-    del hints
-    if target.grouped_convolutions:
-        return
+    del target, hints
     for function in module.functions:
         for block in dispatch_blocks(function.body):
             if any(map(_has_groups, block.ops)):
@@ -76,3 +75,18 @@ def _products_by_taps(w: Writer, op: Op) -> Value:
     for term in terms[1:]:
         total = w.add(total, term)
     return w.reshape(w.transpose(total, (1, 0, 2)), op.result.shape)
+
+
+GUARD = Guard(
+    run=run,
+    gives="plain convolutions",
+    needs=needs("folded numbers", "operands in one order"),
+    targets=lambda target, hints: not target.grouped_convolutions,
+    hazards=(
+        Hazard(
+            hazard="Vulkan: convolutions of groups lose results",
+            guard="group by group (`lowering/passes/grouped_convolutions.py`)",
+            tests=("`test_a_convolution_of_groups_*` in `tests/lowering/test_vulkan_hazards.py`"),
+        ),
+    ),
+)

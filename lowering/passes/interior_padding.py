@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, dispatched
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -23,3 +24,17 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     ]
     rewrite.bar_operands({op: (0,) for op in pads})
     rewrite.bar_results(pads)
+
+
+GUARD = Guard(
+    run=run,
+    gives="pads apart",
+    needs=needs("aligned slices"),
+    hazards=(
+        Hazard(
+            hazard="two pads in a row lose their gaps",
+            guard="barriers (`lowering/passes/interior_padding.py`)",
+            tests="`test_two_pads_*`",
+        ),
+    ),
+)

@@ -15,6 +15,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, Op, Value, captured, dispatched
 from xpr.lowering.ir.known_values import KnownValues
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -48,3 +49,33 @@ def _guarded(op: Op) -> Collection[int]:
     if kind is Kind.CALL:
         return [i for i, v in enumerate(op.operands) if v.shape]
     return (1,) if op.name == "stablehlo.gather" else ()
+
+
+GUARD = Guard(
+    run=run,
+    gives="hidden numbers",
+    needs=needs("signed division"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a gather from places that the compiler knows, and a transpose of it: the process "
+                "ends now and then"
+            ),
+            guard="known starts behind a barrier (`lowering/passes/known_values.py`)",
+            tests=(
+                "`test_known_starts_*`, `test_starts_known_to_the_compiler` in "
+                "`tests/lowering/test_gather_hazards.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "a sum or product of what the compiler knows to be one number repeated counts few "
+                "of the elements, also where a function, a branch or a loop gives it"
+            ),
+            guard="a barrier before the reduction (`lowering/passes/known_values.py`)",
+            tests=(
+                "`test_a_sum_of_one_number_repeated_*`, `tests/primitives/test_reduce_uniform.py`"
+            ),
+        ),
+    ),
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -53,3 +54,26 @@ def _ends(block: Block) -> list[Op]:
         for v in op.results:
             lengths[v] = length
     return ends
+
+
+GUARD = Guard(
+    run=run,
+    gives="short chains",
+    needs=needs("results of regions apart"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "compile time grows with the square of the length of chains, and of programs: "
+                "fusion copies what it has fused for each operation, the search for constants to "
+                "compute at load looks at all that each operation depends on (5000 additions took "
+                "65 s, now 3 s)"
+            ),
+            guard=(
+                "a barrier behind every five-hundredth operation of a chain "
+                "(`lowering/passes/long_chains.py`); above 1500 operations no constants are "
+                "computed at load (`lowering/targets/flags.py`)"
+            ),
+            tests="`tests/lowering/test_long_chains.py`",
+        ),
+    ),
+)

@@ -18,6 +18,7 @@ from xpr.lowering.ir.graph import Block, Function, Module, Op, Value, dispatch_b
 from xpr.lowering.ir.memo import resolve
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.writer import Writer
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -30,8 +31,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Cuts what would be a longer loop than the target's longest one."""
     del hints
     longest = target.longest_loop
-    if longest is None:
-        return
+    assert longest is not None
     reductions = _Reductions()
     for function in module.functions:
         for block in dispatch_blocks(function.body):
@@ -283,3 +283,30 @@ def _elements(x: Value) -> Sequence[Value]:
     if op is None or op.kind not in _COMPUTED or splat_of(x) is not None:
         return ()
     return op.operands
+
+
+GUARD = Guard(
+    run=run,
+    gives="short loops",
+    needs=needs("slices without idle strides"),
+    targets=lambda target, hints: target.longest_loop is not None,
+    hazards=(
+        Hazard(
+            hazard=(
+                "Vulkan: Mesa's software device ends a loop after 65535 rounds, all loops of an "
+                "invocation together: sums, products and convolutions of more elements, and "
+                "scatters of more elements, lose some; IREE makes one loop of a reduction and the "
+                "array that its result is broadcast to"
+            ),
+            guard=(
+                "pieces, and a barrier before the broadcast (`lowering/passes/long_loops.py`; "
+                "`longest_loop` of a target)"
+            ),
+            tests=(
+                "`test_the_software_device_*`, `test_long_reductions_*` in "
+                "`tests/lowering/test_vulkan_hazards.py`, "
+                "`tests/lowering/passes/test_long_loops.py`"
+            ),
+        ),
+    ),
+)

@@ -15,6 +15,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -55,3 +56,31 @@ def _is_of_array(x: Value) -> bool:
 def _again(end: Op) -> list[int]:
     """The places of operands that have come before."""
     return [i for i, v in enumerate(end.operands) if any(v is u for u in end.operands[:i])]
+
+
+GUARD = Guard(
+    run=run,
+    gives="distinct loop values",
+    needs=needs("kept arguments"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a loop whose step returns one value twice does not compile, or ends the "
+                "compiler's process"
+            ),
+            guard="a barrier on the second (`lowering/passes/loop_values.py`)",
+            tests=(
+                "`test_a_value_that_a_step_*` in `tests/lowering/test_iree_hazards.py`, "
+                "`test_a_step_that_returns_a_value_twice` in `tests/lax/test_loops.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "a program in which what a loop starts with is used after the loop too does not "
+                'compile ("circular dependency", "without cyclic dependencies")'
+            ),
+            guard=("a barrier on what is computed and carried (`lowering/passes/loop_values.py`)"),
+            tests="`tests/lowering/test_loop_starts.py`",
+        ),
+    ),
+)

@@ -13,15 +13,14 @@ from xpr.lowering.ir.alignment import is_misaligned
 from xpr.lowering.ir.graph import Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.writer import Writer, change_operands
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts copies before slices and pads that are not aligned, and barriers behind the slices."""
-    del hints
-    if target.vectors_anywhere:
-        return
+    del target, hints
     parts: list[Op] = []
     for function in module.functions:
         for block in dispatch_blocks(function.body):
@@ -61,3 +60,27 @@ def _is_cut(op: Op, starts: list[int | None]) -> bool:
 def _number(start: Value) -> int | None:
     """A start that is written in the program."""
     return None if start.op is None else start.op.attributes.get("number")
+
+
+GUARD = Guard(
+    run=run,
+    gives="aligned slices",
+    needs=needs("parts of complex numbers"),
+    targets=lambda target, hints: not target.vectors_anywhere,
+    hazards=(
+        Hazard(
+            hazard=(
+                "Vulkan: elementwise operations on a part of an array, such as `x[:, 1:33] * 2`, "
+                "read vectors of four elements from the place before where the part begins"
+            ),
+            guard=(
+                "a copy of the array, and of the part between barriers, where it does not begin "
+                "at a multiple of a vector (`lowering/passes/misaligned_slices.py`)"
+            ),
+            tests=(
+                "`test_a_part_is_read_*`, `test_programs_of_parts` in "
+                "`tests/lowering/test_alignment.py`"
+            ),
+        ),
+    ),
+)

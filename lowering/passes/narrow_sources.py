@@ -27,6 +27,7 @@ from xpr.lowering.ir.layouts import is_strided
 from xpr.lowering.ir.memo import resolve
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
 from xpr.lowering.ir.types import bits_of
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -340,3 +341,76 @@ def _is_reshape(x: Value) -> bool:
 
 def _is_plain_bitcast(op: Op) -> bool:
     return op.name == "stablehlo.bitcast_convert" and op.operands[0].shape == op.result.shape
+
+
+GUARD = Guard(
+    run=run,
+    gives="wide sources",
+    needs=needs("plain conversions"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "SPIR-V: signed division of what IREE knows not to be negative, as it was "
+                "converted from unsigned bytes, becomes unsigned division, which does not compile"
+            ),
+            guard="it is written to memory first (`lowering/passes/narrow_sources.py`)",
+            tests=("`test_narrow_elements_in_*` in `tests/lowering/test_narrow_sources.py`"),
+        ),
+        Hazard(
+            hazard=(
+                "what is computed from narrower elements is computed again in each dispatch that "
+                "reads it, and reductions of it are wrong there, without a word: on CPUs those of "
+                'rows that are reduced in parts (`softmax(x.astype("float32"))` of 100 '
+                "columns), on Vulkan those of what is broadcast along other axes (`(x[:, :, None] "
+                "* x[:, None]).sum(2)` of converted bytes)"
+            ),
+            guard=(
+                "it is written to memory before it is reduced, on Vulkan before it is broadcast "
+                "(`lowering/passes/narrow_sources.py`)"
+            ),
+            tests="`tests/lowering/test_narrow_sources.py`",
+        ),
+        Hazard(
+            hazard=(
+                "Vulkan: in a product of what was computed from narrower elements each invocation "
+                "adds the terms of all others: results are 4 or 8 times too large"
+            ),
+            guard=("the operand is written to memory before (`lowering/passes/narrow_sources.py`)"),
+            tests=(
+                "`test_a_product_of_what_was_widened_*` in "
+                "`tests/lowering/test_converted_products.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "Vulkan: a product of signed integers that were converted from narrower ones is "
+                "one of the narrow type, whose elements a shader loads four at once and widens "
+                'without their signs: `x.astype("int32") @ y.astype("int32")` of bytes counts '
+                "-1 as 255"
+            ),
+            guard=(
+                "the converted operand is written to memory before "
+                "(`lowering/passes/narrow_sources.py`)"
+            ),
+            tests=(
+                "`test_without_the_pass_products_lose_signs_on_vulkan`, "
+                "`test_products_of_narrow_integers_in_wider_ones` in "
+                "`tests/lowering/test_narrow_sources.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
+                "of single or strided elements, behind a reshape, of what was converted from a "
+                'narrower type (`(x.astype("float32") * a).reshape(-1)[::7] * b` of bytes) all '
+                'elements are computed, on the stack ("exceeded stack allocation limit") or in '
+                'a workgroup\'s memory ("exceeded the limit")'
+            ),
+            guard=("they are written to memory before (`lowering/passes/narrow_sources.py`)"),
+            tests=(
+                "`test_all_is_computed_for_single_elements_*`, "
+                "`test_single_elements_behind_a_reshape` in "
+                "`tests/lowering/test_narrow_sources.py`"
+            ),
+        ),
+    ),
+)

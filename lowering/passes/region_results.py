@@ -17,6 +17,7 @@ from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.updates import behind_moves, functions_with, is_move, is_update, updated
 from xpr.lowering.ir.writer import copy_operands
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -191,3 +192,24 @@ def _is_inside(block: Block | None, outer: Block) -> bool:
     while block is not None and block is not outer:
         block = block.parent.block if isinstance(block.parent, Op) else None
     return block is outer
+
+
+GUARD = Guard(
+    run=run,
+    gives="results of regions apart",
+    needs=needs("updates of copies"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "what a branch returns may be an array from outside of it, or two of its results "
+                "one array, and so may what a loop of no rounds returns: an update overwrites it, "
+                "whoever reads it later; on Vulkan the caller's argument, too"
+            ),
+            guard=(
+                "a copy before such updates, where something reads the array by another name "
+                "(`lowering/passes/region_results.py`)"
+            ),
+            tests="`tests/lowering/test_region_results.py`",
+        ),
+    ),
+)

@@ -19,6 +19,7 @@ from xpr.core import dtypes
 from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatch_blocks
 from xpr.lowering.ir.rewrite import replace_uses
 from xpr.lowering.ir.writer import Writer, rewrite_block
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -81,3 +82,35 @@ def _take_signed(region: Block, signed: np.dtype[Any]) -> None:
     region.ops += body
     end.replace_operands([writer.bitcast(v, signed) for v in end.operands])
     region.ops.append(end)
+
+
+GUARD = Guard(
+    run=run,
+    gives="plain scatters",
+    needs=needs("branches with results"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a scatter whose updates, or whose places, are computed in its dispatch: all of "
+                "them lie on the stack, or, where they are gathered from what is updated, the "
+                "compiler's process ends"
+            ),
+            guard=(
+                "a barrier behind the updates, and behind more than 16 kB of places, on CPUs "
+                "(`lowering/passes/scatters.py`)"
+            ),
+            tests=("`test_without_the_pass_updates_*` in `tests/lowering/test_scatter_hazards.py`"),
+        ),
+        Hazard(
+            hazard=(
+                "a scatter of unsigned integers into what a loop carries does not compile "
+                '("failed to legalize unresolved materialization")'
+            ),
+            guard="as signed integers (`lowering/passes/scatters.py`)",
+            tests=(
+                "`test_without_the_pass_unsigned_*` in `tests/lowering/test_scatter_hazards.py`, "
+                "`test_updates_of_unsigned_integers_*` in `tests/lax/test_loops.py`"
+            ),
+        ),
+    ),
+)

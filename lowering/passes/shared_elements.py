@@ -14,6 +14,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.access_maps import AccessMap, arranged, identity_map
 from xpr.lowering.ir.graph import Module, Op, Shape, Value, dispatched
 from xpr.lowering.ir.traits import Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -68,3 +69,21 @@ class _Reads:
                 self.repeated.setdefault(value.shape, set()).add(access)
             else:
                 self.has_others = True
+
+
+GUARD = Guard(
+    run=run,
+    gives="elements of one access map",
+    needs=needs("producers of one access map"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "an elementwise result that is read by two access maps, as in `v[:, None] + "
+                "v[None, :]`, and by something else whose dispatch gives it as a result, or a "
+                "reshape of it: the elements of one map are taken for those of the other"
+            ),
+            guard="a barrier behind it (`lowering/passes/shared_elements.py`)",
+            tests="`tests/lowering/test_shared_elements.py`",
+        ),
+    ),
+)

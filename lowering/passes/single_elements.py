@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Module, Op, dispatch_blocks
 from xpr.lowering.ir.traits import ON_ELEMENTS, SLICES, Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -84,3 +85,22 @@ def _users(ops: Iterable[Op], without: set[Op]) -> set[Op]:
         if _is_computed(op):
             pending += [user for v in op.results for user in v.uses]
     return found
+
+
+GUARD = Guard(
+    run=run,
+    gives="places apart from their elements",
+    needs=needs("elements of one access map"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a scatter whose places are computed, and another dispatch that cuts a single "
+                "element out of them and computes on with it: the tiling of that dispatch never "
+                "ends, nor does the compile; two updates at the same places, `x.at[i].set(0.0), "
+                "x.at[i].add(1.0)`, are such a program"
+            ),
+            guard=("a barrier behind the single element (`lowering/passes/single_elements.py`)"),
+            tests="`tests/lowering/test_single_elements.py`",
+        ),
+    ),
+)

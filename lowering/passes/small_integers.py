@@ -15,6 +15,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.writer import Writer
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -122,3 +123,17 @@ def _wrap(writer: Writer, x: Value) -> None:
 
 def _lower_bits(writer: Writer, x: Value) -> Value:
     return writer.and_(x, (1 << dtypes.iinfo(x.dtype).bits) - 1)
+
+
+GUARD = Guard(
+    run=run,
+    gives="whole bytes",
+    needs=needs("operands of kernels"),
+    hazards=(
+        Hazard(
+            hazard="integers of 2 and 4 bits do not compile",
+            guard="one to a byte, wrapped around (`lowering/passes/small_integers.py`)",
+            tests="`tests/primitives/test_small_integers.py`",
+        ),
+    ),
+)

@@ -15,6 +15,7 @@ from xpr.core import dtypes
 from xpr.lowering.ir.graph import Block, Module, Op, Value
 from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.writer import Writer, rewrite_block
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -23,9 +24,7 @@ _I32, _U32 = np.dtype(np.int32), np.dtype(np.uint32)
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Rewrites divisions, remainders and counts of zeros, those of formulas included."""
-    del hints
-    if target.integer_arithmetic:
-        return
+    del target, hints
     for function in module.functions:
         _run_block(function.body)
 
@@ -88,3 +87,34 @@ def _leading_zeros(w: Writer, x: Value) -> Value:
     high = w.unary("count_leading_zeros", upper)
     is_empty = w.compare("EQ", upper, 0)
     return w.convert(w.select(is_empty, w.add(low, 32), high), x.dtype)
+
+
+GUARD = Guard(
+    run=run,
+    gives="signed division",
+    needs=needs("wide sources"),
+    targets=lambda target, hints: not target.integer_arithmetic,
+    hazards=(
+        Hazard(
+            hazard=(
+                "SPIR-V: unsigned division and remainder of as many elements as a subgroup has do "
+                'not compile ("bitwidth emulation is not implemented yet"); the remainder of '
+                "the least integer is wrong"
+            ),
+            guard=(
+                "by signed division, the remainder from the quotient "
+                "(`lowering/passes/spirv_arithmetic.py`)"
+            ),
+            tests=(
+                "`test_the_remainder_*`, `test_unsigned_division_*`, "
+                "`test_without_the_pass_division_*`, `test_division_in_a_reduction_*` in "
+                "`tests/lowering/test_vulkan_hazards.py`"
+            ),
+        ),
+        Hazard(
+            hazard=("Vulkan: leading zeros of integers of 8, 16 and 64 bits do not compile"),
+            guard="counted in 32 bits (`lowering/passes/spirv_arithmetic.py`)",
+            tests=("`test_leading_zeros_*` in `tests/lowering/test_vulkan_hazards_elementwise.py`"),
+        ),
+    ),
+)

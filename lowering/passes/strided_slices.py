@@ -12,6 +12,7 @@ from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, Op, Value, dispatched
 from xpr.lowering.ir.layouts import is_running_sum, is_strided
 from xpr.lowering.ir.writer import copy_operands
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -52,3 +53,34 @@ def _is_strided(x: Value) -> bool:
     while x.op is not None and x.op.name in _SAME_PLACES:
         x = x.op.operands[0]
     return is_strided(x)
+
+
+GUARD = Guard(
+    run=run,
+    gives="slices in memory",
+    needs=needs("pads apart"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a gather, a reversal or a running sum of a strided slice, as in `x[:, :, 1][i]`, "
+                'does not compile ("unrealized_conversion_cast")'
+            ),
+            guard=(
+                "such slices lie behind a barrier where single elements of them are read "
+                "(`lowering/passes/strided_slices.py`)"
+            ),
+            tests="`tests/lowering/test_strided_slices.py`",
+        ),
+        Hazard(
+            hazard=(
+                "GPUs: a scatter into a strided slice, or into one of complex numbers, ends the "
+                "compiler's process"
+            ),
+            guard="into a copy (`lowering/passes/strided_slices.py`)",
+            tests=(
+                "`tests/lowering/test_strided_slices.py`, `test_a_scatter_into_a_slice_*` in "
+                "`tests/lowering/test_gpu_targets.py`"
+            ),
+        ),
+    ),
+)

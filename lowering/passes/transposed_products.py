@@ -12,16 +12,17 @@ from collections.abc import Mapping, Sequence
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Block, Function, Module, Op, Value
 from xpr.lowering.ir.traits import ON_ELEMENTS, Kind
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 
 def run(module: Module, target: Target, hints: ProgramHints) -> None:
     """Puts barriers before the transposes of products."""
-    if target.tiles_products(hints):
-        walk = _Walk(module)
-        walk.call(module.functions[-1], ())
-        rewrite.bar_operands(dict.fromkeys(walk.transposes, (0,)))
+    del target, hints
+    walk = _Walk(module)
+    walk.call(module.functions[-1], ())
+    rewrite.bar_operands(dict.fromkeys(walk.transposes, (0,)))
 
 
 class _Walk:
@@ -70,3 +71,24 @@ class _Walk:
         for v, is_product in zip(op.results, self.call(function, products), strict=True):
             if is_product:
                 found.add(v)
+
+
+GUARD = Guard(
+    run=run,
+    gives="products apart from transposes",
+    needs=needs("distinct loop values"),
+    targets=lambda target, hints: target.tiles_products(hints),
+    hazards=(
+        Hazard(
+            hazard=(
+                "a product that is tiled, transposed and combined with its indices, as in "
+                "`tril((a @ b).T)`, ends the process"
+            ),
+            guard=(
+                "a barrier before the transpose where a program is tiled "
+                "(`lowering/passes/transposed_products.py`)"
+            ),
+            tests="`tests/lowering/test_data_tiling.py`",
+        ),
+    ),
+)

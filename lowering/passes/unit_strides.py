@@ -7,6 +7,7 @@ one in memory ("failed to legalize unresolved materialization"). They say nothin
 from __future__ import annotations
 
 from xpr.lowering.ir.graph import Module, Op, dispatched
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -33,3 +34,23 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
 def _has_needless_stride(op: Op) -> bool:
     strides = op.attributes["strides"]
     return any(s != 1 and n == 1 for s, n in zip(strides, op.result.shape, strict=True))
+
+
+GUARD = Guard(
+    run=run,
+    gives="slices without idle strides",
+    needs=needs("plain convolutions"),
+    hazards=(
+        Hazard(
+            hazard=(
+                'Vulkan: slices of one element with a stride do not compile ("failed to legalize '
+                'unresolved materialization") where the array lies behind another one in memory'
+            ),
+            guard="the stride is left out (`lowering/passes/unit_strides.py`)",
+            tests=(
+                "`test_strides_of_single_elements_*`, `test_without_the_pass_strides_*` in "
+                "`tests/lowering/test_alignment.py`"
+            ),
+        ),
+    ),
+)

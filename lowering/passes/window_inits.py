@@ -12,6 +12,7 @@ from __future__ import annotations
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, Op, dispatched
 from xpr.lowering.ir.numbering import Numbering
+from xpr.lowering.passes.guard import Guard, Hazard, needs
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -38,3 +39,23 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
             ]
             arrays.update(keys)
         rewrite.bar_operands(shared)
+
+
+GUARD = Guard(
+    run=run,
+    gives="inits of windows apart",
+    needs=needs("places apart from their elements"),
+    hazards=(
+        Hazard(
+            hazard=(
+                "two reductions over windows with the same number of results, which begin with "
+                "the same number: with the plainest flags both update one array, and each result "
+                "holds elements of both"
+            ),
+            guard=(
+                "the number lies behind a barrier of its own (`lowering/passes/window_inits.py`)"
+            ),
+            tests=("`tests/lowering/test_window_inits.py`"),
+        ),
+    ),
+)

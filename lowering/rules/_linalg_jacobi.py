@@ -15,9 +15,9 @@ import numpy as np
 
 from xpr.core.dtypes import is_complex
 from xpr.core.trace import get_aval
-from xpr.lowering.rules import _linalg_parts as parts
-from xpr.lowering.rules._linalg_householder import qr
-from xpr.lowering.rules._linalg_loops import cholesky
+from xpr.lowering.numerics import linalg_parts as parts
+from xpr.lowering.numerics.linalg_householder import qr
+from xpr.lowering.numerics.linalg_loops import cholesky
 from xpr.primitives import _ops as ops
 from xpr.primitives._linalg_rules import (
     adjoint,

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.core.dtypes import is_complex
 from xpr.core.trace import get_aval
-from xpr.lowering.rules import _linalg_parts as parts
+from xpr.lowering.numerics import linalg_parts as parts
 from xpr.primitives import _ops as ops
 from xpr.primitives import elementwise as el
 from xpr.primitives.rules import broadcast_to, full_like, shape_of

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from xpr.lowering import prebuilt
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir.graph import PrebuiltKernel
 from xpr.lowering.ir.types import element_type
-from xpr.lowering.iree import prebuilt
 from xpr.primitives.dot_general import DotDims
 
 # Multiplications, in all and for each element of a batch, from which on a product is packed. IREE's

@@ -13,7 +13,7 @@ import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir.attributes import GatherNumbers
-from xpr.lowering.loops.while_loop import while_loop
+from xpr.lowering.numerics.while_loop import while_loop
 
 _I32 = np.dtype(np.int32)
 _I64 = np.dtype(np.int64)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from xpr.lowering.rules import _linalg_householder as reflections
+from xpr.lowering.numerics import linalg_householder as reflections
+from xpr.lowering.numerics import linalg_loops as loops
+from xpr.lowering.numerics import linalg_lu as lu
 from xpr.lowering.rules import _linalg_jacobi as jacobi
-from xpr.lowering.rules import _linalg_loops as loops
-from xpr.lowering.rules import _linalg_lu as lu
 from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_host as host
 from xpr.primitives import _linalg_householder_host as householder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xpr.lowering.rules import _linalg_householder as reflections
+from xpr.lowering.numerics import linalg_householder as reflections
 from xpr.lowering.rules._linalg_register import register_linalg
 from xpr.primitives import _linalg_householder_host as host
 from xpr.primitives.linalg_householder import (

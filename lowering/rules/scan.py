@@ -18,7 +18,7 @@ from xpr.lowering.loops.products_outside import (
     large_products,
 )
 from xpr.lowering.loops.repeated_steps import rounds_p
-from xpr.lowering.loops.while_loop import while_loop
+from xpr.lowering.numerics.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
 from xpr.primitives.scan import scan_p

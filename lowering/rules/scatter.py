@@ -22,7 +22,7 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.attributes import ScatterNumbers
 from xpr.lowering.loops.memory.dispatch import memory_call
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.while_loop import counted_loop, while_loop
+from xpr.lowering.numerics.while_loop import counted_loop, while_loop
 from xpr.lowering.registry import LoweringRule, register
 from xpr.lowering.rules._indexing import (
     clamped_index,

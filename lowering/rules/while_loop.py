@@ -13,7 +13,7 @@ from xpr.lowering.loops.products_apart import (
     shared_product_p,
 )
 from xpr.lowering.loops.refusal import NotInMemory
-from xpr.lowering.loops.while_loop import while_loop
+from xpr.lowering.numerics.while_loop import while_loop
 from xpr.lowering.registry import register
 from xpr.lowering.rules._programs import inline_program
 from xpr.primitives.while_loop import while_p

@@ -6,7 +6,7 @@ import functools
 import platform
 from collections.abc import Collection
 
-from xpr.lowering.iree import prebuilt
+from xpr.lowering import prebuilt
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import (
     COMMON_FLAGS,

@@ -119,7 +119,7 @@ class ProgramHints:
 
     has_lasting_values: bool = True
     """Whether what is made of constants alone is better computed once, when the module is loaded;
-    True for programs of which that is not known (`ir/facts.py`)."""
+    True for programs of which that is not known (`facts.py`)."""
 
     num_equations: int = 0
 

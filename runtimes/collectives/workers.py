@@ -6,12 +6,11 @@ once, which wait for their own ranks only, never wait for each other.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from xpr.runtimes import shutdown
+from xpr.runtimes import fork, shutdown
 from xpr.runtimes.collectives.base import PeerError
 from xpr.runtimes.collectives.current import taking_part
 from xpr.runtimes.collectives.places import RankPlaces
@@ -202,12 +201,9 @@ def run_together(
     return run_on_each(parts, failed=failed)
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _forget_threads() -> None:
     """In a forked child, which has no other threads."""
     global _lock
     _lock = threading.Lock()
     _idle.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

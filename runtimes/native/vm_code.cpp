@@ -9,10 +9,7 @@
 namespace xpr {
 namespace {
 
-// What follows an instruction's number. i, I, r: a register of 32 or 64 bits or of a reference; 4,
-// 8: a constant; t: a type; V, v: the number of a variable of integers or references; k: that of a
-// constant; f: that of a function; b: a branch; m: moves; T: a table of branches; l: registers; s:
-// a string.
+// What follows an instruction's number; the letters are described in the table of instructions.
 struct Form {
   const char* operands = nullptr;
 };
@@ -21,61 +18,11 @@ struct Forms {
   Form of[256];
 
   Forms() {
-    auto set = [this](const char* operands, Op first, Op last) {
-      for (int op = static_cast<int>(first); op <= static_cast<int>(last); ++op) {
-        of[op].operands = operands;
-      }
-    };
-    auto one = [&set](const char* operands, Op op) { set(operands, op, op); };
-    one("Vi", Op::kGlobalLoadI32);
-    one("Vi", Op::kGlobalStoreI32);
-    one("WI", Op::kGlobalLoadI64);
-    one("WI", Op::kGlobalStoreI64);
-    one("vtr", Op::kGlobalLoadRef);
-    one("vtr", Op::kGlobalStoreRef);
-    one("i", Op::kConstI32Zero);
-    one("4i", Op::kConstI32);
-    one("I", Op::kConstI64Zero);
-    one("8I", Op::kConstI64);
-    one("r", Op::kConstRefZero);
-    one("kr", Op::kConstRefRodata);
-    one("iiii", Op::kSelectI32);
-    one("iIII", Op::kSelectI64);
-    one("itrrr", Op::kSelectRef);
-    set("iii", Op::kAddI32, Op::kRemI32U);
-    one("iiii", Op::kFmaI32);
-    set("III", Op::kAddI64, Op::kRemI64U);
-    one("IIII", Op::kFmaI64);
-    one("ii", Op::kNotI32);
-    set("iii", Op::kAndI32, Op::kXorI32);
-    one("II", Op::kNotI64);
-    set("III", Op::kAndI64, Op::kXorI64);
-    set("iii", Op::kShlI32, Op::kShrI32U);
-    set("IiI", Op::kShlI64, Op::kShrI64U);
-    set("ii", Op::kTruncI32I8, Op::kTruncI32I16);
-    set("ii", Op::kExtI8I32S, Op::kExtI16I32U);
-    one("Ii", Op::kTruncI64I32);
-    set("iI", Op::kExtI32I64S, Op::kExtI32I64U);
-    set("iii", Op::kCmpEqI32, Op::kCmpLtI32U);
-    one("ii", Op::kCmpNzI32);
-    set("IIi", Op::kCmpEqI64, Op::kCmpLtI64U);
-    one("Ii", Op::kCmpNzI64);
-    set("rri", Op::kCmpEqRef, Op::kCmpNeRef);
-    one("ri", Op::kCmpNzRef);
-    one("bm", Op::kBranch);
-    one("ibmbm", Op::kCondBranch);
-    one("fll", Op::kCall);
-    one("flll", Op::kCallVariadic);
-    one("l", Op::kReturn);
-    one("is", Op::kFail);
-    one("", Op::kBlock);
-    set("iii", Op::kMinI32S, Op::kMaxI32U);
-    set("III", Op::kMinI64S, Op::kMaxI64U);
-    one("ibmT", Op::kBranchTable);
-    one("l", Op::kDiscardRefs);
-    one("rr", Op::kAssignRef);
-    one("flbl", Op::kCallYieldable);
-    one("fllbl", Op::kCallVariadicYieldable);
+#define XPR_OPCODE(name, code, form) of[code].operands = form;
+#define XPR_OTHER(name, code, form)
+#include "../../lowering/iree/versions/vm_17.def"
+#undef XPR_OPCODE
+#undef XPR_OTHER
   }
 };
 

@@ -17,7 +17,7 @@ from tests.lowering.iree_util import Call, Store, run
 from xpr.lowering import module as lowering
 from xpr.lowering import rules
 from xpr.lowering.cache import CompileCache
-from xpr.lowering.iree import dispatches, driver
+from xpr.lowering.iree import compiler_library, dispatches, driver
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.cpu import cpu_target
@@ -268,7 +268,10 @@ def test_less_cleaning_up_gives_the_same_dispatches(
 ) -> None:
     short, whole = Store(), Store()
     module, _, count = compiled(short, function, X, W)
-    monkeypatch.setattr(dispatches, "_SHORT", dispatches._WHOLE)
+    library = compiler_library.load()
+    lists = library.version.dispatches
+    long = dataclasses.replace(library.version, dispatches=lists._replace(short=lists.whole))
+    monkeypatch.setattr(library, "version", long)
     longer, _, number = compiled(whole, function, X, W)
     assert short.kept == whole.kept
     assert count == number

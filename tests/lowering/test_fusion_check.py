@@ -95,7 +95,7 @@ def test_shorter_lists_are_checked_where_dispatches_are_formed(
     fused = get_target("cpu").flag_sets(ProgramHints())[0]
     module, said = driver.compile_module(text, fused, name="program", verify=False)
     assert module is not None, said
-    steps = short_passes.steps_for(text, fused, library.revision)
+    steps = short_passes.steps_for(text, fused, library.version)
     parts = steps[fusion_check.PHASE].passes
     at = done.index(parts[0])
     assert done[at : at + 2 * len(parts)] == [x for part in parts for x in (part, "check")]

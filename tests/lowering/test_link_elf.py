@@ -14,8 +14,8 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import needs_product_kernels, result
 from xpr.lowering import module as lowering
-from xpr.lowering import rules
-from xpr.lowering.iree import driver, link_elf, objects, prebuilt
+from xpr.lowering import prebuilt, rules
+from xpr.lowering.iree import driver, link_elf, objects
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.post_passes import Change
 from xpr.lowering.targets import get_target

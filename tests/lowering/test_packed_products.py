@@ -19,8 +19,8 @@ from xpr.export import load
 from xpr.export.targets import export_target
 from xpr.export.writing import bundle_bytes
 from xpr.lowering import module as lowering
-from xpr.lowering import rules
-from xpr.lowering.iree import driver, objects, prebuilt
+from xpr.lowering import prebuilt, rules
+from xpr.lowering.iree import driver, objects
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.rules import _packed_products
 from xpr.lowering.targets import get_target

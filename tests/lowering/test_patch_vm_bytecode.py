@@ -58,13 +58,18 @@ def test_a_changed_module_is_whole(modules: list[bytes]) -> None:
         assert with_copies(changed) == changed
 
 
-def test_what_is_not_known_stays(modules: list[bytes]) -> None:
-    module = next(m for m in modules if with_copies(m) != m)
-    data = struct.unpack_from("<HH", module, 26)
+def test_another_version_is_refused(modules: list[bytes]) -> None:
+    data = struct.unpack_from("<HH", modules[0], 26)
     tables = 30 + sum(data) + 4
-    version = module.index(struct.pack("<I", vm_code.VERSION << 16), tables)
-    other = bytearray(module)
-    struct.pack_into("<I", other, version, (vm_code.VERSION + 1) << 16)
-    assert with_copies(bytes(other)) == bytes(other)
+    version = modules[0].index(struct.pack("<I", 17 << 16), tables)
+    other = bytearray(modules[0])
+    struct.pack_into("<I", other, version, 18 << 16)
+    with pytest.raises(vm_code.UnknownVersionError, match=r"version 18 .* xpr knows version 17"):
+        with_copies(bytes(other))
+
+
+def test_what_is_no_module_stays(modules: list[bytes]) -> None:
+    module = next(m for m in modules if with_copies(m) != m)
+    tables = 30 + sum(struct.unpack_from("<HH", module, 26)) + 4
     for wrong in (b"", b"not a module", module[:40], module[: tables + 100], bytes(200)):
         assert with_copies(wrong) == wrong

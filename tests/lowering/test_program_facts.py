@@ -14,7 +14,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.lowering.test_ir import graph_of
 from xpr import lax
-from xpr.lowering.ir.facts import count_operations, with_contractions
+from xpr.lowering.facts import count_operations, with_contractions
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import subprocess
@@ -18,6 +19,7 @@ import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, Store, run
 from xpr.core.config import SHORTCUTS
 from xpr.lowering.iree import (
+    compiler_library,
     device_functions,
     dispatches,
     driver,
@@ -104,10 +106,14 @@ def test_one_that_raises_is_left_out(
 
 
 def test_a_list_of_passes_that_the_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translation, "passes", lambda _: "iree-there-is-no-such-pass")
+    monkeypatch.setattr(translation, "passes", lambda *_: "iree-there-is-no-such-pass")
     (error,) = check(dispatches=Store())
     assert error.declined == {"translation"}
-    monkeypatch.setattr(dispatches, "_SHORT", dispatches._WHOLE._replace(host="no-such-pass"))
+    library = compiler_library.load()
+    lists = library.version.dispatches
+    wrong = lists._replace(short=lists.whole._replace(host="no-such-pass"))
+    other = dataclasses.replace(library.version, dispatches=wrong)
+    monkeypatch.setattr(library, "version", other)
     assert [e.declined for e in check(dispatches=Store())] == [{"translation"}, {"dispatches"}]
 
 

@@ -288,7 +288,7 @@ def test_all_instructions_of_such_modules_are_known(line: tuple[Template, bytes]
     _, module = line
     found = [
         instruction.code
-        for base, length in vm_code.functions(module)
-        for instruction in vm_code.instructions(module, base, length)
+        for function in vm_code.functions(module)
+        for instruction in vm_code.instructions(module, function)
     ]
     assert found.count(vm_code.CONST_I32) >= 2

@@ -20,6 +20,7 @@ from xpr.lowering.iree import driver, tiles, translation
 from xpr.lowering.iree.dispatches import Nowhere
 from xpr.lowering.iree.mlir import Mlir
 from xpr.lowering.iree.post_passes import Change
+from xpr.lowering.iree.versions.base import IreeVersion
 from xpr.lowering.targets import get_target
 
 pytestmark = pytest.mark.skipif(
@@ -158,9 +159,9 @@ def test_translation_at_once_gives_what_one_by_one_gives(
     passes = translation.passes
 
     def module(*, at_once: bool) -> bytes:
-        def chosen(flags: Any) -> str | None:
+        def chosen(flags: Any, version: IreeVersion) -> str | None:
             asked.append(at_once)
-            return passes(flags) if at_once else None
+            return passes(flags, version) if at_once else None
 
         monkeypatch.setattr(translation, "passes", chosen)
         made, said = driver.compile_module(

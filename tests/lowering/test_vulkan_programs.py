@@ -9,7 +9,7 @@ import xpr
 from tests.harness import run_compiled
 from tests.lowering import programs
 from tests.lowering.vulkan_util import vulkan_device
-from xpr.lowering.rules._linalg_parts import finite_matrices
+from xpr.lowering.numerics.linalg_parts import finite_matrices
 
 
 def test_loops_branches_and_random_numbers() -> None:

@@ -13,7 +13,7 @@ import xpr.numpy as jnp
 from tests.lowering.programs import scanned
 from tests.lowering.test_ir import graph_of
 from xpr import lax
-from xpr.lowering.ir.facts import has_control_flow
+from xpr.lowering.facts import has_control_flow
 from xpr.lowering.ir.graph import Module, Op, walk
 
 

@@ -8,6 +8,7 @@ import os
 
 import xpr
 from xpr.distributed import launchers
+from xpr.lowering.iree import self_test
 from xpr.runtimes.extension import native
 
 
@@ -15,8 +16,16 @@ def run(options: argparse.Namespace) -> int:
     """Prints the table of devices, with the reason for each runtime that does not work here."""
     xpr.print_devices()
     print(f"\nnative part: {native().describe()}")
+    print(f"compiler: {_compiler()}")
     print(f"several processes: {_launcher()}")
     return 0
+
+
+def _compiler() -> str:
+    """The release of IREE's compiler, and whether xpr was tested with it."""
+    if importlib.util.find_spec("iree.compiler") is None:
+        return "iree-base-compiler is not installed; programs in the compile cache run without"
+    return f"iree-base-compiler {self_test.remembered()}"
 
 
 def _launcher() -> str:

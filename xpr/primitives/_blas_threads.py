@@ -10,12 +10,13 @@ which take one thread 4 us.
 from __future__ import annotations
 
 import functools
-import os
 import threading
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+
+from xpr.runtimes import fork
 
 # Rows from which on several threads take less time on an idle machine of two cores: 1.2 to 1.5
 # times for these, at most 1.1 times at 600 rows for all others (SVD, QR, LU, general eigenvalues).
@@ -29,13 +30,10 @@ _LEAST = 24
 _limited = threading.Lock()
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _renew_lock() -> None:
     global _limited
     _limited = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 @functools.cache

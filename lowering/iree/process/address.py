@@ -41,9 +41,12 @@ def digest() -> str:
         str(compiler_library.library_path()),
     ):
         found.update(part.encode() + b"\0")
-    for folder in (Path(__file__).parent.parent, Path(__file__).parent):
-        for file in sorted(folder.glob("*.py")):
-            found.update(file.name.encode() + b"\0" + file.read_bytes())
+    compiler = Path(__file__).parent.parent
+    files = [compiler.parent / "prebuilt.py"]
+    for folder in (compiler, compiler / "versions", Path(__file__).parent):
+        files += sorted((*folder.glob("*.py"), *folder.glob("*.def")))
+    for file in files:
+        found.update(file.name.encode() + b"\0" + file.read_bytes())
     return found.hexdigest()[:24]
 
 

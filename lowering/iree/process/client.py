@@ -26,6 +26,7 @@ from xpr.lowering.iree.process import address, messages
 from xpr.lowering.iree.process.address import UnavailableError
 from xpr.lowering.iree.process.messages import NOWHERE, Place
 from xpr.lowering.iree.stopwatch import Stopwatch
+from xpr.runtimes import fork
 
 _PATIENCE = 20.0
 """Seconds that a helper may take to greet; what a compile may take is a setting."""
@@ -320,8 +321,6 @@ def _launch(
     process.wait(_PATIENCE)
 
 
-def _after_fork() -> None:
+@fork.in_child
+def _try_again() -> None:
     _given_up.clear()
-
-
-os.register_at_fork(after_in_child=_after_fork)

@@ -17,9 +17,9 @@ from xpr.lowering.loops.memory import (
 )
 from xpr.lowering.loops.memory.elementwise import elementwise
 from xpr.lowering.loops.registers.table import PRIVATE
-from xpr.lowering.rules import _linalg_householder as reflections
-from xpr.lowering.rules import _linalg_loops as matrices
-from xpr.lowering.rules import _linalg_lu as lu
+from xpr.lowering.numerics import linalg_householder as reflections
+from xpr.lowering.numerics import linalg_loops as matrices
+from xpr.lowering.numerics import linalg_lu as lu
 from xpr.primitives import ELEMENTWISE_FAMILIES
 
 Rule = Callable[..., Any]

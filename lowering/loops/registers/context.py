@@ -13,21 +13,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
+from xpr.lowering.emitter import Program
 from xpr.lowering.ir.constants import splat_of
 from xpr.lowering.ir.graph import NO_ATTRIBUTES, Attributes, Block, Op
 from xpr.lowering.ir.stablehlo import I1, Operand
 from xpr.lowering.ir.types import scalar_text
 from xpr.lowering.loops.registers.table import LongProgram, NotInRegisters, register_rule
-
-if TYPE_CHECKING:
-    from xpr.lowering.module import ModuleBuilder
 
 MAX_ELEMENTS = 1024
 
@@ -153,7 +151,7 @@ _FLOAT_COMPARE = {"EQ": "oeq", "NE": "une", "LT": "olt", "LE": "ole", "GT": "ogt
 class VectorContext(LoweringContext):
     """Emits the operations of a loop's body on registers."""
 
-    def __init__(self, module: ModuleBuilder, block: Block, limit: Limit = LONG) -> None:
+    def __init__(self, module: Program, block: Block, limit: Limit = LONG) -> None:
         super().__init__(module, block, in_region=True)
         self._limit = limit
         # What lies in memory, too, by its register.

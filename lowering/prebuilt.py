@@ -19,7 +19,7 @@ FUNCTIONS = "xpr_"
 """How the names of functions in objects begin. They end in `_` and the object's kind."""
 
 _PREFIX = "xpr-objects/"
-_FOLDER = f"{Path(__file__).resolve().parents[2] / 'runtimes'}/"
+_FOLDER = f"{Path(__file__).resolve().parents[1] / 'runtimes'}/"
 _SUFFIX = ".o"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.lowering.rules import _linalg_parts as parts
+from xpr.lowering.numerics import linalg_parts as parts
 from xpr.primitives import _ops as ops
 from xpr.primitives._linalg_rules import (
     adjoint,
