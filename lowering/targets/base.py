@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpr.lowering.targets.flags import FlagSet, ProgramHints, common_flags
+from xpr.lowering.targets.forms import PROCESSOR, Forms
 
 
 def one_flag_set(hints: ProgramHints) -> list[FlagSet]:
@@ -31,6 +32,9 @@ class Target:
     choose_flags: Callable[[ProgramHints], list[FlagSet]] = one_flag_set
     tiles_products: Callable[[ProgramHints], bool] = _never
     """Whether a program with these hints may be compiled with data tiling."""
+
+    forms: Forms = PROCESSOR
+    """The forms that operations take on such devices."""
 
     host_calls: bool = False
     """Whether a compiled program may call back into this Python process."""
