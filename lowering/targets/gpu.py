@@ -16,32 +16,14 @@ def _flags(device: str, *flags: str) -> FlagSet:
     return (*COMMON_FLAGS, f"--iree-hal-target-device={device}", *flags)
 
 
-CUDA_ARCHITECTURES = (60, 75, 80, 86, 89)
-"""The compute capabilities that IREE 3.13 has a description of, as numbers: 80 is sm_80. Modules
-hold PTX, which the driver translates for any later architecture as well."""
-
 # IREE multiplies matrices of float16 for sm_75 by an instruction that sm_80 is the first to have,
 # and ends the process.
 _MATRIX_UNITS = 80
 
 
-def known_architecture(capability: int) -> str:
-    """The newest architecture that IREE knows and that GPUs of a compute capability run.
-
-    Raises ValueError for a GPU that is older than all of them.
-    """
-    known = [n for n in CUDA_ARCHITECTURES if n <= capability]
-    if not known:
-        raise ValueError(
-            f"CUDA programs are compiled for GPUs from sm_{CUDA_ARCHITECTURES[0]} on, and this "
-            f"one is sm_{capability}"
-        )
-    return f"sm_{known[-1]}"
-
-
 @functools.cache
 def cuda_target(architecture: str = "sm_80") -> Target:
-    """NVIDIA GPUs from `architecture` on, which is one of `CUDA_ARCHITECTURES`."""
+    """NVIDIA GPUs from `architecture` on, which is one that `_cuda_features.ARCHITECTURES` has."""
     flags = _flags("cuda", f"--iree-cuda-target={architecture}")
     has_units = int(architecture.removeprefix("sm_")) >= _MATRIX_UNITS
     return Target(
@@ -55,8 +37,7 @@ def cuda_target(architecture: str = "sm_80") -> Target:
 
 
 def _of_device(device: Any) -> Target:
-    """The target of a device that tells its compute capability."""
-    return cuda_target(known_architecture(device.compute_capability))
+    return cuda_target(device.capabilities.compiled_for)
 
 
 def rocm_target(architecture: str = "gfx942") -> Target:

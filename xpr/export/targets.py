@@ -10,14 +10,10 @@ from typing import Any
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.cpu import cpu_target, product_kernels
-from xpr.lowering.targets.gpu import (
-    CUDA_ARCHITECTURES,
-    cuda_target,
-    known_architecture,
-    rocm_target,
-)
+from xpr.lowering.targets.gpu import cuda_target, rocm_target
 from xpr.lowering.targets.vulkan import DESKTOP, vulkan_target
 from xpr.runtimes import registry
+from xpr.runtimes._cuda_features import ARCHITECTURES, compiled_for
 from xpr.runtimes._vulkan_features import MINIMUM, VulkanCapabilities
 from xpr.runtimes.bundle.machine import host_architecture, host_features
 
@@ -121,10 +117,10 @@ def _vulkan(name: str, wish: str) -> ExportTarget:
 
 def _cuda(name: str, wish: str) -> ExportTarget:
     match = re.fullmatch(r"sm_(\d+)", wish or "sm_80")
-    first = CUDA_ARCHITECTURES[0]
+    first = min(ARCHITECTURES)
     if match is None or int(match[1]) < first:
         raise ValueError(f"target {name!r}: expected cuda:sm_<number>, from sm_{first} on")
-    compiled = known_architecture(int(match[1]))
+    compiled = compiled_for(int(match[1]))
     description = {"runtime": "cuda", "architecture": match[0], "compiled_for": compiled}
     return ExportTarget(name, cuda_target(compiled), description)
 
