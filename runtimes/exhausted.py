@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from xpr.runtimes.base import Device, Executable
@@ -16,8 +15,7 @@ _WORDS = re.compile(r"RESOURCE_EXHAUSTED|OUT_OF_MEMORY|OUT_OF_DEVICE_MEMORY|OUT_
 _ASKED = re.compile(r"allocating (\d+) bytes")
 
 
-@dataclass(frozen=True)
-class Shortage:
+class Shortage(NamedTuple):
     """Memory that was asked for in vain."""
 
     nbytes: int | None
