@@ -5,14 +5,13 @@
     python -m benchmarks.gpu --rehearse            # here, on Vulkan's software device
     python -m benchmarks.gpu tables lines.jsonl    # what came of it, as Markdown
 
-The exit status is 0 if every row is right, 1 if one failed, 2 for a bad command line, and 3 where the
-device cannot be used.
+The exit status is 0 if every row is right, 1 if one failed, 2 for a bad command line, and 3 where
+the device cannot be used.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from pathlib import Path

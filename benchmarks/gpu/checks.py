@@ -1,4 +1,4 @@
-"""What a device is, how it holds up over many steps, and arrays of more bytes than 32 bits count."""
+"""What a device is, its memory over many steps, and arrays of more bytes than 32 bits count."""
 
 from __future__ import annotations
 

@@ -85,9 +85,7 @@ def _traced(cases: list[tuple[OpRow, Any]]) -> tuple[ClosedJaxpr, list[Any], lis
     return physical_program(closed), operands, counts
 
 
-def _compare(
-    cases: list[tuple[OpRow, Any]], dtype: str, device: Any, setting: Setting
-) -> float:
+def _compare(cases: list[tuple[OpRow, Any]], dtype: str, device: Any, setting: Setting) -> float:
     """The greatest error, where all are within their tolerances; else the error names all rows."""
     closed, operands, counts = _traced(cases)
     program = CompiledProgram(closed, "rows", device)

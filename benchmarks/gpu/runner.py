@@ -22,10 +22,16 @@ _START_SECONDS = 120.0
 class Worker:
     """A child process that runs one row after the other, until one fails."""
 
-    def __init__(self, runtime: str, options: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(
+        self,
+        runtime: str,
+        options: Sequence[str],
+        environment: dict[str, str],
+        module: str = "benchmarks.gpu.worker",
+    ) -> None:
         paths = [str(_ROOT), str(ABSENT), os.environ.get("PYTHONPATH", "")]
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.gpu.worker", "--runtime", runtime, *options],
+            [sys.executable, "-m", module, "--runtime", runtime, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -156,8 +162,9 @@ def read_lines(file: Path) -> list[Outcome]:
     for i, line in enumerate(lines):
         try:
             outcome: Any = json.loads(line)
-            outcome["row"], outcome["ok"]
-        except (ValueError, TypeError, KeyError) as error:
+            if not {"row", "ok"}.issubset(outcome):
+                raise ValueError("it has no row")
+        except (ValueError, TypeError) as error:
             if i == len(lines) - 1:
                 break
             raise ValueError(f"{file}, line {i + 1}: not the outcome of a row: {error}") from None

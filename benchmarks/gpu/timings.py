@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -123,7 +124,7 @@ def _mlp_step(J: Any, x: Any, y: Any, *weights: Any) -> Any:
 def _mlp_inputs(quick: bool) -> Sequence[Any]:
     sizes = (16, 32, 32, 8) if quick else (1024, 4096, 4096, 1024)
     batch = 8 if quick else 1024
-    pairs = zip(sizes, sizes[1:], strict=False)
+    pairs = itertools.pairwise(sizes)
     arrays = [_values(batch, sizes[0]), _values(batch, sizes[-1]), *(_values(*p) for p in pairs)]
     return [a.astype(xpr.numpy.bfloat16) for a in arrays]
 
@@ -192,7 +193,9 @@ def _cases() -> Iterator[Case]:
     for size in (1024, 2048, 4096, 8192):
         for dtype in ("bfloat16", "float16", "float32"):
             make = _square(size, dtype)
-            yield Case(f"product {size} {dtype}", _product, make, _product_flops, torch=torch_product)
+            yield Case(
+                f"product {size} {dtype}", _product, make, _product_flops, torch=torch_product
+            )
     make = _square(4096, "float32")
     yield Case("product 4096 tensorfloat32", _loose, make, _product_flops)
     yield Case("attention bfloat16", _attention, _attention_inputs, torch=_torch_attention)
@@ -209,9 +212,7 @@ def _cases() -> Iterator[Case]:
         *("saxpy 1e8", lambda J, x, y: 2 * x + y, two, None, _all_bytes),
         lambda torch, x, y: 2 * x + y,
     )
-    yield Case(
-        *("sum 1e8", lambda J, x: x.sum(), one, None, _read_bytes), lambda torch, x: x.sum()
-    )
+    yield Case(*("sum 1e8", lambda J, x: x.sum(), one, None, _read_bytes), lambda torch, x: x.sum())
     softmax = lambda J, x: J.nn.softmax(x)  # noqa: E731
     yield Case(
         *("softmax", softmax, _rows, None, _all_bytes), lambda torch, x: torch.softmax(x, -1)
@@ -274,7 +275,7 @@ def _run(case: Case, setting: Setting) -> Outcome:
         for name, make in (("jax", _jax), ("torch", _torch)):
             try:
                 other = make(case, inputs)
-            except Exception as error:  # noqa: BLE001  its row says so; xpr is timed all the same
+            except Exception as error:
                 facts[f"{name} failed"] = f"{type(error).__name__}: {error}"[:200]
             else:
                 if other is not None:

@@ -1,7 +1,7 @@
 """The process in which rows run: names come in as lines, and each row's outcome goes out as JSON.
 
-Without `--with-compiler` none is found, as on the machine that the kit is for: a program that is not
-in the cache is a row that failed.
+Without `--with-compiler` none is found, as on the machine that the kit is for: a program that is
+not in the cache is a row that failed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
             try:
                 outcome |= rows[name].run(setting)
                 outcome["ok"] = True
-            except Exception as error:  # noqa: BLE001  whatever it is, it is the row's outcome
+            except Exception as error:
                 outcome |= {"ok": False, **_described(error)}
         fallbacks = [str(w.message) for w in told if _FALLBACK in str(w.message)]
         if fallbacks:
