@@ -61,6 +61,9 @@ class Target:
     """Whether choices between complex numbers, scans and tables of them compile; else they are
     made of their parts (`passes/complex_parts.py`)."""
 
+    complex_transposes: bool = True
+    """Whether transposes of complex numbers compile (`passes/complex_transposes.py`)."""
+
     exact_numbers: bool = False
     """Whether the compiler rewrites operations on floats as those of exact numbers
     (`passes/exact_numbers.py`)."""

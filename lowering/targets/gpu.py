@@ -32,6 +32,7 @@ def cuda_target(architecture: str = "sm_80") -> Target:
         forms=matrix_units("float16", "bfloat16") if has_units else WITHOUT_UNITS,
         host_calls=True,
         donation=False,
+        complex_transposes=False,
         for_device=_of_device,
     )
 
@@ -44,7 +45,14 @@ def rocm_target(architecture: str = "gfx942") -> Target:
     """AMD GPUs of one `architecture`."""
     flags = _flags("hip", f"--iree-rocm-target={architecture}")
     forms = matrix_units("float16", "bfloat16")
-    return Target(name="rocm", base_flags=flags, forms=forms, host_calls=True, donation=False)
+    return Target(
+        name="rocm",
+        base_flags=flags,
+        forms=forms,
+        host_calls=True,
+        donation=False,
+        complex_transposes=False,
+    )
 
 
 cuda = cuda_target()
