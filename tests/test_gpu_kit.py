@@ -222,3 +222,12 @@ def test_the_tables_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "| operations/float32 | 0 | 1 |" in text
     assert "| softmax | 0.5 |  | 0.4 |  | 1500 |" in text
     assert "- `operations/float32/sort/0`: wrong" in text
+
+
+def test_a_rehearsal_has_some_of_the_operation_table() -> None:
+    names = list(rows.all_rows())
+    some = rows.sample(names)
+    others = [name for name in names if not name.startswith("operations/")]
+    assert [name for name in some if name in others] == others
+    assert 10 < len(some) - len(others) < 40
+    assert {"hazards/loops", "timings/softmax", "memory/large"} <= set(some)

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.gpu import report
-from benchmarks.gpu.rows import Outcome, chosen
+from benchmarks.gpu.rows import Outcome, chosen, sample
 from benchmarks.gpu.runner import Worker, read_lines, run_rows
 
 RIGHT, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
@@ -51,7 +51,7 @@ def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
         "--rehearse",
         action="store_true",
         help="fill a cache for this machine's Vulkan device, and run the rows there without the "
-        "compiler",
+        "compiler; without --only some of the operation table's",
     )
     parser.add_argument(
         "--cache", type=Path, help="the compile cache, in place of the one that xpr would use"
@@ -171,6 +171,8 @@ def _fill(names: list[str], options: argparse.Namespace, device: str) -> int:
 def _rehearse(names: list[str], options: argparse.Namespace) -> int:
     """All of it on this machine: the fill, and the run of a device that finds what it needs."""
     options.quick = True
+    if options.only is None:
+        names = sample(names)
     words = _unusable("vulkan")
     if words is not None:
         print(words, file=sys.stderr)

@@ -92,3 +92,13 @@ def chosen(only: str | None) -> list[str]:
         if not any(word in name for name in names):
             raise ValueError(f"--only: no row's name contains {word!r}; --list prints them")
     return [name for name in names if any(word in name for word in words)]
+
+
+_OF_OPERATIONS = 24
+
+
+def sample(names: list[str]) -> list[str]:
+    """These names with one in 24 of the operation table's, for a rehearsal of some minutes."""
+    operations = [name for name in names if name.startswith("operations/")]
+    kept = set(operations[::_OF_OPERATIONS])
+    return [name for name in names if name in kept or not name.startswith("operations/")]
