@@ -22,6 +22,9 @@ from benchmarks.gpu.runner import Worker, read_lines, run_rows
 
 RIGHT, FAILED, USAGE, NO_DEVICE = 0, 1, 2, 3
 
+# How much longer a row may take where its programs are compiled.
+_COMPILING = 20.0
+
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
@@ -136,6 +139,7 @@ def _run(
         options=flags,
         environment=environment,
         minutes=options.minutes,
+        patience=_COMPILING if "--with-compiler" in flags else 1.0,
         tell=_tell,
     )
     print(f"{runtime}: {report.summary(outcomes, len(names))}", file=sys.stderr)

@@ -110,9 +110,12 @@ def run_rows(
     options: Sequence[str] = (),
     environment: dict[str, str] | None = None,
     minutes: float | None = None,
+    patience: float = 1.0,
     tell: Callable[[Outcome], None] | None = None,
 ) -> list[Outcome]:
     """The outcomes of rows, those of an earlier run that the file has among them.
+
+    The rows' limits are those of rows that compile nothing, times `patience`.
 
     Each is written to the file as soon as it is there. Rows for which no time is left are left out.
     """
@@ -129,10 +132,11 @@ def run_rows(
                     continue
                 if end is not None and time.monotonic() >= end:
                     break
-                left = rows[name].limit if end is None else max(1.0, end - time.monotonic())
+                limit = rows[name].limit * patience
+                left = limit if end is None else max(1.0, end - time.monotonic())
                 if worker is None:
                     worker = Worker(runtime, options, environment or {})
-                outcome, goes_on = worker.run(name, min(rows[name].limit, left))
+                outcome, goes_on = worker.run(name, min(limit, left))
                 outcome["runtime"] = runtime
                 if not goes_on:
                     # What a device was left in by a row that failed is not the next one's.
