@@ -69,6 +69,10 @@ class Worker:
                     self._ready.unregister(key.fileobj)
                     if key.data == "out":
                         status = child.wait()
+                        assert child.stderr is not None
+                        # Processes that it has started may keep it open.
+                        os.set_blocking(child.stderr.fileno(), False)
+                        self._said = (self._said + (child.stderr.read() or b""))[-4000:]
                         how = f"signal {-status}" if status < 0 else f"status {status}"
                         return self._lost(name, f"the process ended by {how}", start), False
                 elif key.data == "out":
@@ -122,6 +126,7 @@ def run_rows(
     wanted = set(names)
     found = {o["row"]: o for o in read_lines(file) if o.get("runtime") == runtime}
     found = {name: o for name, o in found.items() if name in wanted}
+    _drop_cut_line(file)
     end = None if minutes is None else time.monotonic() + 60 * minutes
     worker: Worker | None = None
     rows = all_rows()
@@ -152,6 +157,14 @@ def run_rows(
         if worker is not None:
             worker.end()
     return [found[name] for name in names if name in found]
+
+
+def _drop_cut_line(file: Path) -> None:
+    """Removes what was written of a last line when the run was ended."""
+    if file.exists():
+        whole = file.read_bytes()
+        if not whole.endswith(b"\n"):
+            file.write_bytes(whole[: whole.rfind(b"\n") + 1])
 
 
 def read_lines(file: Path) -> list[Outcome]:
