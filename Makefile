@@ -2,10 +2,10 @@
 PYTHON ?= .venv/bin/python
 
 .DEFAULT_GOAL := help
-.PHONY: help venv native tidy test fast doctest lint types format check example bench docs linkcheck site wheel release clean
+.PHONY: help venv native tidy test fast doctest lint types format check example bench docs linkcheck site wheel release clean gpu-kit
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## */  \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 16
 
 venv:  ## make .venv and install xpr with what the tests need
 	python3 -m venv .venv
@@ -45,6 +45,9 @@ example:  ## run the example of the README
 
 bench:  ## compare with NumPy, and with JAX where it is installed
 	$(PYTHON) -m benchmarks
+
+gpu-kit:  ## make gpu-kit/, the folder for a machine with a GPU (docs/gpu_kit.md)
+	$(PYTHON) -m benchmarks.gpu.kit gpu-kit
 
 docs:  ## build the site into docs/_build/html; a warning is an error
 	$(PYTHON) -m sphinx -W --keep-going -b html docs docs/_build/html

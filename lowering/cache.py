@@ -38,6 +38,7 @@ _SUFFIX = ".vmfb"
 _PROGRAM_SUFFIX = ".program"
 _SOURCES_SUFFIX = ".sources"
 _DISPATCHES = "dispatches"
+_COMPILER = "compiler"
 _TEMPORARY_PREFIX = "xpr-"
 _TEMPORARY_SUFFIX = ".tmp"
 # Only files with these names are ever removed: a user may choose a directory that holds others.
@@ -231,6 +232,21 @@ class CompileCache:
             return [_facts(_read_own_file(file)) for file in files]
         return []
 
+    def note_compiler(self, version: str) -> None:
+        """Keep which compiler has made modules here: the last one that did."""
+        if self._writable and version != self.compiler():
+            # The entry, whose writing tells of a directory that cannot be written, is there or not.
+            with contextlib.suppress(OSError):
+                _write_atomically(os.path.join(self._directory, _COMPILER), version.encode())
+
+    def compiler(self) -> str | None:
+        """The version of the compiler whose modules are here, for where none is installed."""
+        content = _read_own_file(os.path.join(self._directory, _COMPILER))
+        for directory in self._shared:
+            if content is None:
+                content = _read_shared_file(directory, _COMPILER)
+        return None if content is None else content.decode(errors="replace")
+
     def discard(self, key: bytes) -> None:
         """Remove the entry for ``key``, if there is one, and what was noted about it."""
         _remove(self._path(key, _SUFFIX))
@@ -269,6 +285,7 @@ class CompileCache:
         self._remove_stale()
         for path, _ in self._stored(_NOTE_NAME, _PROGRAM_NAME, _SOURCES_NAME):
             _remove(path)
+        _remove(os.path.join(self._directory, _COMPILER))
         if self.dispatches.directory.is_dir():
             self.dispatches.clear()
         return sum(not os.path.exists(self._path(entry.key, _SUFFIX)) for entry in entries)

@@ -15,6 +15,11 @@ _NAME = re.compile(r"[0-9a-f]{2}/([0-9a-f]{64})\.(vmfb|program)")
 _LARGEST = 1 << 32
 
 
+# Which compiler made the modules: a file of some hundred bytes.
+_COMPILER = "compiler"
+_LONGEST_VERSION = 1 << 14
+
+
 class BadArchiveError(ValueError):
     """A file that holds no compile cache."""
 
@@ -22,7 +27,8 @@ class BadArchiveError(ValueError):
 def export_cache(cache: CompileCache, file: Path) -> int:
     """Writes the sound entries of a cache to a file, whole or not at all; their number.
 
-    With them goes what is known of programs, by which these are found without being lowered.
+    With them goes what is known of programs, by which these are found without being lowered, and
+    which compiler made them, by which they are found where it is not installed.
     """
     descriptor, temporary = tempfile.mkstemp(".tmp", file.name, file.parent)
     try:
@@ -33,6 +39,9 @@ def export_cache(cache: CompileCache, file: Path) -> int:
                 if payload is not None:
                     _add(archive, cache, entry.key, "vmfb", payload)
                     count += 1
+            version = cache.compiler()
+            if version is not None:
+                _add_file(archive, _COMPILER, version.encode())
             for key in sorted(cache.programs()):
                 facts = cache.program(key)
                 if facts is not None:
@@ -48,8 +57,11 @@ def _add(
     archive: tarfile.TarFile, cache: CompileCache, key: bytes, kind: str, payload: bytes
 ) -> None:
     path = cache.path(key).relative_to(cache.directory).with_suffix(f".{kind}")
-    found = tarfile.TarInfo(path.as_posix())
-    content = cache.packed(key, payload)
+    _add_file(archive, path.as_posix(), cache.packed(key, payload))
+
+
+def _add_file(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    found = tarfile.TarInfo(name)
     found.size, found.mode = len(content), 0o600
     archive.addfile(found, io.BytesIO(content))
 
@@ -67,6 +79,9 @@ def import_cache(cache: CompileCache, file: Path) -> tuple[int, int]:
     try:
         with tarfile.open(file, mode="r:gz") as archive:
             for member in archive:
+                if member.name == _COMPILER and member.isreg() and member.size <= _LONGEST_VERSION:
+                    _import_compiler(cache, archive, member)
+                    continue
                 found = _NAME.fullmatch(member.name)
                 opened = archive.extractfile(member) if found and member.isreg() else None
                 if found is None or opened is None or member.size > _LARGEST:
@@ -87,3 +102,13 @@ def import_cache(cache: CompileCache, file: Path) -> tuple[int, int]:
             raise
         raise BadArchiveError(f"{file} is no exported cache: {error}") from error
     return good, bad
+
+
+def _import_compiler(
+    cache: CompileCache, archive: tarfile.TarFile, member: tarfile.TarInfo
+) -> None:
+    """A cache that has modules of another compiler keeps its own."""
+    opened = archive.extractfile(member)
+    if opened is not None and cache.compiler() is None:
+        cache.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache.note_compiler(opened.read().decode(errors="replace"))

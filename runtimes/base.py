@@ -258,6 +258,9 @@ class Executable(ABC):
     """Tells for each dispatch the lines of the user's files that it computes; None where that is
     not known."""
 
+    values: Callable[[], list[str]] | None = None
+    """Tells the largest arrays that the program computes with, in words."""
+
     @abstractmethod
     def __call__(self, buffers: Sequence[Any]) -> list[Any]:
         """Runs the program on one buffer for each input and returns one for each output.

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.runtimes import fork, hal, shutdown
+from xpr.runtimes import exhausted, fork, hal, shutdown
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -114,16 +114,23 @@ class CpuExecutable(Executable):
         only = self._only
         if only is not None and len(views) == self._count:
             out = self._list(1)
-            self._invoke(self._function, self._pack(self._pack_context, views, _NO_KEYWORDS), out)
+            self._invoked(views, out)
             return [HostBuffer(None, self.device, out.get_as_object(0, self._buffer_view), only)]
         return self._run(buffers, views)
+
+    def _invoked(self, views: list[Any], out: Any) -> None:
+        try:
+            self._invoke(self._function, self._pack(self._pack_context, views, _NO_KEYWORDS), out)
+        except RuntimeError as error:
+            exhausted.reraise(error, self.device, executable=self)
+            raise
 
     def _run(self, buffers: Sequence[HostBuffer], views: list[Any]) -> list[HostBuffer]:
         if len(views) != self._count:
             raise TypeError(f"the program takes {self._count} arguments, got {len(views)}")
         outputs = self._outputs
         out = self._list(len(outputs))
-        self._invoke(self._function, self._pack(self._pack_context, views, _NO_KEYWORDS), out)
+        self._invoked(views, out)
         get, buffer_view, device = out.get_as_object, self._buffer_view, self.device
         results = [HostBuffer(None, device, get(i, buffer_view), kind) for i, kind in outputs]
         aliases, suballocated = self._aliases, self._suballocated

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xpr.runtimes import hal, shutdown
+from xpr.runtimes import exhausted, hal, shutdown
 from xpr.runtimes.base import (
     ArrayType,
     Buffer,
@@ -158,13 +158,17 @@ class HalDevice(Device):
             return shared.BufferView(buffer, list(array.shape), element)
         array = np.ascontiguousarray(array).reshape(array.shape)
         stored = hal.carrier(array.dtype)
-        return device.allocator.allocate_buffer_copy(
-            int(rt.MemoryType.DEVICE_LOCAL),
-            int(rt.BufferUsage.DEFAULT),
-            device,
-            array if stored is None else array.view(stored),
-            element,
-        )
+        try:
+            return device.allocator.allocate_buffer_copy(
+                int(rt.MemoryType.DEVICE_LOCAL),
+                int(rt.BufferUsage.DEFAULT),
+                device,
+                array if stored is None else array.view(stored),
+                element,
+            )
+        except RuntimeError as error:
+            exhausted.reraise(error, self, array.nbytes)
+            raise
 
     @shutdown.enters_iree
     def to_host(self, view: Any, kind: ArrayType) -> np.ndarray[Any, Any]:
@@ -245,7 +249,11 @@ class HalExecutable(Executable):
             raise TypeError(f"the program takes {expected} arguments, got {len(buffers)}")
         views = [b.hal_view() for b in buffers]
         out = shared.rt.VmVariantList(len(self.signature.outputs))
-        self._context.invoke(self._function, shared.pack(self._pack_context, views, {}), out)
+        try:
+            self._context.invoke(self._function, shared.pack(self._pack_context, views, {}), out)
+        except RuntimeError as error:
+            exhausted.reraise(error, self.device, executable=self)
+            raise
         results = []
         for i, kind in enumerate(self.signature.outputs):
             view = out.get_as_object(i, shared.BufferView)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpr.runtimes import shutdown
+from xpr.runtimes import exhausted, shutdown
 from xpr.runtimes.base import (
     ArrayType,
     Device,
@@ -101,7 +101,11 @@ class NativeExecutable(Executable):
     def _run(self, blocks: list[Any], times: list[Any] | None) -> list[HostBuffer]:
         if shutdown.is_near:
             shutdown.stop_other_threads()
-        results = self._program(blocks, self.parallel, self._keeps_lock, self._host, times)
+        try:
+            results = self._program(blocks, self.parallel, self._keeps_lock, self._host, times)
+        except MemoryError as error:
+            exhausted.reraise(error, self.device, executable=self)
+            raise
         device = self.device
         found = zip(results, self._outputs, strict=True)
         return [HostBuffer(None, device, None, kind, block) for block, kind in found]

@@ -100,16 +100,33 @@ def set_platforms(names: Sequence[str] | None, where: str) -> None:
 def _wished() -> tuple[str, Sequence[str]]:
     """The names of the platforms to choose from, all if there are none, and who says so."""
     if _platforms is not None:
-        return _platforms
-    text = os.environ.get("XPR_PLATFORMS", "")
-    return "XPR_PLATFORMS", [p.strip() for p in text.split(",") if p.strip()]
+        where, names = _platforms
+    else:
+        where, text = "XPR_PLATFORMS", os.environ.get("XPR_PLATFORMS", "")
+        names = [p.strip() for p in text.split(",") if p.strip()]
+    return where, [spelled(name) for name in names]
+
+
+def spelled(name: str) -> str:
+    """The name of a runtime, or "gpu", that is meant by one in upper or lower case.
+
+    >>> spelled("CPU"), spelled("GPU"), spelled("nonesuch")
+    ('cpu', 'gpu', 'nonesuch')
+    """
+    if name in _find():
+        return name
+    return next((n for n in (*_find(), "gpu") if n.lower() == name.lower()), name)
 
 
 _GPUS = ("cuda", "rocm", "metal", "vulkan")
 
 
 def _resolved(name: str) -> str:
-    """The backend that "gpu" stands for: the default one if it is a GPU's, else the best."""
+    """The backend that a name means, in upper or lower case.
+
+    "gpu" is the default one if it is a GPU's, else the best.
+    """
+    name = spelled(name)
     if name != "gpu" or name in _find():
         return name
     platforms = _wished()[1]
@@ -257,9 +274,9 @@ def get_runtime(name: str) -> Runtime:
     runtime = _started.get(name)
     if runtime is not None:
         return runtime
-    name = _resolved(name)
+    asked, name = name, _resolved(name)
     if name not in _find():
-        raise RuntimeError(f"Unknown backend {name}. Available backends are {known()}")
+        raise RuntimeError(f"Unknown backend {asked}. Available backends are {known()}")
     runtime = _start(name)
     if runtime is None:
         reason = _failed[name]

@@ -9,6 +9,7 @@ from xpr.core.errors import JaxRuntimeError as JaxRuntimeError
 from xpr.core.errors import JAXTypeError as JAXTypeError
 from xpr.core.errors import KeyReuseError as KeyReuseError
 from xpr.core.errors import NonConcreteBooleanIndexError as NonConcreteBooleanIndexError
+from xpr.core.errors import OutOfMemoryError as OutOfMemoryError
 from xpr.core.errors import ShardingTypeError as ShardingTypeError
 from xpr.core.errors import TracerArrayConversionError as TracerArrayConversionError
 from xpr.core.errors import TracerBoolConversionError as TracerBoolConversionError

@@ -14,6 +14,7 @@ from xpr.lowering.iree import (
     attempts,
     driver,
     fallbacks,
+    installed,
     merging,
     numbers,
     self_test,
@@ -263,6 +264,7 @@ def _keep(key: bytes, job: Job, outcome: Compiled) -> None:
     cache = default_cache()
     if cache is not None:
         cache.put(key, outcome.module)
+        cache.note_compiler(installed.version())
         if outcome.unfilled is not None and job.template is not None:
             cache.dispatches.put(job.template_key(job.template), outcome.unfilled)
         if outcome.separate:

@@ -6,6 +6,10 @@ import functools
 import importlib.util
 import os
 
+from xpr.lowering.cache import default_cache
+
+_NONE = "none"
+
 
 def package() -> str | None:
     """The folder of the compiler's package, if it is installed."""
@@ -34,4 +38,16 @@ def version() -> str:
     try:
         return version("iree-base-compiler")
     except PackageNotFoundError:
-        return "none"
+        return _NONE
+
+
+def version_of_modules() -> str:
+    """The version of the compiler whose modules are looked for, a part of their keys.
+
+    Without a compiler that is the one that filled the cache, so that a cache that was carried here
+    is found.
+    """
+    found = version()
+    if found == _NONE and (cache := default_cache()) is not None:
+        return cache.compiler() or _NONE
+    return found

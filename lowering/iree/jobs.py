@@ -103,7 +103,12 @@ class Job:
         """The key of its module in the disk cache."""
         digest = hashlib.sha256()
         target = self.target
-        parts = [installed.version(), target.name, target.machine_key(), str(self.verify)]
+        parts = [
+            installed.version_of_modules(),
+            target.name,
+            target.machine_key(),
+            str(self.verify),
+        ]
         parts += ["\n".join(flags) for flags in self.flag_sets]
         parts += [post_pass.key for post_pass in (*self.patches(), *self.changes())]
         if self.keeps_dispatches:

@@ -407,4 +407,36 @@ HAZARDS = (
         ),
         tests="`tests/test_conftest.py`",
     ),
+    Hazard(
+        hazard=(
+            "CUDA: a product of float16 is compiled for sm_75 with an instruction that sm_80 is "
+            "the first to have, and ends the compiler's process"
+        ),
+        guard=(
+            "for GPUs before sm_80 operands of products are converted to float32 and written to "
+            "memory before (`widened_from_uses` in `lowering/targets/forms.py`)"
+        ),
+        tests="`test_older_gpus_multiply_float32` in `tests/lowering/test_gpu_code.py`",
+    ),
+    Hazard(
+        hazard=(
+            "GPUs: a product of bfloat16 whose result is bfloat16 does not compile "
+            '("failed to distribute")'
+        ),
+        guard=(
+            "products are summed in float32, and rounded behind (`lowering/rules/dot_general.py`)"
+        ),
+        tests="`test_products_of_narrow_floats_*` in `tests/lowering/test_gpu_code.py`",
+    ),
+    Hazard(
+        hazard=(
+            "GPUs: a convolution of single features, one to a group, of float16 or bfloat16 summed "
+            'in float32 does not compile ("expected collapsed type")'
+        ),
+        guard=(
+            "its operands are converted to float32 and written to memory before "
+            "(`lowering/rules/conv.py`, `lowering/passes/narrow_sources.py`)"
+        ),
+        tests="`test_convolutions_of_single_features_compile` in `tests/lowering/test_gpu_code.py`",
+    ),
 )

@@ -65,7 +65,7 @@ def _number(start: Value) -> int | None:
 GUARD = Guard(
     run=run,
     gives="aligned slices",
-    needs=needs("parts of complex numbers"),
+    needs=needs("transposes of parts"),
     targets=lambda target, hints: not target.vectors_anywhere,
     hazards=(
         Hazard(

@@ -246,7 +246,8 @@ class _Walk:
         )
 
     def _contraction(self, op: Op, origins: _Origins) -> None:
-        is_reused = op.name == "stablehlo.convolution" or _least_side(op) >= _REUSED
+        uses = _uses(op)
+        is_reused = uses >= _REUSED
         target = self._target
         is_needed = target.repeats_conversions or (is_reused and target.host_memory)
         for i, v in enumerate(op.operands):
@@ -262,8 +263,8 @@ class _Walk:
                     # The product takes the conversion in, and is one of the narrow type.
                     x, place = _behind_moves(source), source
                 elif dtypes.kind(source.dtype) == "f" and source.dtype.itemsize == 2:
-                    # So it does here, too, and takes twice to three times as long.
-                    if is_reused:
+                    # So it does here, too, and takes twice to three times as long on processors.
+                    if uses >= target.forms.widened_from_uses or _is_depthwise(op):
                         self._write(op, i, _behind_blocks(v), origins)
                         continue
                     x, place = _behind_moves(source), source
@@ -293,6 +294,13 @@ class _Walk:
             origins.set(x, _of_memory(x))
 
 
+def _is_depthwise(op: Op) -> bool:
+    """Whether it is a convolution of single features: of two types it does not compile."""
+    if op.name != "stablehlo.convolution":
+        return False
+    return op.attributes["feature_group_count"] > 1 and op.operands[1].shape[-2] == 1
+
+
 def _handed_on(x: Value, origins: _Origins) -> Origin:
     if origins.is_plain(x):
         return _of_memory(x)
@@ -300,8 +308,14 @@ def _handed_on(x: Value, origins: _Origins) -> Origin:
     return origin._replace(is_mixed=origins.is_light(x))
 
 
-def _least_side(op: Op) -> int:
-    """The lesser one of the numbers of rows and columns of a product."""
+# How often each element of a convolution's operands is used, more or less.
+_OFTEN = 1 << 30
+
+
+def _uses(op: Op) -> int:
+    """How often each element is used: the lesser one of the numbers of rows and columns."""
+    if op.name == "stablehlo.convolution":
+        return _OFTEN
     sides = (
         math.prod(n for i, n in enumerate(v.shape) if i not in (*contracted, *batch))
         for v, contracted, batch in zip(

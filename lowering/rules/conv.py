@@ -5,7 +5,9 @@ height, width, input, output features; it takes up to a hundred times as long fo
 brought into this form: with the axes transposed, the operand padded beforehand,
 further spatial axes summed over tap by tap, and batch groups made feature
 groups. One- and zero-dimensional convolutions, and those with more taps than results (the gradients
-of kernels), become contractions.
+of kernels), become contractions. For GPUs IREE makes an implicit product of each convolution,
+whatever the order of its axes: there they are left as they are (`ordered_convolutions` of a
+target's forms).
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.registry import register
 from xpr.lowering.rules._window_reduce import interleave, padded
-from xpr.lowering.rules.dot_general import contract
+from xpr.lowering.rules.dot_general import are_narrow, contract
 from xpr.primitives._conv_dims import ConvDimensionNumbers
 from xpr.primitives._window_dims import WindowDims, dilated
 from xpr.primitives.conv import conv_general_dilated_p
@@ -81,9 +83,13 @@ def _conv_general_dilated_lower(
     ctx.module.flops += (2.0 * taps - 1) * out.size
     wide = accumulation_dtype(lhs.dtype, rhs.dtype, out.dtype)
     summed = _F32 if dtypes.kind(wide) == "b" else wide
-    lhs, rhs = ctx.convert(lhs, summed), ctx.convert(rhs, summed)
     windows = _Windows(window_strides, rhs_dilation, max(feature_group_count, batch_group_count))
-    if windows.groups == 1 and _has_few_results(rhs, out.shape, dims):
+    # IREE does not compile those of one input feature to a group unless the types are equal.
+    is_depthwise = windows.groups > 1 and rhs.shape[dims.rhs_spec[1]] == 1
+    if is_depthwise or not are_narrow(ctx, lhs, rhs, summed):
+        lhs, rhs = ctx.convert(lhs, summed), ctx.convert(rhs, summed)
+    ordered = ctx.target.forms.ordered_convolutions
+    if ordered and windows.groups == 1 and _has_few_results(rhs, out.shape, dims):
         ready = _padded(ctx, lhs, dims.lhs_spec[2:], padding, lhs_dilation)
         found = _by_results(ctx, ready, rhs, windows, dims, out.shape)
     else:
@@ -101,10 +107,15 @@ def _conv_general_dilated_lower(
             ready = _padded(ctx, x, spatial, padding, lhs_dilation)
             found = _convolve(ctx, ready, kernel, windows)
     order = _last(dims.out_spec)
-    ordered = ctx.transpose(found, sorted(range(len(order)), key=order.__getitem__))
+    result = ctx.transpose(found, sorted(range(len(order)), key=order.__getitem__))
     if dtypes.kind(wide) == "b":
-        return ctx.compare("NE", ordered, 0)
-    return ctx.inline(convert_element_type, ordered, new_dtype=out.dtype)
+        return ctx.compare("NE", result, 0)
+    return ctx.inline(convert_element_type, result, new_dtype=out.dtype)
+
+
+def _summed_in(x: Value) -> np.dtype[Any]:
+    """The type of a sum of products of operands of this type."""
+    return _F32 if dtypes.is_float(x.dtype) and x.dtype.itemsize == 2 else x.dtype
 
 
 def _padded(
@@ -128,9 +139,10 @@ def _transposed(ctx: LoweringContext, x: Value, order: Sequence[int]) -> Value:
     if tuple(order) == tuple(range(len(order))):
         return x
     found = ctx.transpose(x, order)
-    if dtypes.kind(found.dtype) in "uc":
+    if dtypes.kind(found.dtype) in "uc" or not ctx.target.forms.ordered_convolutions:
         return found
-    # Without the barrier IREE moves the transpose back into the convolution.
+    # Without the barrier IREE moves the transpose back into the convolution, which is slow on
+    # processors, and the best there is for matrix units.
     return ctx.assign(BARRIER, (found,), found.shape, found.dtype)
 
 
@@ -148,6 +160,8 @@ def _convolve(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) 
     taps = kernel.shape[:-2]
     if not taps:
         return _product(ctx, x, kernel, windows.groups)
+    if not ctx.target.forms.ordered_convolutions:
+        return _emit_convolution(ctx, x, kernel, windows)
     if len(taps) == 2:
         return _two_dimensional(ctx, x, kernel, windows)
     if len(taps) == 1 and windows.groups == 1 and taps[0] <= _UNROLLED:
@@ -167,10 +181,10 @@ def _product(ctx: LoweringContext, x: Value, kernel: Value, groups: int) -> Valu
     batch, features = x.shape
     outputs = kernel.shape[1]
     if groups == 1:
-        return contract(ctx, x, kernel, DotDims((1,), (0,)), x.dtype)
+        return contract(ctx, x, kernel, DotDims((1,), (0,)), _summed_in(x))
     left = ctx.reshape(x, (batch, groups, features // groups))
     right = ctx.reshape(kernel, (features // groups, groups, outputs // groups))
-    found = contract(ctx, left, right, DotDims((2,), (0,), (1,), (1,)), x.dtype)
+    found = contract(ctx, left, right, DotDims((2,), (0,), (1,), (1,)), _summed_in(x))
     return ctx.reshape(ctx.transpose(found, (1, 0, 2)), (batch, outputs))
 
 
@@ -203,7 +217,7 @@ def _by_results(
             size = kernel.shape[dims.rhs_spec[2 + i]]
             limit[axis] = start[axis] + dilated(size, windows.dilation[i])
             steps[axis] = windows.dilation[i]
-        found = contract(ctx, ctx.slice(x, start, limit, steps), kernel, contraction, x.dtype)
+        found = contract(ctx, ctx.slice(x, start, limit, steps), kernel, contraction, _summed_in(x))
         pieces.append(ctx.reshape(found, (1, batch, outputs)))
     whole = ctx.reshape(ctx.concatenate(pieces, 0), (*places, batch, outputs))
     count = len(places)
@@ -274,7 +288,7 @@ def _by_phases(
             edges.append((-start, start + counts[i] - 1 + taps - x.shape[1 + i]))
         steps = (*dilation, 1, 1)
         if any(a >= b for a, b in zip(low, high, strict=True)):
-            found = ctx.constant(0, x.dtype, full)
+            found = ctx.constant(0, _summed_in(x), full)
         else:
             ready = _padded(ctx, x, range(1, len(x.shape) - 1), edges, (1,) * len(dilation))
             found = _convolve(ctx, ready, ctx.slice(kernel, low, high, steps), windows)
@@ -325,7 +339,7 @@ def _emit_convolution(ctx: LoweringContext, x: Value, kernel: Value, windows: _W
         "rhs_dilate": windows.dilation,
         "feature_group_count": windows.groups,
     }
-    return ctx.assign("stablehlo.convolution", (x, kernel), shape, x.dtype, how)
+    return ctx.assign("stablehlo.convolution", (x, kernel), shape, _summed_in(x), how)
 
 
 register(conv_general_dilated_p, _conv_general_dilated_lower)

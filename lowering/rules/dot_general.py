@@ -11,6 +11,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
+from xpr.lowering.rules._matrix_units import float_product, integer_product
 from xpr.lowering.rules._packed_products import packed_product
 from xpr.lowering.rules.reduce import reduce_in_blocks
 from xpr.primitives.convert import convert_element_type
@@ -71,8 +72,17 @@ def _dot_general_lower(
             )
             types = [(out.shape, out.dtype)]
             return ctx.module.host_call(ctx, "dot_general", function, [lhs, rhs], types)[0]
-    found = contract(ctx, lhs, rhs, dims, wide)
+    found = integer_product(ctx, lhs, rhs, dims, wide, emit_dot)
+    if found is None and min(m, n) > 1:
+        emit = functools.partial(_emit_sum, ctx, dims)
+        found = float_product(ctx, lhs, rhs, wide, precision, emit)
+    if found is None:
+        found = contract(ctx, lhs, rhs, dims, wide)
     return ctx.inline(convert_element_type, found, new_dtype=out.dtype)
+
+
+def _emit_sum(ctx: LoweringContext, dims: DotDims, lhs: Value, rhs: Value) -> Value:
+    return emit_dot(ctx, lhs, rhs, dims, _F32)
 
 
 def contract(
@@ -84,15 +94,24 @@ def contract(
         # is one, however it is rounded.
         return ctx.compare("NE", contract(ctx, lhs, rhs, dims, _F32), 0)
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
-    if min(m, n) == 1 and k >= 16 and batch * m * n * k >= _REDUCTION_WORK:
+    forms = ctx.target.forms
+    as_sums = forms.vector_products_as_sums and min(m, n) == 1 and k >= 16
+    if as_sums and batch * m * n * k >= _REDUCTION_WORK:
         first = _Side(lhs, dims.lhs_contract, dims.lhs_batch)
         second = _Side(rhs, dims.rhs_contract, dims.rhs_batch)
         large, small = (first, second) if n == 1 else (second, first)
         if m == n or large.rank - 1 not in large.contract:
             found = _reduced_products(ctx, large, small, wide)
             return ctx.reshape(found, dims.out_shape(lhs.shape, rhs.shape))
-    lhs, rhs = ctx.convert(lhs, wide), ctx.convert(rhs, wide)
+    if not are_narrow(ctx, lhs, rhs, wide):
+        lhs, rhs = ctx.convert(lhs, wide), ctx.convert(rhs, wide)
     return emit_dot(ctx, lhs, rhs, dims, wide)
+
+
+def are_narrow(ctx: LoweringContext, lhs: Value, rhs: Value, wide: np.dtype[Any]) -> bool:
+    """Whether the target multiplies such operands, and sums in `wide`, without a conversion."""
+    narrow = ctx.target.forms.narrow_products
+    return lhs.dtype == rhs.dtype and lhs.dtype.name in narrow and wide == _F32
 
 
 @dataclass(frozen=True)

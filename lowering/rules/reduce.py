@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,17 +29,10 @@ def _reduce_once(
     return ctx.reduce([x], [init], axes, lambda inner, a, b: [inner.binary(op, a, b)])[0]
 
 
-# The lengths below were measured on a CPU with AVX-512; they only decide how a reduction is cut up.
-# Arrays of up to this many elements are reduced at once.
-_SMALL = 1 << 12
-# A row is reduced in whole vectors of this many elements, the rest apart: with a rest, IREE reduces
-# all of it element by element.
-_VECTOR = 16
-# Rows longer than this are reduced in blocks of about half of it.
+# A reduction of rows that are longer counts as one of this length: they are cut into such.
 _LONG_ROW = 1 << 13
-# Leading axes: rows that are reduced into one, and from how many rows on.
-_BLOCK = 16
-_SPLIT = 256
+# Blocks of rows are whole vectors on every device.
+_STEP = 16
 
 
 def reduce_in_blocks(
@@ -46,11 +40,12 @@ def reduce_in_blocks(
 ) -> Value:
     """A reduction in stages, each over a run of elements that one core reduces quickly and exactly.
 
-    A float sum of n elements in one go has an error that grows with n; here it grows with the
-    number of stages. A full sum of 16M float32 values takes a tenth of the time of a single
-    `stablehlo.reduce`, one of the columns of a 4096 x 4096 matrix a third.
+    The target's `forms.reductions` say how long a run is. A float sum of n elements in one go has
+    an error that grows with n; here it grows with the number of stages. On a CPU a full sum of 16M
+    float32 values takes a tenth of the time of a single `stablehlo.reduce`, one of the columns of a
+    4096 x 4096 matrix a third.
     """
-    if x.aval.size <= _SMALL:
+    if x.aval.size <= ctx.target.forms.reductions.at_once:
         return _reduce_once(ctx, x, op, identity, axes)
     rest = list(axes)
     while rest:
@@ -71,15 +66,18 @@ def _reduce_rows(ctx: LoweringContext, x: Value, op: str, identity: Any) -> Valu
     """A reduction of the last axis."""
     axis = len(x.shape) - 1
     extent = x.shape[axis]
-    whole = extent - extent % _VECTOR
-    if extent > _LONG_ROW:
-        half = _LONG_ROW // 2
-        block = next((b for b in range(half, half // 8, -_VECTOR) if extent % b == 0), half)
+    sizes = ctx.target.forms.reductions
+    whole = extent - extent % sizes.vector
+    if math.prod(x.shape[:axis]) >= sizes.busy_rows:
+        whole = extent
+    elif extent > sizes.long_row:
+        half = sizes.long_row // 2
+        block = next((b for b in range(half, half // 8, -_STEP) if extent % b == 0), half)
         whole = extent - extent % block
         if whole == extent:
             rows = ctx.reshape(x, (*x.shape[:axis], extent // block, block))
             return _reduce_rows(ctx, _reduce_rows(ctx, rows, op, identity), op, identity)
-    elif extent < 4 * _VECTOR:
+    elif extent < 4 * sizes.vector:
         whole = extent
     if whole == extent:
         return _reduce_once(ctx, x, op, identity, (axis,))
@@ -95,14 +93,17 @@ def _reduce_leading(
     """A reduction over other axes than the last one, in blocks along the longest of them."""
     axis = max(axes, key=lambda a: x.shape[a])
     extent = x.shape[axis]
-    if extent < _SPLIT:
+    sizes = ctx.target.forms.reductions
+    block = sizes.block
+    results = math.prod(n for i, n in enumerate(x.shape) if i not in axes)
+    if extent < sizes.split or results >= sizes.busy_columns:
         return _reduce_once(ctx, x, op, identity, axes)
-    if extent % _BLOCK:
+    if extent % block:
         # Padding would copy everything.
-        main, tail = _cut(ctx, x, axis, extent - extent % _BLOCK)
+        main, tail = _cut(ctx, x, axis, extent - extent % block)
         found = _reduce_leading(ctx, main, op, identity, axes)
         return ctx.binary(op, found, _reduce_once(ctx, tail, op, identity, axes))
-    shape = (*x.shape[:axis], extent // _BLOCK, _BLOCK, *x.shape[axis + 1 :])
+    shape = (*x.shape[:axis], extent // block, block, *x.shape[axis + 1 :])
     partial = _reduce_once(ctx, ctx.reshape(x, shape), op, identity, (axis + 1,))
     return _reduce_leading(ctx, partial, op, identity, axes)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import COMMON_FLAGS
+from xpr.lowering.targets.forms import SHADERS
 
 SPIRV = Target(
     name="spirv",
     base_flags=COMMON_FLAGS,
+    forms=SHADERS,
     host_calls=True,
     donation=False,
     exact_sums=False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xpr.lowering.targets.flags import FlagSet, ProgramHints, common_flags
+from xpr.lowering.targets.forms import PROCESSOR, Forms
 
 
 def one_flag_set(hints: ProgramHints) -> list[FlagSet]:
@@ -32,6 +33,9 @@ class Target:
     tiles_products: Callable[[ProgramHints], bool] = _never
     """Whether a program with these hints may be compiled with data tiling."""
 
+    forms: Forms = PROCESSOR
+    """The forms that operations take on such devices."""
+
     host_calls: bool = False
     """Whether a compiled program may call back into this Python process."""
 
@@ -56,6 +60,9 @@ class Target:
     whole_complex: bool = True
     """Whether choices between complex numbers, scans and tables of them compile; else they are
     made of their parts (`passes/complex_parts.py`)."""
+
+    complex_transposes: bool = True
+    """Whether transposes of complex numbers compile (`passes/complex_transposes.py`)."""
 
     exact_numbers: bool = False
     """Whether the compiler rewrites operations on floats as those of exact numbers

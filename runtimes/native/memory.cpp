@@ -1,5 +1,6 @@
 #include "memory.h"
 
+#include <cstdio>
 #include <cstdlib>
 #include <limits>
 #include <new>
@@ -14,12 +15,25 @@
 namespace xpr {
 namespace {
 std::atomic<size_t> in_use{0};
+
+// Says how much was asked for, in the words of `runtimes/exhausted.py`, which reads them.
+class OutOfMemory final : public std::bad_alloc {
+ public:
+  explicit OutOfMemory(size_t size) noexcept {
+    std::snprintf(text_, sizeof(text_), "RESOURCE_EXHAUSTED: Out of memory allocating %zu bytes",
+                  size);
+  }
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  char text_[80];
+};
 }  // namespace
 
 Ref<Memory> Memory::allocate(size_t size, bool is_counted) {
-  if (size > std::numeric_limits<size_t>::max() / 2) throw std::bad_alloc();
+  if (size > std::numeric_limits<size_t>::max() / 2) throw OutOfMemory(size);
   void* block = std::malloc(size + kAlignment);
-  if (!block) throw std::bad_alloc();
+  if (!block) throw OutOfMemory(size);
   auto start = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~uintptr_t{kAlignment - 1};
   auto* rest = reinterpret_cast<uint8_t*>(start) + size;
   ASAN_POISON_MEMORY_REGION(rest, static_cast<uint8_t*>(block) + size + kAlignment - rest);

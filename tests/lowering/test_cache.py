@@ -17,6 +17,7 @@ import pytest
 
 from xpr.lowering import cache as cache_module
 from xpr.lowering.cache import DEFAULT_MAX_BYTES, CompileCache, default_cache
+from xpr.lowering.cache_archive import export_cache, import_cache
 
 KEY = hashlib.sha256(b"program").digest()
 OTHER_KEY = hashlib.sha256(b"another program").digest()
@@ -468,3 +469,76 @@ def test_a_shared_directory_of_another_user_is_trusted(
     monkeypatch.setattr(os, "geteuid", lambda: 123456)
     assert lower.get(KEY) is None
     assert cache.get(KEY) == PAYLOAD
+
+
+def test_a_cache_keeps_which_compiler_filled_it(tmp_path: Path) -> None:
+    cache = CompileCache(tmp_path / "own")
+    assert cache.compiler() is None
+    cache.put(KEY, PAYLOAD)
+    cache.note_compiler("3.13.0")
+    cache.note_compiler("3.14.0")
+    assert cache.compiler() == "3.14.0"
+    above = CompileCache(tmp_path / "above", shared=[cache.directory])
+    assert above.compiler() == "3.14.0"
+    assert cache.prune() is None
+    assert cache.compiler() == "3.14.0"
+    file = tmp_path / "cache.tar.gz"
+    assert export_cache(cache, file) == 1
+    cache.clear()
+    assert cache.compiler() is None
+    other = CompileCache(tmp_path / "other")
+    assert import_cache(other, file) == (1, 0)
+    assert other.compiler() == "3.14.0"
+    other.note_compiler("3.15.0")
+    assert import_cache(other, file) == (1, 0)
+    assert other.compiler() == "3.15.0"
+
+
+_PROGRAM = """
+import sys
+import numpy as np
+import xpr
+with xpr.default_device(sys.argv[1]):
+    x = xpr.jit(lambda x: (x @ x).sum())(np.ones((5, 5), "f"))
+    print(float(x), "iree.compiler" in sys.modules)
+"""
+
+# No package of the compiler is found, and no record of its installation.
+_HIDDEN = """
+import importlib.metadata as m, importlib.util as u
+found, version = u.find_spec, m.version
+u.find_spec = lambda n, p=None: None if n == "iree.compiler" else found(n, p)
+def hidden(name):
+    if name == "iree-base-compiler":
+        raise m.PackageNotFoundError(name)
+    return version(name)
+m.version = hidden
+"""
+
+
+@pytest.mark.parametrize("runtime", ["cpu", "vmvx"])
+def test_without_the_compiler_a_cache_is_found(tmp_path: Path, runtime: str) -> None:
+    """By the program's own key, and, where that is of another Python or NumPy, by its text."""
+    own, shared = tmp_path / "own", tmp_path / "shared"
+
+    def run(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-c", code, runtime],
+            env={**os.environ, "XPR_CACHE_DIR": str(own), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    missing = run(_HIDDEN + _PROGRAM)
+    assert missing.returncode == 1
+    assert "requires iree-base-compiler" in missing.stderr
+    assert run(_PROGRAM).stdout.startswith("125.0")
+    for _ in range(2):
+        assert run(_HIDDEN + _PROGRAM).stdout == "125.0 False\n"
+        # Programs of another Python are not known.
+        for file in own.glob("*/*.program"):
+            file.unlink()
+    own.rename(shared)
+    found = run(_HIDDEN + _PROGRAM, XPR_CACHE_PATH=str(shared))
+    assert found.stdout == "125.0 False\n", found.stderr

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xpr
 from xpr.runtimes import registry
 from xpr.runtimes.base import Buffer, Device, Executable, ExecutableSignature, Runtime, type_str
 from xpr.runtimes.cpu import CpuRuntime
@@ -234,3 +235,26 @@ def test_wrong_numbers_of_cpu_devices(
 def test_types_in_messages() -> None:
     assert type_str(((2, 3), np.dtype(np.float32))) == "float32[2,3]"
     assert type_str(((), np.dtype(bool))) == "bool[]"
+
+
+def test_names_in_upper_and_lower_case(
+    fresh: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh["Fake"] = f"{__name__}:Fake"
+    assert registry.get_runtime("REFERENCE").name == "reference"
+    assert registry.devices("Cpu") == registry.devices("cpu")
+    assert registry.get_runtime("fake") is registry.get_runtime("Fake")
+    with pytest.raises(RuntimeError, match=r"Unknown backend Nonesuch\. Available backends are"):
+        registry.get_runtime("Nonesuch")
+    monkeypatch.setenv("XPR_PLATFORMS", "FAKE,CPU")
+    assert registry.default_backend() == "Fake"
+    monkeypatch.setattr(registry, "_failed", dict.fromkeys(registry._GPUS, RuntimeError("away")))
+    for name in ("GPU", "gpu", "Gpu"):
+        with pytest.raises(RuntimeError, match="Unknown backend gpu: no GPU works on this machine"):
+            registry.devices(name)
+
+
+def test_programs_for_another_platform_in_upper_case() -> None:
+    program = xpr.jit(lambda x: x + 1)
+    lowered = program.lower(np.ones(3, np.float32), platform="CUDA")
+    assert lowered.as_text() == program.lower(np.ones(3, np.float32), platform="cuda").as_text()

@@ -201,6 +201,18 @@ class JaxRuntimeError(_Explained, RuntimeError):
     """
 
 
+class OutOfMemoryError(JaxRuntimeError, MemoryError):
+    """A device has not the memory that an array or a program asks for.
+
+    The message begins with RESOURCE_EXHAUSTED and the bytes asked for, and names the largest arrays
+    of the program and of the process.
+
+    >>> import xpr
+    >>> issubclass(xpr.errors.OutOfMemoryError, xpr.errors.JaxRuntimeError)
+    True
+    """
+
+
 class CompileError(_Explained, XprError, RuntimeError):
     """The compiler refused a program under every set of flags.
 

@@ -17,7 +17,7 @@ from xpr.core.config import state
 from xpr.core.effects import INSPECT
 from xpr.core.events import before_compile
 from xpr.core.guards import check_transfer
-from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Var, dce_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Var, dce_jaxpr
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
@@ -223,6 +223,7 @@ class CompiledProgram:
     def _describe(self, loaded: Executable) -> None:
         """Tells an executable what profiles say of it."""
         loaded.name = self.name
+        loaded.values = functools.partial(_largest_values, self.closed.jaxpr)
         if self.vmfb is not None:
             donated = self.donated_kept if self.in_place else ()
             loaded.lines = functools.partial(
@@ -408,6 +409,12 @@ def _delete(x: Any) -> None:
     if type(x) is ArrayImpl:
         for b in x._buffers:
             b.delete()
+
+
+def _largest_values(jaxpr: Jaxpr) -> list[str]:
+    from xpr.dispatch.out_of_memory import largest_values  # noqa: PLC0415  only for an error
+
+    return largest_values(jaxpr)
 
 
 def _read_vars(jaxpr: Any) -> set[Var]:

@@ -27,6 +27,7 @@ from xpr.dispatch.placement import common_device
 from xpr.dispatch.resharding import install_reshard_program
 from xpr.dispatch.sharded_array import HostMemoryArray
 from xpr.interpreters.physical import bind_physical
+from xpr.runtimes import exhausted
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.runtimes.host import HostBuffer
@@ -34,6 +35,15 @@ from xpr.runtimes.host import HostBuffer
 # Types of results by primitive, operand types and parameters: the abstract rules are pure.
 _avals: dict[Any, Any] = {}
 _MAX_AVALS = 1 << 14
+
+
+def _out_of_memory(shortage: exhausted.Shortage) -> BaseException:
+    from xpr.dispatch.out_of_memory import error_of  # noqa: PLC0415  only for an error
+
+    return error_of(shortage)
+
+
+exhausted.on_shortage(_out_of_memory)
 
 
 def _result_types(
@@ -145,8 +155,12 @@ class EagerTrace(Trace):
         found = _result_types(primitive, tuple(avals), params)
         if not primitive.multiple_results and is_extended_aval(found):
             return _on_elements(primitive, args, params)
-        with np.errstate(all="ignore"):
-            result = primitive.reference(*hosts, **params)
+        try:
+            with np.errstate(all="ignore"):
+                result = primitive.reference(*hosts, **params)
+        except MemoryError as error:
+            exhausted.reraise(error, device)
+            raise
         if primitive.multiple_results:
             if foreign:
                 result = [own(r, args) for r in result]

@@ -96,7 +96,7 @@ def key_of(closed: ClosedJaxpr, name: str, device: Device, donated: Sequence[int
     files = stamp if default_cache() is None else _contents(stamp)
     try:
         parts = (
-            (_REVISION, files, installed.version(), sys.version),
+            (_REVISION, files, installed.version_of_modules(), sys.version),
             (np.__version__, ml_dtypes.__version__),
             (target, processor.description() if target == "cpu" else "", cores() == 1),
             getattr(device, "capabilities", None),

@@ -13,6 +13,7 @@ from xpr.lowering.targets.cpu import cpu_target, product_kernels
 from xpr.lowering.targets.gpu import cuda_target, rocm_target
 from xpr.lowering.targets.vulkan import DESKTOP, vulkan_target
 from xpr.runtimes import registry
+from xpr.runtimes._cuda_features import ARCHITECTURES, compiled_for
 from xpr.runtimes._vulkan_features import MINIMUM, VulkanCapabilities
 from xpr.runtimes.bundle.machine import host_architecture, host_features
 
@@ -114,16 +115,12 @@ def _vulkan(name: str, wish: str) -> ExportTarget:
     return ExportTarget(name, vulkan_target(able), description)
 
 
-# The architectures that IREE 3.13 has a description of. Modules hold PTX, which the driver
-# translates for any later architecture as well.
-_CUDA = (60, 75, 80, 86, 89)
-
-
 def _cuda(name: str, wish: str) -> ExportTarget:
     match = re.fullmatch(r"sm_(\d+)", wish or "sm_80")
-    if match is None or int(match[1]) < _CUDA[0]:
-        raise ValueError(f"target {name!r}: expected cuda:sm_<number>, from sm_{_CUDA[0]} on")
-    compiled = f"sm_{max(n for n in _CUDA if n <= int(match[1]))}"
+    first = min(ARCHITECTURES)
+    if match is None or int(match[1]) < first:
+        raise ValueError(f"target {name!r}: expected cuda:sm_<number>, from sm_{first} on")
+    compiled = compiled_for(int(match[1]))
     description = {"runtime": "cuda", "architecture": match[0], "compiled_for": compiled}
     return ExportTarget(name, cuda_target(compiled), description)
 

@@ -13,6 +13,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.trace import Tracer, get_aval, is_eager, is_valid_value
 from xpr.dispatch.array import ArrayImpl
+from xpr.dispatch.default_device import default_device
 from xpr.dispatch.host_values import host_value
 from xpr.dispatch.transfer import device_put
 from xpr.numpy._concrete import as_array, from_host
@@ -24,6 +25,7 @@ from xpr.primitives.convert import convert_element_type_p, convert_type, copy_p
 from xpr.primitives.creation import sharding_like, varying_like
 from xpr.primitives.joining import concatenate
 from xpr.primitives.shape import broadcast_in_dim_p, expand_dims
+from xpr.runtimes import exhausted
 from xpr.runtimes.host import host_copy
 
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -265,7 +267,11 @@ def _filled(shape: Shape, value: Any, dtype: Any, sharding: Any = None) -> Array
         return full_of_elements(shape, value, dtype)
     if is_eager() and sharding is None:
         # Zeros come from the system untouched, which costs nothing until they are read.
-        host = np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
+        try:
+            host = np.full(shape, value, dtype) if value else np.zeros(shape, dtype)
+        except MemoryError as error:
+            exhausted.reraise(error, default_device())
+            raise
         return from_host(host, ShapedArray(shape, dtype), computed=True)
     scalar = dtype.type(value)
     return bound_there(

@@ -238,6 +238,8 @@ class Lowered(_Stage):
             closed, donated = self._spmd.local, self._spmd.local_donated
         self._device: Device = device
         here = device.runtime.target
+        if platform is not None and platform != here:
+            platform = registry.spelled(platform)
         self._elsewhere = platform if platform not in (None, here) else None
         name = platform or here
         if name == "reference":
