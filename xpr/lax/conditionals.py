@@ -122,6 +122,8 @@ def switch(
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
     if not is_valid_value(index):
         raise TypeError(f"Index type must be an integer, got {shown(index)} of type {type(index)}")
+    if type(index) is int and -(1 << 63) <= index < 1 << 63:
+        index = np.int64(index).astype(np.int32)  # As arrays of wider types are: modulo 2**32.
     aval = get_aval(index)
     if aval.shape:
         raise TypeError(f"Branch index must be scalar, got {shown(index)} of shape {aval.shape}.")
