@@ -103,6 +103,63 @@ def test_the_forward_rule_writes_once() -> None:
         np.testing.assert_allclose(ref[...], 10 * X)
 
 
+def test_a_scan_around_is_written_out() -> None:
+    def loss(x: Any, ref: Any, reverse: bool, length: int) -> Any:
+        def step(c: Any, s: Any) -> Any:
+            c = jnp.sin(stash(ref, c) * s)
+            return c, c[0] * s
+
+        scales = jnp.arange(1.0, 1.0 + length)
+        end, ys = lax.scan(step, x, scales, reverse=reverse)
+        return end.sum() + ys.sum()
+
+    def loop(x: Any, reverse: bool, length: int) -> tuple[Any, Any]:
+        scales = np.arange(1.0, 1.0 + length)
+        carries, ys = [x], []
+        for s in scales[::-1] if reverse else scales:
+            carries.append(jnp.sin(carries[-1] * s))
+            ys.append(carries[-1][0] * s)
+        return carries[-1].sum() + sum(ys)
+
+    for transform in (lambda f: f, xpr.jit):
+        for reverse, length in ((False, 3), (True, 3), (False, 0)):
+            ref = xpr.new_ref(jnp.zeros(3))
+            inner = transform(lambda x, r=ref, b=reverse, n=length: loss(x, r, b, n))
+            expected = xpr.grad(lambda x, b=reverse, n=length: loop(x, b, n))(jnp.array(X))
+            np.testing.assert_allclose(transform(xpr.grad(inner))(X), expected, rtol=1e-5)
+            # The first step is the last one backwards.
+            if length:
+                np.testing.assert_allclose(ref[...], expected, rtol=1e-5)
+
+
+def test_a_reference_is_given_once_and_not_returned() -> None:
+    def f(x_ref: Any, y_ref: Any) -> Any:
+        return x_ref[...] + y_ref[...]
+
+    custom = xpr.custom_vjp(f)
+    custom.defvjp(lambda x_ref, y_ref: (f(x_ref, y_ref), None), lambda _, g: (None, None))
+    ref = xpr.new_ref(jnp.zeros(3))
+    both = "appeared at both x_ref and y_ref"
+    for run in (custom, xpr.jit(custom), xpr.vmap(f)):
+        with pytest.raises(ValueError, match=both):
+            run(ref, ref)
+    with pytest.raises(ValueError, match="for cond.*" + both):
+        lax.cond(True, f, f, ref, ref)
+    with pytest.raises(ValueError, match="closed over and passed as the argument y_ref"):
+        lax.cond(True, lambda y_ref: f(ref, y_ref), lambda y_ref: f(ref, y_ref), ref)
+    with pytest.raises(ValueError, match=r"for scan.*appeared at both c\[0\] and c\[1\]"):
+        lax.scan(lambda c, _: (None, None), (ref, ref), None, length=1)
+
+    same = xpr.custom_vjp(lambda ref: ref)
+    same.defvjp(lambda ref: (ref, None), lambda _, g: (None,))
+    with pytest.raises(ValueError, match="primal function <lambda> returned a mutable array ref"):
+        same(ref)
+    made = xpr.custom_vjp(lambda x: x)
+    made.defvjp(lambda x: (x, xpr.new_ref(x)), lambda _, g: (g,))
+    with pytest.raises(ValueError, match=r"fwd function <lambda> returned .* was not an argument"):
+        xpr.grad(lambda x: made(x).sum())(X)
+
+
 def test_loops_and_branches_around_are_not_differentiated() -> None:
     ref = xpr.new_ref(jnp.zeros(3))
 
@@ -111,7 +168,7 @@ def test_loops_and_branches_around_are_not_differentiated() -> None:
 
     message = "{} cannot be transformed when a custom_vjp function inside takes references"
     with pytest.raises(NotImplementedError, match=message.format("scan")):
-        xpr.grad(lambda x: lax.scan(step, x, None, length=3)[0].sum())(X)
+        xpr.grad(lambda x: lax.scan(step, x, None, length=1000)[0].sum())(X)
     with pytest.raises(NotImplementedError, match="a mapped reference as a residual"):
         xpr.grad(lambda x: xpr.vmap(stash)(ref, x).sum())(X)
     with pytest.raises(NotImplementedError, match=message.format("cond")):

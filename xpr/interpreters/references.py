@@ -220,17 +220,53 @@ def _has_rules_on_references(jaxpr: Jaxpr) -> bool:
 def _inlined(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
     """The program's equations under the current trace, whose rules get the references themselves.
 
-    A program on values would have lost the rules. Raises NotImplementedError for loops and
-    branches, which cannot be written out.
+    A program on values would have lost the rules. A scan is written out. Raises
+    NotImplementedError for a long one, and for other loops and branches.
     """
-    closed = params.get("jaxpr")
-    if primitive.name not in ("jit", "remat2") or not isinstance(closed, ClosedJaxpr):
-        raise NotImplementedError(
-            f"{primitive.name} cannot be transformed when a custom_vjp function inside takes "
-            "references: call that function outside of loops, branches and shard_map"
-        )
     check_once(args, primitive.name)
-    return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    closed = params.get("jaxpr")
+    if primitive.name in ("jit", "remat2") and isinstance(closed, ClosedJaxpr):
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    if primitive.name == "scan" and params["length"] <= _MOST_WRITTEN_OUT:
+        return _written_out(args, params) if params["length"] else _scan(primitive, args, params)
+    raise NotImplementedError(
+        f"{primitive.name} cannot be transformed when a custom_vjp function inside takes "
+        "references: call that function outside of branches, shard_map and loops (but for scans "
+        f"of at most {_MOST_WRITTEN_OUT} steps)"
+    )
+
+
+_MOST_WRITTEN_OUT = 256
+
+
+def _written_out(args: Sequence[Any], params: Params) -> list[Any]:
+    """The steps of a scan one after the other."""
+    closed: ClosedJaxpr = params["jaxpr"]
+    first, count = params["num_consts"], params["num_carry"]
+    consts, carry, xs = args[:first], list(args[first : first + count]), args[first + count :]
+    if any(isinstance(x, Ref) for x in xs):
+        raise NotImplementedError(
+            "scan over a reference cannot be transformed when a custom_vjp function inside takes "
+            "references: let the body close over it"
+        )
+    steps = range(params["length"])
+    stacks: list[list[Any]] = []
+    for i in reversed(steps) if params["reverse"] else steps:
+        out = eval_jaxpr(closed.jaxpr, closed.consts, *consts, *carry, *(_row(x, i) for x in xs))
+        carry = out[:count]
+        stacks.append(out[count:])
+    if params["reverse"]:
+        stacks.reverse()
+    stack = get_primitive("stack")
+    return [*carry, *(stack.bind(*column, axis=0) for column in zip(*stacks, strict=True))]
+
+
+def _row(x: Any, i: int) -> Any:
+    """`x[i]`, by operations that every trace has."""
+    shape = get_aval(x).shape
+    low, high = (i, *(0 for _ in shape[1:])), (i + 1, *shape[1:])
+    row = get_primitive("slice").bind(x, start_indices=low, limit_indices=high, strides=None)
+    return get_primitive("squeeze").bind(row, dimensions=(0,))
 
 
 def _pure(value: Any) -> Any:
