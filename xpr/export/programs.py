@@ -13,6 +13,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.polynomials import Monomial, is_call, variables
+from xpr.core.references import AbstractRef
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import Trace
 from xpr.export.function_fits import RUN, FunctionFitter
@@ -368,6 +369,15 @@ def trace_program(
     scope = scope_of(leaves, names)
     if scope is None:
         traced = fun_jit.trace(*args, **kwargs)
+        if any(
+            isinstance(v.aval, AbstractRef)
+            for v in (*traced.jaxpr.jaxpr.constvars, *traced.jaxpr.jaxpr.invars)
+        ):
+            raise NotImplementedError(
+                f"export: {traced.fun_name} takes references or closes over them: such a program "
+                "can be called and compiled ahead of time, but not exported; let it take their "
+                "values and return the new ones"
+            )
         return FixedProgram(traced.jaxpr), traced
 
     def trace(sizes: dict[str, int]) -> Any:

@@ -108,7 +108,7 @@ def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
     if any(isinstance(a, AbstractRef) for a in (*closed.in_avals, *map(get_aval, closed.consts))):
         raise NotImplementedError(
             f"{closed.jaxpr.debug_info.describe()} takes references or closes over them: such a "
-            "program can be called, but not compiled ahead of time, exported or sharded"
+            "program can be called and compiled ahead of time, but not exported or sharded"
         )
     found = discharged(closed)
     count = len(found.consts)
