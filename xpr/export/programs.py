@@ -417,6 +417,15 @@ def _check_solvable(leaves: Sequence[Any], names: Sequence[str]) -> None:
             f"solve linear uni-variate constraints: each of them must be a size, or a multiple of "
             f"it and a number, where the others are known. Got {given}"
         )
+    for constraint in dims[0].scope.constraints if dims else ():
+        used = variables(constraint.left) | variables(constraint.right)
+        defined = constraint.relation == "==" and len(used - known) == 1
+        if not used <= known and not defined:
+            raise ValueError(
+                f"Encountered dimension variable '{min(used - known)}' in the constraint "
+                f"{constraint.text!r}, and no shape of the arguments has it: they have "
+                f"{sorted(known)}"
+            )
 
 
 def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:
