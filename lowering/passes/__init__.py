@@ -15,6 +15,7 @@ from xpr.lowering.passes import (
     bfloat16_arithmetic,
     binding_limit,
     branches_without_results,
+    commuted_operands,
     complex_parts,
     complex_products,
     constant_arithmetic,
@@ -40,6 +41,7 @@ from xpr.lowering.passes import (
     strided_slices,
     transposed_products,
     unit_strides,
+    window_inits,
 )
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
@@ -48,6 +50,7 @@ Pass = Callable[[Module, Target, ProgramHints], None]
 
 PASSES: dict[str, Pass] = {
     "constant_arithmetic": constant_arithmetic.run,
+    "commuted_operands": commuted_operands.run,
     "grouped_convolutions": grouped_convolutions.run,
     "unit_strides": unit_strides.run,
     "long_loops": long_loops.run,
@@ -74,6 +77,7 @@ PASSES: dict[str, Pass] = {
     "fused_producers": fused_producers.run,
     "shared_elements": shared_elements.run,
     "single_elements": single_elements.run,
+    "window_inits": window_inits.run,
     "aliasing_updates": aliasing_updates.run,
     "region_results": region_results.run,
     "long_chains": long_chains.run,

@@ -93,8 +93,10 @@ PyRef call_reference(const PyRef& reference, const PyRef& names, const Operands&
   while (PyDict_Next(parameters, &position, &name, &value)) words[count++] = value;
   Quiet quiet;
   if (!quiet.is_set()) return {};
-  return PyRef::steal(PyObject_Vectorcall(reference.get(), words,
-                                          static_cast<std::size_t>(operands.count), names.get()));
+  return PyRef::steal(call_python([&] {
+    return PyObject_Vectorcall(reference.get(), words, static_cast<std::size_t>(operands.count),
+                               names.get());
+  }));
 }
 
 // The result, or None where Python has to do it.

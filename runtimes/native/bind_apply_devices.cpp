@@ -120,7 +120,8 @@ PyRef host_of(PyObject* buffer) {
   PyRef host = PyRef::borrow(slot(buffer, classes.host));
   if (!is_none(host.get())) return host;
   PyRef held = PyRef::borrow(buffer);
-  host = PyRef::steal(PyObject_CallMethodObjArgs(buffer, eager_state.host_view_name, nullptr));
+  host = PyRef::steal(call_python(
+      [&] { return PyObject_CallMethodObjArgs(buffer, eager_state.host_view_name, nullptr); }));
   if (!host) PyErr_Clear();  // deleted: the Python path says so
   return host;
 }
@@ -156,8 +157,10 @@ PyRef compute(const SpreadApplication& found, const PyRef* hosts, Py_ssize_t cou
   for (Py_ssize_t i = 0; i < PyTuple_Size(found.values.get()); ++i) {
     words[count + i] = PyTuple_GetItem(found.values.get(), i);
   }
-  PyRef result = PyRef::steal(PyObject_Vectorcall(
-      found.reference.get(), words, static_cast<std::size_t>(count), found.names.get()));
+  PyRef result = PyRef::steal(call_python([&] {
+    return PyObject_Vectorcall(found.reference.get(), words, static_cast<std::size_t>(count),
+                               found.names.get());
+  }));
   if (!result) return {};
   result = as_host(std::move(result), found.dtype.get());
   if (result && !is_own(result.get(), hosts, count)) {

@@ -222,7 +222,7 @@ void call_dealloc(PyObject* self) {
 
 PyObject* call_method(PyObject* self, PyObject* name, PyObject* args, PyObject* kwargs) {
   PyRef method = PyRef::steal(PyObject_GetAttr(self, name));
-  return method ? PyObject_Call(method.get(), args, kwargs) : nullptr;
+  return method ? call_python([&] { return PyObject_Call(method.get(), args, kwargs); }) : nullptr;
 }
 
 PyObject* build_tree(const Entry& entry, PyObject* results, bool wrap, bool committed) {
@@ -445,7 +445,9 @@ PyObject* call_call(PyObject* self, PyObject* args, PyObject* kwargs) {
   if (unusual) return call_method(self, around.python_call_name, args, kwargs);
   PyRef named = kwargs == nullptr ? PyRef::steal(PyDict_New()) : PyRef::borrow(kwargs);
   if (!named) return nullptr;
-  return PyObject_CallMethodObjArgs(self, around.first_call_name, args, named.get(), nullptr);
+  return call_python([&] {
+    return PyObject_CallMethodObjArgs(self, around.first_call_name, args, named.get(), nullptr);
+  });
 }
 
 void prepare(nb::handle self, nb::handle cache, nb::sequence positions, nb::handle names) {

@@ -9,7 +9,8 @@ namespace nb = nanobind;
 PyRef block_object(PyObject* buffer) {
   PyObject* block = slot(buffer, classes.block);
   if (!is_none(block)) return PyRef::borrow(block);
-  return PyRef::steal(PyObject_CallMethodObjArgs(buffer, around.native_block_name, nullptr));
+  return PyRef::steal(call_python(
+      [&] { return PyObject_CallMethodObjArgs(buffer, around.native_block_name, nullptr); }));
 }
 
 namespace {
@@ -48,7 +49,8 @@ bool take_block(PyObject* buffer, Block& block) {
   bool alone = is_block_alone(buffer) && Py_REFCNT(object) == 1 &&
                nb::inst_ptr<Block>(nb::handle(object))->memory->is_own();
   if (alone) return true;
-  PyRef own = PyRef::steal(PyObject_CallMethodObjArgs(buffer, around.private_block_name, nullptr));
+  PyRef own = PyRef::steal(call_python(
+      [&] { return PyObject_CallMethodObjArgs(buffer, around.private_block_name, nullptr); }));
   if (!own) return false;
   block = *nb::inst_ptr<Block>(nb::handle(own.get()));
   return true;
@@ -62,8 +64,8 @@ Donations::~Donations() {
       PyRef block = PyRef::steal(
           std::exchange(slot(buffer.get(), classes.block), PyRef::borrow(Py_None).release()));
     } else {
-      PyRef done =
-          PyRef::steal(PyObject_CallMethodObjArgs(buffer.get(), around.delete_name, nullptr));
+      PyRef done = PyRef::steal(call_python(
+          [&] { return PyObject_CallMethodObjArgs(buffer.get(), around.delete_name, nullptr); }));
       if (!done) PyErr_WriteUnraisable(buffer.get());
     }
   }

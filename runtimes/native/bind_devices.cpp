@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "block_object.h"
+#include "ended_threads.h"
 #include "numpy_arrays.h"
 #include "refusal.h"
 
@@ -57,7 +58,7 @@ struct DeviceRun {
 
   void run() {
     if (table == nullptr) throw nb::value_error("this run is over");
-    nb::gil_scoped_release release;
+    LockReleased others_may_run;
     programs->run(table);
   }
 };
@@ -343,7 +344,8 @@ PyObject* DeviceCall::make_result(const Result& result, PyObject* aval, Block* t
       PyRef host = PyRef::borrow(slot(first, classes.host));
       if (is_none(host.get())) {
         // References to the array tell each of those that have the memory about the others.
-        host = PyRef::steal(PyObject_CallMethodObjArgs(first, around.host_view_name, nullptr));
+        host = PyRef::steal(call_python(
+            [&] { return PyObject_CallMethodObjArgs(first, around.host_view_name, nullptr); }));
       }
       if (host) buffer = PyRef::steal(make_seen_buffer(first, device));
     }
@@ -359,7 +361,9 @@ PyObject* DeviceCall::make_alias(const Result& result, PyObject* aval, PyObject*
   PyRef from = PyRef::borrow(parts_of(array, count));
   PyRef parts = PyRef::steal(PyTuple_New(static_cast<Py_ssize_t>(count)));
   for (std::size_t d = 0; parts && d < count; ++d) {
-    PyObject* alias = PyObject_CallMethodObjArgs(item(from.get(), d), around.alias_name, nullptr);
+    PyObject* alias = call_python([&] {
+      return PyObject_CallMethodObjArgs(item(from.get(), d), around.alias_name, nullptr);
+    });
     if (alias == nullptr) return nullptr;
     PyTuple_SetItem(parts.get(), static_cast<Py_ssize_t>(d), alias);
   }

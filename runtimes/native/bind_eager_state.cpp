@@ -21,8 +21,8 @@ bool read_array(PyObject* array, HostOperand& operand) {
   PyObject* host = slot(buffer, classes.host);
   if (host == nullptr || !is_numpy_array(host)) {
     // In another form so far; this makes NumPy's, which the buffer keeps.
-    PyRef made =
-        PyRef::steal(PyObject_CallMethodObjArgs(buffer, eager_state.host_view_name, nullptr));
+    PyRef made = PyRef::steal(call_python(
+        [&] { return PyObject_CallMethodObjArgs(buffer, eager_state.host_view_name, nullptr); }));
     if (!made) PyErr_Clear();  // deleted: the Python path says so
     host = slot(buffer, classes.host);
     if (!made || host == nullptr || !is_numpy_array(host)) return false;
@@ -36,9 +36,11 @@ bool read_array(PyObject* array, HostOperand& operand) {
 }
 
 bool begin_plan(PyObject* result, Plan& plan) {
-  PyRef device = PyRef::steal(PyObject_CallNoArgs(eager_state.default_device));
+  PyRef device =
+      PyRef::steal(call_python([&] { return PyObject_CallNoArgs(eager_state.default_device); }));
   if (!device) return false;
-  PyRef plain = PyRef::steal(PyObject_CallNoArgs(eager_state.is_plain));
+  PyRef plain =
+      PyRef::steal(call_python([&] { return PyObject_CallNoArgs(eager_state.is_plain); }));
   if (!plain) return false;
   if (plain.get() != Py_True) return true;
   plan.aval = PyRef::borrow(aval_of(result));

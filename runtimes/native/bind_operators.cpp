@@ -112,12 +112,15 @@ PyObject* in_python(Operation operation, PyObject* first, PyObject* second) {
   if (eager_state.base == nullptr) Py_RETURN_NOTIMPLEMENTED;
   if (PyObject_IsInstance(first, eager_state.base) == 1) {
     PyObject* args[] = {first, second};
-    return PyObject_Vectorcall(learned.methods[operation], args, second == nullptr ? 1 : 2,
-                               nullptr);
+    return call_python([&] {
+      return PyObject_Vectorcall(learned.methods[operation], args, second == nullptr ? 1 : 2,
+                                 nullptr);
+    });
   }
   if (learned.reflected[operation] == nullptr) Py_RETURN_NOTIMPLEMENTED;
   PyObject* args[] = {second, first};
-  return PyObject_Vectorcall(learned.reflected[operation], args, 2, nullptr);
+  return call_python(
+      [&] { return PyObject_Vectorcall(learned.reflected[operation], args, 2, nullptr); });
 }
 
 // ---- elementwise operations

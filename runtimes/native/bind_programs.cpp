@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "block_object.h"
+#include "ended_threads.h"
 #include "kernel.h"
 #include "refusal.h"
 #include "thread_pool.h"
@@ -110,7 +111,7 @@ nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_
   if (keeps_lock) {
     program.run(arguments, results, parallel, calls_if_any);
   } else {
-    nb::gil_scoped_release release;
+    LockReleased others_may_run;
     program.run(arguments, results, parallel, calls_if_any);
   }
   if (timed) {

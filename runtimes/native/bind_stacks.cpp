@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "ended_threads.h"
 #include "small_matrices.h"
 #include "stack_call.h"
 
@@ -25,7 +26,7 @@ void call(nb::capsule function, nb::list given, uint64_t count, uint64_t chunk, 
         nb::cast<std::tuple<uintptr_t, ptrdiff_t, ptrdiff_t>>(one);
     arguments.push_back({reinterpret_cast<char*>(first), per_matrix, per_chunk});
   }
-  const nb::gil_scoped_release others_may_run;
+  const LockReleased others_may_run;
   call_over_stack(address, arguments, count, chunk, parallel);
 }
 
@@ -37,21 +38,21 @@ T* at(uintptr_t address) {
 template <typename T>
 void factor(uintptr_t x, uintptr_t factors, uintptr_t pivots, uintptr_t order, uint64_t count,
             int m, int n, bool parallel) {
-  const nb::gil_scoped_release others_may_run;
+  const LockReleased others_may_run;
   factor_small<T>(at<const T>(x), at<T>(factors), at<int32_t>(pivots), at<int32_t>(order), count, m,
                   n, parallel);
 }
 
 template <typename T>
 void factor_symmetric(uintptr_t x, uintptr_t factors, uint64_t count, int n, bool parallel) {
-  const nb::gil_scoped_release others_may_run;
+  const LockReleased others_may_run;
   factor_small_symmetric<T>(at<const T>(x), at<T>(factors), count, n, parallel);
 }
 
 template <typename T>
 void solve_triangles(uintptr_t a, uintptr_t b, uintptr_t x, uint64_t count, int n, int width,
                      bool left, bool lower, bool transposed, bool unit, bool parallel) {
-  const nb::gil_scoped_release others_may_run;
+  const LockReleased others_may_run;
   solve_small_triangles<T>(at<const T>(a), at<const T>(b), at<T>(x), count, n, width,
                            {left, lower, transposed, unit}, parallel);
 }

@@ -5,6 +5,8 @@
 
 #include <utility>
 
+#include "ended_threads.h"
+
 namespace xpr {
 
 // A strong reference, or none. Everything here holds Python's lock.
@@ -49,7 +51,7 @@ inline PyObject*& slot(PyObject* object, Py_ssize_t offset) {
 
 // The result of calling `function` with one argument: null with an exception set.
 inline PyObject* call_with(PyObject* function, PyObject* argument) {
-  return PyObject_Vectorcall(function, &argument, 1, nullptr);
+  return call_python([&] { return PyObject_Vectorcall(function, &argument, 1, nullptr); });
 }
 
 inline PyTypeObject* as_type(PyObject* object) { return reinterpret_cast<PyTypeObject*>(object); }

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import xpr
+from xpr.core import progress
 from xpr.core.config import override
 from xpr.core.progress import phase
 from xpr.lowering.iree import attempts, compiler
@@ -49,6 +50,7 @@ def test_a_long_compile_is_told_of_on_a_terminal_only(
     monkeypatch.setenv("XPR_CACHE", "0")
     monkeypatch.setattr(attempts, "run_compiler", slow)
     monkeypatch.setattr(compiler, "_QUIET_SECONDS", 0.01)
+    monkeypatch.setattr(progress, "_COLUMNS", 1000)
     monkeypatch.setattr(sys, "stderr", error)
 
     def triple(x: Any) -> Any:

@@ -41,12 +41,7 @@ def test_compiled_as_eager(first: int) -> None:
         assert bisected(programs, faults(programs)) == []
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="IREE: two sums over windows share the zeros that they begin with; the dispatch of the "
-    "first one returns them, with its sums in them, as the beginning of the second one",
-)
-def test_programs_that_are_wrong_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_that_were_wrong_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flags, "_LARGE", 10)
     monkeypatch.setenv("XPR_CACHE", "0")
     with override("enable_x64", True), warnings.catch_warnings():

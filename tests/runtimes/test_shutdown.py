@@ -151,7 +151,7 @@ def test_new_programs_in_functions_that_atexit_calls(order: str, tmp_path: Path)
 DAEMONS = """
 import itertools, threading, time
 import xpr, xpr.numpy as jnp
-started = threading.Barrier(3)
+started = threading.Barrier(5)
 
 def forever(function):
     function(0)
@@ -162,6 +162,8 @@ def forever(function):
 for function in (
     lambda i: xpr.jit(lambda x: jnp.tanh(x) * i + x)(jnp.ones(7)),
     lambda i: (jnp.ones((50, 50)) @ jnp.full((50, 50), i)).sum().item(),
+    lambda i: jnp.linalg.solve(jnp.eye(3) * jnp.arange(1.0, 900.0)[:, None, None], jnp.ones(3)),
+    lambda i: jnp.sort(jnp.cos(jnp.arange(100_000.0) + i)).mean().item(),
 ):
     threading.Thread(target=forever, args=(function,), daemon=True).start()
 started.wait()
@@ -171,6 +173,7 @@ print("end")
 
 
 def test_daemon_threads_that_compile_at_the_end() -> None:
+    """Python ends them wherever they ask for its lock: in programs, in NumPy, between stacks."""
     done = subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", DAEMONS],
         capture_output=True,

@@ -61,6 +61,7 @@ class _State(threading.local):
     compiler_timeout: float | Literal["auto"] | None = "auto"
     shortcuts: frozenset[str] = frozenset(SHORTCUTS)
     first_call: str = "wait"
+    progress: bool = True
     threefry_partitionable: bool = True
     default_prng_impl: str = "threefry2x32"
     enable_custom_prng: bool = False
@@ -287,6 +288,11 @@ _SETTINGS: dict[str, Setting] = {
             _one_of("wait", "race"),
             "whether the first call of a jitted function waits for the compiler, or is computed by "
             "NumPy if that is faster; the last bits of the results may differ then",
+        ),
+        Setting(
+            "progress",
+            _bool,
+            "a line on a terminal or in a notebook says what takes longer than a second",
         ),
         Setting(
             "threefry_partitionable", _bool, "layout of random bits; False is the older one", True
