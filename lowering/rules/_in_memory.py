@@ -24,8 +24,13 @@ _LEAST_SPARSITY = 8
 _MOST_UPDATED = 1 << 15
 
 
-def is_sparse(x: Value, updates: Value) -> bool:
-    """Whether they change so little of a large array that a copy of this would take most time."""
+def is_sparse(ctx: LoweringContext, x: Value, updates: Value) -> bool:
+    """Whether they change so little of a large array that a copy of this would take most time.
+
+    In branches and loops IREE does not see that others read the array that would be overwritten.
+    """
+    if ctx.in_region:
+        return False
     if x.dtype.kind in "bc" or splat_of(x) is not None:
         return False  # These are converted or made for the dispatch, which costs as much as a copy.
     if updates.aval.size > _MOST_UPDATED:

@@ -271,8 +271,9 @@ def _in_memory(
     the host. None where the dispatch does not do, or would cost more to compile than it spares.
     """
     x = problem.x
-    is_worth_it = _has_long_rows(problem) or is_sparse(x, problem.updates)
-    if not ctx.target.single_dispatch_loops or not is_worth_it:
+    is_worth_it = _has_long_rows(problem) or is_sparse(ctx, x, problem.updates)
+    # In branches and loops IREE does not see that others read the array that is overwritten.
+    if ctx.in_region or not ctx.target.single_dispatch_loops or not is_worth_it:
         return None
     if params["update_jaxpr"] is None:
         problem = replace(problem, x=bits(ctx, x), updates=bits(ctx, problem.updates))

@@ -58,7 +58,7 @@ def _dynamic_update_slice_lower(
             for n, total, size in zip(numbers, x.shape, update.shape, strict=True)
         ]
         return _select_inside(ctx, x, update, places)
-    if ctx.target.single_dispatch_loops and is_sparse(x, update):
+    if ctx.target.single_dispatch_loops and is_sparse(ctx, x, update):
         operands = [bits(ctx, x), bits(ctx, update), *starts]
         found = in_memory(ctx, p.dynamic_update_slice_p, operands)
         if found is not None:
