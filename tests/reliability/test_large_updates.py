@@ -98,3 +98,16 @@ def test_updates_in_a_branch_leave_what_others_read(donated: tuple[int, ...]) ->
     found = xpr.jit(run, donate_argnums=donated)(jnp.array(values), places)
     for a, e in zip(found, expected, strict=True):
         np.testing.assert_array_equal(a, e)
+
+
+def test_loops_leave_what_branches_read() -> None:
+    def run(x: Any, i: Any) -> Any:
+        first = x.at[i].set(x[i] + 1)
+        looped = lax.fori_loop(0, 3, lambda k, c: c.at[i[k]].add(c[i[k + 1]] + 1), first)
+        chosen = lax.cond(i[0] > 9, lambda: looped.at[i[1]].set(1.0), lambda: first)
+        return first, chosen[i[0]]
+
+    values = np.random.default_rng(0).integers(0, 5, (ROWS, COLUMNS)).astype(np.float32)
+    places = jnp.array([1918, 5502, 5329, 1549, 4539])
+    for a, e in zip(xpr.jit(run)(values, places), run(jnp.array(values), places), strict=True):
+        np.testing.assert_array_equal(a, e)
