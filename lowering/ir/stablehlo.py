@@ -202,6 +202,10 @@ class StablehloBuilder(Builder):
         d = np.dtype(dtype)
         if d == x.dtype:
             return x
+        if x.op is not None and x.op.name == "stablehlo.bitcast_convert":
+            source = x.op.operands[0]
+            if source.dtype == d and source.shape == x.shape:
+                return source
         return self.assign("stablehlo.bitcast_convert", (x,), x.shape, d)
 
     # ---- shapes

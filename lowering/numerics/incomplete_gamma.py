@@ -68,12 +68,20 @@ def _is_regular(a: Expr, x: Expr) -> Expr:
     return (a > 0.0) & (a < np.inf) & (x > 0.0) & (x < np.inf)
 
 
+def _is_step(a: Expr, x: Expr) -> Expr:
+    """Whether all but P(a, a) = 1/2 rounds to 0 or 1: numbers lie 40 standard deviations apart.
+
+    The deviation is the root of a, the distance a times epsilon, or the other one of x.
+    """
+    return _is_regular(a, x) & (a.max(x) > (40.0 / epsilon(x)) ** 2)
+
+
 def _parts(ctx: LoweringContext, a: Value, x: Value, series: bool) -> tuple[Value, Value]:
     """The operands of the elements that take the series (or the fraction); harmless ones else."""
 
     def chosen(a: Expr, x: Expr) -> Expr:
         use = _uses_series(a, x)
-        return _is_regular(a, x) & (use if series else ~use)
+        return _is_regular(a, x) & ~_is_step(a, x) & (use if series else ~use)
 
     return (
         map_scalars(ctx, lambda a, x: where(chosen(a, x), a, 1.0), [a, x]),
@@ -136,8 +144,9 @@ def igamma_pair(ctx: LoweringContext, a: Value, x: Value, upper: bool) -> Value:
     fraction = _fraction(ctx, *_parts(ctx, a, x, False))
 
     def combined(a: Expr, x: Expr, series: Expr, fraction: Expr) -> Expr:
-        regular = _is_regular(a, x)
-        sa, sx = where(regular, a, 1.0), where(regular, x, 1.0)
+        regular, step = _is_regular(a, x), _is_step(a, x)
+        usual = regular & ~step
+        sa, sx = where(usual, a, 1.0), where(usual, x, 1.0)
         factor = _common_factor(sa, sx)
         use_series = _uses_series(sa, sx)
         by_series, by_fraction = factor * series, factor * sa * fraction
@@ -153,6 +162,9 @@ def igamma_pair(ctx: LoweringContext, a: Value, x: Value, upper: bool) -> Value:
         at_zero, at_one = (x.eq(0.0) | a.eq(np.inf)), (x.eq(np.inf) | a.eq(0.0))
         border = where(at_zero, x.like(1.0 if upper else 0.0), 0.0 if upper else 1.0)
         defined = (a >= 0.0) & (x >= 0.0) & ~(at_zero & at_one)
+        low, high = (1.0, 0.0) if upper else (0.0, 1.0)
+        stepped = where(x.eq(a), x.like(0.5), where(x < a, x.like(low), high))
+        value = where(step, stepped, value)
         return where(defined, where(regular, value, border), np.nan)
 
     return map_scalars(ctx, combined, [a, x, series, fraction])

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Block, Module, Op, Value, dispatched
+from xpr.lowering.ir.graph import TIED, Block, Module, Op, Value, dispatched, walk
 from xpr.lowering.ir.layouts import is_from_barrier
 from xpr.lowering.ir.numbering import Numbering
 from xpr.lowering.ir.rewrite import BARRIER
@@ -28,6 +28,7 @@ from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 
 _CONSTANT = "stablehlo.constant"
+_CONTROL = ("stablehlo.case", "stablehlo.if", "stablehlo.while")
 _COMPUTED = ON_ELEMENTS | {Kind.CONSTANT, Kind.REDUCTION, Kind.CONTRACTION, Kind.SORT}
 
 
@@ -43,6 +44,7 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     for function in module.functions:
         numbering = Numbering()
         made_anew = _made_anew(function.body, updating, numbering)
+        captured = _captured(function.body, numbering)
         for op in dispatched(function.body):
             if op.name == "stablehlo.dynamic_update_slice" and not _is_only_carried(op.operands[0]):
                 updates[op] = (1,)
@@ -51,6 +53,9 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
                 for i in updated(op, updating)
                 if arrays.are_aliased(op.operands[i])
                 or numbering.of(behind_moves(op.operands[i])) in made_anew
+                or (
+                    TIED in op.attributes and numbering.of(behind_moves(op.operands[i])) in captured
+                )
             ]
             if places:
                 copied[op] = places
@@ -75,6 +80,23 @@ def _made_anew(body: Block, updating: Collection[str], numbering: Numbering) -> 
             if _is_made_of_constants(x, is_made) and not _is_splat(x):
                 found.add(numbering.of(x))
     return {number for number in found if users[number] > 1}
+
+
+def _captured(body: Block, numbering: Numbering) -> set[int]:
+    """The numbers of values that branches and loops read from outside.
+
+    IREE does not count these readers where a dispatch overwrites such an array.
+    """
+    own = set(body.ops)
+    return {
+        numbering.of(behind_moves(x))
+        for op in body.ops
+        if op.name in _CONTROL
+        for region in op.regions
+        for inner in walk(region)
+        for x in inner.operands
+        if x.owner is body or x.op in own
+    }
 
 
 def _is_made_of_constants(x: Value, known: dict[Value, bool]) -> bool:

@@ -16,14 +16,12 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
-from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.attributes import ScatterNumbers
-from xpr.lowering.loops.memory.dispatch import memory_call
-from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.numerics.while_loop import counted_loop, while_loop
 from xpr.lowering.registry import LoweringRule, register
+from xpr.lowering.rules._in_memory import bits, in_memory, is_sparse
 from xpr.lowering.rules._indexing import (
     clamped_index,
     columns_inside,
@@ -227,13 +225,13 @@ class _OfRows:
     """For each update whether it counts; None when all do."""
 
 
-def _of_rows(ctx: LoweringContext, problem: _Problem) -> _OfRows:
-    """Axes up to the last indexed one make the row number, the rest the row."""
+def _of_rows(ctx: LoweringContext, problem: _Problem, *, by_elements: bool = False) -> _OfRows:
+    """Axes up to the last indexed one make the row number, the rest the row; or all of them."""
     x, window = problem.x, problem.window
     partial = [
         a for a, size in enumerate(window) if size < x.shape[a] or problem.starts[a] is not None
     ]
-    split = partial[-1] + 1 if partial else 0
+    split = len(x.shape) if by_elements else partial[-1] + 1 if partial else 0
     rows, width = math.prod(x.shape[:split]), math.prod(x.shape[split:])
     places_shape = (problem.n, *window[:split])
     number: Value | None = None
@@ -269,15 +267,18 @@ def _in_memory(
 ) -> Value | None:
     """Rows one after the other, in a dispatch that is written by hand.
 
-    IREE's own takes each element of a row by itself. None where the dispatch does not do, or would
-    cost more to compile than it spares: elements alone are not taken faster.
+    IREE's own takes each element of a row by itself, and copies an array whose index it reads on
+    the host. None where the dispatch does not do, or would cost more to compile than it spares.
     """
     x = problem.x
-    if not ctx.target.single_dispatch_loops or problem.updates.aval.size < _LEAST_IN_MEMORY:
+    is_worth_it = _has_long_rows(problem) or is_sparse(ctx, x, problem.updates)
+    # In branches and loops IREE does not see that others read the array that is overwritten.
+    if ctx.in_region or not ctx.target.single_dispatch_loops or not is_worth_it:
         return None
-    if problem.window[-1:] != x.shape[-1:] or x.shape[-1] == 1 or problem.starts[-1] is not None:
-        return None
-    given = _of_rows(ctx, problem)
+    if params["update_jaxpr"] is None:
+        problem = replace(problem, x=bits(ctx, x), updates=bits(ctx, problem.updates))
+    has_function = primitive is p.scatter_p and params["update_jaxpr"] is not None
+    given = _of_rows(ctx, problem, by_elements=has_function)
     numbers, mode = given.numbers, p.GatherScatterMode.PROMISE_IN_BOUNDS
     if given.ok is not None:
         numbers, mode = ctx.select(given.ok, numbers, -1), p.GatherScatterMode.FILL_OR_DROP
@@ -290,15 +291,15 @@ def _in_memory(
         "mode": mode,
     }
     operands = [given.operand, ctx.reshape(numbers, (count, 1)), given.updates]
+    found = in_memory(ctx, primitive, operands, **params)
+    return None if found is None else ctx.bitcast(ctx.reshape(found, x.shape), x.dtype)
 
-    def program(*values: Any) -> list[Any]:
-        return [primitive.bind(*values, **params)]
 
-    try:
-        (found,) = memory_call(ctx, trace_to_jaxpr(program, [v.aval for v in operands]), operands)
-    except NotInMemory:
-        return None
-    return ctx.reshape(found, x.shape)
+def _has_long_rows(problem: _Problem) -> bool:
+    """Whether many elements lie side by side in what is updated."""
+    width = problem.x.shape[-1]
+    is_of_rows = problem.window[-1] == width > 1 and problem.starts[-1] is None
+    return is_of_rows and problem.updates.aval.size >= _LEAST_IN_MEMORY
 
 
 def _rows(ctx: LoweringContext, problem: _Problem, op: Combine) -> Value:
@@ -386,12 +387,12 @@ def _scatter_lower(
         return x
     problem = _common_form(ctx, x, indices, updates, dimension_numbers, mode)
     combine = _combination(name, x.dtype, update_jaxpr)
-    if problem.n == 1:
-        return _one_update(ctx, problem, combine)
     kept = {"update_jaxpr": update_jaxpr, "update_consts": update_consts}
     found = _in_memory(ctx, problem, primitive, kept)
     if found is not None:
         return found
+    if problem.n == 1:
+        return _one_update(ctx, problem, combine)
     if update_jaxpr is None:
         return _rows(ctx, _redirected(ctx, problem), combine)
     neutral = _neutral(name, x.dtype)

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.registry import register
+from xpr.lowering.rules._in_memory import bits, in_memory, is_sparse
 from xpr.lowering.rules._indexing import (
     clamped_index,
     dynamic_slice,
@@ -57,6 +58,11 @@ def _dynamic_update_slice_lower(
             for n, total, size in zip(numbers, x.shape, update.shape, strict=True)
         ]
         return _select_inside(ctx, x, update, places)
+    if ctx.target.single_dispatch_loops and is_sparse(ctx, x, update):
+        operands = [bits(ctx, x), bits(ctx, update), *starts]
+        found = in_memory(ctx, p.dynamic_update_slice_p, operands)
+        if found is not None:
+            return ctx.bitcast(found, x.dtype)
     inside = _starts(ctx, x, update.shape, starts)
     chosen = select_at(ctx, x, update, inside) if ctx.in_region else None
     return chosen or dynamic_update_slice(ctx, x, update, inside)

@@ -30,11 +30,13 @@ jax._src.dtypes to_inexact_dtype extended finfo float0
 jax._src.earray EArray
 jax._src.effects Effect control_flow_allowed_effects lowerable_effects remat_allowed_effects
 jax._src.flatten_util ravel_pytree
-jax._src.interpreters.ad Zero instantiate_zeros
+jax._src.interpreters.ad Zero instantiate_zeros jvp
 jax._src.interpreters.batching moveaxis not_mapped
 jax._src.interpreters.partial_eval DynamicJaxprTracer trace_to_jaxpr_dynamic
 jax._src.interpreters.pxla global_result_handlers thread_resources
 jax._src.lax.control_flow cond_p scan_p while_p
+jax._src.lax.control_flow.loops scan_p while_p
+jax._src.lax.control_flow.conditionals cond_p
 jax._src.lax.lax add dot_general
 jax._src.lib cuda_versions jaxlib_extension_version version
 jax._src.lib.gpu_triton TritonKernel
@@ -58,7 +60,8 @@ jax._src.traceback_util _exclude_paths api_boundary register_exclusion
 jax._src.tree_util _registry tree_map
 jax._src.typing Array ArrayLike DTypeLike Shape
 jax._src.util safe_map safe_zip split_list unzip2 partition_list merge_lists
-jax._src.xla_bridge _backends backends get_backend
+jax._src.xla_bridge _backends backends get_backend host_id host_count host_ids process_index
+jax host_id host_count host_ids
 jax.core AbstractValue DebugInfo DropVar Effects InconclusiveDimensionOperation ShapedArray Trace
 jax.core Tracer concrete_or_error ensure_compile_time_eval eval_jaxpr find_top_trace gensym
 jax.core get_aval get_opaque_trace_state is_constant_dim is_concrete new_jaxpr_eqn no_effects

@@ -188,6 +188,19 @@ def test_wrapped_functions() -> None:
     assert xpr.tree_util.tree_unflatten(out_tree(), [1]) == {"sum": 1}
 
 
+def test_wrapped_functions_are_differentiated() -> None:
+    plain = linear_util.wrap_init(lambda x, y: [jnp.sin(x) * y, y])
+    zero = ad.Zero(ShapedArray((), np.dtype("float32")))
+    out, moved = ad.jvp(plain).call_wrapped((2.0, 3.0), (jnp.float32(1), zero))
+    np.testing.assert_allclose(out, [3 * np.sin(2), 3], rtol=1e-6)
+    np.testing.assert_allclose(moved, [3 * np.cos(2), 0], rtol=1e-6)
+    _, moved = ad.jvp(plain, instantiate=False).call_wrapped((2.0, 3.0), (jnp.float32(1), zero))
+    assert isinstance(moved[1], ad.Zero)
+    with_aux, aux = ad.jvp(linear_util.wrap_init(lambda x: ([x * x], "more")), has_aux=True)
+    _, moved = with_aux.call_wrapped((3.0,), (jnp.float32(1),))
+    assert (float(moved[0]), aux()) == (6.0, "more")
+
+
 def test_what_is_known_is_computed() -> None:
     def f(x: Any, y: Any) -> list[Any]:
         return [jnp.sin(x), jnp.sin(x) * y]

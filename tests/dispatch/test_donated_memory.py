@@ -89,6 +89,38 @@ def test_a_donated_table_is_not_copied(kind: str) -> None:
         np.testing.assert_array_equal(table, kept)
 
 
+_UPDATES: dict[str, Callable[[Any, Any], Any]] = {
+    "a row": lambda x, i: x.at[i[1]].set(x[0] + 1),
+    "an element": lambda x, i: x.at[i[1], i[0]].add(2),
+    "elements": lambda x, i: x.at[i, i % 7].set(i.astype(x.dtype)),
+    "rows twice, some outside": lambda x, i: x.at[i * 2000].set(i[:, None].astype(x.dtype)),
+    "the last of equal rows": lambda x, i: x.at[i].set((i + 1)[:, None].astype(x.dtype)),
+    "a window": lambda x, i: lax.dynamic_update_slice(x, x[3:5, :4] * 2, (i[3], i[0])),
+    "a function twice": lambda x, i: x.at[i].apply(lambda v: v * 2 + 1),
+}
+
+
+_COMPUTING = ("an element", "a function twice")
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16", "int16", "uint8", "uint32"])
+def test_small_updates_of_large_arrays_are_made_in_place(dtype: str) -> None:
+    values = np.random.default_rng(4).integers(0, 9, (20_000, 16)).astype(jnp.dtype(dtype))
+    for name, update in _UPDATES.items():
+        run = xpr.jit(update, donate_argnums=0)
+        table, expected = jnp.array(values), jnp.array(values)
+        for k in range(3):
+            place = _place(table)
+            table, expected = run(table, _PLACES), update(expected, _PLACES)
+            np.testing.assert_array_equal(table, expected, err_msg=f"{name}, {k}")
+            is_converted = name in _COMPUTING and dtype in ("bfloat16", "float16")
+            assert is_converted or _place(table) == place, name
+        kept = jnp.array(values)
+        xpr.jit(update)(kept, _PLACES)
+        np.testing.assert_array_equal(kept, values, err_msg=name)
+
+
 def _set(x: Any, rows: Any, value: Any, np_: Any) -> Any:
     if np_ is jnp:
         return x.at[rows].set(value)

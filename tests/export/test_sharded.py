@@ -184,9 +184,12 @@ def test_shardings_over_the_mesh_of_a_run() -> None:
     other = Mesh(MESH.devices[::-1], MESH.axis_names)
     for f in both(export(jitted)(x, w)):
         for mesh in (MESH, other, MESH.abstract_mesh):
-            expected = (NamedSharding(mesh, P("x", "y")), NamedSharding(mesh, P("y")))
+            expected = tuple(
+                NamedSharding(mesh, spec, memory_kind="device") for spec in (P("x", "y"), P("y"))
+            )
             assert f.in_shardings_jax(mesh) == expected
-            assert f.out_shardings_jax(mesh) == (NamedSharding(mesh, P("x")),)
+            result = NamedSharding(mesh, P("x"), memory_kind="device")
+            assert f.out_shardings_jax(mesh) == (result,)
         found = f.in_shardings_jax(other)
         out = f.call(xpr.device_put(X, found[0]), xpr.device_put(W, found[1]))
         assert out.sharding.mesh.devices.tolist() == other.devices.tolist()

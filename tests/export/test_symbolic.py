@@ -354,6 +354,12 @@ def test_shapes_that_do_not_fit(exported, data):
             call(np.zeros((0, 8, 8), np.float32))
 
 
+def test_constraints_of_sizes_that_no_argument_has():
+    (m,) = symbolic_shape("m", constraints=["m >= m1"])
+    with pytest.raises(ValueError, match=r"dimension variable 'm1' in the constraint 'm >= m1'"):
+        export(xpr.jit(jnp.sin))(xpr.ShapeDtypeStruct((m,), np.float32))
+
+
 def test_constraints_are_checked_before_the_call():
     scope = SymbolicScope(["b >= 4", "mod(b, 2) == 0", "c == b + 1"])
     e = export(xpr.jit(lambda x, y: x.sum() + y.sum()))(

@@ -311,6 +311,11 @@ def test_cond_and_switch() -> None:
         xpr.vmap(lambda i: lax.switch(i, branches, 2.0))(jnp.array([2, -1, 1])), [np.exp(2), 2, 4]
     )
     close(xpr.jit(xpr.grad(lambda x: lax.switch(1, branches, x)))(3.0), 6.0)
+    # Wider numbers are taken modulo 2**32, as in JAX.
+    wide = ((2**32 - 1, 2.0), (2**31, 2.0), (2**32 + 1, 4.0), (-(2**40) + 2, np.exp(2)))
+    for i, expected in wide:
+        close(lax.switch(i, branches, 2.0), expected)
+    close(lax.switch(np.uint32(2**32 - 1), branches, 2.0), 2.0)
 
 
 def test_gradients_of_branches_keep_weak_types() -> None:

@@ -385,6 +385,8 @@ def test_mask_indices() -> None:
         (lambda: jnp.meshgrid(jnp.ones(2), indexing="foo"), ValueError, "'xy' and 'ij'"),
         (lambda: jnp.r_["foo", jnp.ones(2)], ValueError, "could not understand directive 'foo'"),
         (lambda: jnp.tril_indices_from(jnp.ones(2)), ValueError, "Only 2-D inputs"),
+        (lambda: jnp.ones(2, 3), TypeError, r"when you meant `jax.numpy.ones\(\(2, 3\)\)`"),
+        (lambda: jnp.empty(2, 3), TypeError, r"when you meant `jax.numpy.empty\(\(2, 3\)\)`"),
         (lambda: jnp.fromfile("x"), NotImplementedError, r"jnp.fromfile\(\) is not implemented"),
         (
             lambda: jnp.fromiter([1], int),

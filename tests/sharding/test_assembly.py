@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import NamedSharding, P
+from xpr.core.errors import UnexpectedTracerError
 from xpr.runtimes.base import Device
-from xpr.sharding import IndivisibleError, Mesh
+from xpr.sharding import IndivisibleError, Mesh, SingleDeviceSharding
 
 CPUS = xpr.devices("cpu")
 MESH = Mesh(np.array(CPUS).reshape(4, 2), ("x", "y"))
@@ -164,3 +166,14 @@ def test_from_the_data_of_one_process_of_two() -> None:
     assert made.addressable_shards == []
     with pytest.raises(ValueError, match="dtype must be given"):
         xpr.make_array_from_single_device_arrays((8, 2), nothing, [])
+
+
+def test_a_callback_of_traced_values_is_refused() -> None:
+    place = SingleDeviceSharding(CPUS[0])
+
+    def traced(x: Any) -> Any:
+        return xpr.make_array_from_callback((3,), place, lambda i: x[i])
+
+    np.testing.assert_array_equal(traced(np.arange(3)), np.arange(3))
+    with pytest.raises(UnexpectedTracerError, match="cannot be called within a traced context"):
+        xpr.jit(traced)(np.arange(3))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -148,6 +149,24 @@ def test_random_numbers_do_not_depend_on_the_sharding() -> None:
     _check(xpr.random.normal(key, (8, 4), out_sharding=P("X", "Y")), wanted, P("X", "Y"))
     drawn = xpr.jit(lambda k: xpr.random.normal(k, (8, 4), out_sharding=P("Y")))(key)
     _check(drawn, wanted, P("Y"))
+
+
+def test_arrays_of_keys_have_types_with_shardings(mesh: Any) -> None:
+    spec = P("X")
+    whole = xpr.random.split(xpr.random.key(0), 8)
+    numbers = np.asarray(xpr.random.key_data(whole))
+    for keys in (
+        reshard(whole, spec),
+        xpr.device_put(whole, spec),
+        xpr.device_put(whole, NamedSharding(mesh, spec)),
+        xpr.jit(lambda k: reshard(k, spec))(whole),
+        copy.copy(reshard(whole, spec)),
+    ):
+        assert str(xpr.typeof(keys)) == "key<fry>[8@X]"
+        assert keys.sharding.spec == spec
+        np.testing.assert_array_equal(xpr.random.key_data(keys), numbers)
+    assert xpr.typeof(xpr.vmap(xpr.random.uniform)(keys)).sharding.spec == spec
+    assert xpr.typeof(xpr.random.key_data(keys)).sharding.spec == P("X", None)
 
 
 def test_a_program_without_arguments_runs_on_the_mesh_that_it_names(mesh: Any) -> None:

@@ -297,6 +297,9 @@ def test_manual_axis_types() -> None:
     )
     assert kind == ManualAxisType(varying=frozenset("x"))
     assert hash(kind) == hash(ManualAxisType(varying=frozenset("x")))
+    assert pickle.loads(pickle.dumps(kind)) == copy.deepcopy(kind) == kind
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        kind.varying = frozenset("y")
     assert kind != ManualAxisType()
     with pytest.raises(ValueError, match=r"varying and unreduced cannot have common mesh axes"):
         ManualAxisType(varying={"x"}, unreduced={"x"})

@@ -105,7 +105,7 @@ def _put(r: Any, x: Any) -> Any:
             "condition of a while loop cannot write",
         ),
         (
-            lambda r: xpr.jit(lambda x: x[0]).lower(r).compile(),
+            lambda r: xpr.export.export(xpr.jit(lambda x: x[0]))(r),
             NotImplementedError,
             "can be called",
         ),
@@ -406,3 +406,39 @@ def test_derivatives_through_views_of_a_reference() -> None:
         np.testing.assert_array_equal(g(x), 2 * (1 + x))
     view = xpr.new_ref(jnp.zeros((2, 3))).at[0]
     assert (view.shape, view.ndim, view.size, view.dtype) == ((3,), 1, 3, np.float32)
+
+
+def test_programs_with_references_are_compiled_ahead_of_time() -> None:
+    closed_over = xpr.new_ref(jnp.ones(3))
+
+    def f(x: Any, ref: Any) -> Any:
+        ref[...] += 1.0
+        ref[0] += x
+        closed_over[...] *= 2
+        return ref[1] + closed_over[0], x
+
+    ref = xpr.new_ref(jnp.zeros(3))
+    lowered = xpr.jit(f).lower(1.0, ref)
+    assert "stablehlo.multiply" in lowered.as_text()
+    run = lowered.compile()
+    for k in (1.0, 2.0, 3.0):
+        found, same = run(k, ref)
+        assert float(found) == ref[1] + closed_over[0]
+        assert float(same) == k
+    np.testing.assert_array_equal(ref[...], [9.0, 3.0, 3.0])
+    np.testing.assert_array_equal(closed_over[...], [8.0, 8.0, 8.0])
+    with pytest.raises(ValueError, match=r"f has the reference of type .* twice"):
+        run(1.0, closed_over)
+    with pytest.raises(TypeError, match=r"compiled with Ref\{float32\[3\]\} and called with"):
+        run(1.0, xpr.new_ref(jnp.zeros(4)))
+
+    keys = xpr.new_ref(xpr.random.key(0))
+
+    def draw(keys: Any) -> Any:
+        keys[...], key = xpr.random.split(keys[...])
+        return xpr.random.uniform(key)
+
+    drawn = xpr.jit(draw).lower(keys).compile()
+    numbers = [float(drawn(keys)) for _ in range(3)]
+    keys[...] = xpr.random.key(0)
+    assert numbers == [float(draw(keys)) for _ in range(3)]

@@ -54,6 +54,10 @@ ALIASES: dict[str, tuple[str, ...]] = {
             *("parallel", "slicing", "special", "svd", "utils", "windowed_reductions"),
         )
     },
+    **{
+        f"lax.control_flow.{name}": ("xpr.lax",)
+        for name in ("common", "conditionals", "loops", "solves")
+    },
     "lib": (f"{_OWN}._src.lib_names",),
     "linear_util": (f"{_OWN}.extend.linear_util",),
     "literals": (f"{_OWN}._src.literal_names",),

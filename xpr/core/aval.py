@@ -29,6 +29,9 @@ class ManualAxisType:
     """
 
     __slots__ = ("reduced", "unreduced", "varying")
+    varying: frozenset[Any]
+    unreduced: frozenset[Any]
+    reduced: frozenset[Any]
 
     def __init__(
         self,
@@ -40,15 +43,20 @@ class ManualAxisType:
         for name, axes in (("varying", varying), ("unreduced", unreduced), ("reduced", reduced)):
             if not isinstance(axes, (set, frozenset)):
                 raise TypeError(f"ManualAxisType: {name} must be a set, got {axes!r}")
-        self.varying = frozenset(varying)
-        self.unreduced = frozenset(unreduced)
-        self.reduced = frozenset(reduced)
+        for name, axes in (("varying", varying), ("unreduced", unreduced), ("reduced", reduced)):
+            object.__setattr__(self, name, frozenset(axes))
         for name, axes in (("unreduced", self.unreduced), ("reduced", self.reduced)):
             if self.varying & axes:
                 raise ValueError(
                     f"varying and {name} cannot have common mesh axes. Got "
                     f"varying={set(self.varying)} and {name}={set(axes)}"
                 )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"ManualAxisType cannot be changed: {name} is set when it is made")
+
+    def __reduce__(self) -> Any:
+        return _manual_axis_type, (self.varying, self.unreduced, self.reduced)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ManualAxisType) and (
@@ -64,6 +72,10 @@ class ManualAxisType:
             f"ManualAxisType(varying={self.varying}, unreduced={self.unreduced}, "
             f"reduced={self.reduced})"
         )
+
+
+def _manual_axis_type(varying: Any, unreduced: Any, reduced: Any) -> ManualAxisType:
+    return ManualAxisType(varying=varying, unreduced=unreduced, reduced=reduced)
 
 
 def _name(dtype: np.dtype[Any]) -> str:

@@ -138,7 +138,7 @@ class ExtendedArray(Array):
 
     def to_device(self, device: Any, *, stream: Any = None) -> Any:
         """The array on another device."""
-        return ExtendedArray(self.aval, self._base.to_device(device, stream=stream))
+        return seen_as(self._base.to_device(device, stream=stream), self.dtype)
 
     # ---- what arrays of numbers alone can do
 
@@ -230,7 +230,7 @@ class ExtendedArray(Array):
         return seen_as, (self._base, self.dtype)
 
     def __copy__(self) -> ExtendedArray:
-        return self
+        return seen_as(self._base.__copy__(), self.dtype)
 
     def __deepcopy__(self, memo: Any) -> ExtendedArray:
         return ExtendedArray(self.aval, self._base.__deepcopy__(memo))
@@ -270,10 +270,10 @@ def base_of(x: Any) -> Any:
 
 def with_type(aval: ShapedArray, value: Any) -> Any:
     """A physical result as what its type `aval` says: an `ExtendedArray`, or itself."""
-    return ExtendedArray(aval, value) if isinstance(aval.dtype, ExtendedDType) else value
+    return seen_as(value, aval.dtype) if isinstance(aval.dtype, ExtendedDType) else value
 
 
 def mapped(x: ExtendedArray, function: Callable[[Any], Any]) -> ExtendedArray:
     """The array whose numbers are what `function` makes of those of `x`."""
     base = function(x._base)
-    return x if base is x._base else ExtendedArray(x.aval, base)
+    return x if base is x._base else seen_as(base, x.dtype)

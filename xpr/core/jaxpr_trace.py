@@ -246,7 +246,7 @@ class JaxprTrace(Trace):
         args: Sequence[Any],
         params: dict[str, Any],
     ) -> Sequence[Any]:
-        if self.lowers:
+        if self.lowers or not (self.keeps_refs or all(type(x) is not Ref for x in args)):
             return fun(*args)
         operands, closed, count = self._trace_call(primitive, fun, args)
         params = params | {"call_jaxpr": closed, "fwd": fwd, "bwd": bwd, "num_consts": count}
@@ -259,9 +259,9 @@ class JaxprTrace(Trace):
         closed = trace_to_jaxpr(fun, [get_aval(x) for x in args], deferred=True)
         refuse_exact(closed.effects, f"{primitive}, whose rules stand for its program")
         closed, outer = hoist_consts(closed)
-        if any(isinstance(x, Ref) for x in (*outer, *args)):
+        if not primitive.takes_references and any(type(x) is Ref for x in (*outer, *args)):
             raise NotImplementedError(
-                f"{primitive}: a function with derivative rules of its own cannot take references, "
+                f"{primitive}: a function with a rule for forward mode cannot take references, "
                 "or close over them, while it is traced"
             )
         return [*outer, *args], closed, len(outer)

@@ -10,8 +10,8 @@ import numpy as np
 from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
-from xpr.core.errors import shown
-from xpr.core.trace import get_aval, is_valid_value
+from xpr.core.errors import UnexpectedTracerError, shown
+from xpr.core.trace import Tracer, get_aval, is_valid_value
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import host_value
 from xpr.dispatch.parts import Box, box_of, check_sharding, local_boxes
@@ -169,6 +169,12 @@ def _buffer_from(
 ) -> Buffer:
     """A buffer on `device` with what the callback returns, which lives no longer than this call."""
     part = data_callback(index)
+    if isinstance(part, Tracer):
+        raise UnexpectedTracerError(
+            "make_array_from_callback cannot be called within a traced context: data_callback "
+            f"returned {shown(part)} of type {type(part).__name__}, which has no value yet. Call "
+            "it outside of jit and of other transformations"
+        )
     if not is_valid_value(part):
         raise TypeError(
             "make_array_from_callback: data_callback must return an array, got "

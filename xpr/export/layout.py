@@ -106,7 +106,9 @@ class Layout:
                 f"the function was exported for a mesh with the axes {axes}, got one with "
                 f"{dict(mesh.shape)}"
             )
-        return tuple(None if s is None else NamedSharding(mesh, s) for s in specs)
+        return tuple(
+            None if s is None else NamedSharding(mesh, s, memory_kind="device") for s in specs
+        )
 
     def data(self) -> dict[str, Any]:
         """The layout as JSON; `layout_from_data` reads it."""

@@ -14,6 +14,7 @@ from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, eval_closed
 from xpr.core.polynomials import Monomial, is_call, variables
+from xpr.core.references import AbstractRef
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import Trace
 from xpr.export.function_fits import RUN, FunctionFitter
@@ -453,6 +454,15 @@ def trace_program(
     scope = scope_of(leaves, names)
     if scope is None:
         traced = fun_jit.trace(*args, **kwargs)
+        if any(
+            isinstance(v.aval, AbstractRef)
+            for v in (*traced.jaxpr.jaxpr.constvars, *traced.jaxpr.jaxpr.invars)
+        ):
+            raise NotImplementedError(
+                f"export: {traced.fun_name} takes references or closes over them: such a program "
+                "can be called and compiled ahead of time, but not exported; let it take their "
+                "values and return the new ones"
+            )
         return FixedProgram(traced.jaxpr), traced
 
     def trace(sizes: dict[str, int]) -> Any:
@@ -492,6 +502,15 @@ def _check_solvable(leaves: Sequence[Any], names: Sequence[str]) -> None:
             f"solve linear uni-variate constraints: each of them must be a size, or a multiple of "
             f"it and a number, where the others are known. Got {given}"
         )
+    for constraint in dims[0].scope.constraints if dims else ():
+        used = variables(constraint.left) | variables(constraint.right)
+        defined = constraint.relation == "==" and len(used - known) == 1
+        if not used <= known and not defined:
+            raise ValueError(
+                f"Encountered dimension variable '{min(used - known)}' in the constraint "
+                f"{constraint.text!r}, and no shape of the arguments has it: they have "
+                f"{sorted(known)}"
+            )
 
 
 def _with_sizes(leaf: Any, sizes: dict[str, int]) -> Any:

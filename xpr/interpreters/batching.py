@@ -216,6 +216,10 @@ class BatchTrace(Trace):
     def process_custom_vjp_call(
         self, primitive: Any, fun: Any, fwd: Any, bwd: Any, args: Sequence[Any], params: Any
     ) -> Sequence[Any]:
+        if any(type(x) is Ref and x.home is self for x in args):
+            from xpr.interpreters.references import vjp_call_on_values  # noqa: PLC0415  rare
+
+            return vjp_call_on_values(self, primitive, (fun, fwd, bwd), args, params)
         vals, dims = self._split(args)
         call = primitive.batched(self, dims, params["name"])
         batched_fwd, batched_bwd = call.vjp(fwd, bwd)

@@ -9,6 +9,7 @@ to be transformed; functions that are only traced keep their references.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,8 +23,8 @@ from xpr.core.jaxpr import (
     eval_jaxpr,
     sub_jaxprs,
 )
-from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
-from xpr.core.primitive import Primitive
+from xpr.core.jaxpr_trace import JaxprTrace, hoist_consts, trace_to_jaxpr
+from xpr.core.primitive import Primitive, get_primitive
 from xpr.core.references import AbstractRef, Ref, read, uses_references, write
 from xpr.core.trace import get_aval
 from xpr.interpreters.caching import weak_jaxpr_cache
@@ -107,7 +108,7 @@ def without_references(closed: ClosedJaxpr) -> ClosedJaxpr:
     if any(isinstance(a, AbstractRef) for a in (*closed.in_avals, *map(get_aval, closed.consts))):
         raise NotImplementedError(
             f"{closed.jaxpr.debug_info.describe()} takes references or closes over them: such a "
-            "program can be called, but not compiled ahead of time, exported or sharded"
+            "program can be called and compiled ahead of time, but not exported or sharded"
         )
     found = discharged(closed)
     count = len(found.consts)
@@ -128,6 +129,57 @@ def _bind(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any]:
     return bind_equation(eqn, operands)
 
 
+def vjp_call_on_values(
+    trace: Any,
+    primitive: Any,
+    rules: tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]],
+    args: Sequence[Any],
+    params: Params,
+) -> list[Any]:
+    """A call of a `custom_vjp` function as one on the values of the cells that `trace` has.
+
+    The function and its forward rule make cells of them, and return the new values behind their
+    results. Raises NotImplementedError where a residual is such a reference: it would be written to
+    after the transformation has ended.
+    """
+    fun, fwd, bwd = rules
+    places = [i for i, x in enumerate(args) if type(x) is Ref and x.home is trace]
+    count = len(places)
+
+    def cells(values: Sequence[Any]) -> list[Any]:
+        inner = list(values)
+        for i in places:
+            inner[i] = Ref(args[i].aval, context.trace, values[i])
+        return inner
+
+    def on_values(*values: Any) -> list[Any]:
+        inner = cells(values)
+        out = fun(*inner)
+        return [*out, *(inner[i].value for i in places)]
+
+    @functools.wraps(fwd)
+    def forward(primals: Sequence[Any], perturbed: Sequence[bool]) -> Any:
+        inner = cells(primals)
+        residuals, out = fwd(inner, perturbed)
+        if any(any(x is inner[i] for i in places) for x in residuals):
+            raise NotImplementedError(
+                f"vmap of the custom_vjp function {params['name']}: its forward rule returns a "
+                "mapped reference as a residual; differentiate inside of vmap"
+            )
+        return residuals, [*out, *(inner[i].value for i in places)]
+
+    @functools.wraps(bwd)
+    def backward(residuals: Sequence[Any], cts: Sequence[Any]) -> Sequence[Any]:
+        return bwd(residuals, cts[:-count])
+
+    values = [x.value if i in places else x for i, x in enumerate(args)]
+    out = trace.process_custom_vjp_call(primitive, on_values, forward, backward, values, params)
+    for i, value in zip(places, out[-count:], strict=True):
+        # The rules say nothing of how it depends on the operands.
+        write(args[i], get_primitive("stop_gradient").bind(value))
+    return list(out[:-count])
+
+
 # ---- equations that hold programs
 
 
@@ -137,13 +189,84 @@ def bind_on_values(primitive: Primitive, args: Sequence[Any], params: Params) ->
     Raises ValueError for a reference that is among the operands twice, NotImplementedError for a
     primitive that cannot take references.
     """
+    trace = context.trace
+    transforms = trace is not context.eager and not isinstance(trace, JaxprTrace)
+    if transforms and any(map(_has_rules_on_references, sub_jaxprs(params))):
+        return _inlined(primitive, args, params)
     rule = _RULES.get(primitive.name)
     if rule is not None:
         return rule(primitive, args, params)
     if any(isinstance(x, Ref) for x in args):
+        if primitive.name == "custom_vjp_call":  # about to run: its rules have no say any more
+            closed: ClosedJaxpr = params["call_jaxpr"]
+            return eval_jaxpr(closed.jaxpr, closed.consts, *args, bind=_bind)
         raise NotImplementedError(f"{primitive.name} cannot take references or close over them")
     changed = {k: _pure(v) for k, v in params.items()}
     return list(primitive.bind(*args, **changed))
+
+
+def _has_rules_on_references(jaxpr: Jaxpr) -> bool:
+    """Whether it calls a function with a derivative rule of its own on references."""
+    return any(
+        (
+            eqn.primitive.name == "custom_vjp_call"
+            and any(isinstance(v.aval, AbstractRef) for v in eqn.invars)
+        )
+        or any(map(_has_rules_on_references, sub_jaxprs(eqn.params)))
+        for eqn in jaxpr.eqns
+    )
+
+
+def _inlined(primitive: Primitive, args: Sequence[Any], params: Params) -> list[Any]:
+    """The program's equations under the current trace, whose rules get the references themselves.
+
+    A program on values would have lost the rules. A scan is written out. Raises
+    NotImplementedError for a long one, and for other loops and branches.
+    """
+    check_once(args, primitive.name)
+    closed = params.get("jaxpr")
+    if primitive.name in ("jit", "remat2") and isinstance(closed, ClosedJaxpr):
+        return eval_jaxpr(closed.jaxpr, closed.consts, *args)
+    if primitive.name == "scan" and params["length"] <= _MOST_WRITTEN_OUT:
+        return _written_out(args, params) if params["length"] else _scan(primitive, args, params)
+    raise NotImplementedError(
+        f"{primitive.name} cannot be transformed when a custom_vjp function inside takes "
+        "references: call that function outside of branches, shard_map and loops (but for scans "
+        f"of at most {_MOST_WRITTEN_OUT} steps)"
+    )
+
+
+_MOST_WRITTEN_OUT = 256
+
+
+def _written_out(args: Sequence[Any], params: Params) -> list[Any]:
+    """The steps of a scan one after the other."""
+    closed: ClosedJaxpr = params["jaxpr"]
+    first, count = params["num_consts"], params["num_carry"]
+    consts, carry, xs = args[:first], list(args[first : first + count]), args[first + count :]
+    if any(isinstance(x, Ref) for x in xs):
+        raise NotImplementedError(
+            "scan over a reference cannot be transformed when a custom_vjp function inside takes "
+            "references: let the body close over it"
+        )
+    steps = range(params["length"])
+    stacks: list[list[Any]] = []
+    for i in reversed(steps) if params["reverse"] else steps:
+        out = eval_jaxpr(closed.jaxpr, closed.consts, *consts, *carry, *(_row(x, i) for x in xs))
+        carry = out[:count]
+        stacks.append(out[count:])
+    if params["reverse"]:
+        stacks.reverse()
+    stack = get_primitive("stack")
+    return [*carry, *(stack.bind(*column, axis=0) for column in zip(*stacks, strict=True))]
+
+
+def _row(x: Any, i: int) -> Any:
+    """`x[i]`, by operations that every trace has."""
+    shape = get_aval(x).shape
+    low, high = (i, *(0 for _ in shape[1:])), (i + 1, *shape[1:])
+    row = get_primitive("slice").bind(x, start_indices=low, limit_indices=high, strides=None)
+    return get_primitive("squeeze").bind(row, dimensions=(0,))
 
 
 def _pure(value: Any) -> Any:

@@ -26,6 +26,7 @@ from xpr.lax._flat import (
 )
 from xpr.primitives import _ops as ops
 from xpr.primitives.cond import cond_p
+from xpr.transforms.reference_arguments import check_references, has_references
 from xpr.transforms.signature import name_of, source_of
 from xpr.transforms.tracing import check_callable
 
@@ -122,6 +123,8 @@ def switch(
         raise TypeError("lax.switch: branches argument should be a sequence of callables.")
     if not is_valid_value(index):
         raise TypeError(f"Index type must be an integer, got {shown(index)} of type {type(index)}")
+    if type(index) is int and -(1 << 63) <= index < 1 << 63:
+        index = np.int64(index).astype(np.int32)  # As arrays of wider types are: modulo 2**32.
     aval = get_aval(index)
     if aval.shape:
         raise TypeError(f"Branch index must be scalar, got {shown(index)} of shape {aval.shape}.")
@@ -147,7 +150,13 @@ def _branches(
 ) -> Any:
     leaves, tree = tree_util.tree_flatten(tuple(operands))
     avals = [get_aval(x) for x in as_arrays(leaves, what)]
+    referring = has_references(leaves)
+    if referring:
+        check_references(what, users[0], operands)
     programs = [trace_program(f, tree, avals, what) for f in functions]
+    if referring:
+        consts = [c for program in programs for c in program.consts]
+        check_references(what, users[0], operands, consts=consts)
     for i, (program, user) in enumerate(zip(programs, users, strict=True)):
         if i:
             pair = [("branch 0", programs[0], users[0]), (f"branch{i}", program, user)]

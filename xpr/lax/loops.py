@@ -30,6 +30,7 @@ from xpr.primitives.scan import scan_p
 from xpr.primitives.shape import pad
 from xpr.primitives.slicing import index_in_dim, slice_in_dim
 from xpr.primitives.while_loop import while_p
+from xpr.transforms.reference_arguments import check_references, has_references
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import check_callable
 from xpr.transforms.vmap import vmap
@@ -71,6 +72,9 @@ def scan(
     per_turn = _unroll(unroll, steps)
     if state.disable_jit:
         return _scan_in_python(f, init, x_leaves, x_tree, steps, reverse)
+    referring = has_references((*init_leaves, *x_leaves))
+    if referring:
+        check_references("scan", f, (init, xs))
     x_avals = [_slice_aval(get_aval(x), steps) for x in x_leaves]
     in_tree = tree_util.tree_structure((init, xs))
 
@@ -78,6 +82,8 @@ def scan(
         return trace_program(f, in_tree, [*(get_aval(c) for c in carry), *x_avals], "scan")
 
     program = trace(carry)
+    if referring:
+        check_references("scan", f, (init, xs), consts=program.consts)
     carry_tree, y_tree = _pair_of_trees(program)
     count = carry_tree.num_leaves
     if carry_tree == init_tree:

@@ -288,6 +288,16 @@ def _no_values(shape: Any) -> Any:
     return np.zeros(shape, dtypes.float0)
 
 
+def _created_dtype(name: str, shape: Any, dtype: Any) -> Any:
+    if isinstance(dtype, int) and isinstance(shape, int):
+        raise TypeError(
+            f"{name}: {dtype!r} is not a dtype. Did you accidentally write "
+            f"`jax.numpy.{name}({shape}, {dtype})` when you meant "
+            f"`jax.numpy.{name}(({shape}, {dtype}))`, with one tuple for the shape?"
+        )
+    return requested_dtype(float if dtype is None else dtype, name)
+
+
 def zeros(
     shape: Any, dtype: DTypeLike = None, *, device: Any = None, out_sharding: Any = None
 ) -> Array:
@@ -302,7 +312,7 @@ def zeros(
     if _is_float0(dtype):
         return _no_values(_sizes("zeros", shape))
     given = given_sharding("zeros", out_sharding)
-    wanted = requested_dtype(float if dtype is None else dtype, "zeros")
+    wanted = _created_dtype("zeros", shape, dtype)
     return placed(_filled(_sizes("zeros", shape), 0, wanted, given), device)
 
 
@@ -317,7 +327,7 @@ def ones(
            [1., 1., 1.]], dtype=float32)
     """
     given = given_sharding("ones", out_sharding)
-    wanted = requested_dtype(float if dtype is None else dtype, "ones")
+    wanted = _created_dtype("ones", shape, dtype)
     return placed(_filled(_sizes("ones", shape), 1, wanted, given), device)
 
 
@@ -331,7 +341,7 @@ def empty(
     (2, 3)
     """
     given = given_sharding("empty", out_sharding)
-    wanted = requested_dtype(float if dtype is None else dtype, "empty")
+    wanted = _created_dtype("empty", shape, dtype)
     return placed(_filled(_sizes("empty", shape), 0, wanted, given), device)
 
 

@@ -110,9 +110,13 @@ def _rule_name(rule: Any) -> str:
 
 
 class CustomVJPCall(Primitive):
-    """Its `bind` hands the function and its rules to the current trace."""
+    """Its `bind` hands the function and its rules to the current trace.
+
+    Its function and rules may read and write references: the rules get them as they are.
+    """
 
     __slots__ = ()
+    takes_references = True
 
     def bind(
         self,

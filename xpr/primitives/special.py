@@ -262,13 +262,21 @@ def zeta(x: Any, q: Any) -> Array:
 # ---- incomplete gamma and beta functions
 
 
+def _stepped(value: Any, a: _NdArray, x: _NdArray, low: float, high: float) -> Any:
+    """The values where operands are so large that all but the one at x = a rounds to 0 or 1."""
+    regular = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
+    great = regular & (np.maximum(a, x) > (40.0 / np.finfo(x.dtype).eps) ** 2)
+    stepped = np.where(x == a, 0.5, np.where(x < a, low, high)).astype(x.dtype)
+    return np.where(great, stepped, value)
+
+
 def _igamma_reference(a: _NdArray, x: _NdArray) -> Any:
-    value = _scipy("gammainc")(a, x)
+    value = _stepped(_scipy("gammainc")(a, x), a, x, 0.0, 1.0)
     return np.where((a < 0) | (x < 0) | np.isnan(a) | np.isnan(x), x.dtype.type(np.nan), value)
 
 
 def _igammac_reference(a: _NdArray, x: _NdArray) -> Any:
-    value = _scipy("gammaincc")(a, x)
+    value = _stepped(_scipy("gammaincc")(a, x), a, x, 1.0, 0.0)
     return np.where((a < 0) | (x < 0) | np.isnan(a) | np.isnan(x), x.dtype.type(np.nan), value)
 
 

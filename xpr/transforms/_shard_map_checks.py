@@ -36,7 +36,8 @@ def check_are_specs(name: str, specs: Any, infer: Any, mesh: Any, names: frozens
         shown = ", ".join(f"{a!r}: {kind}" for a, kind in sorted(kinds.items()))
         raise TypeError(
             f"shard_map {name} argument must be a pytree of `xpr.sharding.PartitionSpec` "
-            f"instances, but it was not given and the axes are not all Explicit: {shown}"
+            f"instances, but it was not given (of smap: in_axes was not specified), and the axes "
+            f"are not all Explicit: {shown}"
         )
     bad = [(p, s) for p, s in _paths(specs) if not isinstance(s, PartitionSpec)]
     if bad:
@@ -139,7 +140,7 @@ def check_ranks(name: str, fun: Callable[..., Any], leaves: Sequence[Leaf]) -> N
         f"'{name_of(fun)}' so that its {which}s have sufficient rank."
     )
     if scalar:
-        text += "\n\nFor scalar values (rank 0), consider using an entry of `P()`."
+        text += f"\n\nFor scalar values (rank 0), consider using an {name} entry of `P()`."
         if name == "out_specs":
             text += (
                 " Results of rank 0 that are not the same all over the mesh need an axis, of size "

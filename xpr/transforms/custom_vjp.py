@@ -29,6 +29,7 @@ from xpr.transforms.arguments import FlatFunction, check_leaf
 from xpr.transforms.custom_calls import NondiffArguments, OutTree, bound_arguments
 from xpr.transforms.custom_jvp import SymbolicZero
 from xpr.transforms.pullbacks import as_array
+from xpr.transforms.reference_arguments import check_references, check_returned, has_references
 from xpr.transforms.signature import name_of
 from xpr.transforms.tracing import abstractify, check_callable
 
@@ -172,10 +173,15 @@ class custom_vjp:
         leaves, tree = tree_util.tree_flatten(dynamic)
         for x in leaves:
             check_leaf(x, f"the custom_vjp function {name}")
+        if has_references(leaves):
+            check_references("custom_vjp", self.fun, args)
         out_tree = OutTree()
 
         def flat_fun(*flat: Any) -> list[Any]:
-            return out_tree.flatten(self.fun(*rebuild(tree_util.tree_unflatten(tree, flat))))
+            found = out_tree.flatten(self.fun(*rebuild(tree_util.tree_unflatten(tree, flat))))
+            if has_references(found):
+                check_returned(f"custom_vjp primal function {name}", out_tree.unflatten(found))
+            return found
 
         rules = _FlatRules(self, name, tree, fixed, rebuild, out_tree)
         forward = rules.forward
@@ -258,6 +264,11 @@ class _FlatRules:
             f"custom_vjp-decorated function {self.name}",
         )
         kept, self.residual_tree = tree_util.tree_flatten(residuals)
+        if has_references((*leaves, *kept)):
+            rule = f"custom_vjp fwd function {name_of(fwd)}"
+            check_returned(rule, out, place="[0]")
+            given = [x.value if isinstance(x, CustomVJPPrimal) else x for x in primals]
+            check_returned(rule, residuals, given, "[1]", anywhere=False)
         # Python's numbers stay what they are: the backward rule may branch on them.
         self.numbers = {i: x for i, x in enumerate(kept) if type(x) in _NUMBERS}
         kept = [x for i, x in enumerate(kept) if i not in self.numbers]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +16,7 @@ from xpr.core.physical import physical_aval
 from xpr.core.trace import Trace, Tracer
 from xpr.dispatch import compiled, compiling
 from xpr.dispatch.spmd import SpmdProgram
+from xpr.interpreters.references import check_once, value_of, written_back
 from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
 from xpr.runtimes import registry
@@ -140,10 +142,18 @@ def _numbers_of(traced: TracedProgram, parts: CallParts) -> CallParts:
 
     Values of high types are replaced by the types of their arrays.
     """
+    if traced.takes_references:
+        values = _reference_values(traced, parts.leaves)
+        return CallParts([_number_of(x) for x in values], parts.tree, {}, {}, ())
     if traced.takes_high:
         types = [ShapeDtypeStruct.like(a) for a in traced.on_arrays.closed.in_avals]
         parts = CallParts([_number_of(t) for t in types], parts.tree, {}, {}, ())
     return parts.with_leaves([_number_of(x) for x in parts.leaves])
+
+
+def _reference_values(traced: TracedProgram, leaves: Sequence[Any]) -> list[Any]:
+    """What the program on the values of references takes, given its arguments."""
+    return [*traced.discharged.consts, *map(value_of, traced.hoisted[1]), *map(value_of, leaves)]
 
 
 def _number_of(x: Any) -> Any:
@@ -380,7 +390,13 @@ class Compiled(_Stage):
             )
         self._check_types(parts)
         traced = self._traced
-        if not traced.takes_high:
+        if traced.takes_references:
+            given = [*traced.hoisted[1], *leaves]
+            check_once(given, self.fun_name)
+            values = _reference_values(traced, leaves)
+            out = self._on_arrays(program, parts.with_leaves(values))
+            out = written_back(given, traced.discharged.written, out, len(traced.closed.out_avals))
+        elif not traced.takes_high:
             out = self._on_arrays(program, parts)
         else:
             from xpr.interpreters.high import call_lowered  # noqa: PLC0415  only for high types

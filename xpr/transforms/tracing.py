@@ -24,6 +24,7 @@ from xpr.core.trace import Trace, get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
 from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
+from xpr.interpreters.references import Discharged, discharged
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
 from xpr.sharding.layouts import Format, Layout, concrete_sharding
@@ -235,6 +236,7 @@ class TracedProgram:
     """A function traced at certain types: its jaxpr and the tree of its results."""
 
     __slots__ = (
+        "_discharged",
         "_hoisted",
         "_is_physical",
         "_lowered",
@@ -255,6 +257,7 @@ class TracedProgram:
         self._physical: TracedProgram | None = None  # None too where it is this one, no cycle
         self._is_physical = False
         self._lowered: Any = None
+        self._discharged: Discharged | None = None
         self._on_arrays: TracedProgram | None = None
 
     @property
@@ -303,15 +306,26 @@ class TracedProgram:
 
     @property
     def on_arrays(self) -> TracedProgram:
-        """The program on the arrays that high arguments and results are made of; perhaps itself."""
-        if not self.takes_high:
+        """The program on the arrays that high arguments and results are made of; perhaps itself.
+
+        If it takes references, that is the one on their values, which also gives the new ones.
+        """
+        if not self.takes_high and not self.takes_references:
             return self
         if self._on_arrays is None:
-            closed = self.lowered.closed
+            closed = self.discharged.closed if self.takes_references else self.lowered.closed
             in_tree = tree_util.tree_structure((tuple(closed.in_avals), {}))
             out_tree = tree_util.tree_structure(list(closed.out_avals))
             self._on_arrays = TracedProgram(closed, in_tree, out_tree)
         return self._on_arrays
+
+    @property
+    def discharged(self) -> Discharged:
+        """The program on the values of references, of those first that it closes over."""
+        found = self._discharged
+        if found is None:
+            found = self._discharged = discharged(self.hoisted[0])
+        return found
 
     @property
     def takes_references(self) -> bool:

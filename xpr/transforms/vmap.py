@@ -16,6 +16,7 @@ from xpr.core.wrapping import wraps
 from xpr.interpreters.batching import BatchAxis, at_place, batch_flat
 from xpr.primitives._named_axes import as_names
 from xpr.transforms.arguments import FlatFunction, check_leaf
+from xpr.transforms.reference_arguments import check_references, has_references
 from xpr.transforms.signature import argument_names, name_of
 from xpr.transforms.tracing import check_function
 
@@ -76,6 +77,8 @@ def vmap(
         leaves, tree = tree_util.tree_flatten((args, kwargs))
         if _refused:
             _refuse((args, kwargs))
+        if has_references(leaves):
+            check_references("vmap", fun, args, kwargs)
         dims = _input_axes(in_axes, args, kwargs, tree)
         if _containers:
             tree = _elements_tree(tree, leaves, dims)

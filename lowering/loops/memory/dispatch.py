@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Var
 from xpr.core.primitive import Primitive
@@ -131,7 +132,10 @@ class _Dispatch:
         read_only = [in_place.isdisjoint(g) for g in read] + [False] * len(written)
         given = {tied.get(b, b): x for x, b in used}
         operands = [
-            ctx.concatenate([flat_memory(ctx, given[b]) for b in group], 0) for group in read
+            _flat_bits(ctx, given[group[0]])
+            if len(group) == 1
+            else ctx.concatenate([flat_memory(ctx, given[b]) for b in group], 0)
+            for group in read
         ]
         sizes = {b: a.size for b, a in zip(fresh, avals, strict=True)}
         packs = [Value((sum(sizes[b] for b in g),), memory_dtype(g[0].dtype)) for g in written]
@@ -281,6 +285,20 @@ class _Dispatch:
             builder.block.append(op)
         builder.append("func.return", ())
         return builder.block
+
+
+def _flat_bits(ctx: LoweringContext, x: Value) -> Value:
+    """A flat array with these bits, of any type: a binding has none, and a bitcast is a copy."""
+    while x.op is not None and x.op.name == "stablehlo.bitcast_convert":
+        (source,) = x.op.operands
+        if not _is_whole_bytes(source) or not _is_whole_bytes(x):
+            break
+        x = source
+    return flat_memory(ctx, x)
+
+
+def _is_whole_bytes(x: Value) -> bool:
+    return dtypes.kind(x.dtype) in "iuf" and x.dtype not in dtypes.SMALL_INT_TYPES
 
 
 def _inside(op: Op) -> Iterator[Op]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray
+from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.loops.memory.affine import Place, Symbol
@@ -230,9 +231,11 @@ def scatter(
         return x
     if tuple(sorted(dims.update_window_dims)) != tuple(dims.update_window_dims):
         raise NotInMemory("a scatter of transposed windows")
-    if primitive.name == "scatter" and update_jaxpr is not None:
-        raise NotInMemory("a scatter with a function")
     problem = _Scatter(x.shape, updates.shape, dims, mode, _COMBINES.get(primitive.name))
+    if primitive.name == "scatter" and update_jaxpr is not None:
+        if math.prod(problem.window) > 1:
+            raise NotInMemory("a scatter of windows with a function")
+        problem.function = update_jaxpr
     batch = indices.shape[:-1]
     if math.prod(batch) == 1:
         target = p.writable(x, [updates])
@@ -277,6 +280,7 @@ class _Scatter:
     ) -> None:
         self.dims = dims
         self.combine = combine
+        self.function: ClosedJaxpr | None = None
         self.dropped = mode not in (GatherScatterMode.CLIP, GatherScatterMode.PROMISE_IN_BOUNDS)
         left_out = (*dims.inserted_window_dims, *dims.operand_batching_dims)
         window = [1] * len(shape)
@@ -315,7 +319,10 @@ class _Scatter:
         update = p.in_register(moved(updates, shape, mapping))
         assert isinstance(target, View)
         part = part_from(target, shape, at)
-        if self.combine is not None:
+        if self.function is not None:
+            old, new = (in_shape(p, v, ()) for v in (part, update))
+            update = in_shape(p, p.run(self.function, [old, new])[0], shape)
+        elif self.combine is not None:
             update = _combined(self.combine, part, update)
         if inside is None:
             p.store_all([(part, update)])

@@ -16,6 +16,9 @@ from xpr.compat.version import JAX_VERSION, JAX_VERSION_INFO
 __version__ = JAX_VERSION
 __version_info__ = JAX_VERSION_INFO
 
+# Old names of functions, which warn.
+_RENAMED = frozenset({"host_count", "host_id", "host_ids"})
+
 settings.install()
 
 
@@ -40,6 +43,8 @@ def _find(name: str) -> Any:
     found = getattr(xpr, name, None)
     if found is not None:
         return found
+    if name in _RENAMED:
+        return getattr(importlib.import_module(f"{__name__}._src.xla_bridge"), name)
     target = finder.target_of(name)
     return module_named(f"jax.{name}") if target is None else importlib.import_module(target)
 

@@ -242,8 +242,9 @@ def _spence_value(x: Array) -> Array:
     low_x = jnp.where(low & (x > 0), x, 0.25)
     log_rest = jnp.log1p(-low_x)
     high_log = jnp.log(jnp.where(high, x, 3.0))
-    # 1/x may be taken by its logarithm too, but that is as large as log(x).
-    inverse = 1.0 / jnp.where(high, x, 3.0)
+    # 1/x may be taken by its logarithm too, but that is as large as log(x). From 1e30 on its part
+    # in the sum is nothing, and compiled programs take subnormal numbers for 0.
+    inverse = 1.0 / jnp.where(high, jnp.minimum(x, 1e30), 3.0)
     mirrored = jnp.where(inverse < 0.5, inverse, 0.25)
     inner = math.pi**2 / 6 - jnp.log(mirrored) * jnp.log1p(-mirrored)
     inner = inner - _debye_series(-jnp.log1p(-mirrored))

@@ -116,9 +116,12 @@ def _gamma_ratio(tops: Sequence[Array], bottoms: Sequence[Array]) -> Array:
 def _confluent_expansion(a: Array, b: Array, x: Array) -> Array:
     """M(a, b, -x) for large x > 0 (DLMF 13.7.2), up to its least term."""
     term = total = jnp.ones_like(x)
-    for k in range(40):
+    # The quotient of two terms is least where (k + 1)**2 is about this: they may grow before.
+    turn = jnp.abs(a * (a - b + 1.0))
+    for k in range(40 if x.dtype.itemsize <= 4 else 60):
         following = term * (a + float(k)) * (a - b + float(k + 1)) / (float(k + 1) * x)
-        term = jnp.where(jnp.abs(following) <= jnp.abs(term), following, 0.0)
+        useful = (jnp.abs(following) <= jnp.abs(term)) | ((k + 1.0) ** 2 < turn)
+        term = jnp.where(useful, following, 0.0)
         total = total + term
     return _gamma_ratio([b], [b - a]) * jnp.power(x, -a) * total
 
@@ -131,7 +134,10 @@ def _hyp1f1(a: Array, b: Array, x: Array) -> Array:
     mirrored = (x < 0) & ~polynomial & ~special
     size = jnp.abs(x)
     # A polynomial times exp(x) has no such expansion.
-    far = mirrored & ~is_pole(b - a) & (size > (40.0 if single else 60.0))
+    # Its least term is small enough; the series' terms stay below exp(88) with single precision.
+    spread = jnp.abs(a) + jnp.abs(a - b)
+    least = jnp.minimum(40.0 + spread, 80.0) if single else 60.0 + 2.0 * spread
+    far = mirrored & ~is_pole(b - a) & (size > least)
     far &= size > 3.0 * (jnp.abs(a) + jnp.abs(b)) * jnp.maximum(1.0, jnp.abs(a - b) / 10.0)
     # Kummer's transformation (DLMF 13.2.39): terms of alternating sign become positive ones.
     inner = jnp.where(special | far, 0.0, jnp.where(mirrored, -x, x))

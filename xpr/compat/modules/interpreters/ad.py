@@ -7,14 +7,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from xpr.compat.modules.extend.linear_util import WrappedFun
 from xpr.compat.primitives import primitive_jvps as primitive_jvps
 from xpr.compat.primitives import primitive_transposes as primitive_transposes
 from xpr.core.primitive import Primitive
 from xpr.interpreters.jvp import JVPTrace as JVPTrace
 from xpr.interpreters.jvp import JVPTracer as JVPTracer
+from xpr.interpreters.jvp import jvp_flat
 from xpr.interpreters.transpose import Linear as UndefinedPrimal
 from xpr.interpreters.transpose import is_linear as is_undefined_primal
 from xpr.interpreters.zeros import Zero as Zero
@@ -40,6 +42,7 @@ __all__ = [
     "get_primitive_transpose",
     "instantiate_zeros",
     "is_undefined_primal",
+    "jvp",
     "primitive_jvps",
     "primitive_transposes",
     "zeros_like_aval",
@@ -51,6 +54,33 @@ add_jaxvals_p = primitive_of("add_jaxvals_p")
 def add_jaxvals(x: Any, y: Any) -> Any:
     """The sum of two tangents."""
     return add_jaxvals_p.bind(x, y)
+
+
+def jvp(fun: WrappedFun, has_aux: bool = False, instantiate: Any = True) -> Any:
+    """A wrapped function of `(primals, tangents)` that gives results and their tangents.
+
+    Tangents may be `Zero`, and so are those of results that do not depend on others, unless
+    `instantiate` is true (of all of them, or of each). With `has_aux`, `fun` gives a pair of
+    results and another value; the second result here is a function that gives that value.
+    """
+    kept: list[Any] = []
+
+    def layer(
+        f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]
+    ) -> tuple[list[Any], list[Any]]:
+        def flat(*args: Any) -> Sequence[Any]:
+            if not has_aux:
+                return f(*args)
+            out, aux = f(*args)
+            kept[:] = [aux]
+            return out
+
+        out, moved = jvp_flat(flat, primals, tangents)
+        whole = [instantiate] * len(moved) if isinstance(instantiate, bool) else instantiate
+        return out, [instantiate_zeros(t) if w else t for t, w in zip(moved, whole, strict=True)]
+
+    wrapped = fun.wrap(layer)
+    return (wrapped, lambda: kept[0]) if has_aux else wrapped
 
 
 def get_primitive_transpose(primitive: Primitive) -> Callable[..., Any]:
