@@ -364,6 +364,20 @@ GUARD = Guard(
     hazards=(
         Hazard(
             hazard=(
+                "GPUs: a convolution of single features, one to a group, of float16 or bfloat16 "
+                'summed in float32 does not compile ("expected collapsed type")'
+            ),
+            guard=(
+                "its operands are converted to float32 and written to memory before "
+                "(`lowering/rules/conv.py`, `lowering/passes/narrow_sources.py`)"
+            ),
+            tests=(
+                "`test_convolutions_of_single_features_compile` in "
+                "`tests/lowering/test_gpu_code.py`"
+            ),
+        ),
+        Hazard(
+            hazard=(
                 "SPIR-V: signed division of what IREE knows not to be negative, as it was "
                 "converted from unsigned bytes, becomes unsigned division, which does not compile"
             ),

@@ -12,8 +12,9 @@ import xpr
 import xpr.numpy as jnp
 from tests.harness import Case, run_compiled, set_target
 from tests.lowering.gpu_util import operand
-from tests.lowering.iree_util import function, status_of_compile
+from tests.lowering.iree_util import MENDED, function, status_of_compile
 from xpr.dispatch.compiling import compile_module, lower
+from xpr.lowering import passes
 from xpr.lowering.targets import get_target
 from xpr.lowering.targets.flags import ProgramHints
 
@@ -31,6 +32,15 @@ def test_a_transpose_of_complex_numbers_ends_the_compiler() -> None:
     body = f"%r = stablehlo.transpose %x, dims = [1, 0] : ({before}) -> {after}\n%r"
     flags = get_target("cuda").flag_sets(ProgramHints())[0]
     assert status_of_compile(function("f", f"%x: {before}", after, body), base=flags) < 0
+
+
+def test_without_the_pass_a_transpose_ends_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(passes.PASSES, "complex_transposes")
+    target = get_target("cuda")
+    text = lower(
+        xpr.make_jaxpr(lambda x: x.T)(operand(96, 32, dtype="complex64")), target, "f"
+    ).text
+    assert status_of_compile(text, base=target.flag_sets(ProgramHints())[0]) < 0, MENDED
 
 
 @pytest.mark.parametrize("platform", ["cuda", "rocm"])
