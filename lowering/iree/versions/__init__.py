@@ -49,8 +49,8 @@ def release(revision: str) -> str:
 
 
 def of_installed() -> IreeVersion:
-    """The facts about the installed compiler."""
-    return find(installed.version())
+    """The facts about the installed compiler, or else about that of the modules in the cache."""
+    return find(installed.version_of_modules())
 
 
 def supported() -> str:
