@@ -57,7 +57,7 @@ def _trace_and_lower(
 
     def call() -> None:
         function = straight_line(count, float(next(_offsets)))
-        implementation.jit(function).lower(x).as_text()
+        implementation.jit(function).lower(x).as_text("iree")
 
     return call
 

@@ -118,7 +118,7 @@ class ModuleBuilder:
     def hints(self) -> ProgramHints:
         """What passes go by, and the choice of compiler flags."""
         hints = ProgramHints(reduction_length=self._reduction_length)
-        return with_contractions(hints, self.module)
+        return hints if self.target.plain else with_contractions(hints, self.module)
 
     def host_call(
         self,
@@ -179,10 +179,11 @@ class ModuleBuilder:
         variables = jaxpr.invars if embed_consts else [*jaxpr.constvars, *jaxpr.invars]
         for v in (*variables, *jaxpr.outvars):
             element_type(v.aval.dtype)  # raises for types that no program has
-        outer = [Value(v.aval.shape, abi_type(v.aval.dtype)) for v in variables]
+        abi = _same_type if self.target.plain else abi_type
+        outer = [Value(v.aval.shape, abi(v.aval.dtype)) for v in variables]
         ctx = LoweringContext(self, Block(outer))
         consts = [ctx.dense(np.asarray(c)) for c in closed.consts] if embed_consts else []
-        in_place = _is_one_elementwise_loop(jaxpr)
+        in_place = _is_one_elementwise_loop(jaxpr) and not self.target.plain
         attributes = [
             f" {{iree.abi.output = {targets[i]} : index}}" if in_place and i in targets else ""
             for i in range(len(outer))
@@ -190,7 +191,7 @@ class ModuleBuilder:
         inner = [ctx.bitcast(o, v.aval.dtype) for o, v in zip(outer, variables, strict=True)]
         consts = consts if embed_consts else inner[:offset]
         results = self.lower_jaxpr(ctx, jaxpr, consts, inner[offset:], is_whole=True)
-        results = [ctx.bitcast(r, abi_type(r.dtype)) for r in results]
+        results = [ctx.bitcast(r, abi(r.dtype)) for r in results]
         self._finish(ctx, ENTRY, results, attributes, targets)
         return donations
 
@@ -338,6 +339,10 @@ class ModuleBuilder:
         return tuple(self._host_calls.values())
 
 
+def _same_type(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return dtype
+
+
 def _pair_donations(
     jaxpr: Jaxpr, donate: Sequence[int], offset: int
 ) -> tuple[tuple[int, int], ...]:
@@ -442,8 +447,10 @@ def lower_jaxpr_to_module(
     with _garbage_kept():
         donations = builder.add_main(closed, donate, embed_consts=embed_consts)
         hints = builder.hints
-        compiler = versions.of_installed()
-        run_passes(builder.module, target, hints, compiler.number if compiler.is_known else None)
+        if not target.plain:
+            compiler = versions.of_installed()
+            known = compiler.number if compiler.is_known else None
+            run_passes(builder.module, target, hints, known)
         if state.enable_checks:
             verify(builder.module)
         text = module_text(builder.module, name)

@@ -16,6 +16,9 @@ from xpr.lowering.targets.base import Target
 LoweringRule = Callable[..., Any]
 
 rules: dict[str, LoweringRule] = {}
+plain_rules: dict[str, LoweringRule] = {}
+"""Rules that write an operation as plain StableHLO, where the common one does not."""
+
 program_rules: dict[Primitive, dict[str | None, LoweringRule]] = {}
 """Rules that programs give, by target; the one of no target is for all others."""
 
@@ -25,6 +28,13 @@ def register(primitive: Primitive, rule: LoweringRule) -> None:
     if primitive.name in rules:
         raise ValueError(f"primitive {primitive.name} has two lowering rules")
     rules[primitive.name] = rule
+
+
+def register_plain(primitive: Primitive, rule: LoweringRule) -> None:
+    """Makes `rule` that of `primitive` where plain StableHLO is written (`Target.plain`)."""
+    if primitive.name in plain_rules:
+        raise ValueError(f"primitive {primitive.name} has two rules for plain StableHLO")
+    plain_rules[primitive.name] = rule
 
 
 def register_for_program(primitive: Primitive, rule: LoweringRule, target: str | None) -> None:
@@ -47,7 +57,8 @@ def find_rule(primitive: Primitive, target: Target) -> LoweringRule:
     if given is not None:
         rule = given.get(target.name) or given.get(None)
     else:
-        rule = target.overrides.get(primitive.name) or rules.get(primitive.name)
+        own = plain_rules if target.plain else target.overrides
+        rule = own.get(primitive.name) or rules.get(primitive.name)
     if rule is None:
         raise NotImplementedError(
             f"MLIR translation rule for primitive '{primitive.name}' not found for platform "

@@ -30,6 +30,16 @@ def _fields(**fields: tuple[int, ...]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Integer32:
+    """A number of 32 bits."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return f"{self.value} : i32"
+
+
+@dataclass(frozen=True, slots=True)
 class GatherNumbers:
     """Which axes of a gather correspond: StableHLO's `gather_dimension_numbers`."""
 
@@ -59,11 +69,18 @@ class ScatterNumbers:
     inserted_window_dims: tuple[int, ...]
     scatter_dims_to_operand_dims: tuple[int, ...]
     index_vector_dim: int
+    input_batching_dims: tuple[int, ...] = ()
+    scatter_indices_batching_dims: tuple[int, ...] = ()
 
     def __str__(self) -> str:
+        batching: dict[str, tuple[int, ...]] = {}
+        if self.input_batching_dims:
+            batching["input_batching_dims"] = self.input_batching_dims
+            batching["scatter_indices_batching_dims"] = self.scatter_indices_batching_dims
         fields = _fields(
             update_window_dims=self.update_window_dims,
             inserted_window_dims=self.inserted_window_dims,
+            **batching,
             scatter_dims_to_operand_dims=self.scatter_dims_to_operand_dims,
         )
         return f"#stablehlo.scatter<{fields}, index_vector_dim = {self.index_vector_dim}>"

@@ -373,6 +373,8 @@ def _dynamic_slice(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _dot_general(p: _Printer, op: Op, indent: str) -> str:
+    if "dot_dimension_numbers" in op.attributes:
+        return _generic(p, op, indent)
     (lhs_batch, rhs_batch), (lhs, rhs) = (op.attributes[k] for k in ("batching", "contracting"))
     batching = (
         f"batching_dims = [{_numbers(lhs_batch)}] x [{_numbers(rhs_batch)}], " if lhs_batch else ""
@@ -382,8 +384,10 @@ def _dot_general(p: _Printer, op: Op, indent: str) -> str:
 
 
 def _convolution(p: _Printer, op: Op, indent: str) -> str:
-    """The axes are batch, spatial, features; those of the kernel spatial, input, output."""
+    """Unnamed, axes are batch, spatial, features; those of the kernel spatial, input, output."""
     about = op.attributes
+    if "dimension_numbers" in about:
+        return _generic(p, op, indent)
     places = _numbers(range(len(about["stride"])))
     operand, weights = f"[b, {places}, f]", f"[{places}, i, o]"
     window = (

@@ -112,11 +112,11 @@ TRAITS: dict[str, Traits] = {
     **_all("reduce_window", Traits(Kind.REDUCTION, attributes=_SIZES, regions=1, may_fuse=True)),
     **_all(
         "dot_general",
-        Traits(Kind.CONTRACTION, "dot_general", ("batching", "contracting"), may_fuse=True),
+        Traits(Kind.CONTRACTION, "dot_general", may_fuse=True),
     ),
     **_all(
         "convolution",
-        Traits(Kind.CONTRACTION, "convolution", ("stride", "rhs_dilate"), may_fuse=True),
+        Traits(Kind.CONTRACTION, "convolution", may_fuse=True),
     ),
     **_all(
         "gather",
@@ -131,6 +131,19 @@ TRAITS: dict[str, Traits] = {
     **_all("return", Traits(Kind.TERMINATOR, "terminator")),
     **_all("return", Traits(Kind.TERMINATOR, "return"), "func"),
     **_all("call", Traits(Kind.CALL, "call", ("callee",)), "func"),
+    # Plain StableHLO only (`plain/`).
+    **_all("reduce_precision", Traits(Kind.ELEMENTWISE, attributes=("exponent_bits",))),
+    **_all("fft", Traits(Kind.CONTRACTION, attributes=("fft_type", "fft_length"))),
+    **_all("cholesky", Traits(Kind.CONTRACTION, attributes=("lower",))),
+    **_all("triangular_solve", Traits(Kind.CONTRACTION, attributes=("left_side", "lower"))),
+    **_all("custom_call", Traits(Kind.CALL, attributes=("call_target_name",))),
+    **_all(
+        "acos acosh asin asinh atan atanh bessel_i1e cosh digamma erf erf_inv erfc lgamma "
+        "next_after polygamma sinh zeta",
+        Traits(Kind.ELEMENTWISE),
+        "chlo",
+    ),
+    **_all("top_k", Traits(Kind.SORT, attributes=("k",)), "chlo"),
     # What takes symbolic dimensions as values (`xpr/export/symbolic_forms.py`).
     **_all("dynamic_broadcast_in_dim", Traits(Kind.LAYOUT, attributes=("broadcast_dimensions",))),
     **_all("dynamic_iota", Traits(Kind.CONSTANT, attributes=("iota_dimension",))),

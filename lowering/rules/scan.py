@@ -121,7 +121,7 @@ def _scan_lower(
         found = scan_in_one_dispatch(ctx, operands, **params)
         if found is not None:
             return found
-    results = ahead(_is_heavy)
+    results = None if ctx.target.plain else ahead(_is_heavy)
     if results is not None:
         return results
     if large:

@@ -33,6 +33,10 @@ class Target:
     tiles_products: Callable[[ProgramHints], bool] = _never
     """Whether a program with these hints may be compiled with data tiling."""
 
+    plain: bool = False
+    """Whether programs are written as plain StableHLO, for other compilers than IREE: with the
+    rules of `plain/`, and without guards."""
+
     forms: Forms = PROCESSOR
     """The forms that operations take on such devices."""
 

@@ -264,7 +264,7 @@ def test_a_primitive_of_a_program_in_a_loop(name: str, size: int) -> None:
     for one in (p, q):
         looped = xpr.jit(lambda x, one=one: xpr.lax.fori_loop(0, 5, lambda i, v: one.bind(v), x))
         np.testing.assert_array_equal(looped(x), x * 32)
-        assert ("stablehlo.while" in looped.lower(x).as_text()) == (one is q)
+        assert ("stablehlo.while" in looped.lower(x).as_text("iree")) == (one is q)
 
 
 def test_a_function_as_lowering_is_traced_at_every_depth() -> None:

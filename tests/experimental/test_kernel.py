@@ -185,7 +185,7 @@ def test_functions_in_mlir_are_parts_of_programs() -> None:
         with xpr.default_device(xpr.devices(runtime)[0]):
             np.testing.assert_array_equal(squares(x), -(x**2))
             np.testing.assert_array_equal(xpr.jit(program)(x), wanted)
-    text = xpr.jit(program).lower(x).as_text()
+    text = xpr.jit(program).lower(x).as_text("iree")
     assert text.count("func.func public") == 1
     with xpr.default_device(xpr.devices("reference")[0]):
         with pytest.raises(NotImplementedError, match="the MLIR function squares has no meaning"):

@@ -189,7 +189,7 @@ def test_compile_time_does_not_grow_with_the_length() -> None:
     texts = [
         xpr.jit(lambda x, n=n: lax.scan(lambda c, _: (jnp.sin(c), c), x, None, length=n)[1])
         .lower(1.0)
-        .as_text()
+        .as_text("iree")
         for n in (10, 10_000)
     ]
     assert abs(len(texts[0]) - len(texts[1])) < 100
@@ -544,7 +544,7 @@ def test_carried_arrays_that_change_places_in_a_plain_loop() -> None:
         a, b, last, total = b, np.sin(a), total, (total + c.sum()) / 2
     for run in (f, xpr.jit(f)):
         close(run(x), (4, a, b, c, last, total))
-    assert "stablehlo.while" in xpr.jit(f).lower(x).as_text()
+    assert "stablehlo.while" in xpr.jit(f).lower(x).as_text("iree")
 
 
 def test_a_step_that_returns_a_value_twice() -> None:

@@ -37,6 +37,6 @@ def test_without_the_pass_it_is_overwritten(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(("donated", "uses"), [((), 3), ((0,), 2)])
 def test_arguments_that_are_not_donated_have_a_last_use(donated: Any, uses: int) -> None:
     args = np.zeros(4096, np.float32), np.ones(8, np.float32), np.uint8(3)
-    text = xpr.jit(_updated, donate_argnums=donated).lower(*args).as_text()
+    text = xpr.jit(_updated, donate_argnums=donated).lower(*args).as_text("iree")
     assert text.count("util.optimization_barrier") == uses
     assert "util.optimization_barrier %arg0" in text or donated

@@ -30,7 +30,7 @@ def test_a_value_that_a_branch_returns_too_is_lost() -> None:
     """When this fails, IREE keeps the registers of blocks apart, and the change can go."""
     flags = get_target("cpu").flag_sets(ProgramHints(has_control_flow=True))[0]
     changes = [c for c in changes_for(has_branches=True, frees=True) if c is not BLOCK_STARTS]
-    text = xpr.jit(program).lower(*ARGUMENTS).as_text()
+    text = xpr.jit(program).lower(*ARGUMENTS).as_text("iree")
     module, said = driver.compile_module(text, flags, name="test", verify=True, changes=changes)
     assert module is not None, said
     _, (found,) = run(module, [Call("main", list(ARGUMENTS))])

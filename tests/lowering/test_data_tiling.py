@@ -130,7 +130,7 @@ def test_programs_with_such_products_are_right(tmp_path: Path) -> None:
 def test_only_tiled_programs_keep_transposed_products_apart() -> None:
     def barriers(size: int) -> int:
         x = np.zeros((size, size), np.float32)
-        text = xpr.jit(lambda a, b: (a @ b).T + 1).lower(x, x).as_text()
+        text = xpr.jit(lambda a, b: (a @ b).T + 1).lower(x, x).as_text("iree")
         return text.count("stablehlo.optimization_barrier")
 
     assert barriers(40) > barriers(32) == 0
@@ -138,10 +138,10 @@ def test_only_tiled_programs_keep_transposed_products_apart() -> None:
 
 def test_without_the_pass_the_process_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.zeros((40, 40), np.float32)
-    guarded = xpr.jit(PROGRAMS["transposed"]).lower(x, x).as_text()
+    guarded = xpr.jit(PROGRAMS["transposed"]).lower(x, x).as_text("iree")
     assert status_of_compile(guarded, TILED, **FILLED) == 0
     monkeypatch.delitem(passes.PASSES, "transposed_products")
-    plain = xpr.jit(lambda a, b: PROGRAMS["transposed"](a, b)).lower(x, x).as_text()
+    plain = xpr.jit(lambda a, b: PROGRAMS["transposed"](a, b)).lower(x, x).as_text("iree")
     assert any(status_of_compile(plain, TILED, **FILLED) < 0 for _ in range(5)), MENDED
 
 

@@ -242,12 +242,12 @@ def test_reductions_of_rows_broadcast_along_a_leading_axis_on_vulkan(dtype: str)
 def test_such_reductions_compile(platform: str) -> None:
     m, k = (xpr.ShapeDtypeStruct(s, np.int8) for s in ((64, 100), (100, 64)))
     lowered = xpr.jit(lambda m, k: m.min(1)[None] + k).lower(m, k, platform=platform)
-    assert "stablehlo.optimization_barrier" in lowered.as_text()
+    assert "stablehlo.optimization_barrier" in lowered.as_text("iree")
     assert lowered.compile().memory_analysis()
 
 
 def _barriers(f: Callable[..., Array], *shapes: tuple[int, ...]) -> int:
-    text = xpr.jit(f).lower(*(xpr.ShapeDtypeStruct(s, np.float32) for s in shapes)).as_text()
+    text = xpr.jit(f).lower(*(xpr.ShapeDtypeStruct(s, np.float32) for s in shapes)).as_text("iree")
     return text.count("stablehlo.optimization_barrier")
 
 

@@ -25,7 +25,7 @@ def _program() -> str:
     with xpr.enable_x64(True):
         x, y = [np.ones((3, 4))] * 4, [np.ones((4, 3))] * 4
         jitted = xpr.jit(jet, static_argnums=0)
-        return jitted.lower(function, (x[0], y[0]), (x[1:], y[1:])).as_text()
+        return jitted.lower(function, (x[0], y[0]), (x[1:], y[1:])).as_text("iree")
 
 
 def test_a_cycle_is_found_behind_the_fusion() -> None:
@@ -63,7 +63,7 @@ def test_only_the_fusion_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(library, "InvocationSetVerifyIR", note)
     monkeypatch.setattr(library, "InvocationPipeline", pipeline)
-    text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text()
+    text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text("iree")
     for flags, times in zip(get_target("cpu").flag_sets(ProgramHints()), (1, 0), strict=True):
         was.clear()
         module, said = driver.compile_module(text, flags, name="program", verify=False)
@@ -91,7 +91,7 @@ def test_shorter_lists_are_checked_where_dispatches_are_formed(
 
     monkeypatch.setattr(library.mlir, "OperationVerify", note)
     monkeypatch.setattr(sessions.Session, "manager", listed)
-    text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text()
+    text = xpr.jit(lambda x: x * 2 + 1).lower(np.ones(4, np.float32)).as_text("iree")
     fused = get_target("cpu").flag_sets(ProgramHints())[0]
     module, said = driver.compile_module(text, fused, name="program", verify=False)
     assert module is not None, said

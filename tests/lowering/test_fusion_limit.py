@@ -54,7 +54,7 @@ def test_without_the_pass_a_long_sum_cannot_be_loaded(monkeypatch: pytest.Monkey
 
 
 def _barriers(f: Callable[[Any], Any], xs: Any) -> int:
-    return xpr.jit(f).lower(xs).as_text().count("stablehlo.optimization_barrier")
+    return xpr.jit(f).lower(xs).as_text("iree").count("stablehlo.optimization_barrier")
 
 
 def test_what_a_loop_or_a_branch_gives_lies_in_memory() -> None:
@@ -82,7 +82,7 @@ def test_constants_are_no_arrays() -> None:
 
 
 def test_few_arrays_have_no_barriers() -> None:
-    text = xpr.jit(lambda xs: _chain(xs) / 2).lower(_ARRAYS[:12]).as_text()
+    text = xpr.jit(lambda xs: _chain(xs) / 2).lower(_ARRAYS[:12]).as_text("iree")
     assert "stablehlo.optimization_barrier" not in text
 
 
@@ -99,7 +99,7 @@ def test_layers_have_no_barriers_between() -> None:
 
         return xpr.grad(loss)(layers)
 
-    text = xpr.jit(gradient).lower(layers, np.ones((4, 4), "f4")).as_text()
+    text = xpr.jit(gradient).lower(layers, np.ones((4, 4), "f4")).as_text("iree")
     assert "stablehlo.optimization_barrier" not in text
 
 

@@ -69,7 +69,7 @@ def _parts(x: Any) -> Any:
 @pytest.mark.parametrize("function", [_known_starts, _known_starts_of_parts, _parts])
 def test_starts_known_to_the_compiler(function: Callable[[Any], Any]) -> None:
     f = xpr.jit(function)
-    text = f.lower(X).as_text()
+    text = f.lower(X).as_text("iree")
     assert [status_of_compile(text) for _ in range(3)] == [0] * 3
     np.testing.assert_array_equal(f(X), np.broadcast_to(X[0], (3, 3, 64)))
 

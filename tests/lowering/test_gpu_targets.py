@@ -59,7 +59,9 @@ def test_a_program_for_another_platform_is_compiled_and_saved(tmp_path: Path) ->
     x = np.arange(4, dtype=np.float32)
     double = xpr.jit(lambda x: x * 2)
     lowered = double.lower(x, platform="cuda")
-    assert lowered.as_text() == double.trace(x).lower(lowering_platforms=("cuda",)).as_text()
+    assert lowered.as_text("iree") == double.trace(x).lower(lowering_platforms=("cuda",)).as_text(
+        "iree"
+    )
     program = lowered.compile()
     assert program.memory_analysis()["generated_code_size_in_bytes"] > 0
     program.save(tmp_path / "twice.vmfb")

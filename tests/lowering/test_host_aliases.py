@@ -114,7 +114,7 @@ def test_without_the_pass_it_is_overwritten(case: Any, monkeypatch: pytest.Monke
 def test_what_is_handed_on_once_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     def lowered() -> str:
         f = xpr.jit(lambda x, i: (_times(2)(v := x * 2), _added(v, i)))
-        return f.lower(X, PLACES).as_text()
+        return f.lower(X, PLACES).as_text("iree")
 
     text = lowered()
     monkeypatch.delitem(passes.PASSES, "aliasing_updates")

@@ -23,7 +23,7 @@ I, J = R.integers(-5, 5, COUNT), R.integers(0, 7, COUNT).astype(np.uint8)  # noq
 
 
 def _text(f: Any, *operands: Any) -> str:
-    return xpr.jit(f).lower(*operands).as_text()
+    return xpr.jit(f).lower(*operands).as_text("iree")
 
 
 def test_a_gather_reads_the_indices_where_they_are() -> None:

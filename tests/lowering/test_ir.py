@@ -137,7 +137,7 @@ def test_programs_are_verified_with_checks_enabled(monkeypatch: pytest.MonkeyPat
     seen: list[Module] = []
     monkeypatch.setattr("xpr.lowering.module.verify", seen.append)
     with override("enable_checks", True):
-        xpr.jit(jnp.sin).lower(np.float32(1)).as_text()
+        xpr.jit(jnp.sin).lower(np.float32(1)).as_text("iree")
     assert len(seen) == 1
 
 

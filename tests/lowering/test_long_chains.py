@@ -32,7 +32,7 @@ def in_numpy(x: np.ndarray, count: int) -> np.ndarray:
 
 
 def barriers(function: Any, *args: Any) -> int:
-    text = xpr.jit(function).lower(*args).as_text()
+    text = xpr.jit(function).lower(*args).as_text("iree")
     return len(re.findall(r"stablehlo\.optimization_barrier", text))
 
 

@@ -75,11 +75,11 @@ def test_without_the_pass_it_does_not_compile(monkeypatch: pytest.MonkeyPatch) -
         y = x * x
         return lax.fori_loop(0, 3, lambda i, v: v + v, y) * y
 
-    guarded = xpr.jit(f).lower(x).as_text()
+    guarded = xpr.jit(f).lower(x).as_text("iree")
     module, _ = compile_with(guarded, FAST)
     assert module is not None
     monkeypatch.delitem(passes.PASSES, "loop_values")
-    module, diagnostics = compile_with(xpr.jit(lambda x: f(x)).lower(x).as_text(), FAST)
+    module, diagnostics = compile_with(xpr.jit(lambda x: f(x)).lower(x).as_text("iree"), FAST)
     assert module is None, MENDED
     assert "circular dependency" in str(diagnostics)
 
@@ -173,7 +173,7 @@ def test_starts_of_loops_are_used_after_them(platform: str) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
     if platform == "cpu":
         alone = xpr.jit(_after)
-        assert "stablehlo.while" in alone.lower(x).as_text()
+        assert "stablehlo.while" in alone.lower(x).as_text("iree")
         np.testing.assert_allclose(alone(x)[2], x * x)
 
 

@@ -97,7 +97,7 @@ def test_merged_modules_are_kept_apart_in_the_cache(
 
 
 def test_what_is_not_merged() -> None:
-    text = xpr.jit(lambda x: x + 1).lower(X).as_text()
+    text = xpr.jit(lambda x: x + 1).lower(X).as_text("iree")
     assert merging.is_mergeable(text)
     assert not merging.is_mergeable(text + "x" * merging.LONGEST_TEXT)
     for part in ('@"a b"', "@xpr.callback", 'a = "name @b"', "func.func public @other"):

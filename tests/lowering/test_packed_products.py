@@ -206,7 +206,7 @@ def test_programs_run_as_with_the_compilers_products() -> None:
         final, _ = lax.scan(step, jnp.asarray(x), None, length=3)
         return jnp.sum(jnp.tanh(jnp.tanh(x @ w) @ w) ** 2) + jnp.sum(final)
 
-    assert "xpr_product_f32" in xpr.jit(xpr.grad(loss)).lower(w).as_text()
+    assert "xpr_product_f32" in xpr.jit(xpr.grad(loss)).lower(w).as_text("iree")
     found = np.asarray(xpr.jit(xpr.grad(loss))(w))
 
     def of(w: np.ndarray) -> np.ndarray:

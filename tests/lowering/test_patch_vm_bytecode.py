@@ -33,7 +33,7 @@ def _texts() -> list[str]:
         )
 
     programs = [loop, branch, lambda x: xpr.random.permutation(xpr.random.key(0), x)]
-    return [xpr.jit(f).lower(x).as_text() for f in programs]
+    return [xpr.jit(f).lower(x).as_text("iree") for f in programs]
 
 
 @pytest.fixture(scope="module")

@@ -187,7 +187,7 @@ def test_what_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def copies(function: Callable[[Any, Any], Any], **options: Any) -> int:
         lowered = xpr.jit(lambda x, t: function(x, t), **options).lower(x, np.int32(1))
-        return lowered.as_text().count("stablehlo.xor")
+        return lowered.as_text("iree").count("stablehlo.xor")
 
     def alone(x: Any, t: Any) -> Any:
         """Nothing but the branch reads what it returns."""

@@ -64,7 +64,7 @@ PROGRAMS += [in_integers]
 
 
 def text_of(function: Callable[[Any], Any], *args: Any) -> str:
-    return xpr.jit(function).lower(*(args or (X,))).as_text()
+    return xpr.jit(function).lower(*(args or (X,))).as_text("iree")
 
 
 def steps(text: str, flags: tuple[str, ...] = FUSED) -> Steps:

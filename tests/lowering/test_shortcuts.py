@@ -51,7 +51,7 @@ def expected() -> tuple[np.ndarray, np.ndarray]:
 def check(**options: Any) -> list[shortcuts.DeclinedError]:
     """Compile and run the program; the shortcuts that declined on the way."""
     declined: list[shortcuts.DeclinedError] = []
-    text = xpr.jit(layer).lower(X).as_text()
+    text = xpr.jit(layer).lower(X).as_text("iree")
     module, said = driver.compile_module(
         text, FLAGS, name="program", verify=False, on_decline=declined.append, **options
     )
@@ -119,7 +119,9 @@ def test_a_list_of_passes_that_the_compiler_does_not_know(monkeypatch: pytest.Mo
 
 def test_a_program_that_fails_without_them_fails() -> None:
     declined: list[shortcuts.DeclinedError] = []
-    text = xpr.jit(layer).lower(X).as_text().replace("stablehlo.tanh", "stablehlo.no_such_thing")
+    text = (
+        xpr.jit(layer).lower(X).as_text("iree").replace("stablehlo.tanh", "stablehlo.no_such_thing")
+    )
     module, said = driver.compile_module(
         text, FLAGS, name="program", verify=False, on_decline=declined.append
     )

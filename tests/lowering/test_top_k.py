@@ -72,5 +72,9 @@ def test_it_takes_two_dispatches(shape: tuple[int, ...]) -> None:
 
 
 def test_more_than_one_core_should_do_is_cut_into_dispatches() -> None:
-    text = xpr.jit(lambda x: lax.top_k(x, 8)).lower(np.zeros((1 << 16, 64), np.float32)).as_text()
+    text = (
+        xpr.jit(lambda x: lax.top_k(x, 8))
+        .lower(np.zeros((1 << 16, 64), np.float32))
+        .as_text("iree")
+    )
     assert "flow.dispatch.region" not in text

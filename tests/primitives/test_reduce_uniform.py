@@ -100,7 +100,7 @@ def test_without_the_pass_few_elements_count(monkeypatch: pytest.MonkeyPatch) ->
 def test_what_is_not_known_needs_no_barrier() -> None:
     def barriers(f: Any) -> int:
         # One keeps the argument (see hazard H1).
-        return xpr.jit(f).lower(X).as_text().count("barrier") - 1
+        return xpr.jit(f).lower(X).as_text("iree").count("barrier") - 1
 
     for program in (lambda x: jnp.sum(x > 2), lambda x: jnp.sum(x * 2 + 1), jnp.max):
         assert barriers(program) == 0
@@ -113,4 +113,4 @@ def test_two_arrangements_of_one_value_are_two_values() -> None:
     twice = xpr.jit(lambda v: jnp.argsort(jnp.argsort(v)))
     np.testing.assert_array_equal(twice(x), np.argsort(np.argsort(x)))
     # One keeps the argument, and one the first sort's result, which the second reads in two ways.
-    assert twice.lower(x).as_text().count("barrier") == 2
+    assert twice.lower(x).as_text("iree").count("barrier") == 2

@@ -115,7 +115,11 @@ def test_without_the_pass_nothing_is_copied(monkeypatch: pytest.MonkeyPatch) -> 
     x, u = np.arange(1, 4097, dtype=np.float32), np.full(3, 100, np.float32)
 
     def copies(function: Callable[..., Any]) -> int:
-        text = xpr.jit(lambda *args: function(*args)).lower(x, u, np.array(5, np.int32)).as_text()
+        text = (
+            xpr.jit(lambda *args: function(*args))
+            .lower(x, u, np.array(5, np.int32))
+            .as_text("iree")
+        )
         return text.count("stablehlo.xor")
 
     assert (copies(_plain), copies(_behind), copies(_called)) == (0, 1, 1)
@@ -155,7 +159,7 @@ _TWO_COPIES = (
 
 def test_copies_of_one_value_stay_apart() -> None:
     """Also when the compiler has merged what it takes for the same."""
-    text = xpr.jit(_two_copies).lower(*_TWO_COPIES).as_text()
+    text = xpr.jit(_two_copies).lower(*_TWO_COPIES).as_text("iree")
     with ir.Context():
         module = ir.Module.parse(text)
         pipeline = "builtin.module(iree-stablehlo-input-transformation-pipeline)"

@@ -110,7 +110,7 @@ def test_a_program_has_one_text() -> None:
 
     def text() -> str:
         f = xpr.jit(lambda *xs: random_programs.results(program, xs))
-        return f.lower(*arrays).as_text()
+        return f.lower(*arrays).as_text("iree")
 
     with override("enable_x64", True):
         assert len({text() for _ in range(8)}) == 1

@@ -364,7 +364,7 @@ def test_programs_of_equal_text_call_their_own_functions() -> None:
         return xpr.jit(lambda x: xpr.pure_callback(lambda a: a * factor, V3, x))
 
     two, three = program(2.0), program(3.0)
-    texts = {p.lower(X).as_text() for p in (two, three)}
+    texts = {p.lower(X).as_text("iree") for p in (two, three)}
     assert len(texts) == 1
     for _ in range(2):
         np.testing.assert_array_equal(two(X), 2 * X)

@@ -213,7 +213,7 @@ def test_arguments_are_never_overwritten() -> None:
 def test_keep_unused() -> None:
     f = xpr.jit(lambda x, unused: x + 1, keep_unused=True)
     assert float(f(1.0, 2.0)) == 2.0
-    assert f.lower(1.0, 2.0).as_text().count("%arg1") >= 1
+    assert f.lower(1.0, 2.0).as_text("iree").count("%arg1") >= 1
 
 
 def test_methods() -> None:
@@ -295,7 +295,7 @@ def test_stages() -> None:
     traced = f.trace(xpr.ShapeDtypeStruct((4,), "float32"), 3)
     assert str(traced.jaxpr) == "{ lambda ; a:f32[4]. let b:f32[4] = mul a 3.0:f32[] in (b,) }"
     lowered = traced.lower()
-    assert "stablehlo.multiply" in lowered.as_text()
+    assert "stablehlo.multiply" in lowered.as_text("iree")
     assert "test_jit.py" in lowered.as_text(debug_info=True)
     assert lowered.out_info == {"y": xpr.ShapeDtypeStruct((4,), "float32")}
     assert lowered.cost_analysis()["flops"] >= 4
@@ -333,7 +333,7 @@ def test_a_compiled_program_cannot_be_traced() -> None:
 
 def test_lowered_text_is_deterministic_and_free_of_locations() -> None:
     def make():
-        return xpr.jit(lambda x: jnp.sin(x) @ x + 1).lower(np.ones((3, 3), "f4")).as_text()
+        return xpr.jit(lambda x: jnp.sin(x) @ x + 1).lower(np.ones((3, 3), "f4")).as_text("iree")
 
     assert make() == make()
     assert "loc(" not in make()
@@ -453,7 +453,7 @@ def test_arrays_of_inner_functions_are_hidden_arguments_of_the_program() -> None
         xpr.grad(lambda x: inner(x) ** 2),
         xpr.vmap(inner, in_axes=None, out_axes=None, axis_size=2),
     ):
-        text = xpr.jit(f).lower(np.ones(5000, np.float32)).as_text()
+        text = xpr.jit(f).lower(np.ones(5000, np.float32)).as_text("iree")
         assert len(text) < 20_000
     np.testing.assert_allclose(
         np.asarray(xpr.jit(xpr.grad(inner))(np.ones(5000, np.float32))), table

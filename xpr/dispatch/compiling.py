@@ -12,7 +12,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import known_programs
 from xpr.dispatch.dumps import dump_jaxpr, dump_module
 from xpr.interpreters.physical import physical_program
-from xpr.lowering import host_fallback
+from xpr.lowering import host_fallback, plain
 from xpr.lowering import rules as lowering_rules
 from xpr.lowering.iree.compiler import lines_of_dispatches, start_compile
 from xpr.lowering.iree.failures import KnownFailureError
@@ -49,6 +49,8 @@ def lower(
     shown = "" if device is None else f"{device!r} ({device.device_kind})"
     check_types(closed.jaxpr, target, shown)
     lowering_rules.load_all()
+    if target.plain:
+        plain.load_all()
     closed = with_traced_rules(closed, target)
     dump_jaxpr(closed, name)
     with span("lower", name, target=target.name):

@@ -173,7 +173,11 @@ class Exported:
     def mlir_module(self) -> str:
         """The program as StableHLO text, with the arrays it closes over written into it.
 
-        For several devices it is that of whole arrays: it is partitioned when it is called.
+        It holds nothing but the standard's operations and CHLO's, for any tool that reads them;
+        with symbolic sizes, also IREE's. For several devices it is the program on whole arrays,
+        which is partitioned when it is called.
+
+        Some factorizations, which StableHLO has no operation for, are custom calls by xpr's names.
         """
         from xpr.export.modules import stablehlo_text  # noqa: PLC0415  lowering is loaded on use
 

@@ -20,6 +20,7 @@ from xpr.export.targets import portable_target
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
+from xpr.lowering.targets.stablehlo import stablehlo
 
 if TYPE_CHECKING:
     from xpr.export.exported import Exported
@@ -111,9 +112,20 @@ def _symbol(exported: Exported) -> str:
     return re.sub(r"[^A-Za-z0-9_.]", "_", exported.fun_name) or "f"
 
 
-def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
-    """The StableHLO of an exported function, for any compiler of IREE's."""
+def iree_text(exported: Exported, weights_above: int | None = None) -> str:
+    """What a compiler of IREE's gets for an exported function, on a device of any kind."""
     return module_of(exported.program, portable_target(), _symbol(exported), weights_above)[0].text
+
+
+def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
+    """The plain StableHLO of an exported function, for any compiler.
+
+    A program with symbolic sizes is written for IREE: the general form of plain operations is not
+    known.
+    """
+    if isinstance(exported.program, SymbolicProgram):
+        return iree_text(exported, weights_above)
+    return module_of(exported.program, stablehlo, _symbol(exported), weights_above)[0].text
 
 
 class CompiledModule(NamedTuple):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr import tree_util
-from xpr.export.modules import compile_for, stablehlo_text
+from xpr.export.modules import compile_for, iree_text
 from xpr.export.program_data import dtype_text
 from xpr.export.spirv import spirv_needs
 from xpr.export.symbolic import dim_data
@@ -161,7 +161,7 @@ def _write_program(
     if not all(has_name(np.asarray(c).dtype) for c in constants):
         weights_above = None
     suffix = f".vjp{order}" if order else ""
-    files[f"program{suffix}.mlir"] = stablehlo_text(exported, weights_above).encode()
+    files[f"program{suffix}.mlir"] = iree_text(exported, weights_above).encode()
     made = [compile_for(exported, t.target, weights_above) for t in targets]
     modules = {}
     for target, module in zip(targets, made, strict=True):

@@ -19,6 +19,7 @@ from xpr.dispatch.spmd import SpmdProgram
 from xpr.interpreters.references import check_once, value_of, written_back
 from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
+from xpr.lowering.targets.stablehlo import stablehlo
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
@@ -260,18 +261,31 @@ class Lowered(_Stage):
         else:
             self._target = compiling.get_target(name)
         self._module: LoweredModule = compiling.lower(closed, self._target, self.fun_name, donated)
+        self._whole = numbers.closed
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The StableHLO module; `debug_info` adds the user's lines."""
-        if dialect not in (None, "stablehlo"):
-            raise ValueError(f"unknown dialect: {dialect!r}; as_text writes 'stablehlo' only")
-        return self._module.debug_text() if debug_info else self._module.text
+        """The program as StableHLO; `debug_info` adds the user's lines.
+
+        The dialect "stablehlo", which is the default one, is the standard's, for any tool that
+        reads it, and the same for all devices; a program for several is that of whole arrays.
+        "iree" is what IREE's compiler gets for the device of this program: StableHLO in the forms
+        that IREE compiles well, with operations of IREE's own.
+
+        What StableHLO has no operation for, as calls of Python, is a custom call by xpr's name.
+        Raises ValueError for another dialect.
+        """
+        if dialect in (None, "stablehlo"):
+            module = compiling.lower(self._whole, stablehlo, self.fun_name)
+        elif dialect == "iree":
+            module = self._module
+        else:
+            raise ValueError(
+                f"unknown dialect: {dialect!r}; as_text writes 'stablehlo' and 'iree' only"
+            )
+        return module.debug_text() if debug_info else module.text
 
     def compiler_ir(self, dialect: str | None = None) -> Any:
-        """The module as an `iree.compiler.ir.Module`; the only dialect is "stablehlo".
-
-        Raises ValueError for another one.
-        """
+        """The module as an `iree.compiler.ir.Module`, in a dialect of `as_text`."""
         return parsed(self.as_text(dialect))
 
     def cost_analysis(self) -> dict[str, float]:
@@ -510,7 +524,7 @@ class Compiled(_Stage):
 
     def as_text(self) -> str:
         """The StableHLO that was compiled."""
-        return self._lowered.as_text()
+        return self._lowered.as_text("iree")
 
     def cost_analysis(self) -> dict[str, float]:
         """Estimates: floating-point operations and bytes of all operands."""

@@ -28,7 +28,7 @@ def _numbers(seed: int = 0, shape: tuple[int, ...] = (_N,)) -> np.ndarray[Any, A
 
 
 def _is_taken_apart(function: Callable[..., Any], *args: Any) -> bool:
-    text = xpr.jit(function).lower(*args).as_text()
+    text = xpr.jit(function).lower(*args).as_text("iree")
     return "flow.dispatch.region" in text or "flow.dispatch @" in text
 
 
@@ -172,5 +172,5 @@ def test_one_program_has_one_text() -> None:
         return [*a, *(x.real for x in a), *(x.imag for x in a), *(x + 1 for x in a)]
 
     z = _numbers(7)
-    texts = {xpr.jit(lambda z: program(z)).lower(z).as_text() for _ in range(4)}
+    texts = {xpr.jit(lambda z: program(z)).lower(z).as_text("iree") for _ in range(4)}
     assert len(texts) == 1

@@ -72,7 +72,7 @@ def _check(loops: list[tuple[list[Step], int, State, bool]]) -> None:
     states = [tuple(np.copy(x) for x in s) for _, _, s, _ in loops]
     counts = [rounds for _, rounds, _, _ in loops]
     jitted = xpr.jit(program)
-    text = jitted.lower(states, counts).as_text()
+    text = jitted.lower(states, counts).as_text("iree")
     assert "stablehlo.while" not in text
     found = jitted(states, counts)
     for n, ((steps, rounds, state, known), result, given) in enumerate(
@@ -136,7 +136,7 @@ def test_arrays_that_all_wait_for_each_other(count: int):
 
     start = tuple(np.random.default_rng(count).standard_normal((count, 6, 40)))
     f = xpr.jit(lambda *s: lax.fori_loop(0, 4, lambda _, s: step(xnp, s), s))
-    assert "stablehlo.while" not in f.lower(*start).as_text()
+    assert "stablehlo.while" not in f.lower(*start).as_text("iree")
     found, wanted = f(*start), start
     for _ in range(4):
         wanted = step(np, wanted)
@@ -161,6 +161,6 @@ def test_products_with_a_vector_are_taken_where_those_of_matrices_are_not(side: 
         return lax.fori_loop(0, 3, body, x)
 
     f = xpr.jit(lambda a, x: run(looped, a, x))
-    assert "stablehlo.while" not in f.lower(a, x).as_text()
+    assert "stablehlo.while" not in f.lower(a, x).as_text("iree")
     np.testing.assert_allclose(f(a, x), run(plain, a, x), rtol=1e-12)
-    assert "stablehlo.while" in f.lower(a, a).as_text()
+    assert "stablehlo.while" in f.lower(a, a).as_text("iree")

@@ -25,7 +25,7 @@ def _numbers(*shape: int, seed: int = 0) -> np.ndarray[Any, Any]:
 def _one_dispatch(f: Any, *args: Any) -> Any:
     """The results of a function whose loops are one dispatch."""
     jitted = xpr.jit(f)
-    text = jitted.lower(*args).as_text()
+    text = jitted.lower(*args).as_text("iree")
     assert "scf." in text
     assert "stablehlo.while" not in text
     return jitted(*args)
@@ -138,7 +138,7 @@ def test_what_is_refused_is_named(caplog: pytest.LogCaptureFixture) -> None:
         return lax.fori_loop(0, 3, lambda _, x: jnp.cumprod(x), x)
 
     with override("explain", "loops"), caplog.at_level(logging.WARNING, "xpr.loops"):
-        xpr.jit(f).lower(_numbers(5)).as_text()
+        xpr.jit(f).lower(_numbers(5)).as_text("iree")
     (message,) = [r.getMessage() for r in caplog.records if r.name == "xpr.loops"]
     assert "is not one dispatch: cumprod of complex numbers at " in message
     assert "test_loop_complex.py" in message

@@ -132,7 +132,7 @@ def test_indices_beyond_the_ends(shape: tuple[int, ...]) -> None:
 
 
 def _is_one_dispatch(f: Any, *args: Any) -> bool:
-    text = xpr.jit(f).lower(*args).as_text()
+    text = xpr.jit(f).lower(*args).as_text("iree")
     return "flow.dispatch @" in text and "stablehlo.while" not in text
 
 

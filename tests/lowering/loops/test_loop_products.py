@@ -123,7 +123,7 @@ def test_products_of_two_dtypes() -> None:
         return lax.scan(step, 0.0, None, length=2)
 
     args = ints, small, floats, flags
-    text = xpr.jit(looped).lower(*args).as_text()
+    text = xpr.jit(looped).lower(*args).as_text("iree")
     assert "flow.dispatch @" in text
     assert "stablehlo.while" not in text
     _, found = xpr.jit(looped)(*args)

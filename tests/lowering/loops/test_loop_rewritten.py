@@ -33,7 +33,7 @@ def _looped(f: Any, *args: Any) -> list[np.ndarray[Any, Any]]:
         return [carry[1], *(y[1] for y in ys)]
 
     jitted = xpr.jit(program)
-    assert "stablehlo.while" not in jitted.lower(*args).as_text()
+    assert "stablehlo.while" not in jitted.lower(*args).as_text("iree")
     rounds, *found = jitted(*args)
     assert rounds == 2.0
     return [np.asarray(y) for y in found]
@@ -115,7 +115,7 @@ def _shared(n: int):
 
 def test_what_is_read_twice_is_written_once():
     x = np.linspace(0, 1, 2000, dtype="f4").reshape(20, 2, 50)
-    lines = [len(xpr.jit(_shared(n)).lower(x).as_text().splitlines()) for n in (15, 30, 60)]
+    lines = [len(xpr.jit(_shared(n)).lower(x).as_text("iree").splitlines()) for n in (15, 30, 60)]
     assert lines[2] - lines[1] <= 3 * (lines[1] - lines[0])
     expected = x.astype("f8")
     for _ in range(3):
@@ -128,6 +128,6 @@ def test_what_is_read_twice_is_written_once():
 def test_loops_of_random_numbers_are_short():
     """Each of four draws writes its twenty rounds for whole vectors and for the rest, not more."""
     key = random.key(0)
-    text = xpr.jit(lambda key: random.gamma(key, np.float32(2), (4, 5))).lower(key).as_text()
+    text = xpr.jit(lambda key: random.gamma(key, np.float32(2), (4, 5))).lower(key).as_text("iree")
     assert "scf.while" in text
     assert len(text.splitlines()) < 4200

@@ -64,7 +64,7 @@ def test_operations_in_memory(family: str, dtype: str) -> None:
     for row in rows:
         rng = np.random.default_rng(zlib.crc32(f"{row.id}/{dtype}/memory".encode()))
         args = [np.asarray(a) for a in row.args(rng, np_dtype(dtype))]
-        text = xpr.jit(_in_a_loop(row)).lower(*args).as_text()
+        text = xpr.jit(_in_a_loop(row)).lower(*args).as_text("iree")
         if "flow.dispatch @" in text and "stablehlo.while" not in text:
             chosen.append((row, args))
     # The others have empty operands, functions as parameters or transposed windows; extremes and

@@ -22,7 +22,7 @@ def _in_double_precision() -> Any:
 
 def _workgroups(function: Callable[..., Any], *args: Any) -> list[int]:
     """How many workgroups the hand-written dispatches of a program have."""
-    lines = xpr.jit(function).lower(*args).as_text().splitlines()
+    lines = xpr.jit(function).lower(*args).as_text("iree").splitlines()
     return [int(x.split()[3]) for x in lines if x.strip().startswith("%count = ")]
 
 

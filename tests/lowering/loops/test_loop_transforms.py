@@ -38,7 +38,7 @@ def _sweep_plain(u: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _is_one_dispatch(f: Any, *args: Any) -> bool:
-    text = xpr.jit(f).lower(*args).as_text()
+    text = xpr.jit(f).lower(*args).as_text("iree")
     return "flow.dispatch @" in text and "stablehlo.while" not in text
 
 
@@ -77,7 +77,7 @@ def test_the_reason_is_logged_with_the_line(caplog: pytest.LogCaptureFixture) ->
 
     x = np.ones((300, 4), "f4")
     with override("explain", "loops"), caplog.at_level(logging.WARNING, "xpr.loops"):
-        xpr.jit(f).lower(x).as_text()
+        xpr.jit(f).lower(x).as_text("iree")
     (message,) = [r.getMessage() for r in caplog.records if r.name == "xpr.loops"]
     assert "scan at " in message
     assert "is not one dispatch: sort of many elements at " in message

@@ -23,7 +23,7 @@ def _in_double_precision() -> Any:
 
 def _passes(function: Callable[..., Any], *args: Any) -> list[int]:
     """The numbers of workgroups of a program's passes."""
-    lines = xpr.jit(function).lower(*args).as_text().splitlines()
+    lines = xpr.jit(function).lower(*args).as_text("iree").splitlines()
     return [int(x.split()[3]) for x in lines if x.strip().startswith("%count = ")]
 
 

@@ -30,7 +30,7 @@ def _matrix(n: int = _SIZE, m: int = _SIZE) -> np.ndarray[Any, Any]:
 
 
 def _text(function: Callable[..., Any], *args: Any) -> str:
-    return xpr.jit(function).lower(*args).as_text()
+    return xpr.jit(function).lower(*args).as_text("iree")
 
 
 def _workgroups(function: Callable[..., Any], *args: Any) -> list[int]:

@@ -65,7 +65,7 @@ def close(found: Any, wanted: np.ndarray) -> None:
 
 
 def text(function: Callable[..., Any], *args: Any) -> str:
-    return xpr.jit(function).lower(*args).as_text()
+    return xpr.jit(function).lower(*args).as_text("iree")
 
 
 @needs_product_kernels

@@ -81,7 +81,7 @@ def test_operations_on_registers(family: str, dtype: str) -> None:
         chosen = [
             (row, args)
             for row, args in cases
-            if is_one_dispatch(xpr.jit(_in_a_loop(row)).lower(*args).as_text())
+            if is_one_dispatch(xpr.jit(_in_a_loop(row)).lower(*args).as_text("iree"))
         ]
         if family in ("elementwise", "shape"):
             assert len(chosen) >= len(cases) // 2
@@ -131,7 +131,7 @@ def test_results_that_are_constants() -> None:
 
 
 def _text(f, *args):
-    return xpr.jit(f).lower(*args).as_text()
+    return xpr.jit(f).lower(*args).as_text("iree")
 
 
 @pytest.mark.usefixtures("plain_loops")

@@ -88,7 +88,7 @@ def test_windows(name: str) -> None:
 
 
 def _dispatches(function: Callable[..., Any], *args: Any) -> int:
-    return xpr.jit(function).lower(*args).as_text().count("flow.dispatch @")
+    return xpr.jit(function).lower(*args).as_text("iree").count("flow.dispatch @")
 
 
 def test_one_pass_for_each_result() -> None:
@@ -96,7 +96,7 @@ def test_one_pass_for_each_result() -> None:
     assert _dispatches(lambda u: _five_points(jnp, u), u) == 1
     # The padded array is stored once, and not made again for each of its 49 windows.
     assert _dispatches(lambda u: _bilateral(jnp, u), u) <= 2
-    assert len(xpr.jit(lambda u: _bilateral(jnp, u)).lower(u).as_text()) < 400_000
+    assert len(xpr.jit(lambda u: _bilateral(jnp, u)).lower(u).as_text("iree")) < 400_000
 
 
 def _erosion(n: Any, u: Any) -> Any:
@@ -111,7 +111,7 @@ def _erosion(n: Any, u: Any) -> Any:
 
 def test_few_operations_on_many_windows() -> None:
     u = np.random.default_rng(0).random((97, 211))
-    lowered = xpr.jit(lambda u: _erosion(jnp, u)).lower(u).as_text()
+    lowered = xpr.jit(lambda u: _erosion(jnp, u)).lower(u).as_text("iree")
     assert lowered.count("flow.dispatch @") == 1
     assert "stablehlo.pad" not in lowered
     np.testing.assert_array_equal(xpr.jit(lambda u: _erosion(jnp, u))(u), _erosion(np, u))

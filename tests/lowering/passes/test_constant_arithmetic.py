@@ -24,13 +24,13 @@ def loss(x: Any) -> Any:
 
 
 def text_of(function: Callable[..., Any], *args: Any) -> str:
-    return xpr.jit(function).lower(*args).as_text()
+    return xpr.jit(function).lower(*args).as_text("iree")
 
 
 def has_globals(function: Callable[..., Any], *args: Any) -> bool:
     """Whether something is computed when the module is loaded."""
     lowered = xpr.jit(function).lower(*args)
-    job = jobs.new_job(lowered.as_text(), get_target("cpu"), lowered._module.hints)
+    job = jobs.new_job(lowered.as_text("iree"), get_target("cpu"), lowered._module.hints)
     text, said = driver.text_at("global-optimization", job.text, job.flag_sets[0], job.changes())
     assert text is not None, said
     return "util.initializer" in text

@@ -67,7 +67,7 @@ def test_a_guard_is_for_the_releases_with_the_fault(
 
 def test_a_fixed_fault_needs_no_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     def barriers() -> int:
-        text = xpr.jit(lambda x: x * 2).lower(jnp.ones(3)).as_text()
+        text = xpr.jit(lambda x: x * 2).lower(jnp.ones(3)).as_text("iree")
         return text.count("util.optimization_barrier")
 
     assert barriers() == 1
