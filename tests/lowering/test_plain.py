@@ -143,5 +143,8 @@ def test_the_dialects_of_a_lowered_program() -> None:
     assert "test_plain.py" in lowered.as_text(debug_info=True)
     assert "stablehlo.sort" in str(lowered.compiler_ir())
     assert "stablehlo.sort" in xpr.export.export(xpr.jit(jnp.sort))(X).mlir_module()
+    closing = xpr.jit(lambda x: x @ jnp.asarray(X)).lower(X.T)
+    assert "(%arg0: tensor<6x4xf32>)" in closing.as_text()
+    assert "(%arg0: tensor<4x6xf32>, %arg1: tensor<6x4xf32>)" in closing.as_text("iree")
     with pytest.raises(ValueError, match="unknown dialect: 'hlo'; as_text writes 'stablehlo' and"):
         lowered.as_text("hlo")

@@ -268,14 +268,15 @@ class Lowered(_Stage):
 
         The dialect "stablehlo", which is the default one, is the standard's, for any tool that
         reads it, and the same for all devices; a program for several is that of whole arrays.
-        "iree" is what IREE's compiler gets for the device of this program: StableHLO in the forms
-        that IREE compiles well, with operations of IREE's own.
+        Arrays that the program closes over are written into it. "iree" is what IREE's compiler
+        gets for the device of this program: StableHLO in the forms that IREE compiles well, with
+        operations of IREE's own, and such arrays as its first arguments.
 
         What StableHLO has no operation for, as calls of Python, is a custom call by xpr's name.
         Raises ValueError for another dialect.
         """
         if dialect in (None, "stablehlo"):
-            module = compiling.lower(self._whole, stablehlo, self.fun_name)
+            module = compiling.lower(self._whole, stablehlo, self.fun_name, embed_consts=True)
         elif dialect == "iree":
             module = self._module
         else:
