@@ -10,7 +10,7 @@ references into values before programs run (`xpr/interpreters/references.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from xpr.core.stretches import Slice
 from xpr.core.trace import Trace, Tracer, get_aval, register_aval, set_current_trace
 
 if TYPE_CHECKING:
-    from xpr.core.jaxpr import Jaxpr
+    from xpr.core.jaxpr import ClosedJaxpr, Jaxpr
 
 REFERENCE = Effect("Reference", exact=False, ordered=False)
 """A program makes references, or writes to some."""
@@ -527,3 +527,15 @@ def uses_references(jaxpr: Jaxpr) -> bool:
     if REFERENCE in jaxpr.effects:
         return True
     return any(isinstance(v.aval, AbstractRef) for v in (*jaxpr.constvars, *jaxpr.invars))
+
+
+class Discharged(NamedTuple):
+    """A program on the values of its references, which stand where those stood.
+
+    `consts` are operands in front of the others. After the results stand the new values of the
+    inputs (without `consts`) that `written` names.
+    """
+
+    closed: ClosedJaxpr
+    consts: list[Any]
+    written: tuple[int, ...]

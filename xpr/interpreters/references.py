@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from xpr.core.context import context
 from xpr.core.jaxpr import (
@@ -25,7 +25,7 @@ from xpr.core.jaxpr import (
 )
 from xpr.core.jaxpr_trace import JaxprTrace, hoist_consts, trace_to_jaxpr
 from xpr.core.primitive import Primitive, get_primitive
-from xpr.core.references import AbstractRef, Ref, read, uses_references, write
+from xpr.core.references import AbstractRef, Discharged, Ref, read, uses_references, write
 from xpr.core.trace import get_aval
 from xpr.interpreters.caching import weak_jaxpr_cache
 
@@ -57,18 +57,6 @@ class ProgramPrimitive(Primitive):
                     return bind_on_values(self, args, params)
                 return bind_lowered(self, args, params)
         return super().bind(*args, **params)
-
-
-class Discharged(NamedTuple):
-    """A program on the values of its references, which stand where those stood.
-
-    `consts` are operands in front of the others. After the results stand the new values of the
-    inputs (without `consts`) that `written` names.
-    """
-
-    closed: ClosedJaxpr
-    consts: list[Any]
-    written: tuple[int, ...]
 
 
 @weak_jaxpr_cache

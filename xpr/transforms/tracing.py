@@ -18,13 +18,12 @@ from xpr.core.extended_array import ExtendedArray
 from xpr.core.jaxpr import ClosedJaxpr, DebugInfo
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.physical import is_extended_aval
-from xpr.core.references import AbstractRef
+from xpr.core.references import AbstractRef, Discharged
 from xpr.core.symbolic import SymbolicDim
 from xpr.core.trace import Trace, get_aval, is_valid_value
 from xpr.core.tracebacks import api_boundary
 from xpr.core.wrapping import wraps
 from xpr.interpreters.physical import physical_program
-from xpr.interpreters.references import Discharged, discharged
 from xpr.sharding import PartitionSpec, Sharding
 from xpr.sharding.context import over_mesh_in_use
 from xpr.sharding.layouts import Format, Layout, concrete_sharding
@@ -324,6 +323,8 @@ class TracedProgram:
         """The program on the values of references, of those first that it closes over."""
         found = self._discharged
         if found is None:
+            from xpr.interpreters.references import discharged  # noqa: PLC0415  they are rare
+
             found = self._discharged = discharged(self.hoisted[0])
         return found
 
