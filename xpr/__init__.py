@@ -35,7 +35,10 @@ from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
 from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
+from xpr.sharding import get_abstract_mesh as get_abstract_mesh
+from xpr.sharding import get_mesh as get_mesh
 from xpr.sharding import set_mesh as set_mesh
+from xpr.sharding import use_abstract_mesh as use_abstract_mesh
 from xpr.sharding.spec import P as P
 from xpr.transforms.jit import clear_caches as clear_caches
 from xpr.transforms.jit import jit as jit
