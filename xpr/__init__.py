@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from xpr.transforms.derivatives import linearize as linearize
     from xpr.transforms.derivatives import value_and_grad as value_and_grad
     from xpr.transforms.derivatives import vjp as vjp
+    from xpr.transforms.inline import Inline as Inline
     from xpr.transforms.jacobians import hessian as hessian
     from xpr.transforms.jacobians import jacfwd as jacfwd
     from xpr.transforms.jacobians import jacobian as jacobian
@@ -185,6 +186,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.transforms.derivatives": (
                 "fwd_and_bwd grad jvp linear_transpose linearize value_and_grad vjp"
             ),
+            "xpr.transforms.inline": "Inline",
             "xpr.transforms.jacobians": "hessian jacfwd jacobian jacrev",
             "xpr.transforms.pmap": "pmap",
             "xpr.transforms.shard_map": "shard_map smap",
