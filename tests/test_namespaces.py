@@ -58,3 +58,24 @@ def test_stages() -> None:
     compiled = lowered.compile()
     assert isinstance(compiled, xpr.stages.Compiled)
     np.testing.assert_array_equal(compiled(jnp.ones(2)), [2, 2])
+
+
+def test_meshes_in_use_by_their_short_names() -> None:
+    assert xpr.get_mesh is xpr.sharding.get_mesh
+    assert xpr.get_abstract_mesh is xpr.sharding.get_abstract_mesh
+    assert xpr.use_abstract_mesh is xpr.sharding.use_abstract_mesh
+    with xpr.use_abstract_mesh(xpr.sharding.AbstractMesh((2,), ("x",))):
+        assert xpr.get_abstract_mesh().shape == {"x": 2}
+    assert xpr.get_abstract_mesh().empty
+
+
+def test_the_type_of_keys() -> None:
+    """It is for annotations: a call gives its argument back."""
+
+    def sample(key: xpr.random.Key) -> xpr.Array:
+        return xpr.random.normal(key)
+
+    assert typing.get_type_hints(sample)["key"] is xpr.random.Key
+    key = xpr.random.key(0)
+    assert xpr.random.Key(key) is key
+    assert sample(xpr.random.Key(key)) == xpr.random.normal(key)

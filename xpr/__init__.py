@@ -35,7 +35,10 @@ from xpr.runtimes.registry import local_device_count as local_device_count
 from xpr.runtimes.registry import local_devices as local_devices
 from xpr.sharding import NamedSharding as NamedSharding
 from xpr.sharding import Shard as Shard
+from xpr.sharding import get_abstract_mesh as get_abstract_mesh
+from xpr.sharding import get_mesh as get_mesh
 from xpr.sharding import set_mesh as set_mesh
+from xpr.sharding import use_abstract_mesh as use_abstract_mesh
 from xpr.sharding.spec import P as P
 from xpr.transforms.jit import clear_caches as clear_caches
 from xpr.transforms.jit import jit as jit
@@ -138,6 +141,7 @@ if TYPE_CHECKING:
     from xpr.transforms.derivatives import linearize as linearize
     from xpr.transforms.derivatives import value_and_grad as value_and_grad
     from xpr.transforms.derivatives import vjp as vjp
+    from xpr.transforms.inline import Inline as Inline
     from xpr.transforms.jacobians import hessian as hessian
     from xpr.transforms.jacobians import jacfwd as jacfwd
     from xpr.transforms.jacobians import jacobian as jacobian
@@ -182,6 +186,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.transforms.derivatives": (
                 "fwd_and_bwd grad jvp linear_transpose linearize value_and_grad vjp"
             ),
+            "xpr.transforms.inline": "Inline",
             "xpr.transforms.jacobians": "hessian jacfwd jacobian jacrev",
             "xpr.transforms.pmap": "pmap",
             "xpr.transforms.shard_map": "shard_map smap",

@@ -514,3 +514,15 @@ def test_debug_nans_of_sharded_programs() -> None:
     found = r"Invalid value \(nan\) encountered in sharded computation of <lambda>"
     with override("debug_nans", True), pytest.raises(FloatingPointError, match=found):
         mapped(-jnp.ones((2, 2)))
+
+
+def test_where_calls_are_inlined() -> None:
+    def primitives(inline: Any) -> list[str]:
+        f = xpr.jit(lambda x: x + 1.0, inline=inline)
+        assert float(f(2.0)) == 3.0
+        return [eqn.primitive.name for eqn in xpr.make_jaxpr(f)(2.0).eqns]
+
+    for inline in (True, xpr.Inline.JAX_EARLY):
+        assert primitives(inline) == ["add"]
+    for inline in (False, *(set(xpr.Inline) - {xpr.Inline.JAX_EARLY})):
+        assert primitives(inline) == primitives(False) != ["add"]

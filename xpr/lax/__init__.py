@@ -42,6 +42,9 @@ if typing.TYPE_CHECKING:
     from xpr.lax.marks import stage as stage
     from xpr.lax.patches import conv_general_dilated_local as conv_general_dilated_local
     from xpr.lax.patches import conv_general_dilated_patches as conv_general_dilated_patches
+    from xpr.lax.polynomials import log2 as log2
+    from xpr.lax.polynomials import one_minus_square as one_minus_square
+    from xpr.lax.polynomials import polynomial as polynomial
     from xpr.lax.ragged import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
     from xpr.lax.ragged import ragged_dot as ragged_dot
     from xpr.lax.ragged import ragged_dot_general as ragged_dot_general
@@ -247,6 +250,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.lax.loops": "associative_scan fori_loop map scan while_loop",
             "xpr.lax.marks": "after_all composite create_token stage",
             "xpr.lax.patches": "conv_general_dilated_local conv_general_dilated_patches",
+            "xpr.lax.polynomials": "log2 one_minus_square polynomial",
             "xpr.lax.ragged": "RaggedDotDimensionNumbers ragged_dot ragged_dot_general",
             "xpr.lax.scaled": "scaled_dot",
             "xpr.primitives._conv_dims": "ConvGeneralDilatedDimensionNumbers",

@@ -292,6 +292,7 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.reductions import count_nonzero as count_nonzero
     from xpr.numpy.reductions import max as max
     from xpr.numpy.reductions import min as min
+    from xpr.numpy.reductions import minmax as minmax
     from xpr.numpy.reductions import nanargmax as nanargmax
     from xpr.numpy.reductions import nanargmin as nanargmin
     from xpr.numpy.reductions import nanmax as nanmax
@@ -318,6 +319,7 @@ if typing.TYPE_CHECKING:
     from xpr.numpy.sorting import partition as partition
     from xpr.numpy.sorting import sort as sort
     from xpr.numpy.sorting import sort_complex as sort_complex
+    from xpr.numpy.sorting import top_k as top_k
     from xpr.numpy.spacings import geomspace as geomspace
     from xpr.numpy.spacings import linspace as linspace
     from xpr.numpy.spacings import logspace as logspace
@@ -505,13 +507,13 @@ else:  # type checkers would take any name for an attribute
             "xpr.numpy.ranges": "arange",
             "xpr.numpy.spacings": "geomspace linspace logspace",
             "xpr.numpy.reductions": (
-                "all any argmax argmin count_nonzero max min nanargmax nanargmin "
+                "all any argmax argmin count_nonzero max min minmax nanargmax nanargmin "
                 "nanmax nanmin nanprod nansum prod ptp sum"
             ),
             "xpr.numpy.searching": "digitize searchsorted",
             "xpr.numpy.selection": "choose clip select where",
             "xpr.numpy.setops": "intersect1d isin setdiff1d setxor1d union1d",
-            "xpr.numpy.sorting": "argpartition argsort lexsort partition sort sort_complex",
+            "xpr.numpy.sorting": "argpartition argsort lexsort partition sort sort_complex top_k",
             "xpr.numpy.statistics": "average mean nanmean nanstd nanvar std var",
             "xpr.numpy.triangular": (
                 "diag diag_indices diag_indices_from diagflat diagonal eye identity mask_indices "

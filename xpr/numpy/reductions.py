@@ -262,6 +262,33 @@ def min(
     return _extremum("min", reduce_min_p, el.min_p, 1, a, axis, keepdims, initial, where)
 
 
+def minmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    where: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """The least and the greatest element along `axis`; NaN where one is NaN.
+
+    A tuple as `initial` holds that of the least and that of the greatest. Raises ValueError for no
+    elements, or `where`, without `initial`, and for a tuple of another length.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.minmax(jnp.array([4, 2, 3]))
+    (Array(2, dtype=int32), Array(4, dtype=int32))
+    """
+    refuse_out("minmax", out)
+    if isinstance(initial, tuple) and len(initial) != 2:
+        raise ValueError(f"minmax requires a pair as the tuple `initial`, got {initial}")
+    low, high = initial if isinstance(initial, tuple) else (initial, initial)
+    return (
+        _extremum("minmax", reduce_min_p, el.min_p, 1, a, axis, keepdims, low, where),
+        _extremum("minmax", reduce_max_p, el.max_p, 0, a, axis, keepdims, high, where),
+    )
+
+
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The greatest element less the least one along `axis`.
 

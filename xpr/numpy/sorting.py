@@ -6,7 +6,10 @@ real part, then by imaginary part. Operands are arrays or numbers; lists raise T
 
 from __future__ import annotations
 
+import operator
 from typing import Any
+
+import numpy as np
 
 from xpr.core import dtypes
 from xpr.core.trace import get_aval
@@ -16,6 +19,7 @@ from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
 from xpr.numpy.manipulation import ravel
 from xpr.primitives import shape as sh
+from xpr.primitives import slicing as sl
 from xpr.primitives import sort as so
 from xpr.primitives._complex import complex_dtype
 from xpr.primitives._index_dims import canonicalize_axis, require_places
@@ -169,3 +173,39 @@ def sort_complex(a: ArrayLike) -> Array:
     dtype = get_aval(x).dtype
     wide = dtype if dtypes.is_complex(dtype) else complex_dtype(to_inexact(dtype))
     return so.sort(convert_type(x, wide))
+
+
+def top_k(
+    a: ArrayLike, k: int, /, *, axis: int = -1, mode: str = "largest", sorted: bool = True
+) -> tuple[Array, Array]:
+    """The `k` greatest or least elements along `axis`, and their indices, which are int32.
+
+    `mode` is "largest" or "smallest". The best element comes first; `sorted` False promises no
+    order, and changes nothing. NaN counts as greater than any number; of equal elements the first
+    comes first. Raises ValueError for complex numbers, other modes, and a `k` that is negative or
+    above the axis's size.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.top_k(jnp.array([3, 1, 2]), 2, mode="smallest")
+    (Array([1, 2], dtype=int32), Array([1, 2], dtype=int32))
+    """
+    del sorted
+    x = as_operand("top_k", a)
+    if dtypes.is_complex(get_aval(x).dtype):
+        raise ValueError("top_k is not compatible with complex inputs.")
+    if mode not in ("largest", "smallest"):
+        raise ValueError(f"mode must be 'largest' or 'smallest', got {mode!r}")
+    shape = get_aval(x).shape
+    dimension = canonicalize_axis(axis, len(shape))
+    if mode == "largest":
+        values, indices = so.top_k(x, k, axis=dimension)
+        return values, indices
+    count, size = operator.index(k), shape[dimension]
+    if not 0 <= count <= size:
+        raise ValueError(f"top_k requires k in 0 .. {size}, the axis's size, got {k}")
+    numbers = broadcasted_iota(np.dtype(np.int32), shape, dimension)
+    values, indices = so.sort_key_val(x, numbers, dimension)
+    return (
+        sl.slice_in_dim(values, 0, count, axis=dimension),
+        sl.slice_in_dim(indices, 0, count, axis=dimension),
+    )

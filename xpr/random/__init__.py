@@ -25,6 +25,7 @@ from xpr.random.gamma import gamma as gamma
 from xpr.random.gamma import generalized_normal as generalized_normal
 from xpr.random.gamma import loggamma as loggamma
 from xpr.random.gamma import t as t
+from xpr.random.keys import Key as Key
 from xpr.random.keys import PRNGKey as PRNGKey
 from xpr.random.keys import clone as clone
 from xpr.random.keys import fold_in as fold_in

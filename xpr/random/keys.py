@@ -8,7 +8,7 @@ keys from a key give the same sort.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NewType
 
 import numpy as np
 
@@ -33,6 +33,12 @@ from xpr.primitives.convert import convert_type
 from xpr.primitives.random import random_fold_in, random_split
 from xpr.random import rbg as rbg  # registers its generators
 from xpr.random._sampling import draw
+
+Key = NewType("Key", Array)
+Key.__doc__ = """The type of keys, for annotations: `def sample(key: xpr.random.Key) -> xpr.Array`.
+
+It is no class: `xpr.numpy.issubdtype(x.dtype, xpr.dtypes.prng_key)` tells whether `x` holds keys.
+"""
 
 _UINT32 = np.dtype(np.uint32)
 # JAX has names for these, and no bits either.

@@ -32,6 +32,7 @@ from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, sharded_calls
+from xpr.transforms.inline import Inline, while_tracing
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
 from xpr.transforms.shardings import UNSPECIFIED, requested
 from xpr.transforms.signature import (
@@ -620,7 +621,7 @@ def jit(
     keep_unused: bool = False,
     device: Device | None = None,
     backend: str | None = None,
-    inline: bool = False,
+    inline: bool | Inline = False,
     compiler_options: Mapping[str, Any] | None = None,
 ) -> Any:
     """A compiled version of `fun`, a pure function of arrays and pytrees of arrays.
@@ -628,11 +629,10 @@ def jit(
     `fun` is traced once for each combination of argument types and static values. Arguments in
     `static_argnums`/`static_argnames` are passed as they are and must be hashable; the buffers of
     those in `donate_argnums`/`donate_argnames` may be overwritten, after which the arrays raise
-    when used. `keep_unused` keeps arguments that do not matter in the program; `inline` writes the
-    program into the one that calls it; `device` or `backend` fixes where it runs, and so do
+    when used. `keep_unused` keeps unneeded arguments in the program; `inline`, a bool or `Inline`,
+    writes the program into its caller; `device` or `backend` fixes where it runs, and so do
     `in_shardings` and `out_shardings`, prefixes of the trees of arguments and results whose leaves
-    are shardings of one device, or None. `compiler_options` are XLA's: they have no effect here,
-    and each says so once.
+    are shardings of one device, or None. `compiler_options`, XLA's, only say that they do nothing.
 
     Raises TypeError for arguments that are no arrays, ValueError for bad options and for arguments
     that were put on different devices, RuntimeError for a compiler option that is not XLA's.
@@ -672,7 +672,7 @@ def jit(
         device = registry.first_device(backend)
     roles = argument_roles(fun, static_argnums, static_argnames, donate_argnums, donate_argnames)
     shardings = requested(in_shardings, out_shardings, device)
-    return _JITTED(fun, JitOptions(roles, keep_unused, inline, device, shardings))
+    return _JITTED(fun, JitOptions(roles, keep_unused, while_tracing(inline), device, shardings))
 
 
 def _constrained(values: Sequence[Any], shardings: Sequence[Any]) -> list[Any]:

@@ -46,6 +46,7 @@ from xpr.scipy.special.information import kl_div as kl_div
 from xpr.scipy.special.information import rel_entr as rel_entr
 from xpr.scipy.special.information import xlog1py as xlog1py
 from xpr.scipy.special.information import xlogy as xlogy
+from xpr.scipy.special.inverse_errors import erfcinv as erfcinv
 from xpr.scipy.special.spherical import sph_harm_y as sph_harm_y
 from xpr.scipy.special.statistical import boxcox as boxcox
 from xpr.scipy.special.statistical import boxcox1p as boxcox1p
