@@ -11,11 +11,17 @@ True
 
 from __future__ import annotations
 
-from xpr.transforms.jit import JittedFunction as Wrapped
+from typing import TYPE_CHECKING
+
 from xpr.transforms.stages import ArgInfo as ArgInfo
 from xpr.transforms.stages import Compiled as Compiled
 from xpr.transforms.stages import Lowered as Lowered
 from xpr.transforms.stages import Traced as Traced
+
+if TYPE_CHECKING:
+    from xpr.transforms.function_types import Jitted as Wrapped
+else:
+    from xpr.transforms.jit import JittedFunction as Wrapped
 
 CompilerOptions = dict[str, str | bool]
 """Options of a compile by name."""

@@ -13,6 +13,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from xpr.core.aval import ShapedArray
+    from xpr.core.index_updates import IndexUpdates
 
 _np: Any = None
 
@@ -109,7 +110,7 @@ class Array:
 
         def devices(self) -> set[Any]: ...
         def platform(self) -> str: ...
-        def addressable_data(self, index: int) -> Any: ...
+        def addressable_data(self, index: int) -> Array: ...
         def block_until_ready(self) -> Self: ...
         def copy_to_host_async(self) -> None: ...
         def is_ready(self) -> bool: ...
@@ -186,7 +187,7 @@ class Array:
         """Bytes of all elements."""
         return self.size * self.dtype.itemsize
 
-    def to_device(self, device: Any, *, stream: Any = None) -> Any:
+    def to_device(self, device: Any, *, stream: Any = None) -> Array:
         """The array on another device, as `device_put` gives it; `stream` must be None."""
         if stream is not None:
             raise NotImplementedError(f"to_device takes stream=None, got {stream!r}")
@@ -213,7 +214,7 @@ class Array:
         return _np.imag(self)
 
     @property
-    def at(self) -> Any:
+    def at(self) -> IndexUpdates[Array]:
         """Indexed updates that return a new array: `x.at[idx].set(y)`."""
         return _np.at(self)
 
@@ -227,7 +228,7 @@ class Array:
             raise TypeError("len() of unsized object")
         return self.shape[0]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Array]:
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
         return _np.iterate(self)
@@ -264,133 +265,133 @@ class Array:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Array:
         return _np.op_add(self, other)
 
-    def __radd__(self, other: Any) -> Any:
+    def __radd__(self, other: Any) -> Array:
         return _np.op_radd(self, other)
 
-    def __sub__(self, other: Any) -> Any:
+    def __sub__(self, other: Any) -> Array:
         return _np.op_sub(self, other)
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: Any) -> Array:
         return _np.op_rsub(self, other)
 
-    def __mul__(self, other: Any) -> Any:
+    def __mul__(self, other: Any) -> Array:
         return _np.op_mul(self, other)
 
-    def __rmul__(self, other: Any) -> Any:
+    def __rmul__(self, other: Any) -> Array:
         return _np.op_rmul(self, other)
 
-    def __truediv__(self, other: Any) -> Any:
+    def __truediv__(self, other: Any) -> Array:
         return _np.op_truediv(self, other)
 
-    def __rtruediv__(self, other: Any) -> Any:
+    def __rtruediv__(self, other: Any) -> Array:
         return _np.op_rtruediv(self, other)
 
-    def __floordiv__(self, other: Any) -> Any:
+    def __floordiv__(self, other: Any) -> Array:
         return _np.op_floordiv(self, other)
 
-    def __rfloordiv__(self, other: Any) -> Any:
+    def __rfloordiv__(self, other: Any) -> Array:
         return _np.op_rfloordiv(self, other)
 
-    def __mod__(self, other: Any) -> Any:
+    def __mod__(self, other: Any) -> Array:
         return _np.op_mod(self, other)
 
-    def __rmod__(self, other: Any) -> Any:
+    def __rmod__(self, other: Any) -> Array:
         return _np.op_rmod(self, other)
 
-    def __divmod__(self, other: Any) -> Any:
+    def __divmod__(self, other: Any) -> tuple[Array, Array]:
         return _np.op_divmod(self, other)
 
-    def __rdivmod__(self, other: Any) -> Any:
+    def __rdivmod__(self, other: Any) -> tuple[Array, Array]:
         return _np.op_rdivmod(self, other)
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: Any) -> Array:
         return _np.op_pow(self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: Any) -> Array:
         return _np.op_rpow(self, other)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Any) -> Array:
         return _np.op_matmul(self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Any) -> Array:
         return _np.op_rmatmul(self, other)
 
-    def __and__(self, other: Any) -> Any:
+    def __and__(self, other: Any) -> Array:
         return _np.op_and(self, other)
 
-    def __rand__(self, other: Any) -> Any:
+    def __rand__(self, other: Any) -> Array:
         return _np.op_rand(self, other)
 
-    def __or__(self, other: Any) -> Any:
+    def __or__(self, other: Any) -> Array:
         return _np.op_or(self, other)
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: Any) -> Array:
         return _np.op_ror(self, other)
 
-    def __xor__(self, other: Any) -> Any:
+    def __xor__(self, other: Any) -> Array:
         return _np.op_xor(self, other)
 
-    def __rxor__(self, other: Any) -> Any:
+    def __rxor__(self, other: Any) -> Array:
         return _np.op_rxor(self, other)
 
-    def __lshift__(self, other: Any) -> Any:
+    def __lshift__(self, other: Any) -> Array:
         return _np.op_lshift(self, other)
 
-    def __rlshift__(self, other: Any) -> Any:
+    def __rlshift__(self, other: Any) -> Array:
         return _np.op_rlshift(self, other)
 
-    def __rshift__(self, other: Any) -> Any:
+    def __rshift__(self, other: Any) -> Array:
         return _np.op_rshift(self, other)
 
-    def __rrshift__(self, other: Any) -> Any:
+    def __rrshift__(self, other: Any) -> Array:
         return _np.op_rrshift(self, other)
 
-    def __eq__(self, other: Any) -> Any:
+    def __eq__(self, other: Any) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _np.op_eq(self, other)
 
-    def __ne__(self, other: Any) -> Any:
+    def __ne__(self, other: Any) -> Array:  # pyright: ignore[reportIncompatibleMethodOverride]
         return _np.op_ne(self, other)
 
-    def __lt__(self, other: Any) -> Any:
+    def __lt__(self, other: Any) -> Array:
         return _np.op_lt(self, other)
 
-    def __le__(self, other: Any) -> Any:
+    def __le__(self, other: Any) -> Array:
         return _np.op_le(self, other)
 
-    def __gt__(self, other: Any) -> Any:
+    def __gt__(self, other: Any) -> Array:
         return _np.op_gt(self, other)
 
-    def __ge__(self, other: Any) -> Any:
+    def __ge__(self, other: Any) -> Array:
         return _np.op_ge(self, other)
 
     def all(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-    ) -> Any:
+    ) -> Array:
         """Whether all elements along `axis` are true."""
         return _np.method_all(self, axis, out, keepdims, where=where)
 
     def any(
         self, axis: Any = None, out: None = None, keepdims: bool = False, *, where: Any = None
-    ) -> Any:
+    ) -> Array:
         """Whether any element along `axis` is true."""
         return _np.method_any(self, axis, out, keepdims, where=where)
 
     def argmax(
         self, axis: int | None = None, out: None = None, keepdims: bool | None = None
-    ) -> Any:
+    ) -> Array:
         """Index of the first greatest element along `axis`."""
         return _np.method_argmax(self, axis, out, keepdims)
 
     def argmin(
         self, axis: int | None = None, out: None = None, keepdims: bool | None = None
-    ) -> Any:
+    ) -> Array:
         """Index of the first least element along `axis`."""
         return _np.method_argmin(self, axis, out, keepdims)
 
-    def argpartition(self, kth: int, axis: int = -1) -> Any:
+    def argpartition(self, kth: int, axis: int = -1) -> Array:
         """Indices that partition the array around its kth element."""
         return _np.method_argpartition(self, kth, axis)
 
@@ -402,25 +403,25 @@ class Array:
         order: None = None,
         stable: bool = True,
         descending: bool = False,
-    ) -> Any:
+    ) -> Array:
         """Indices that sort the array along `axis`."""
         return _np.method_argsort(
             self, axis, kind=kind, order=order, stable=stable, descending=descending
         )
 
-    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> Any:
+    def astype(self, dtype: Any, copy: bool = False, device: Any = None) -> Array:
         """A copy with another dtype; out-of-range floats saturate."""
         return _np.method_astype(self, dtype, copy, device)
 
-    def byteswap(self, inplace: bool = False) -> Any:
+    def byteswap(self, inplace: bool = False) -> Array:
         """The array with the bytes of each element reversed."""
         return _np.method_byteswap(self, inplace)
 
-    def choose(self, choices: Sequence[Any], out: None = None, mode: str = "raise") -> Any:
+    def choose(self, choices: Sequence[Any], out: None = None, mode: str = "raise") -> Array:
         """Elements picked from `choices` by index."""
         return _np.method_choose(self, choices, out, mode)
 
-    def clip(self, min: Any = None, max: Any = None) -> Any:
+    def clip(self, min: Any = None, max: Any = None) -> Array:
         """Elements limited to [min, max]."""
         return _np.method_clip(self, min, max)
 
@@ -432,41 +433,41 @@ class Array:
         out: None = None,
         size: int | None = None,
         fill_value: Any = 0,
-    ) -> Any:
+    ) -> Array:
         """Slices along `axis` where `condition` holds."""
         return _np.method_compress(self, condition, axis, out=out, size=size, fill_value=fill_value)
 
-    def conj(self) -> Any:
+    def conj(self) -> Array:
         """The complex conjugate."""
         return _np.method_conj(self)
 
-    def conjugate(self) -> Any:
+    def conjugate(self) -> Array:
         """The complex conjugate."""
         return _np.method_conjugate(self)
 
-    def copy(self) -> Any:
+    def copy(self) -> Array:
         """A copy."""
         return _np.method_copy(self)
 
-    def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    def cumprod(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative product along `axis`."""
         return _np.method_cumprod(self, axis, dtype, out)
 
-    def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
+    def cumsum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Array:
         """Cumulative sum along `axis`."""
         return _np.method_cumsum(self, axis, dtype, out)
 
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
         """The diagonal over two axes."""
         return _np.method_diagonal(self, offset, axis1, axis2)
 
-    def dot(self, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Any:
+    def dot(self, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Array:
         """The dot product with `b`."""
         return _np.method_dot(
             self, b, precision=precision, preferred_element_type=preferred_element_type
         )
 
-    def flatten(self, order: str = "C", *, out_sharding: Any = None) -> Any:
+    def flatten(self, order: str = "C", *, out_sharding: Any = None) -> Array:
         """The elements in one axis."""
         return _np.method_flatten(self, order, out_sharding=out_sharding)
 
@@ -477,7 +478,7 @@ class Array:
         keepdims: bool = False,
         initial: Any = None,
         where: Any = None,
-    ) -> Any:
+    ) -> Array:
         """The greatest element along `axis`."""
         return _np.method_max(self, axis, out, keepdims, initial, where)
 
@@ -489,7 +490,7 @@ class Array:
         keepdims: bool = False,
         *,
         where: Any = None,
-    ) -> Any:
+    ) -> Array:
         """The mean along `axis`."""
         return _np.method_mean(self, axis, dtype, out, keepdims, where=where)
 
@@ -500,11 +501,11 @@ class Array:
         keepdims: bool = False,
         initial: Any = None,
         where: Any = None,
-    ) -> Any:
+    ) -> Array:
         """The least element along `axis`."""
         return _np.method_min(self, axis, out, keepdims, initial, where)
 
-    def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> Any:
+    def nonzero(self, *, fill_value: Any = None, size: int | None = None) -> tuple[Array, ...]:
         """Indices of the nonzero elements, an array for each axis."""
         return _np.method_nonzero(self, fill_value=fill_value, size=size)
 
@@ -517,15 +518,15 @@ class Array:
         initial: Any = None,
         where: Any = None,
         promote_integers: bool = True,
-    ) -> Any:
+    ) -> Array:
         """The product along `axis`."""
         return _np.method_prod(self, axis, dtype, out, keepdims, initial, where, promote_integers)
 
-    def ptp(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
+    def ptp(self, axis: Any = None, out: None = None, keepdims: bool = False) -> Array:
         """The range (greatest minus least) along `axis`."""
         return _np.method_ptp(self, axis, out, keepdims)
 
-    def ravel(self, order: str = "C", *, out_sharding: Any = None) -> Any:
+    def ravel(self, order: str = "C", *, out_sharding: Any = None) -> Array:
         """The elements in one axis."""
         return _np.method_ravel(self, order, out_sharding=out_sharding)
 
@@ -536,7 +537,7 @@ class Array:
         *,
         total_repeat_length: int | None = None,
         out_sharding: Any = None,
-    ) -> Any:
+    ) -> Array:
         """Each element repeated."""
         return _np.method_repeat(
             self,
@@ -546,17 +547,17 @@ class Array:
             out_sharding=out_sharding,
         )
 
-    def reshape(self, *args: Any, order: str = "C", out_sharding: Any = None) -> Any:
+    def reshape(self, *args: Any, order: str = "C", out_sharding: Any = None) -> Array:
         """The same elements in another shape."""
         return _np.method_reshape(self, *args, order=order, out_sharding=out_sharding)
 
-    def round(self, decimals: int = 0, out: None = None) -> Any:
+    def round(self, decimals: int = 0, out: None = None) -> Array:
         """Elements rounded to `decimals` places, halves to even."""
         return _np.method_round(self, decimals, out)
 
     def searchsorted(
         self, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
-    ) -> Any:
+    ) -> Array:
         """Where to insert `v` to keep the order."""
         return _np.method_searchsorted(self, v, side, sorter, method=method)
 
@@ -568,13 +569,13 @@ class Array:
         order: None = None,
         stable: bool = True,
         descending: bool = False,
-    ) -> Any:
+    ) -> Array:
         """The elements sorted along `axis`."""
         return _np.method_sort(
             self, axis, kind=kind, order=order, stable=stable, descending=descending
         )
 
-    def squeeze(self, axis: Any = None) -> Any:
+    def squeeze(self, axis: Any = None) -> Array:
         """The array without axes of size 1."""
         return _np.method_squeeze(self, axis)
 
@@ -588,7 +589,7 @@ class Array:
         *,
         where: Any = None,
         correction: float | None = None,
-    ) -> Any:
+    ) -> Array:
         """The standard deviation along `axis`."""
         return _np.method_std(
             self, axis, dtype, out, ddof, keepdims, where=where, correction=correction
@@ -603,11 +604,11 @@ class Array:
         initial: Any = None,
         where: Any = None,
         promote_integers: bool = True,
-    ) -> Any:
+    ) -> Array:
         """The sum along `axis`."""
         return _np.method_sum(self, axis, dtype, out, keepdims, initial, where, promote_integers)
 
-    def swapaxes(self, axis1: int, axis2: int) -> Any:
+    def swapaxes(self, axis1: int, axis2: int) -> Array:
         """The array with two axes swapped."""
         return _np.method_swapaxes(self, axis1, axis2)
 
@@ -620,7 +621,7 @@ class Array:
         unique_indices: bool = False,
         indices_are_sorted: bool = False,
         fill_value: Any = None,
-    ) -> Any:
+    ) -> Array:
         """Elements along `axis` by index."""
         return _np.method_take(
             self, indices, axis, out, mode, unique_indices, indices_are_sorted, fill_value
@@ -628,11 +629,11 @@ class Array:
 
     def trace(
         self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-    ) -> Any:
+    ) -> Array:
         """The sum along a diagonal."""
         return _np.method_trace(self, offset, axis1, axis2, dtype, out)
 
-    def transpose(self, *args: Any) -> Any:
+    def transpose(self, *args: Any) -> Array:
         """The array with its axes permuted."""
         return _np.method_transpose(self, *args)
 
@@ -646,12 +647,12 @@ class Array:
         *,
         where: Any = None,
         correction: float | None = None,
-    ) -> Any:
+    ) -> Array:
         """The variance along `axis`."""
         return _np.method_var(
             self, axis, dtype, out, ddof, keepdims, where=where, correction=correction
         )
 
-    def view(self, dtype: Any = None, type: None = None) -> Any:
+    def view(self, dtype: Any = None, type: None = None) -> Array:
         """The bytes read as another dtype."""
         return _np.method_view(self, dtype, type)

@@ -254,7 +254,7 @@ class Exported:
         options: dict[str, Any] = {}
         if self.layout is not None and mesh is not None:
             options["out_shardings"] = self.layout.out_shardings(mesh)
-        jitted: JittedFunction = jit(run, **options)
+        jitted: Any = jit(run, **options)
         differentiable = custom_vjp(jitted)
         differentiable.defvjp(lambda *xs: (jitted(*xs), xs), self._pull_back)
         return jitted, differentiable

@@ -61,7 +61,7 @@ def apply_over_axes(
 
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
-) -> Any:
+) -> Array:
     """`func1d(slice, *args, **kwargs)` for each one-dimensional slice of `arr` along `axis`.
 
     The axes of its result take the place of `axis`; a pytree of results gives a pytree. Raises

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.config import state
 from xpr.core.trace import get_aval
 from xpr.dispatch.array import ArrayImpl
@@ -331,7 +332,7 @@ def take(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Elements of `a` along `axis` (of its ravelled form when None) at integer `indices`.
 
     `mode` is "fill" (the default: `fill_value`, by default NaN or the extreme integer, for indices
@@ -432,7 +433,7 @@ def take_along_axis(
     fill_value: Any = None,
     *,
     wrap_negative_indices: bool | None = None,
-) -> Any:
+) -> Array:
     """Elements of `arr` along `axis`, matching the other axes of `indices` position by position.
 
     Negative indices count from the end, unless `wrap_negative_indices` is False: then they are out

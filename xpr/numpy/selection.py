@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,6 +27,36 @@ from xpr.primitives.compare import select_n_p
 from xpr.primitives.convert import convert_element_type_p
 
 
+@overload
+def where(
+    condition: ArrayLike,
+    x: None = None,
+    y: None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> tuple[Array, ...]: ...
+@overload
+def where(
+    condition: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Array: ...
+@overload
+def where(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: Any = None,
+) -> Any: ...
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -32,6 +32,42 @@ from xpr.primitives.joining import concatenate
 from xpr.primitives.shape import expand_dims, reshape
 
 
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: Literal[False] = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Array: ...
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    *,
+    retstep: Literal[True],
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    device: Any = None,
+) -> tuple[Array, Array]: ...
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any: ...
 def linspace(
     start: ArrayLike,
     stop: ArrayLike,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.placing import resharded
 from xpr.core.trace import get_aval
@@ -80,7 +81,7 @@ class IndexUpdateRef:
         fill_value: Any = None,
         out_sharding: Any = None,
         wrap_negative_indices: bool = True,
-    ) -> Any:
+    ) -> Array:
         """`x[index]`, with "fill" as a mode that gives `fill_value` for indices out of bounds."""
         if out_sharding is not None:
             return resharded(
@@ -104,25 +105,25 @@ class IndexUpdateRef:
             wrap=wrap_negative_indices,
         )
 
-    def set(self, values: Any, **options: Any) -> Any:
+    def set(self, values: Any, **options: Any) -> Array:
         """`x[index] = values` on a copy; of several values for one element the last one stays."""
         return _update_at(self, values, "set", options)
 
-    def add(self, values: Any, **options: Any) -> Any:
+    def add(self, values: Any, **options: Any) -> Array:
         """`x[index] += values` on a copy; several values for one element all count."""
         return _update_at(self, values, "add", options)
 
-    def subtract(self, values: Any, **options: Any) -> Any:
+    def subtract(self, values: Any, **options: Any) -> Array:
         """`x[index] -= values` on a copy; several values for one element all count."""
         return _update_at(self, values, "subtract", options)
 
-    def multiply(self, values: Any, **options: Any) -> Any:
+    def multiply(self, values: Any, **options: Any) -> Array:
         """`x[index] *= values` on a copy; several values for one element all count."""
         return _update_at(self, values, "multiply", options)
 
     mul = multiply
 
-    def divide(self, values: Any, **options: Any) -> Any:
+    def divide(self, values: Any, **options: Any) -> Array:
         """`x[index] /= values` on a copy; several values for one element all count."""
         from xpr.numpy.ufuncs import divide  # noqa: PLC0415  ufuncs come after indexing
 
@@ -134,7 +135,7 @@ class IndexUpdateRef:
 
         return changed() if place is None else resharded("at[...].divide", place, changed)
 
-    def power(self, values: Any, **options: Any) -> Any:
+    def power(self, values: Any, **options: Any) -> Array:
         """`x[index] **= values` on a copy; several values for one element all count."""
         from xpr.numpy.ufuncs import power  # noqa: PLC0415  ufuncs come after indexing
 
@@ -146,15 +147,15 @@ class IndexUpdateRef:
 
         return changed() if place is None else resharded("at[...].power", place, changed)
 
-    def min(self, values: Any, **options: Any) -> Any:
+    def min(self, values: Any, **options: Any) -> Array:
         """`x[index] = minimum(x[index], values)` on a copy."""
         return _update_at(self, values, "min", options)
 
-    def max(self, values: Any, **options: Any) -> Any:
+    def max(self, values: Any, **options: Any) -> Array:
         """`x[index] = maximum(x[index], values)` on a copy."""
         return _update_at(self, values, "max", options)
 
-    def apply(self, func: Callable[[Any], Any], **options: Any) -> Any:
+    def apply(self, func: Callable[[Any], Any], **options: Any) -> Array:
         """`func.at(x, index)` on a copy: an element that occurs twice is changed twice."""
         return _apply(self.array, self.index, func, **options)
 
@@ -568,7 +569,7 @@ def _apply(
 
 def put_along_axis(
     arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: Any = None
-) -> Any:
+) -> Array:
     """A copy of `arr` with `values` written along `axis` at `indices`; pass `inplace=False`.
 
     >>> import xpr.numpy as jnp

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.manual import in_order
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
@@ -75,7 +76,7 @@ iota_p = define(
 )
 
 
-def iota(dtype: Any, size: int) -> Any:
+def iota(dtype: Any, size: int) -> Array:
     """The numbers 0, 1, ..., size-1 in the given dtype (integer, floating or complex).
 
     Values that the dtype cannot hold wrap (integers) or are rounded (floats).
@@ -86,7 +87,7 @@ def iota(dtype: Any, size: int) -> Any:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Any:
+def broadcasted_iota(dtype: Any, shape: Any, dimension: int, *, out_sharding: Any = None) -> Array:
     """An array of that shape whose elements are their own index along axis `dimension`.
 
     >>> broadcasted_iota(np.int32, (2, 3), 1)
@@ -132,7 +133,7 @@ empty_p = define(
 )
 
 
-def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
+def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Array:
     """An array to be overwritten: its values mean nothing (here they are zeros).
 
     >>> from xpr import lax
@@ -149,7 +150,7 @@ def empty(shape: Any, dtype: Any, *, out_sharding: Any = None) -> Any:
 # ---- full
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Any:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, sharding: Any = None) -> Array:
     """An array of that shape filled with the scalar `fill_value`.
 
     The dtype is that of `fill_value` (weak for a Python number) unless given. Raises TypeError
@@ -217,7 +218,7 @@ def varying_like(a: Any, made: Any) -> Any:
 
 def full_like(
     x: Any, fill_value: Any, dtype: Any = None, shape: Any = None, sharding: Any = None
-) -> Any:
+) -> Array:
     """An array filled with `fill_value`, of the shape and dtype of `x` unless these are given.
 
     `x` may be anything that has a shape and a dtype. Without a `sharding` the result lies where a

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval, is_valid_value
@@ -300,7 +301,7 @@ def gather(
     indices_are_sorted: bool = False,
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
-) -> Any:
+) -> Array:
     """Windows of shape `slice_sizes` of `operand`, one for each index vector.
 
     The index vectors are the last axis of `start_indices` (any integer dtype); entry k of a vector
@@ -353,7 +354,7 @@ def _static_fill(fill_value: Any, dtype: np.dtype[Any]) -> Any:
     return value.item() if value.dtype.kind in "biufc" else value.astype(np.float32).item()
 
 
-def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
+def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Array:
     """Elements (or slices) of `src` at `idxs[k]` along axis `axes[k]`, indices taken modulo sizes.
 
     Each of `idxs` is a 1-D integer array of one length n; the result has a leading axis of size n

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.primitive import define
 from xpr.core.trace import get_aval
@@ -97,7 +98,7 @@ concatenate_p = define(
 )
 
 
-def concatenate(operands: Any, dimension: int) -> Any:
+def concatenate(operands: Any, dimension: int) -> Array:
     """Joins arrays along axis `dimension`; the other axes and the dtypes must agree.
 
     Raises ValueError for an empty sequence, TypeError for shapes or dtypes that differ.
@@ -175,7 +176,7 @@ stack_p = define(
 )
 
 
-def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+def stack(operands: Sequence[Any], axis: int = 0) -> Array:
     """Joins arrays of one shape and dtype along a new axis, which stands at `axis`.
 
     >>> import xpr.numpy as jnp
@@ -353,7 +354,7 @@ tile_p = define(
 )
 
 
-def tile(operand: Any, reps: Sequence[int]) -> Any:
+def tile(operand: Any, reps: Sequence[int]) -> Array:
     """Repeats `operand` `reps[i]` times along axis i; one count for each axis.
 
     >>> import xpr.numpy as jnp

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import Absent, NotLinear, Primitive, Rule, check_operands, define
@@ -352,7 +353,7 @@ def scatter(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """`operand` with the windows at indexed places replaced by `updates`.
 
     The last axis of `scatter_indices` (any integer dtype) holds index vectors; entry k is where
@@ -393,7 +394,7 @@ def scatter_add(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """As `scatter`, the updates added to what is there; several at one place all count.
 
     >>> import xpr.numpy as jnp
@@ -422,7 +423,7 @@ def scatter_sub(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """As `scatter`, the updates subtracted from what is there.
 
     >>> from xpr import lax
@@ -452,7 +453,7 @@ def scatter_mul(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """As `scatter`, what is there multiplied by the updates.
 
     Derivatives with respect to the updates need `unique_indices=True`, unless there is one window.
@@ -484,7 +485,7 @@ def scatter_min(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """As `scatter`, the lesser of update and element staying; NaN where either is NaN.
 
     Elements and updates that are equal share the derivative evenly.
@@ -516,7 +517,7 @@ def scatter_max(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """As `scatter`, the greater of update and element staying; NaN where either is NaN.
 
     Elements and updates that are equal share the derivative evenly.
@@ -549,7 +550,7 @@ def scatter_apply(
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
-) -> Any:
+) -> Array:
     """`operand` with each indexed element e replaced by `func(e)`.
 
     `update_shape` is the shape that the updates of a `scatter` would have. An element that several

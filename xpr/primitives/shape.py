@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.array import Array
 from xpr.core.aval import ShapedArray, reduced_axes, unreduced_axes
 from xpr.core.placing import bound_there, given_sharding, places_now, resharded
 from xpr.core.primitive import define
@@ -138,7 +139,7 @@ broadcast_in_dim_p = define(
 
 def broadcast_in_dim(
     operand: Any, shape: Any, broadcast_dimensions: Sequence[int], *, out_sharding: Any = None
-) -> Any:
+) -> Array:
     """Broadcasts `operand` to `shape`, its axis i becoming axis `broadcast_dimensions[i]`.
 
     Each axis of the operand must have size 1 or the size of its axis in `shape`. Any dtype.
@@ -166,7 +167,7 @@ def broadcast_in_dim(
     )
 
 
-def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Any:
+def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -> Array:
     """Adds leading axes of the given sizes: the result has shape `sizes + operand.shape`.
 
     >>> import xpr.numpy as jnp
@@ -192,7 +193,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
         raise ValueError(f"Incompatible shapes for broadcasting: shapes={shown}") from None
 
 
-def broadcast_to_rank(x: Any, rank: int) -> Any:
+def broadcast_to_rank(x: Any, rank: int) -> Array:
     """Adds leading axes of size 1 until `x` has `rank` axes; ValueError when it has more.
 
     >>> from xpr import lax
@@ -206,7 +207,7 @@ def broadcast_to_rank(x: Any, rank: int) -> Any:
     return expand_dims(x, range(rank - ndim))
 
 
-def broadcast_like(arr: Any, like_arr: Any) -> Any:
+def broadcast_like(arr: Any, like_arr: Any) -> Array:
     """`arr` broadcast (by NumPy's rules) to the shape of `like_arr`, its dtype kept.
 
     >>> from xpr import lax
@@ -221,7 +222,7 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     return broadcast_in_dim(arr, target, range(len(target) - len(shape), len(target)))
 
 
-def expand_dims(array: Any, dimensions: Any) -> Any:
+def expand_dims(array: Any, dimensions: Any) -> Array:
     """Inserts axes of size 1, so that they stand at `dimensions` of the result.
 
     Raises ValueError for an axis out of range or named twice.
@@ -291,7 +292,7 @@ def reshape(
     dimensions: Sequence[int] | None = None,
     *,
     out_sharding: Any = None,
-) -> Any:
+) -> Array:
     """The elements of `operand` in row-major order in the shape `new_sizes`.
 
     `dimensions`, a permutation of the operand's axes, is applied first. Any dtype. Raises TypeError
@@ -315,7 +316,7 @@ def reshape(
     return bound_there(reshape_p, operand, new_sizes=sizes, dimensions=order, sharding=given)
 
 
-def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Any:
+def collapse(operand: Any, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Merges the axes from `start_dimension` up to, not including, `stop_dimension` into one.
 
     >>> import xpr.numpy as jnp
@@ -363,7 +364,7 @@ transpose_p = define(
 )
 
 
-def transpose(operand: Any, permutation: Sequence[int] | Host) -> Any:
+def transpose(operand: Any, permutation: Sequence[int] | Host) -> Array:
     """Permutes axes: axis i of the result is axis `permutation[i]` of `operand`. Any dtype.
 
     >>> import xpr.numpy as jnp
@@ -405,7 +406,7 @@ squeeze_p = define(
 )
 
 
-def squeeze(array: Any, dimensions: Any) -> Any:
+def squeeze(array: Any, dimensions: Any) -> Array:
     """Removes the axes `dimensions`, which must have size 1. Any dtype.
 
     Raises ValueError for another size, an axis out of range or one named twice.
@@ -454,7 +455,7 @@ rev_p = define(
 )
 
 
-def rev(operand: Any, dimensions: Sequence[int]) -> Any:
+def rev(operand: Any, dimensions: Sequence[int]) -> Array:
     """Reverses the order of the elements along `dimensions`. Any dtype.
 
     >>> import xpr.numpy as jnp
@@ -532,7 +533,7 @@ pad_p = define(
 )
 
 
-def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Any:
+def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """Pads each axis: `padding_config` has (low, high, interior) for each.
 
     `interior` copies of the scalar `padding_value` go between neighbours, `low` and `high` before

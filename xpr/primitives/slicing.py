@@ -122,7 +122,7 @@ def slice(
     start_indices: Sequence[int],
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
-) -> Any:
+) -> Array:
     """The part of `operand` from `start_indices` up to (not including) `limit_indices`.
 
     Every `strides[i]`-th element along axis i; indices are static, not negative and within the
@@ -146,7 +146,7 @@ def slice_in_dim(
     limit_index: int | None,
     stride: int = 1,
     axis: int = 0,
-) -> Any:
+) -> Array:
     """`slice` along one axis; negative indices count from the end, None means the edge.
 
     >>> import xpr.numpy as jnp
@@ -171,7 +171,7 @@ def _axis_of(name: str, axis: int, shape: Shape) -> int:
     return canonicalize_axis(axis, len(shape))
 
 
-def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Any:
+def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The slice at the static `index` of one axis; IndexError when out of bounds.
 
     >>> import xpr.numpy as jnp
@@ -361,7 +361,7 @@ def dynamic_slice(
     slice_sizes: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """The window of shape `slice_sizes` that starts at `start_indices` (which may be traced).
 
     Negative starts count from the end of the axis, unless `allow_negative_indices` is False (one
@@ -386,7 +386,7 @@ def dynamic_slice_in_dim(
     axis: int = 0,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """`dynamic_slice` along one axis, the others whole.
 
     >>> from xpr import lax
@@ -409,7 +409,7 @@ def dynamic_index_in_dim(
     keepdims: bool = True,
     *,
     allow_negative_indices: bool = True,
-) -> Any:
+) -> Array:
     """The slice at `index` (which may be traced) of one axis; an index outside is moved inside.
 
     >>> import xpr.numpy as jnp
@@ -469,7 +469,7 @@ def dynamic_update_slice(
     start_indices: Any,
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
-) -> Any:
+) -> Array:
     """`operand` with the window of the shape of `update` at `start_indices` replaced by it.
 
     Start indices are treated as in `dynamic_slice`. Ranks and dtypes must agree, and no axis of
@@ -486,7 +486,7 @@ def dynamic_update_slice(
 
 def dynamic_update_slice_in_dim(
     operand: Any, update: Any, start_index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+) -> Array:
     """`dynamic_update_slice` along one axis, the other starts being 0.
 
     >>> from xpr import lax
@@ -504,7 +504,7 @@ def dynamic_update_slice_in_dim(
 
 def dynamic_update_index_in_dim(
     operand: Any, update: Any, index: Any, axis: int, *, allow_negative_indices: bool = True
-) -> Any:
+) -> Array:
     """`operand` with the slice at `index` of one axis replaced; the update may lack that axis.
 
     >>> import xpr.numpy as jnp

@@ -185,7 +185,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Array:
     return seen_as(data, KeyType(generator)) if is_eager() else random_wrap(data, generator)
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
+def PRNGKey(seed: Any, *, impl: Any = None) -> Array:
     """The raw key, uint32[2], that `seed` stands for. Arguments and errors as for `key`.
 
     With the setting `enable_custom_prng` it is a typed key, as that of `key`.
@@ -262,7 +262,7 @@ def key_impl(keys: Any) -> str:
     return found.dtype.generator.name if is_typed(found) else "threefry2x32"
 
 
-def clone(key: Any) -> Any:
+def clone(key: Any) -> Array:
     """The same key, as an object of its own: for programs that mean to use a key twice.
 
     >>> import xpr
@@ -273,7 +273,7 @@ def clone(key: Any) -> Any:
     return _like(key, random_clone(found) if is_typed(found) else found)
 
 
-def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+def split(key: Any, num: int | Sequence[int] = 2) -> Array:
     """`num` new keys from one: an array of keys of shape `(num,)`, or of the shape `num`.
 
     The result is typed or raw as `key` is. Raises TypeError for what is no key, ValueError for an
@@ -291,7 +291,7 @@ def split(key: Any, num: int | Sequence[int] = 2) -> Any:
     return _like(key, draw((*shape, 2), random_split, one, shape=shape))
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: Any, data: Any) -> Array:
     """A new key from a key and a number, which is read as uint32.
 
     Raises TypeError for what is no key and for an array of numbers, ValueError for an array of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from xpr import tree_util
 from xpr.core import dtypes
@@ -340,14 +340,18 @@ class _dropping_unused:
             self._trace.drop_unused(self._start)
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
 def value_and_grad(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     argnums: Argnums = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
     reduce_axes: Sequence[Any] = (),
-) -> Callable[..., Any]:
+) -> Callable[P, tuple[R, Any]]:
     """A function that gives the value of `fun` and its gradient, evaluating `fun` once.
 
     `fun` gives a real scalar (a complex one with `holomorphic`). The gradient has the structure
@@ -409,6 +413,34 @@ def _check_scalar(value: Any) -> None:
         raise TypeError(f"{message}had shape: {aval.shape}.")
 
 
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    fun: Callable[P, tuple[Any, R]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[P, tuple[Any, R]]: ...
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+    reduce_axes: Sequence[Any] = (),
+) -> Callable[P, Any]: ...
 def grad(
     fun: Callable[..., Any],
     argnums: Argnums = 0,

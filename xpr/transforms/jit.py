@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -35,16 +35,12 @@ from xpr.transforms import memory_calls, sharded_calls
 from xpr.transforms.inline import Inline, while_tracing
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
 from xpr.transforms.shardings import UNSPECIFIED, requested
-from xpr.transforms.signature import (
-    argument_roles,
-    name_of,
-    signature_of,
-    takes_keyword,
-)
-from xpr.transforms.tracing import (
-    TracedProgram,
-    check_function,
-)
+from xpr.transforms.signature import argument_roles, name_of, signature_of, takes_keyword
+from xpr.transforms.tracing import TracedProgram, check_function
+
+if TYPE_CHECKING:
+    from xpr.transforms import ahead, stages
+    from xpr.transforms.function_types import JitDecorator, JitKeywords, Jitted, P, R
 
 
 class _Entry:
@@ -416,7 +412,7 @@ class JittedFunction(ProgramBuilder):
 
     # ---- ahead of time
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
+    def trace(self, *args: Any, **kwargs: Any) -> stages.Traced:
         """Traces without running: a `Traced` with the jaxpr; `.lower().compile()` go on from it."""
         from xpr.transforms.stages import Traced  # noqa: PLC0415  the compile path is lazy
 
@@ -424,7 +420,7 @@ class JittedFunction(ProgramBuilder):
         avals = [self.leaf_aval(parts, i) for i in range(len(parts.leaves))]
         return Traced(self, parts, self.traced_program(parts, avals))
 
-    def warm(self, *args: Any, **kwargs: Any) -> Any:
+    def warm(self, *args: Any, **kwargs: Any) -> ahead.Warming:
         """Starts the compile for arguments of such types, in the background: a `Warming`.
 
         The arguments are arrays or `xpr.ShapeDtypeStruct`s, and static ones as they are. The first
@@ -442,7 +438,7 @@ class JittedFunction(ProgramBuilder):
 
         return warm(self, args, kwargs)
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
+    def lower(self, *args: Any, **kwargs: Any) -> stages.Lowered:
         """Traces and lowers to StableHLO without running: a `Lowered`.
 
         For the default device, or for the platform that the keyword `platform` names ("cuda",
@@ -608,6 +604,10 @@ class _GivenLater:
 _GIVEN_LATER = _GivenLater()
 
 
+@overload
+def jit(fun: Callable[P, R], /, **options: Unpack[JitKeywords]) -> Jitted[P, R]: ...
+@overload
+def jit(**options: Unpack[JitKeywords]) -> JitDecorator: ...
 def jit(
     fun: Any = _GIVEN_LATER,
     /,

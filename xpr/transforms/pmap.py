@@ -386,7 +386,7 @@ class _Mapped:
             mesh = mesh.local_mesh
         placed = shard_map(body, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
         if not outside:
-            jitted = jit(placed, donate_argnums=donated)
+            jitted: Any = jit(placed, donate_argnums=donated)
             return _Apart(jitted, name_of(fun), self.axis_name) if is_split else jitted
 
         def sharding(s: PartitionSpec) -> NamedSharding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from xpr import tree_util
 from xpr.core.array import Array
@@ -20,15 +20,18 @@ from xpr.transforms.reference_arguments import check_references, has_references
 from xpr.transforms.signature import argument_names, name_of
 from xpr.transforms.tracing import check_function
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 def vmap(
-    fun: Callable[..., Any],
+    fun: Callable[P, R],
     in_axes: int | Sequence[Any] | None = 0,
     out_axes: Any = 0,
     axis_name: Hashable | None = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable | tuple[Hashable, ...] | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A function that applies `fun` to every example of a batch at once.
 
     `in_axes` gives the axis of each positional argument that runs over the examples: an int, None
@@ -67,7 +70,7 @@ def vmap(
 
     @api_boundary
     @wraps(fun)
-    def vmapped(*args: Any, **kwargs: Any) -> Any:
+    def vmapped(*args: P.args, **kwargs: P.kwargs) -> R:
         if isinstance(in_axes, tuple) and len(in_axes) != len(args):
             raise ValueError(
                 "vmap in_axes must be an int, None, or a tuple of entries corresponding to the "

@@ -150,9 +150,10 @@ def lstsq(
         raise ValueError(f"lstsq: a and b differ in rows, shapes {x.shape} and {y.shape}")
     columns = y if y.ndim == 2 else y[:, None]
     u, s, vh = svd(x, full_matrices=False)
+    bound: ArrayLike | None = rcond
     if rcond is not None:
-        rcond = where(convert(rcond, s.dtype) < 0, epsilon(x), rcond)
-    large = (s > 0) & (s >= cutoff(x, s, rcond, 1))
+        bound = where(convert(rcond, s.dtype) < 0, epsilon(x), rcond)
+    large = (s > 0) & (s >= cutoff(x, s, bound, 1))
     # Of the factors only the singular values are differentiated.
     fixed_u, fixed_s, fixed_vh = (stop_gradient(v) for v in (u, s, vh))
     factors = _inverted(fixed_u, fixed_s, fixed_vh, large)
