@@ -19,6 +19,7 @@ from typing import (
 if TYPE_CHECKING:
     from xpr.runtimes.base import Device
     from xpr.transforms.ahead import Warming
+    from xpr.transforms.inline import Inline
     from xpr.transforms.stages import Lowered, Traced
 
 P = ParamSpec("P")
@@ -68,7 +69,7 @@ class JitKeywords(TypedDict, total=False):
     keep_unused: bool
     device: Device | None
     backend: str | None
-    inline: bool
+    inline: bool | Inline
     compiler_options: Mapping[str, Any] | None
 
 
