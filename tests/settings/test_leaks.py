@@ -6,8 +6,9 @@ check of a program goes through all objects.
 
 from __future__ import annotations
 
+import gc
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -18,6 +19,15 @@ from tests.settings import table
 from tests.weak_types import operands
 from xpr import lax
 from xpr.experimental.ode import odeint
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_objects() -> Iterator[None]:
+    """Has checks look at what a test makes alone, not at all objects of the tests before."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def squared(x: Any, scale: float) -> Any:
