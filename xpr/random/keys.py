@@ -37,8 +37,8 @@ from xpr.random._sampling import draw
 Key = NewType("Key", Array)
 Key.__doc__ = """The type of keys, for annotations: `def sample(key: xpr.random.Key) -> xpr.Array`.
 
-It is not a class: `xpr.numpy.issubdtype(x.dtype, xpr.dtypes.prng_key)` tells whether `x` holds keys.
-At run time `Key(x)` returns `x`.
+It is not a class: `xpr.numpy.issubdtype(x.dtype, xpr.dtypes.prng_key)` tells whether `x` holds
+keys. At run time `Key(x)` returns `x`.
 
 >>> import xpr
 >>> def sample(key: xpr.random.Key) -> xpr.Array:
