@@ -241,7 +241,11 @@ class Buffer(ABC):
 
 def deleted_error(kind: ArrayType) -> RuntimeError:
     """The error for using a deleted buffer of this type."""
-    error = RuntimeError(f"Array has been deleted with shape={type_str(kind)}.")
+    error = RuntimeError(
+        f"Array has been deleted with shape={type_str(kind)}. It was donated to a jitted function "
+        "(donate_argnums, donate_argnames), or its delete() was called: use the function's result, "
+        "or donate a copy."
+    )
     error.add_note("Explained in docs/howto/errors/ArrayDeleted.md")
     return error
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xpr.core.tracebacks import export_methods
+
 if TYPE_CHECKING:
     from xpr.core.aval import ShapedArray
     from xpr.core.index_updates import IndexUpdates
@@ -65,6 +67,7 @@ class _MethodOfSubclass:
         raise AttributeError(f"{type(instance).__name__!r} object has no attribute {self._name!r}")
 
 
+@export_methods
 class Array:
     """An immutable n-dimensional array: `isinstance(x, xpr.Array)` holds for tracers too.
 

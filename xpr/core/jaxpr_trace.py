@@ -59,6 +59,11 @@ class JaxprTracer(Tracer):
     def _origin(self) -> str:
         return self._trace.describe_value(self)
 
+    def _static_advice(self) -> str:
+        if self._trace.debug_info.traced_for != "jit":
+            return ""
+        return ", or mark the argument static with static_argnums"
+
     def _leaked_from(self) -> str:
         return self._trace.describe_leak(self)
 

@@ -11,6 +11,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.guards import check_transfer
 from xpr.core.trace import register_aval
+from xpr.core.tracebacks import export_methods
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.printing import array_repr
 from xpr.runtimes.base import Buffer, Device, deleted_error
@@ -31,6 +32,7 @@ _native: Any = native().module
 _Operators: Any = _NoOperators if _native is None else _native.NativeOperators
 
 
+@export_methods
 class ArrayImpl(_Operators, Array):
     """A concrete array. `_buffers` has one buffer for each device that holds a part of it."""
 

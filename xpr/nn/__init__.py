@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.nn.activations import celu as celu
 from xpr.nn.activations import elu as elu
 from xpr.nn.activations import gelu as gelu
@@ -58,3 +59,6 @@ else:  # type checkers would take any name for an attribute
 
     def __dir__() -> list[str]:
         return sorted({*globals(), "initializers"})
+
+
+_export_functions(__name__)
