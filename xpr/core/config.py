@@ -67,6 +67,7 @@ class _State(threading.local):
     enable_custom_prng: bool = False
     no_execution: bool = False
     allow_f16_reductions: bool = True
+    mutable_arrays: bool = False
     # The values of contexts that programs have made: no setting, but part of the trace key.
     user_contexts: tuple[Any, ...] = ()
     # The meshes in use, as `xpr.sharding.entered` keeps them: no setting, but part of the next.
@@ -306,6 +307,7 @@ _SETTINGS: dict[str, Setting] = {
             "sums of float16 and bfloat16 are computed in these types; otherwise they raise",
             True,
         ),
+        Setting("mutable_arrays", _bool, "concrete arrays take x[i] = v, as NumPy's do"),
     )
 }
 
@@ -538,6 +540,9 @@ def with_settings(settings: dict[str, Any]) -> Iterator[None]:
 
 config = Config()
 
+# SciPy's own switch: its functions assign to the arrays that they make.
+if os.environ.get("SCIPY_ARRAY_API", "").strip().lower() in ("1", "true"):
+    config.update("mutable_arrays", True)
 for _name in _SETTINGS:
     _text = os.environ.get(f"XPR_{_name.upper()}")
     if _text is not None:

@@ -6,6 +6,7 @@ xpr, which say nothing to who reads the error. They are taken out where an excep
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 from types import FunctionType, TracebackType
@@ -64,12 +65,24 @@ def api_boundary(function: Callable[_P, _R]) -> Callable[_P, _R]:
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
         except Exception as error:
             filter_traceback(error)
             raise  # leaves no frame of its own
+        if args and result is args[0] and state.mutable_arrays and isinstance(result, _mutable):
+            return copy.copy(result)  # assigning to the result must not change the operand
+        return result
 
     return call
+
+
+_mutable: tuple[type, ...] = ()
+
+
+def register_mutable(cls: type) -> None:
+    """Has API boundaries return copies of operands of this type, if arrays can be assigned to."""
+    global _mutable
+    _mutable = (*_mutable, cls)
 
 
 _exported: dict[FunctionType, FunctionType] = {}
