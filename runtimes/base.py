@@ -81,6 +81,10 @@ class ExecutableSignature(NamedTuple):
     """True promises that each element of what a program computes depends on the same element of
     arrays of the same shape, and on numbers: a result may take the memory of what it is made of."""
 
+    may_run_long: bool = False
+    """Whether it has loops whose work `cost` does not count: other threads run meanwhile, and
+    Ctrl-C ends it."""
+
 
 class Device:
     """One device of a runtime; compared by identity.
