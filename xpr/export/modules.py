@@ -14,6 +14,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiling
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
 from xpr.export.programs import Program, SymbolicProgram, on_arrays
+from xpr.export.stablehlo.artifact import portable_artifact
 from xpr.export.symbolic_graph import general_graph
 from xpr.export.symbolic_rules import symbolic_target
 from xpr.export.targets import portable_target
@@ -107,14 +108,16 @@ def _symbolic_module(
     return largest.for_all_sizes(graph), closeds[0].weights
 
 
-def _symbol(exported: Exported) -> str:
+def symbol_of(exported: Exported) -> str:
     """The function's name where a name of a module is wanted: `_lambda_` for `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.]", "_", exported.fun_name) or "f"
 
 
 def iree_text(exported: Exported, weights_above: int | None = None) -> str:
     """What a compiler of IREE's gets for an exported function, on a device of any kind."""
-    return module_of(exported.program, portable_target(), _symbol(exported), weights_above)[0].text
+    return module_of(exported.program, portable_target(), symbol_of(exported), weights_above)[
+        0
+    ].text
 
 
 def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
@@ -125,7 +128,12 @@ def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
     """
     if isinstance(exported.program, SymbolicProgram):
         return iree_text(exported, weights_above)
-    return module_of(exported.program, stablehlo, _symbol(exported), weights_above)[0].text
+    return module_of(exported.program, stablehlo, symbol_of(exported), weights_above)[0].text
+
+
+def artifact(exported: Exported) -> bytes:
+    """The plain StableHLO of an exported function as a portable artifact."""
+    return portable_artifact(stablehlo_text(exported))
 
 
 class CompiledModule(NamedTuple):
@@ -151,7 +159,7 @@ def _refused_by_iree(error: CompileError) -> SizeDependenceError:
 
 def compile_for(exported: Exported, target: Target, weights_above: int | None) -> CompiledModule:
     """An exported function compiled for a target."""
-    lowered, weights = module_of(exported.program, target, _symbol(exported), weights_above)
+    lowered, weights = module_of(exported.program, target, symbol_of(exported), weights_above)
     try:
         vmfb = compiling.compile_module(lowered, target)
     except CompileError as error:
