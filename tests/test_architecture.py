@@ -128,7 +128,7 @@ LAYERS_OF_LOWERING: dict[str, set[str]] = {
     "loops": {"ir", "targets", "registry", "emitter", "context", "numerics"},
     "iree": {"cache", "prebuilt", "targets", "templates", "passes"},
     "rules": {"ir", "prebuilt", "registry", "context", "numerics", "loops", "iree"},
-    "plain": {"ir", "registry", "context", "rules"},
+    "plain": {"ir", "registry", "context", "numerics", "rules"},
     "module": {
         *("boundary_bytes", "ir", "targets", "context", "facts", "templates", "loops"),
         *("passes", "iree"),

@@ -12,7 +12,7 @@ from xpr.core.aval import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Var
 from xpr.core.key_types import KeyType
 from xpr.export.layout import Layout
-from xpr.export.modules import module_of, symbol_of
+from xpr.export.modules import module_of, plain_target, symbol_of
 from xpr.export.programs import FixedProgram
 from xpr.export.stablehlo.artifact import portable_artifact
 from xpr.export.stablehlo.bytecode import read_bytecode
@@ -20,7 +20,6 @@ from xpr.export.stablehlo.bytecode_writer import write_bytecode
 from xpr.export.stablehlo.container import Aval, Container, Spec
 from xpr.export.stablehlo.container_writer import write_container
 from xpr.export.stablehlo.form import Function, Module, Tensor, Value, walk
-from xpr.lowering.targets.stablehlo import stablehlo
 from xpr.sharding.spec import axes_of
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _module(exported: Exported, by_platform: bool) -> bytes:
             "the sizes that it is to be called with"
         )
     fixed = FixedProgram(_with_all_results(program.at(())))
-    text = module_of(fixed, stablehlo, symbol_of(exported), None)[0].text
+    text = module_of(fixed, plain_target(exported), symbol_of(exported), None)[0].text
     artifact = portable_artifact(text)
     module = read_bytecode(artifact)
     _check(exported, module)

@@ -21,7 +21,7 @@ from xpr.export.targets import portable_target
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
-from xpr.lowering.targets.stablehlo import stablehlo
+from xpr.lowering.targets.stablehlo import stablehlo, stablehlo_anywhere
 
 if TYPE_CHECKING:
     from xpr.export.exported import Exported
@@ -128,7 +128,13 @@ def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
     """
     if isinstance(exported.program, SymbolicProgram):
         return iree_text(exported, weights_above)
-    return module_of(exported.program, stablehlo, symbol_of(exported), weights_above)[0].text
+    target, name = plain_target(exported), symbol_of(exported)
+    return module_of(exported.program, target, name, weights_above)[0].text
+
+
+def plain_target(exported: Exported) -> Target:
+    """How an exported function is written plainly: LAPACK's routines are there on processors."""
+    return stablehlo if exported.platforms == ("cpu",) else stablehlo_anywhere
 
 
 def artifact(exported: Exported) -> bytes:
