@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -140,6 +141,20 @@ def test_calls_of_python_and_factorizations_are_custom_calls() -> None:
     anywhere = compiling.lower(xpr.make_jaxpr(jnp.linalg.svd)(X), stablehlo_anywhere, "f").text
     assert "stablehlo.while" in anywhere
     assert _BY_NAME not in anywhere
+
+
+def test_integers_of_less_than_a_byte_wrap_and_have_their_own_types() -> None:
+    x = np.array([7, -8, 3], ml_dtypes.int4)
+    y = np.array([7, 8, 3], ml_dtypes.uint4)
+    text = plain(lambda x, y: (x + x, x.astype(np.int32), y * y), x, y)
+    assert "(%arg0: tensor<3xi4>, %arg1: tensor<3xui4>)" in text
+    assert "-> (tensor<3xi4>, tensor<3xi32>, tensor<3xui4>)" in text
+    found = xpr.export.from_stablehlo(text).call(x, y)
+    assert [np.asarray(v).astype(int).tolist() for v in found] == [
+        [-2, 0, 6],
+        [7, -8, 3],
+        [1, 0, 9],
+    ]
 
 
 def test_the_dialects_of_a_lowered_program() -> None:
