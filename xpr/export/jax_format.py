@@ -83,13 +83,14 @@ def _specs(layout: Layout, specs: Sequence[Any]) -> list[Spec | None]:
 def _module(exported: Exported, by_platform: bool) -> bytes:
     """The module's artifact: JAX's calls pass the platform's number first where there are two."""
     program = exported.program
-    if not isinstance(program, FixedProgram):
+    if isinstance(program, FixedProgram):
+        program = FixedProgram(_with_all_results(program.at(())))
+    elif any(a.dtype == dtypes.float0 for a in exported.out_avals):
         raise NotImplementedError(
-            f"{exported.fun_name} has symbolic sizes, which are not written for JAX: export it for "
-            "the sizes that it is to be called with"
+            f"{exported.fun_name} has symbolic sizes, and results without values (of dtype "
+            "float0), which are not written for JAX: export it for fixed sizes"
         )
-    fixed = FixedProgram(_with_all_results(program.at(())))
-    text = module_of(fixed, plain_target(exported), symbol_of(exported), None)[0].text
+    text = module_of(program, plain_target(exported), symbol_of(exported), None)[0].text
     artifact = portable_artifact(text)
     module = read_bytecode(artifact)
     _check(exported, module)

@@ -101,7 +101,12 @@ def _symbolic_module(
     closeds = [module_program(program.on_arrays_at(p), weights_above) for p in fitter.points]
     target = symbolic_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
-    graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_symbolic_arrays)
+    graph = general_graph(
+        [m.graph for m in modules],
+        fitter,
+        joins=target.joins_symbolic_arrays,
+        plain=target.plain,
+    )
     if state.enable_checks:
         verify(graph)
     largest = max(modules, key=lambda m: m.flops)
@@ -121,13 +126,7 @@ def iree_text(exported: Exported, weights_above: int | None = None) -> str:
 
 
 def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
-    """The plain StableHLO of an exported function, for any compiler.
-
-    A program with symbolic sizes is written for IREE: the general form of plain operations is not
-    known.
-    """
-    if isinstance(exported.program, SymbolicProgram):
-        return iree_text(exported, weights_above)
+    """The plain StableHLO of an exported function, for any compiler."""
     target, name = plain_target(exported), symbol_of(exported)
     return module_of(exported.program, target, name, weights_above)[0].text
 
