@@ -60,9 +60,7 @@ def general_graph(
 class _General:
     """The module under construction."""
 
-    def __init__(
-        self, modules: Sequence[Module], fitter: Fitter, joins: bool, plain: bool
-    ) -> None:
+    def __init__(self, modules: Sequence[Module], fitter: Fitter, joins: bool, plain: bool) -> None:
         first = modules[0]
         self.module = Module(first.attributes, dict(first.declarations))
         self.fitter = fitter

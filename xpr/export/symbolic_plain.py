@@ -63,9 +63,7 @@ class PlainSizes(SizeValues):
 
     def row(self, values: Sequence[Value]) -> Value:
         """Numbers of rank 0 as one of rank 1."""
-        rows = [
-            self.define("stablehlo.reshape", (v,), SymbolicValue((1,), _INT32)) for v in values
-        ]
+        rows = [self.define("stablehlo.reshape", (v,), SymbolicValue((1,), _INT32)) for v in values]
         if len(rows) == 1:
             return rows[0]
         out = SymbolicValue((len(rows),), _INT32)
@@ -111,7 +109,9 @@ def _broadcast_in_dim(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
 
 def _iota(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     out, along = op.result, {"iota_dimension": op.attributes["dim"]}
-    return [b.make("stablehlo.dynamic_iota", (b.sizes.vector(out.dims),), out.dims, out.dtype, along)]
+    return [
+        b.make("stablehlo.dynamic_iota", (b.sizes.vector(out.dims),), out.dims, out.dtype, along)
+    ]
 
 
 def _reshape(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
@@ -146,7 +146,9 @@ def _dynamic_slice(b: SymbolicBuilder, op: SymbolicOp) -> Sequence[Value]:
     def binary(name: str, left: Value, right: Value) -> SymbolicValue:
         return b.make(f"stablehlo.{name}", (left, right), count, _INT32)
 
-    row = [b.make("stablehlo.convert", (v,), (), _INT32) if v.dtype != _INT32 else v for v in starts]
+    row = [
+        b.make("stablehlo.convert", (v,), (), _INT32) if v.dtype != _INT32 else v for v in starts
+    ]
     ones = [b.make("stablehlo.reshape", (v,), (1,), _INT32) for v in row]
     start = b.make("stablehlo.concatenate", ones, count, _INT32, {"dim": 0})
     most = binary("subtract", b.sizes.vector(x.dims), b.sizes.vector(sizes))

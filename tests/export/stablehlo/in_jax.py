@@ -132,6 +132,7 @@ def _compare(found: Any, expected: Any, rtol: float, atol: float) -> str | None:
 
 
 def _run(folder: Path) -> int:
+    os.environ.setdefault("JAX_TRACEBACK_FILTERING", "off")
     os.environ.setdefault("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     jax = importlib.import_module("jax")
     export = importlib.import_module("jax.export")
@@ -143,6 +144,9 @@ def _run(folder: Path) -> int:
         try:
             with jax.enable_x64(about["x64"]):
                 made = export.deserialize(bytearray(path.read_bytes()))
+                if made.nr_devices > 1:
+                    mesh = jax.make_mesh((made.nr_devices,), ("devices",))
+                    ins = jax.device_put(ins, jax.NamedSharding(mesh, jax.P()))
                 args, kwargs = jax.tree.unflatten(made.in_tree, ins)
                 found = jax.tree.leaves(made.call(*args, **kwargs))
             reason = None if len(found) == len(outs) else f"{len(found)} results"

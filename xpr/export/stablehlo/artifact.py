@@ -8,6 +8,7 @@ one the decomposition.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from typing import Any
 
 from xpr.export.stablehlo.bytecode import read_bytecode
@@ -25,7 +26,7 @@ def portable_artifact(text: str) -> bytes:
     Raises StableHLOError for text that is none, for operations that have no form in VHLO, and
     where MLIR's bindings, which parse the text, are not installed.
     """
-    return remembered("artifact 2", text, lambda: _written(text))
+    return remembered("artifact 3", text, lambda: _written(text))
 
 
 def _written(text: str) -> bytes:
@@ -45,6 +46,49 @@ def _legalize(parsed: Any) -> None:
             passmanager.PassManager.parse(_LEGALIZE).run(parsed.operation)
         except ir.MLIRError as error:
             raise StableHLOError(f"CHLO could not be decomposed: {error}") from error
+        for function in parsed.body.operations:
+            for op in list(_inside(function.operation)):
+                if op.name == "shape.shape_of":
+                    _replace_shape(ir, op)
+
+
+def _inside(op: Any) -> Iterator[Any]:
+    """All operations in the regions of one."""
+    for region in op.regions:
+        for block in region:
+            for inner in block.operations:
+                yield inner.operation
+                yield from _inside(inner.operation)
+
+
+def _replace_shape(ir: Any, op: Any) -> None:
+    """A shape as a row of sizes: VHLO has no operation for the one that the pass leaves."""
+    number = ir.IntegerType.get_signless(32)
+    axis_type = ir.IntegerType.get_signless(64)
+    scalar, one = (ir.RankedTensorType.get(s, number) for s in ([], [1]))
+    place = ir.InsertionPoint(op)
+
+    def make(name: str, out: Any, operands: list[Any], **attributes: Any) -> Any:
+        made = ir.Operation.create(
+            f"stablehlo.{name}", results=[out], operands=operands, attributes=attributes, ip=place
+        )
+        return made.result
+
+    (x,) = op.operands
+    rows = []
+    for axis in range(ir.RankedTensorType(x.type).rank):
+        dimension = ir.IntegerAttr.get(axis_type, axis)
+        size = make("get_dimension_size", scalar, [x], dimension=dimension)
+        rows.append(make("reshape", one, [size]))
+    if len(rows) == 1:
+        row = rows[0]
+    else:
+        along = ir.IntegerAttr.get(axis_type, 0)
+        row = make(
+            "concatenate", ir.RankedTensorType.get([len(rows)], number), rows, dimension=along
+        )
+    op.result.replace_all_uses_with(row)
+    op.erase()
 
 
 class _Outliner:
