@@ -26,7 +26,7 @@ def portable_artifact(text: str) -> bytes:
     Raises StableHLOError for text that is none, for operations that have no form in VHLO, and
     where MLIR's bindings, which parse the text, are not installed.
     """
-    return remembered("artifact 3", text, lambda: _written(text))
+    return remembered("artifact 4", text, lambda: _written(text))
 
 
 def _written(text: str) -> bytes:
@@ -107,7 +107,8 @@ class _Outliner:
             for block in region:
                 for inner in list(block.operations):
                     self._visit(inner.operation)
-        if op.name.startswith("chlo.") and not len(op.regions) and len(op.operands):
+        is_plain = op.name.startswith("chlo.") and not len(op.regions) and len(op.operands)
+        if is_plain and not _is_open(op):
             self._replace(op)
 
     def _replace(self, op: Any) -> None:
@@ -151,6 +152,11 @@ class _Outliner:
             func.ReturnOp(list(made.results))
         self._functions[key] = name
         return name
+
+
+def _is_open(op: Any) -> bool:
+    """Whether sizes are open: XLA refines them in operations, not in functions of composites."""
+    return any("?" in str(v.type) for v in (*op.operands, *op.results))
 
 
 def _names(op: Any) -> list[str]:
