@@ -87,6 +87,14 @@ ALLOWED = {
         "xpr.lowering",
         "xpr.tree_util",
     },
+    # A command, which reads programs as all commands do.
+    "xpr.lowering.__main__": {
+        "xpr.cli",
+        "xpr.core",
+        "xpr.export",
+        "xpr.interpreters",
+        "xpr.lowering",
+    },
     "xpr.lowering": {
         "xpr.core",
         "xpr.interpreters",
@@ -134,6 +142,8 @@ LAYERS_OF_LOWERING: dict[str, set[str]] = {
         *("passes", "iree"),
     },
     "host_fallback": {"targets", "iree", "module"},
+    "pipeline": {"registry", "targets", "passes", "iree", "rules", "plain", "module"},
+    "__main__": {"targets", "pipeline"},
 }
 
 
