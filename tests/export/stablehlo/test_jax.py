@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import skip_unless_usable
 from tests.export.stablehlo.programs import jax_names, jax_program
 from xpr.core.jaxpr import eval_closed
 from xpr.export import from_stablehlo
@@ -21,7 +24,17 @@ from xpr.export.stablehlo.form import walk
 SHARDED = {
     n: d for n, d in (("shard_map_psum", 4), ("shard_map_exchange", 8), ("sharded_product", 8))
 }
-COMPILED = ("vjp_mlp", "transformer", "scan_rnn", "sorting", "while_newton", "linear_svd")
+COMPILED: Sequence[str] = (
+    "vjp_mlp",
+    "transformer",
+    "scan_rnn",
+    "sorting",
+    "while_newton",
+    "linear_svd",
+)
+ON_VULKAN: Sequence[str] = ("mlp_step", "scan_rnn")
+if os.environ.get("XPR_LONG_TESTS") == "1":
+    COMPILED = ON_VULKAN = tuple(n for n in jax_names() if n not in SHARDED)
 
 
 def _agree(found: Any, expected: Any) -> None:
@@ -51,7 +64,17 @@ def test_reference_results_are_those_of_jax(name: str) -> None:
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_results_are_those_of_jax(name: str) -> None:
     blob, ins, outs = jax_program(name)
-    _agree(from_stablehlo(blob).call_flat(*ins), outs)
+    with _x64(name):
+        _agree(from_stablehlo(blob).call_flat(*ins), outs)
+
+
+@pytest.mark.parametrize("name", ON_VULKAN)
+def test_results_on_vulkan_are_those_of_jax(name: str) -> None:
+    skip_unless_usable("vulkan")
+    blob, ins, outs = jax_program(name)
+    with _x64(name):
+        device = xpr.devices("vulkan")[0]
+        _agree(from_stablehlo(blob).call_flat(*xpr.device_put(ins, device)), outs)
 
 
 @pytest.mark.parametrize("name", SHARDED)
