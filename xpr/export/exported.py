@@ -173,11 +173,10 @@ class Exported:
     def mlir_module(self) -> str:
         """The program as StableHLO text, with the arrays it closes over written into it.
 
-        It holds nothing but the standard's operations and CHLO's, for any tool that reads them;
-        with symbolic sizes, also IREE's. For several devices it is the program on whole arrays,
-        which is partitioned when it is called.
-
-        Some factorizations, which StableHLO has no operation for, are custom calls by xpr's names.
+        It holds nothing but the standard's operations and CHLO's, for any tool that reads them.
+        For several devices it is the program on whole arrays, which is partitioned when it is
+        called. Factorizations, which StableHLO has no operation for, are JAX's custom calls of
+        LAPACK's routines where the only platform is the CPU.
         """
         from xpr.export.modules import stablehlo_text  # noqa: PLC0415  lowering is loaded on use
 
