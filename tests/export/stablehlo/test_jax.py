@@ -15,7 +15,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.conftest import skip_unless_usable
 from tests.export.stablehlo.programs import jax_names, jax_program
-from xpr.core.jaxpr import eval_closed
+from xpr.core.jaxpr import all_eqns, eval_closed
 from xpr.export import from_stablehlo
 from xpr.export.stablehlo.bytecode import read_bytecode
 from xpr.export.stablehlo.container import read_container
@@ -176,6 +176,14 @@ def test_a_loaded_program_is_stored_again(tmp_path: Path) -> None:
     _agree(again.call_flat(*ins), outs)
     exported.save(tmp_path / "model.xpr")
     _agree(xpr.export.load(tmp_path / "model.xpr").call_flat(ins), outs)
+
+
+def test_running_sums_are_recognised() -> None:
+    """They have primitives, which are faster than windows, and derivatives."""
+    closed = from_stablehlo(jax_program("cumulative")[0]).program.at(())
+    names = {eqn.primitive.name for eqn in all_eqns(closed.jaxpr)}
+    assert names >= {"cumsum", "cumprod", "cummax", "cumlogsumexp"}
+    assert not any(name.startswith("reduce_window") for name in names)
 
 
 def test_reading_is_fast() -> None:
