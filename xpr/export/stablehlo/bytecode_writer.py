@@ -146,11 +146,10 @@ class _Writer:
         return varint(self.properties.setdefault(content, len(self.properties)))
 
     def region(self, block: Block, numbers: dict[Value, int]) -> bytes:
-        """A region of one block; values outside have numbers."""
-        inner = dict(numbers)
+        """A region of one block; values outside have numbers, and those inside get some."""
         defined = [*block.arguments, *(r for op in block.operations for r in op.results)]
         for value in defined:
-            inner[value] = len(inner)
+            numbers[value] = len(numbers)
         head = varint(1) + varint(len(defined))
         count = len(block.operations) << 1
         if block.arguments:
@@ -158,7 +157,10 @@ class _Writer:
             head += varint(count | 1) + varint(len(block.arguments)) + b"".join(types) + b"\0"
         else:
             head += varint(count)
-        return head + b"".join(self.operation(op, inner) for op in block.operations)
+        body = b"".join([self.operation(op, numbers) for op in block.operations])
+        for value in defined:
+            del numbers[value]
+        return head + body
 
     def operation(self, op: Operation, numbers: dict[Value, int]) -> bytes:
         """An operation with its regions."""
