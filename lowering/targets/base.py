@@ -37,6 +37,9 @@ class Target:
     """Whether programs are written as plain StableHLO, for other compilers than IREE: with the
     rules of `plain/`, and without guards."""
 
+    lapack_calls: bool = False
+    """Whether plain programs call LAPACK's routines by the names that JAX has for them."""
+
     forms: Forms = PROCESSOR
     """The forms that operations take on such devices."""
 
