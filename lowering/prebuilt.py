@@ -42,7 +42,7 @@ def digest(name: str) -> str:
     return "" if found is None else hashlib.sha256(found).hexdigest()[:16]
 
 
-FILES = ("products", "few_rows")
+FILES = ("products", "few_rows", "convolutions")
 """The sources of functions; each is an object for every kind of processor."""
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.rules._kernel_calls import LARGEST, MOST_GROUPS, call, kind, operand
+from xpr.lowering.rules._kernel_calls import LARGEST, MOST_GROUPS, Operand, call, kind, operand
 from xpr.primitives.dot_general import DotDims
 
 # Multiplications, in all and for each element of a batch, from which on a product is packed. IREE's
@@ -62,16 +62,65 @@ def packed_product(
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
     if not _pays(batch, m, n, k, dtype) or (name := kind(ctx)) is None:
         return None
-    tile = _TILES[name]
     lhs, rhs = ctx.convert(lhs, dtype), ctx.convert(rhs, dtype)
+    if not _fits(_TILES[name], batch, m, n, k, dtype):
+        return None
     first = operand(ctx, lhs, dims.lhs_batch, dims.lhs_contract)
     second = operand(ctx, rhs, dims.rhs_batch, dims.rhs_contract)
+    result = Value(dims.out_shape(lhs.shape, rhs.shape), dtype)
+    _emit(ctx, _TILES[name], first, second, (batch, m, n, k), result)
+    return result
+
+
+def packed_matrices(
+    ctx: LoweringContext,
+    first: Operand,
+    second: Operand,
+    sizes: tuple[int, int, int, int],
+    shape: tuple[int, ...],
+) -> Value | None:
+    """The product of operands as they lie, as an array of this shape: (batch, m, n).
+
+    `sizes` are those of the batch, m, n and the contracted index. None where `packed_product` is.
+    """
+    dtype = first.value.dtype
+    if ctx.target.product_kernels is None or dtype.name not in _WORK:
+        return None
+    if not _pays(*sizes, dtype) or (name := kind(ctx)) is None:
+        return None
+    if not _fits(_TILES[name], *sizes, dtype):
+        return None
+    result = Value(shape, dtype)
+    _emit(ctx, _TILES[name], first, second, sizes, result)
+    return result
+
+
+def _fits(tile: _Tile, batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    """Whether indices of all elements are numbers that dispatches take."""
+    return max(*_packed_sizes(tile, batch, m, n, k, dtype), batch * m * n) < LARGEST
+
+
+def _packed_sizes(
+    tile: _Tile, batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]
+) -> tuple[int, int]:
     columns = tile.columns(dtype)
     panels = -(-m // tile.rows), -(-n // columns)
-    sizes = batch * panels[0] * tile.rows * k, batch * panels[1] * columns * k
-    if max(*sizes, batch * m * n) >= LARGEST:
-        return None
-    packed = [Value((size,), dtype) for size in sizes]
+    return batch * panels[0] * tile.rows * k, batch * panels[1] * columns * k
+
+
+def _emit(
+    ctx: LoweringContext,
+    tile: _Tile,
+    first: Operand,
+    second: Operand,
+    sizes: tuple[int, int, int, int],
+    result: Value,
+) -> None:
+    dtype = result.dtype
+    batch, m, n, k = sizes
+    columns = tile.columns(dtype)
+    panels = -(-m // tile.rows), -(-n // columns)
+    packed = [Value((size,), dtype) for size in _packed_sizes(tile, batch, m, n, k, dtype)]
     strides = [getattr(x, axis) for x in (first, second) for axis in ("free", "depth", "batch")]
     call(
         ctx,
@@ -82,7 +131,6 @@ def packed_product(
         (m, n, k, *strides),
         (sum(-(-count // _PACKED_TOGETHER) for count in panels), 1, batch),
     )
-    result = Value(dims.out_shape(lhs.shape, rhs.shape), dtype)
     rows, across = _blocks(*panels, batch, tile.rows * columns * k)
     call(
         ctx,
@@ -93,7 +141,6 @@ def packed_product(
         (m, n, k, rows * tile.rows, across * columns),
         (-(-panels[1] // across), -(-panels[0] // rows), batch),
     )
-    return result
 
 
 def _pays(batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:

@@ -122,14 +122,11 @@ void sums(const T* few, const T* matrix, T* result, int64_t m, int64_t n, int64_
   rows.matrix_depth = matrix_depth;
   rows.sums_free = n;
   int64_t columns = at_most(block, n - column), depth = at_most(part, k - from);
-  // A zero that the compiler does not know, or it calls memset.
-  T zero = 0;
-  asm("" : "+x"(zero));
   for (int64_t i = 0; i < m; ++i) {
     T* row = rows.sums + i * n;
     int64_t j = 0;
-    for (; j + kWidth<T> <= columns; j += kWidth<T>) store(row + j, zero - Vector<T>{});
-    for (; j < columns; ++j) row[j] = zero;
+    for (; j + kWidth<T> <= columns; j += kWidth<T>) store(row + j, Vector<T>{});
+    for (; j < columns; ++j) row[j] = T(0);
   }
   if (m <= kHeld / 8) {
     add_depth<T, 8>(rows, m, columns, depth);

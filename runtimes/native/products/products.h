@@ -41,6 +41,20 @@ template <typename T>
 using Dots = void(const T*, const T*, T*, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
                   int32_t, int32_t, int32_t, int32_t, int64_t, int64_t, int64_t);
 
+// Taps and panels of them: taps times input features of a group, output features, groups, and the
+// output features of a panel.
+template <typename T>
+using PackTaps = void(const T*, T*, int32_t, int32_t, int32_t, int32_t, int64_t, int64_t, int64_t);
+
+// The operand, panels of taps, the result: images, rows, columns and features of the result, groups
+// and the input features of each, rows and columns of taps; how far apart windows are in the operand
+// along images, rows and columns, and taps along rows and columns; features of a panel; panels and
+// pixels of a block.
+template <typename T>
+using Convolve = void(const T*, const T*, T*, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
+                      int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
+                      int32_t, int32_t, int64_t, int64_t, int64_t);
+
 extern "C" {
 [[gnu::visibility("hidden")]] Pack<float> XPR_NAME(pack_f32);
 [[gnu::visibility("hidden")]] Pack<double> XPR_NAME(pack_f64);
@@ -52,4 +66,8 @@ extern "C" {
 [[gnu::visibility("hidden")]] Total<double> XPR_NAME(total_f64);
 [[gnu::visibility("hidden")]] Dots<float> XPR_NAME(dots_f32);
 [[gnu::visibility("hidden")]] Dots<double> XPR_NAME(dots_f64);
+[[gnu::visibility("hidden")]] PackTaps<float> XPR_NAME(pack_taps_f32);
+[[gnu::visibility("hidden")]] PackTaps<double> XPR_NAME(pack_taps_f64);
+[[gnu::visibility("hidden")]] Convolve<float> XPR_NAME(convolve_f32);
+[[gnu::visibility("hidden")]] Convolve<double> XPR_NAME(convolve_f64);
 }
