@@ -42,7 +42,7 @@ def digest(name: str) -> str:
     return "" if found is None else hashlib.sha256(found).hexdigest()[:16]
 
 
-FILES = ("products", "few_rows", "convolutions")
+FILES = ("products", "few_rows", "convolutions", "complex_numbers")
 """The sources of functions; each is an object for every kind of processor."""
 
 

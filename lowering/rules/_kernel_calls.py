@@ -15,6 +15,7 @@ from xpr.lowering import prebuilt
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.ir.graph import PrebuiltKernel
 from xpr.lowering.ir.types import element_type
+from xpr.primitives._complex import real_dtype
 
 # What the interface of dispatches has place for: elements, and workgroups along the third axis.
 LARGEST = 1 << 31
@@ -96,9 +97,12 @@ def call(
     numbers: Sequence[int],
     workgroups: tuple[int, int, int],
 ) -> None:
-    """A dispatch of a kernel; `file` is the source that has it, without its ending."""
+    """A dispatch of a kernel; `file` is the source that has it, without its ending.
+
+    Kernels take complex numbers as twice as many real ones.
+    """
     name = f"{file}_{kind(ctx)}"
-    element = element_type(results[0].dtype)
+    element = element_type(real_dtype(results[0].dtype))
     symbol = f"xpr_{kernel}_{element}"
     ctx.module.module.prebuilt[symbol] = PrebuiltKernel(
         function=f"{symbol}_{kind(ctx)}",

@@ -55,6 +55,16 @@ using Convolve = void(const T*, const T*, T*, int32_t, int32_t, int32_t, int32_t
                       int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
                       int32_t, int32_t, int64_t, int64_t, int64_t);
 
+// Complex numbers and their absolute values: how many, and how many in a block.
+template <typename T>
+using Absolutes = void(const T*, T*, int32_t, int32_t, int64_t, int64_t, int64_t);
+
+// Complex numbers, what they are divided by, quotients: how many, whether each operand has as many
+// (1) or one for all (0), and how many in a block.
+template <typename T>
+using Quotients = void(const T*, const T*, T*, int32_t, int32_t, int32_t, int32_t, int64_t, int64_t,
+                       int64_t);
+
 extern "C" {
 [[gnu::visibility("hidden")]] Pack<float> XPR_NAME(pack_f32);
 [[gnu::visibility("hidden")]] Pack<double> XPR_NAME(pack_f64);
@@ -70,4 +80,8 @@ extern "C" {
 [[gnu::visibility("hidden")]] PackTaps<double> XPR_NAME(pack_taps_f64);
 [[gnu::visibility("hidden")]] Convolve<float> XPR_NAME(convolve_f32);
 [[gnu::visibility("hidden")]] Convolve<double> XPR_NAME(convolve_f64);
+[[gnu::visibility("hidden")]] Absolutes<float> XPR_NAME(complex_absolute_f32);
+[[gnu::visibility("hidden")]] Absolutes<double> XPR_NAME(complex_absolute_f64);
+[[gnu::visibility("hidden")]] Quotients<float> XPR_NAME(complex_divide_f32);
+[[gnu::visibility("hidden")]] Quotients<double> XPR_NAME(complex_divide_f64);
 }
