@@ -42,7 +42,7 @@ def digest(name: str) -> str:
     return "" if found is None else hashlib.sha256(found).hexdigest()[:16]
 
 
-FILES = ("products", "few_rows", "convolutions", "complex_numbers")
+FILES = ("products", "few_rows", "convolutions", "complex_numbers", "matrices")
 """The sources of functions; each is an object for every kind of processor."""
 
 

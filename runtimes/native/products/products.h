@@ -65,6 +65,10 @@ template <typename T>
 using Quotients = void(const T*, const T*, T*, int32_t, int32_t, int32_t, int32_t, int64_t, int64_t,
                        int64_t);
 
+// Matrices and their factors: rows, how many matrices, and how many in a block.
+template <typename T>
+using Factors = void(const T*, T*, int32_t, int32_t, int32_t, int64_t, int64_t, int64_t);
+
 extern "C" {
 [[gnu::visibility("hidden")]] Pack<float> XPR_NAME(pack_f32);
 [[gnu::visibility("hidden")]] Pack<double> XPR_NAME(pack_f64);
@@ -84,4 +88,6 @@ extern "C" {
 [[gnu::visibility("hidden")]] Absolutes<double> XPR_NAME(complex_absolute_f64);
 [[gnu::visibility("hidden")]] Quotients<float> XPR_NAME(complex_divide_f32);
 [[gnu::visibility("hidden")]] Quotients<double> XPR_NAME(complex_divide_f64);
+[[gnu::visibility("hidden")]] Factors<float> XPR_NAME(cholesky_f32);
+[[gnu::visibility("hidden")]] Factors<double> XPR_NAME(cholesky_f64);
 }
