@@ -137,6 +137,9 @@ def test_other_products_are_the_compilers(monkeypatch: pytest.MonkeyPatch) -> No
     halves = matrix.astype("float16")
     assert "xpr_sums" not in lowered(lambda v, a: v @ a, (halves[0], halves), kind).text
     assert "xpr_sums" not in lowered(lambda v, a: v @ a, (vector, matrix), None).text
+    # What is computed of a matrix is computed where the compiler's code reads it.
+    scaled = lowered(lambda v, a: v @ (2 * a.T).T, (vector, matrix), kind)
+    assert "xpr_sums" not in scaled.text
     # Objects that are older than these files do not have the kernels.
     monkeypatch.setattr(prebuilt, "has", lambda file, function: False)
     assert "xpr_sums" not in lowered(lambda v, a: v @ a, (vector, matrix), kind).text
