@@ -26,6 +26,7 @@ PAGES_WITH_EXAMPLES = [
             "control_flow",
             "deploy",
             "devices",
+            "quantized_arrays",
             "where_jax_differs",
         )
     ),

@@ -86,12 +86,14 @@ def attention(
         k = rms_norm(k, p["attn_k_norm.weight"], c.epsilon)
     q, k = (rotated(y, angles, c.halves) for y in (q, k))
     keys, values = cache
-    for i in range(b):
-        place = (i, 0, start[i], 0)
-        keys = lax.dynamic_update_slice(keys, k[i : i + 1].swapaxes(1, 2).astype(keys.dtype), place)
-        values = lax.dynamic_update_slice(
-            values, v[i : i + 1].swapaxes(1, 2).astype(values.dtype), place
-        )
+    k, v = (y.swapaxes(1, 2).astype(keys.dtype) for y in (k, v))
+    if s == keys.shape[2]:  # whole sequences
+        keys, values = k, v
+    else:
+        for i in range(b):
+            place = (i, 0, start[i], 0)
+            keys = lax.dynamic_update_slice(keys, k[i : i + 1], place)
+            values = lax.dynamic_update_slice(values, v[i : i + 1], place)
     q = q.reshape(b, s, c.kv_heads, group, c.head).transpose(0, 2, 3, 1, 4)
     q = q.reshape(b, c.kv_heads, group * s, c.head) * c.head**-0.5
     scores = jnp.einsum("bkqh,bkth->bkqt", q, keys, preferred_element_type=jnp.float32)

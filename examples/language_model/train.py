@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import argparse
 import functools
+import pydoc_data.topics
 import time
 from typing import Any
 
 import gguf
 import model
 import numpy as np
-import pydoc_data.topics
 
 import xpr
 import xpr.numpy as jnp
 from xpr.nn.quantize import quantize
 
-WINDOW, BATCH = 96, 16
+WINDOW, BATCH = 64, 12
 
 
 def text() -> str:
