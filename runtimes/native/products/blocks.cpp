@@ -10,7 +10,11 @@
 // The file stands alone: it is compiled without a C library, and calls nothing.
 #include "blocks.h"
 
+// GCC 12 warns of its own header.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #include <immintrin.h>
+#pragma GCC diagnostic pop
 
 #include <cstdint>
 
@@ -192,26 +196,22 @@ __m128 four_scales(const uint8_t* blocks) {
 
 __m512i load512(const void* place) { return _mm512_loadu_si512(place); }
 
-// The lanes of the sums that the numbers of four blocks give, times the blocks' scales.
-__m512 add_quad(Q8_0, const uint8_t* blocks, const int8_t* x, __m128 scales, __m512 sum) {
-  const __m512i sign = _mm512_set1_epi8(-128);
-  __m512 spread = _mm512_castps128_ps512(scales);
-  for (int pair = 0; pair < 2; ++pair) {
-    const uint8_t* block = blocks + 2 * pair * Q8_0::kSize + 2;
-    __m512i numbers = _mm512_inserti64x4(
-        _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block))),
-        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + Q8_0::kSize)), 1);
-    __m512i found = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_xor_si512(numbers, sign),
-                                        load512(x + pair * 64));
-    const __m512i lanes = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
-    __m512 scale =
-        _mm512_permutexvar_ps(_mm512_add_epi32(lanes, _mm512_set1_epi32(2 * pair)), spread);
-    sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(found), scale, sum);
-  }
-  return sum;
+// The numbers of four blocks, without signs.
+struct Quad {
+  __m512i first, second;
+};
+
+Quad quad(Q8_0, const uint8_t* blocks) {
+  auto two = [&](const uint8_t* block) {
+    __m512i found = _mm512_inserti64x4(
+        _mm512_castsi256_si512(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 2))),
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 2 + Q8_0::kSize)), 1);
+    return _mm512_xor_si512(found, _mm512_set1_epi8(-128));
+  };
+  return {two(blocks), two(blocks + 2 * Q8_0::kSize)};
 }
 
-__m512 add_quad(Q4_0, const uint8_t* blocks, const int8_t* x, __m128 scales, __m512 sum) {
+Quad quad(Q4_0, const uint8_t* blocks) {
   auto quarter = [&](int i) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(blocks + i * Q4_0::kSize + 2));
   };
@@ -220,36 +220,67 @@ __m512 add_quad(Q4_0, const uint8_t* blocks, const int8_t* x, __m128 scales, __m
   both = _mm512_inserti32x4(both, quarter(2), 2);
   both = _mm512_inserti32x4(both, quarter(3), 3);
   const __m512i low = _mm512_set1_epi8(15);
-  __m512i upper = _mm512_and_si512(_mm512_srli_epi16(both, 4), low);
-  __m512i found = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_and_si512(both, low),
-                                      load512(x));
-  found = _mm512_dpbusd_epi32(found, upper, load512(x + 64));
+  return {_mm512_and_si512(both, low), _mm512_and_si512(_mm512_srli_epi16(both, 4), low)};
+}
+
+// The lanes of the sums that four blocks give, times the blocks' scales.
+__m512 add_quad(Q8_0, const Quad& numbers, const int8_t* x, __m128 scales, __m512 sum) {
+  const __m512i lanes = _mm512_set_epi32(1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0);
+  const __m512i others = _mm512_set_epi32(3, 3, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2, 2, 2, 2, 2);
+  __m512 spread = _mm512_castps128_ps512(scales);
+  const __m512i zero = _mm512_setzero_si512();
+  __m512i found = _mm512_dpbusd_epi32(zero, numbers.first, load512(x));
+  sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(found), _mm512_permutexvar_ps(lanes, spread), sum);
+  found = _mm512_dpbusd_epi32(zero, numbers.second, load512(x + 64));
+  return _mm512_fmadd_ps(_mm512_cvtepi32_ps(found), _mm512_permutexvar_ps(others, spread), sum);
+}
+
+__m512 add_quad(Q4_0, const Quad& numbers, const int8_t* x, __m128 scales, __m512 sum) {
+  __m512i found = _mm512_dpbusd_epi32(_mm512_setzero_si512(), numbers.first, load512(x));
+  found = _mm512_dpbusd_epi32(found, numbers.second, load512(x + 64));
   const __m512i lanes = _mm512_set_epi32(3, 3, 3, 3, 2, 2, 2, 2, 1, 1, 1, 1, 0, 0, 0, 0);
   __m512 scale = _mm512_permutexvar_ps(lanes, _mm512_castps128_ps512(scales));
   return _mm512_fmadd_ps(_mm512_cvtepi32_ps(found), scale, sum);
 }
 
-template <typename L>
-float dot(const uint8_t* blocks, const Row& x, int64_t count) {
-  int64_t whole = count / kQuad * kQuad;
-  __m512 sum[2] = {_mm512_setzero_ps(), _mm512_setzero_ps()};
-  __m128 offset = _mm_setzero_ps();
+// A row of the matrix by kCount rounded rows, from `first` on: results lie `stride` apart.
+template <typename L, int kCount>
+void dots(const uint8_t* blocks, const uint8_t* rounded, int64_t first, int64_t k, float* out,
+          int64_t stride) {
+  int64_t count = k / kBlock, whole = count / kQuad * kQuad;
+  Row x[kCount];
+  __m512 sums[kCount];
+  __m128 offsets[kCount];
+#pragma GCC unroll 4
+  for (int i = 0; i < kCount; ++i) {
+    x[i] = row_of(rounded, first + i, k);
+    sums[i] = _mm512_setzero_ps();
+    offsets[i] = _mm_setzero_ps();
+  }
   for (int64_t b = 0; b < whole; b += kQuad) {
     const uint8_t* place = blocks + b * L::kSize;
     // The matrix is read once, ahead of the processor's own prefetching, which ends with a page.
     _mm_prefetch(reinterpret_cast<const char*>(place) + 1024, _MM_HINT_T0);
     _mm_prefetch(reinterpret_cast<const char*>(place) + 1088, _MM_HINT_T0);
-    __m128 scales = _mm_mul_ps(four_scales<L::kSize>(place), _mm_loadu_ps(x.scales + b));
-    __m128i sums = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x.sums + b));
-    offset = _mm_fmadd_ps(scales, _mm_cvtepi32_ps(sums), offset);
-    __m512& into = sum[b / kQuad % 2];
-    into = add_quad(L{}, place, x.numbers + b * kBlock, scales, into);
+    Quad numbers = quad(L{}, place);
+    __m128 own = four_scales<L::kSize>(place);
+#pragma GCC unroll 4
+    for (int i = 0; i < kCount; ++i) {
+      __m128 scales = _mm_mul_ps(own, _mm_loadu_ps(x[i].scales + b));
+      __m128i total = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x[i].sums + b));
+      offsets[i] = _mm_fmadd_ps(scales, _mm_cvtepi32_ps(total), offsets[i]);
+      sums[i] = add_quad(L{}, numbers, x[i].numbers + b * kBlock, scales, sums[i]);
+    }
   }
-  __m512 both = _mm512_add_ps(sum[0], sum[1]);
-  __m256 half = _mm256_add_ps(_mm512_castps512_ps256(both), _mm512_extractf32x8_ps(both, 1));
-  float rest = sum_of(_mm256_castps128_ps256(offset));
-  return sum_of(half) - static_cast<float>(L::kOffset) * rest +
-         rest_of_row<L>(blocks, x, whole, count, whole);
+#pragma GCC unroll 4
+  for (int i = 0; i < kCount; ++i) {
+    __m512 sum = _mm512_fnmadd_ps(_mm512_zextps128_ps512(offsets[i]),
+                                  _mm512_set1_ps(static_cast<float>(L::kOffset)), sums[i]);
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256(sum), _mm512_extractf32x8_ps(sum, 1));
+    float found = sum_of(half);
+    if (whole < count) found += rest_of_row<L>(blocks, x[i], whole, count, whole);
+    out[i * stride] = found;
+  }
 }
 
 // ---- panels: 16 rows of the matrix by many
@@ -343,7 +374,7 @@ void multiply_panel(const Panel& panel, const uint8_t* rounded, int64_t first, i
 
 constexpr int64_t kTogether = 8;
 // From so many rows on, unpacking the matrix pays.
-constexpr int64_t kMany = 4;
+constexpr int64_t kMany = 6;
 
 template <typename L>
 void many(const uint8_t* rounded, const uint8_t* matrix, float* out, int64_t m, int64_t n,
@@ -373,9 +404,14 @@ void many(const uint8_t* rounded, const uint8_t* matrix, float* out, int64_t m, 
 
 #else
 
-template <typename L>
-float dot(const uint8_t* blocks, const Row& x, int64_t count) {
-  return rest_of_row<L>(blocks, x, 0, count, count / kQuad * kQuad);
+template <typename L, int kCount>
+void dots(const uint8_t* blocks, const uint8_t* rounded, int64_t first, int64_t k, float* out,
+          int64_t stride) {
+  int64_t count = k / kBlock;
+  for (int i = 0; i < kCount; ++i) {
+    Row x = row_of(rounded, first + i, k);
+    out[i * stride] = rest_of_row<L>(blocks, x, 0, count, count / kQuad * kQuad);
+  }
 }
 
 #endif
@@ -392,9 +428,11 @@ void multiply(const uint8_t* rounded, const uint8_t* matrix, float* out, int64_t
   }
 #endif
   for (int64_t j = first; j < last; ++j) {
-    for (int64_t i = 0; i < m; ++i) {
-      out[i * n + j] = dot<L>(matrix + j * stride, row_of(rounded, i, k), blocks);
-    }
+    const uint8_t* row = matrix + j * stride;
+    int64_t i = 0;
+    for (; i + 4 <= m; i += 4) dots<L, 4>(row, rounded, i, k, out + i * n + j, n);
+    for (; i + 2 <= m; i += 2) dots<L, 2>(row, rounded, i, k, out + i * n + j, n);
+    if (i < m) dots<L, 1>(row, rounded, i, k, out + i * n + j, n);
   }
 }
 
