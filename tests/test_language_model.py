@@ -15,6 +15,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from xpr import export
 from xpr.nn.quantize import Gguf, QuantizedArray, dequantize, quantize
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "examples" / "language_model"))
@@ -168,6 +169,37 @@ def test_generation_is_the_same_as_a_stream_and_as_one_program() -> None:
         list(model.generate(CONFIG, params, prompt, limit=count, context=16, chunk=4, end=end))
         == (wanted[5 : wanted.index(end, 5)])
     )
+
+
+def test_exported_programs_give_the_same_tokens(tmp_path: Path) -> None:
+    small = {n: quantize(x, "q8_0") if x.ndim == 2 else x for n, x in weights(CONFIG).items()}
+    params, zero = tensors.params_of(small), np.zeros(1, np.int32)
+    part, last = np.array([[4, 2, 1, 3]], np.int32), np.array([3], np.int32)
+    how, key = model.Sampling(), xpr.random.key_data(xpr.random.key(0))
+
+    def prefill(params: Any, tokens: Any, cache: Any, start: Any, last: Any) -> Any:
+        return model.prefill(CONFIG, params, tokens, cache, start, last)
+
+    def decode(params: Any, token: Any, cache: Any, at: Any, key: Any) -> Any:
+        key = xpr.random.wrap_key_data(key)
+        return model.decode(CONFIG, how, params, token, cache, at, key)[:2]
+
+    def tokens(prefill: Any, decode: Any) -> list[int]:
+        logits, cache = prefill(params, part, model.new_cache(CONFIG, 1, 8), zero, last)
+        found = [int(np.argmax(logits))]
+        for at in range(4, 7):
+            given = np.array(found[-1:], np.int32), np.array([at], np.int32)
+            token, cache = decode(params, given[0], cache, given[1], key)
+            found.append(int(token[0]))
+        return found
+
+    for function, args in (
+        (prefill, (params, part, model.new_cache(CONFIG, 1, 8), zero, last)),
+        (decode, (params, last, model.new_cache(CONFIG, 1, 8), last, key)),
+    ):
+        export.export(xpr.jit(function))(*args).save(tmp_path / f"{function.__name__}.xpr")
+    loaded = [export.load(tmp_path / f"{n}.xpr").call for n in ("prefill", "decode")]
+    assert tokens(*loaded) == tokens(prefill, decode)
 
 
 def test_requests_that_cannot_be_met_are_refused() -> None:

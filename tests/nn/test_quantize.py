@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.nn.block_layouts import SIZES, decoded, random_blocks, rounded
-from xpr import lax
+from xpr import export, lax
 from xpr.nn.quantize import Affine, Gguf, QuantizedArray, dequantize, from_blocks, quantize
 
 RNG = np.random.default_rng(11)
@@ -143,6 +144,31 @@ def test_a_users_own_format() -> None:
     np.testing.assert_allclose(np.asarray(dequantize(w)), wide, rtol=1e-6)
     found = xpr.jit(lambda w: w @ jnp.ones(8))(w)
     np.testing.assert_allclose(np.asarray(found), wide.sum(1), rtol=1e-5)
+
+
+def test_exported_functions_take_and_return_it(tmp_path: Path) -> None:
+    x, w = (
+        normal(2, 64),
+        {"a": quantize(normal(5, 64), "q8_0"), "b": quantize(normal(5, 64), "int4")},
+    )
+
+    def both(x: Any, w: Any) -> Any:
+        return x @ w["a"].T + x @ w["b"].T, w["a"][1:]
+
+    stored = export.export(xpr.jit(both))(x, w).serialize()
+    found, rest = export.deserialize(stored).call(x, w)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(xpr.jit(both)(x, w)[0]))
+    assert rest.format == Gguf("q8_0")
+    np.testing.assert_array_equal(np.asarray(rest.parts[0]), np.asarray(w["a"].parts[0])[1:])
+    path = tmp_path / "product.xpr"
+    export.export(xpr.jit(both))(x, w).save(path)
+    again, _ = export.load(path).call(x, w)
+    np.testing.assert_allclose(np.asarray(again), np.asarray(found), rtol=3e-2, atol=0.2)
+    with pytest.raises(ValueError, match="in formats of xpr"):
+        strange = xpr.jit(lambda w: w @ jnp.ones(8))
+        export.export(strange)(quantize(normal(3, 8), Powers())).serialize()
+    with pytest.raises(ValueError, match="no format"):
+        QuantizedArray.read_format(b"[]")
 
 
 def test_errors_say_what_is_required() -> None:

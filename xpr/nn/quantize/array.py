@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +12,7 @@ import numpy as np
 
 import xpr.numpy as jnp
 from xpr.nn._operands import array_of
-from xpr.nn.quantize.formats import Format, Gguf, format_named
+from xpr.nn.quantize.formats import Affine, Format, Gguf, format_named
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.primitives.blocks import LAYOUTS
 from xpr.transforms.tracing import eval_shape
@@ -34,6 +36,9 @@ class QuantizedArray:
     """
 
     __slots__ = ("format", "parts")
+
+    serialized_name = "xpr.QuantizedArray"
+    """How exported functions write that they take or return one."""
 
     def __init__(self, parts: Sequence[Any], format: Format) -> None:
         self.parts = tuple(parts)
@@ -128,6 +133,25 @@ class QuantizedArray:
     def tree_unflatten(cls, format: Format, parts: Sequence[Any]) -> QuantizedArray:
         """Put together from what `tree_flatten_with_keys` gives."""
         return cls(parts, format)
+
+    @staticmethod
+    def write_format(format: Format) -> bytes:
+        """A format of this package as bytes, for exported functions; ValueError for others."""
+        if not isinstance(format, (Gguf, Affine)):
+            raise ValueError(
+                f"exported functions take QuantizedArrays in formats of xpr, got {format!r}: let "
+                "the function take its parts, and put it together inside"
+            )
+        return json.dumps([type(format).__name__, dataclasses.asdict(format)]).encode()
+
+    @staticmethod
+    def read_format(data: bytes) -> Format:
+        """The format that `write_format` wrote; ValueError for anything else."""
+        try:
+            name, fields = json.loads(data)
+            return {"Gguf": Gguf, "Affine": Affine}[name](**fields)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"no format of a QuantizedArray is written as {data!r}") from error
 
     # ---- rows
 
