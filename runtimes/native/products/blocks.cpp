@@ -184,13 +184,12 @@ float rest_of_row(const uint8_t* blocks, const Row& x, int64_t first, int64_t la
 // Four scales, 16 bits each at a distance of a block, as float32.
 template <int64_t kSize>
 __m128 four_scales(const uint8_t* blocks) {
-  __m128i bits = _mm_setzero_si128();
   uint16_t at[4];
   for (int i = 0; i < 4; ++i) __builtin_memcpy(&at[i], blocks + i * kSize, 2);
-  bits = _mm_insert_epi16(bits, at[0], 0);
-  bits = _mm_insert_epi16(bits, at[1], 1);
-  bits = _mm_insert_epi16(bits, at[2], 2);
-  bits = _mm_insert_epi16(bits, at[3], 3);
+  // Put together where vectors are not waiting.
+  uint64_t low = at[0] | static_cast<uint64_t>(at[1]) << 16;
+  uint64_t high = at[2] | static_cast<uint64_t>(at[3]) << 16;
+  __m128i bits = _mm_cvtsi64_si128(static_cast<int64_t>(low | high << 32));
   return _mm_cvtph_ps(bits);
 }
 
