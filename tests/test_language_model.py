@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import struct
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -193,10 +195,11 @@ def test_exported_programs_give_the_same_tokens(tmp_path: Path) -> None:
             found.append(int(token[0]))
         return found
 
-    for function, args in (
+    programs: list[tuple[Any, Any]] = [
         (prefill, (params, part, model.new_cache(CONFIG, 1, 8), zero, last)),
         (decode, (params, last, model.new_cache(CONFIG, 1, 8), last, key)),
-    ):
+    ]
+    for function, args in programs:
         export.export(xpr.jit(function))(*args).save(tmp_path / f"{function.__name__}.xpr")
     loaded = [export.load(tmp_path / f"{n}.xpr").call for n in ("prefill", "decode")]
     assert tokens(*loaded) == tokens(prefill, decode)
@@ -393,3 +396,30 @@ def test_safetensors_files(tmp_path: Path) -> None:
             tensors.parse(data)
     with pytest.raises(ValueError, match=r"unknown name .x\.weight."):
         tensors.renamed({"x.weight": x})
+
+
+def test_the_example_trains_saves_and_generates(tmp_path: Path) -> None:
+    folder = Path(str(model.__file__)).parent
+    path = str(tmp_path / "small.gguf")
+    said = [
+        subprocess.run(
+            [sys.executable, str(folder / script), *args],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        for script, args in (
+            ("train.py", ["--output", path, "--steps", "25"]),
+            ("generate.py", [path, "The import", "--limit", "8", "--temperature", "0.5"]),
+            ("generate.py", [path, "\N{SNOWMAN}"]),
+        )
+    ]
+    assert [done.returncode for done in said] == [0, 0, 1], said
+    # Characters drawn at random would have a loss of log(103) = 4.6.
+    loss = re.search(r"^loss (\S+) after 25 steps$", said[0].stdout, flags=re.MULTILINE)
+    assert loss is not None
+    assert float(loss[1]) < 3.7
+    assert said[1].stdout.startswith("The import")
+    assert len(said[1].stdout.rstrip("\n")) >= len("The import") + 1
+    assert "does not know these characters" in said[2].stderr

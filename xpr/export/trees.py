@@ -232,7 +232,7 @@ def unflatten(data: Json, leaves: Sequence[Any]) -> Any:
 
 def custom_children(name: str, node: Any) -> Sequence[Any] | None:
     """The children of a node of the user's type that is written as `name`; None for another."""
-    entry = (_by_name.get(name) or _own(name))
+    entry = _by_name.get(name) or _own(name)
     if entry is None or type(node) is not entry.nodetype:
         return None
     if is_namedtuple(entry.nodetype) and registered(entry.nodetype) is None:
