@@ -27,6 +27,7 @@ PAGES_WITH_EXAMPLES = [
             "deploy",
             "devices",
             "stablehlo",
+            "quantized_arrays",
             "where_jax_differs",
         )
     ),

@@ -11,6 +11,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
+from xpr.lowering.rules._block_products import block_product
 from xpr.lowering.rules._few_rows import few_rows_product
 from xpr.lowering.rules._matrix_units import float_product, integer_product
 from xpr.lowering.rules._packed_products import packed_product
@@ -60,7 +61,9 @@ def _dot_general_lower(
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
     # One flop per result is counted for every equation.
     ctx.module.flops += (2.0 * k - 1) * batch * m * n
-    found = few_rows_product(ctx, lhs, rhs, dims, wide)
+    found = block_product(ctx, lhs, rhs, dims, precision)
+    if found is None:
+        found = few_rows_product(ctx, lhs, rhs, dims, wide)
     if found is None:
         found = packed_product(ctx, lhs, rhs, dims, wide)
     if found is not None:

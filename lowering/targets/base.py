@@ -125,6 +125,9 @@ class Target:
     """Names the object with kernels for products of matrices (`rules/_packed_products.py`), for
     targets that have one."""
 
+    block_kernels: Callable[[], str | None] | None = field(default=None, compare=False)
+    """Names the kind of kernels for numbers in low precision (`rules/_block_products.py`)."""
+
     machine: Callable[[], str] | None = field(default=None, compare=False)
     """Names the machine a module is bound to, for targets that compile for the host only."""
 
