@@ -19,10 +19,11 @@ from xpr.transforms.jit import jit
 
 def run(options: argparse.Namespace) -> int:
     """Traces, lowers, compiles and writes; prints what was written."""
-    targets = _targets(options.target or ["cpu"])
     source = Path(options.function)
     stored = is_exported(source)
-    output = _output(options, source, stored, len(targets))
+    output = _output(options, source, stored, len(options.target or [""]))
+    # A bundle's loader compares it with the machine; nothing does so for a module.
+    targets = _targets(options.target or ["cpu" if output.suffix == ".xpr" else "baseline"])
     if output.suffix not in (".vmfb", ".xpr"):
         raise UsageError(f"the output must end in .vmfb or .xpr, got {options.output!r}")
     names = ", ".join(target.name for target in targets)
