@@ -38,3 +38,4 @@ from xpr.export.trees import (
 from xpr.export.trees import (
     register_pytree_node_serialization as register_pytree_node_serialization,
 )
+from xpr.export.without_runtime import save_c as save_c

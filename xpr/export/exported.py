@@ -316,7 +316,10 @@ class Exported:
         return serialized(self, vjp_order)
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Writes a bundle for machines without the compiler: see `xpr.export.save`."""
+        """Writes a bundle for machines without the compiler, compiled for `targets`.
+
+        A path that ends in `.c` is that of a program without a runtime: see `xpr.export.save_c`.
+        """
         from xpr.export.writing import save  # noqa: PLC0415  the compile path is loaded on use
 
         if self.layout is not None:
@@ -324,6 +327,11 @@ class Exported:
                 f"{self.fun_name} was exported for {self.nr_devices} devices, and a bundle holds "
                 "programs of one: export it without shardings, or use serialize()"
             )
+        if os.path.splitext(path)[1] == ".c":
+            from xpr.export.no_runtime.writing import save as save_program  # noqa: PLC0415
+
+            save_program(path, self, **options)
+            return
         save(self, path, **options)
 
 
