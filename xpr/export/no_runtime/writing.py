@@ -39,6 +39,8 @@ def save(
         functions = {functions.fun_name: functions}
     if not functions:
         raise ValueError("a model needs at least one function")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"the folder does not exist: {file.parent}")
     compiled_for, machine = object_target(target)
     model = model_of(file.stem, functions, compiled_for, machine, argument_names)
     objects = _objects(model)
@@ -113,8 +115,6 @@ def _drawn(aval: Any, rng: np.random.Generator) -> Any:
 
 def _write(folder: Path, texts: Mapping[str, bytes], objects: Mapping[str, bytes]) -> None:
     """Writes files, over those of an earlier model only."""
-    if not folder.is_dir():
-        raise FileNotFoundError(f"the folder does not exist: {folder}")
     for name in texts:
         place = folder / name
         if place.exists() and MARK.encode() not in place.read_bytes():
