@@ -199,7 +199,7 @@ def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
         ((*PREDICT, "--constraint", "b <= 3", "-o", "f.vmfb"), 2, "names b, which is no size"),
         ((*PREDICT, "--constraint", "b ? 3", "-o", "f.vmfb"), 2, "a constraint must be of the"),
         (("broken.py:f", "-o", "f.vmfb"), 1, "SyntaxError"),
-        ((*PREDICT, "-o", "f.so"), 2, "must end in .vmfb or .xpr, got 'f.so'"),
+        ((*PREDICT, "-o", "f.so"), 2, "must end in .vmfb, .xpr, .c, .wasm or a slash, got 'f.so'"),
         ((*PREDICT, "-o", "no/f.vmfb"), 2, "there is no folder no"),
         ((*PREDICT, "-o", "f.vmfb", "--target", "abacus"), 2, "abacus"),
         ((*PREDICT, "-o", "f.vmfb", "--target", "cpu", "--target", "vmvx"), 2, "one target"),

@@ -128,7 +128,8 @@ def _add_compile(commands: _Commands) -> None:
     parser.add_argument(
         "-o",
         "--output",
-        help="the file to write, .vmfb or .xpr; of a file's program, by default named after it",
+        help="the file to write, .vmfb, .xpr or .c, or a folder (with a slash behind it) for a "
+        "program in C; of a file's program, by default named after it",
     )
 
 

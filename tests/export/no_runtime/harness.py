@@ -27,7 +27,7 @@ def run_tool(*command: str | Path, cwd: Path | None = None) -> str:
     """The output of a tool that must succeed."""
     done = subprocess.run([str(c) for c in command], cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, f"{command[0]}: {done.stdout}{done.stderr}"
-    return done.stdout
+    return done.stdout + done.stderr  # to which QEMU prints for a board
 
 
 def aligned(data: bytes | int) -> Host:

@@ -123,5 +123,5 @@ def test_an_object_of_another_version_does_not_link(tmp_path: Path) -> None:
     save_model(old, {"f": (lambda x: x * 2, [np.ones(4, np.float32)])})
     save_model(new, {"f": (lambda x: x * 3, [np.ones(4, np.float32)])})
     shutil.copy(old / "model.o", new / "model.o")
-    with pytest.raises(AssertionError, match="undefined reference to .model_f_kernels"):
+    with pytest.raises(AssertionError, match=r"undefined reference to .model_f_kernels"):
         Model(new)
