@@ -58,7 +58,7 @@ def _writer_of_programs() -> _saving.Writer:
     return save_jitted
 
 
-_saving.writers[".c"] = _writer_of_programs
+_saving.writers.update({".c": _writer_of_programs, ".wasm": _writer_of_programs})
 _register(_Slice, _NodeType(_Slice.flatten, _Slice.unflatten, None, None))
 
 if TYPE_CHECKING:

@@ -318,7 +318,8 @@ class Exported:
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Writes a bundle for machines without the compiler, compiled for `targets`.
 
-        A path that ends in `.c` is that of a program without a runtime: see `xpr.export.save_c`.
+        A path that ends in `.c` or `.wasm` is that of a program without a runtime: see
+        `xpr.export.save_c` and `xpr.export.save_wasm`.
         """
         from xpr.export.writing import save  # noqa: PLC0415  the compile path is loaded on use
 
@@ -327,7 +328,7 @@ class Exported:
                 f"{self.fun_name} was exported for {self.nr_devices} devices, and a bundle holds "
                 "programs of one: export it without shardings, or use serialize()"
             )
-        if os.path.splitext(path)[1] == ".c":
+        if os.path.splitext(path)[1] in (".c", ".wasm"):
             from xpr.export.no_runtime.writing import save as save_program  # noqa: PLC0415
 
             save_program(path, self, **options)

@@ -1,4 +1,4 @@
-"""`save_c`: functions as C source with objects, for machines without a runtime."""
+"""`save_c` and `save_wasm`: functions as programs that need no runtime."""
 
 from __future__ import annotations
 
@@ -42,3 +42,33 @@ def save_c(
     from xpr.export.no_runtime.writing import save  # noqa: PLC0415  the compile path
 
     save(path, functions, target=target, examples=examples, argument_names=argument_names)
+
+
+def save_wasm(
+    path: str | os.PathLike[str],
+    functions: Exported | Mapping[str, Exported],
+    *,
+    argument_names: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Writes exported functions as one module in WebAssembly, with what JavaScript needs.
+
+    `path` ends in `.wasm`. Beside it stand a module of JavaScript (`.mjs`) and its types
+    (`.d.ts`): `const model = await load(); model.f({x: Float32Array.of(...)})`. The module has no
+    imports, and uses SIMD. `jit(f).save("model.wasm", *args)` does this for one function.
+
+    Raises ValueError for names that C does not have, NotImplementedError for programs that need a
+    runtime, FileExistsError where another file is in the way.
+
+    >>> import pathlib, tempfile, xpr, xpr.numpy as jnp
+    >>> exported = xpr.export.export(xpr.jit(lambda x: jnp.tanh(2 * x)))(jnp.ones(64))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     xpr.export.save_wasm(pathlib.Path(folder) / "model.wasm", {"squash": exported})
+    ...     sorted(file.name for file in pathlib.Path(folder).iterdir())
+    ['model.d.ts', 'model.mjs', 'model.wasm']
+    """
+    from xpr.export.no_runtime.writing import save  # noqa: PLC0415  the compile path
+
+    place = os.fspath(path)
+    if not place.endswith(".wasm"):
+        raise ValueError(f"a module is saved under a name that ends in .wasm, got {place!r}")
+    save(path, functions, argument_names=argument_names)

@@ -22,7 +22,7 @@ from xpr.lowering.no_runtime.memory import planned
 from xpr.lowering.no_runtime.module_file import read_module
 from xpr.lowering.no_runtime.refusal import RefusedError
 from xpr.lowering.no_runtime.simplify import joined
-from xpr.lowering.no_runtime.wasm.objects import WasmObject
+from xpr.lowering.no_runtime.wasm.linker import kernel_names
 from xpr.lowering.targets.base import Target
 from xpr.version import __version__
 
@@ -89,9 +89,9 @@ def _entry(
     taken += [ArrayType(a.item_size, a.shape) for a in arrays_of(inputs)]
     made = [ArrayType(a.item_size, a.shape) for a in arrays_of([output])]
     file = read_module(module.vmfb)
-    kind = WasmObject if machine.name == "wasm32" else ElfObject
+    names_of = kernel_names if machine.name == "wasm32" else _elf_kernels
     try:
-        program = planned(joined(evaluate(file, taken, made, lambda data: kind(data).kernels())))
+        program = planned(joined(evaluate(file, taken, made, names_of)))
     except RefusedError as error:
         raise NotImplementedError(f"{name} cannot run without a runtime: {error}") from error
     _check_sizes(name, [*arrays_of(inputs), *arrays_of([output])], program.workspace, machine)
@@ -104,6 +104,10 @@ def _entry(
         {n: file.constants[n] for n in sorted(program.constants())},
         tuple(w.tobytes() for w in weights),
     )
+
+
+def _elf_kernels(data: bytes) -> list[str]:
+    return ElfObject(data).kernels()
 
 
 def _check_sizes(name: str, arrays: Sequence[Array], workspace: int, machine: Machine) -> None:
@@ -138,5 +142,6 @@ def model_of(
             raise ValueError(f"two functions of the model are called {text} in C; rename one")
         names = None if argument_names is None else argument_names.get(entry_name)
         entries.append(_entry(text, exported, target, machine, names, len(functions) > 1))
-    version = f"xpr {__version__}, IREE {installed.version().split()[-1]}"
+    found = re.search(r"\d+\.\d+\.\d+\w*", installed.version())
+    version = f"xpr {__version__}, IREE {found[0] if found else 'unknown'}"
     return Model(name, entries, machine, version)

@@ -18,6 +18,7 @@ from xpr.lowering.no_runtime.c_files import MARK, Example
 from xpr.lowering.no_runtime.elf import QUERY, ElfObject
 from xpr.lowering.no_runtime.interface import Model
 from xpr.lowering.no_runtime.targets import object_target
+from xpr.lowering.no_runtime.wasm import build, javascript
 
 if TYPE_CHECKING:
     from xpr.export.exported import Exported
@@ -33,14 +34,13 @@ def save(
 ) -> None:
     """As `xpr.export.save_c` says."""
     file = Path(path)
+    if file.suffix == ".wasm":
+        _save_wasm(file, functions, argument_names)
+        return
     if file.suffix != ".c":
         raise ValueError(f"a model in C is saved under a name that ends in .c, got {str(file)!r}")
-    if not isinstance(functions, Mapping):
-        functions = {functions.fun_name: functions}
-    if not functions:
-        raise ValueError("a model needs at least one function")
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"the folder does not exist: {file.parent}")
+    functions = _by_name(functions)
+    _check_folder(file)
     compiled_for, machine = object_target(target)
     model = model_of(file.stem, functions, compiled_for, machine, argument_names)
     objects = _objects(model)
@@ -57,6 +57,37 @@ def save(
         f"{model.name}.json": c_files.description(model, facts),
     }
     _write(file.parent, {n: t.encode() for n, t in texts.items()}, objects)
+
+
+def _save_wasm(
+    file: Path,
+    functions: Exported | Mapping[str, Exported],
+    argument_names: Mapping[str, Sequence[str]] | None,
+) -> None:
+    """Writes a module in WebAssembly, and what JavaScript and TypeScript need beside it."""
+    functions = _by_name(functions)
+    _check_folder(file)
+    compiled_for, machine = object_target("wasm32")
+    model = model_of(file.stem, functions, compiled_for, machine, argument_names)
+    module = build.built(model)
+    texts = {
+        f"{model.name}.mjs": javascript.source(model, file.name, module).encode(),
+        f"{model.name}.d.ts": javascript.types(model).encode(),
+    }
+    _write(file.parent, texts, {file.name: module.module})
+
+
+def _by_name(functions: Exported | Mapping[str, Exported]) -> Mapping[str, Exported]:
+    if not isinstance(functions, Mapping):
+        return {functions.fun_name: functions}
+    if not functions:
+        raise ValueError("a model needs at least one function")
+    return functions
+
+
+def _check_folder(file: Path) -> None:
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"the folder does not exist: {file.parent}")
 
 
 def _objects(model: Model) -> dict[str, bytes]:
