@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from xpr.sharding import Mesh, NamedSharding, set_mesh
 from xpr.transforms.custom_vjp import custom_vjp
 from xpr.transforms.derivatives import vjp
 from xpr.transforms.jit import JittedFunction, jit
+from xpr.transforms.signature import signature_of
 
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
@@ -118,6 +120,8 @@ class Exported:
         self.disabled_safety_checks = disabled_safety_checks
         self.calling_convention_version = maximum_supported_calling_convention_version
         self.layout = layout
+        self.argument_names: tuple[str, ...] = ()
+        """The names of the positional arguments, as far as they are known."""
         self.nr_devices = 1 if layout is None else layout.size
         self.ordered_effects: tuple[Any, ...] = ()
         self.unordered_effects: tuple[Any, ...] = ()
@@ -371,7 +375,7 @@ def export(
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
         program, traced = trace_program(fun_jit, args, kwargs)
-        return Exported(
+        made = Exported(
             traced.fun_name,
             traced.in_tree,
             traced.out_tree,
@@ -381,8 +385,22 @@ def export(
             derive,
             layout_of(traced),
         )
+        made.argument_names = names
+        return made
 
+    names = _argument_names(fun_jit)
     return do_export
+
+
+def _argument_names(function: JittedFunction) -> tuple[str, ...]:
+    """The names of a function's positional arguments that are not static."""
+    signature = signature_of(function.__wrapped__)
+    if signature is None:
+        return ()
+    static = function._options.roles.static_argnums
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p.name for p in signature.parameters.values() if p.kind in kinds]
+    return tuple(name for i, name in enumerate(named) if i not in static)
 
 
 def _is_wide(aval: Any) -> bool:

@@ -15,7 +15,6 @@ def save_c(
     *,
     target: str = "baseline",
     examples: Mapping[str, Sequence[Any]] | None = None,
-    argument_names: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Writes exported functions as C source, with objects that hold their compiled kernels.
 
@@ -27,7 +26,7 @@ def save_c(
     `target` is `baseline` (any processor of this architecture since about 2015), `host`, a
     processor that `xpr compile` knows, such as `aarch64-linux`, or `cortex-m4`, `cortex-m7`,
     `rv32imc`, `armv7`. `examples` has the flat arguments of the example by function; without, they
-    are drawn at random. `argument_names` are names of positional arguments by function.
+    are drawn at random.
 
     Raises ValueError for unknown targets and for names that C does not have, NotImplementedError
     for programs that need a runtime, FileExistsError where another file is in the way.
@@ -41,14 +40,12 @@ def save_c(
     """
     from xpr.export.no_runtime.writing import save  # noqa: PLC0415  the compile path
 
-    save(path, functions, target=target, examples=examples, argument_names=argument_names)
+    save(path, functions, target=target, examples=examples)
 
 
 def save_wasm(
     path: str | os.PathLike[str],
     functions: Exported | Mapping[str, Exported],
-    *,
-    argument_names: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """Writes exported functions as one module in WebAssembly, with what JavaScript needs.
 
@@ -71,4 +68,4 @@ def save_wasm(
     place = os.fspath(path)
     if not place.endswith(".wasm"):
         raise ValueError(f"a module is saved under a name that ends in .wasm, got {place!r}")
-    save(path, functions, argument_names=argument_names)
+    save(path, functions)

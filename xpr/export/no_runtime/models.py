@@ -49,16 +49,15 @@ def _types(avals: Sequence[Any]) -> list[tuple[str, int, tuple[int, ...]] | None
     return found
 
 
-def _items(exported: Exported, names: Sequence[str] | None) -> tuple[tuple[Item, ...], Item]:
+def _items(exported: Exported) -> tuple[tuple[Item, ...], Item]:
     """The arguments and the result of a function."""
-    paths = paths_of(exported.in_tree)
+    paths, names = paths_of(exported.in_tree), exported.argument_names
     firsts, rests = [], []
     for path in paths:
         key = path[1]
         text = getattr(key, "key", None)
         if path[0].idx == 0:
-            known = names is not None and key.idx < len(names)
-            text = names[key.idx] if known and names is not None else f"x{key.idx}"
+            text = names[key.idx] if key.idx < len(names) else f"x{key.idx}"
         firsts.append(str(text))
         rests.append(path[2:])
     inputs = items_of(rests, exported.input_names(), _types(exported.in_avals), firsts)
@@ -74,7 +73,6 @@ def _entry(
     exported: Exported,
     target: Target,
     machine: Machine,
-    names: Sequence[str] | None,
     shares: bool,
 ) -> Entry:
     if exported.program.scope is not None:
@@ -82,7 +80,7 @@ def _entry(
             f"{name} has symbolic sizes ({', '.join(exported.program.scope.names)}), which a "
             "program without a runtime cannot have: export it for arrays of fixed sizes"
         )
-    inputs, output = _items(exported, names)
+    inputs, output = _items(exported)
     module = compile_for(exported, target, _WEIGHTS_ABOVE if shares else None)
     weights = [np.ascontiguousarray(w) for w in module.weights]
     taken = [ArrayType(w.dtype.itemsize, w.shape) for w in weights]
@@ -126,7 +124,6 @@ def model_of(
     functions: Mapping[str, Exported],
     target: Target,
     machine: Machine,
-    argument_names: Mapping[str, Sequence[str]] | None = None,
 ) -> Model:
     """The functions compiled for a machine, as one model. `name` is its name in C.
 
@@ -140,8 +137,7 @@ def model_of(
         identifier(text, f"the function {entry_name!r}")
         if any(e.name == text for e in entries):
             raise ValueError(f"two functions of the model are called {text} in C; rename one")
-        names = None if argument_names is None else argument_names.get(entry_name)
-        entries.append(_entry(text, exported, target, machine, names, len(functions) > 1))
+        entries.append(_entry(text, exported, target, machine, len(functions) > 1))
     found = re.search(r"\d+\.\d+\.\d+\w*", installed.version())
     version = f"xpr {__version__}, IREE {found[0] if found else 'unknown'}"
     return Model(name, entries, machine, version)

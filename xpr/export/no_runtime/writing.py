@@ -28,21 +28,20 @@ def save(
     path: str | os.PathLike[str],
     functions: Exported | Mapping[str, Exported],
     *,
-    target: str = "baseline",
+    target: str | None = None,
     examples: Mapping[str, Sequence[Any]] | None = None,
-    argument_names: Mapping[str, Sequence[str]] | None = None,
 ) -> None:
     """As `xpr.export.save_c` says."""
     file = Path(path)
     if file.suffix == ".wasm":
-        _save_wasm(file, functions, argument_names)
+        _save_wasm(file, functions, target)
         return
     if file.suffix != ".c":
         raise ValueError(f"a model in C is saved under a name that ends in .c, got {str(file)!r}")
     functions = _by_name(functions)
     _check_folder(file)
-    compiled_for, machine = object_target(target)
-    model = model_of(file.stem, functions, compiled_for, machine, argument_names)
+    compiled_for, machine = object_target(target or "baseline")
+    model = model_of(file.stem, functions, compiled_for, machine)
     objects = _objects(model)
     recorded = {
         entry.name: _example(exported, (examples or {}).get(name))
@@ -62,13 +61,15 @@ def save(
 def _save_wasm(
     file: Path,
     functions: Exported | Mapping[str, Exported],
-    argument_names: Mapping[str, Sequence[str]] | None,
+    target: str | None,
 ) -> None:
     """Writes a module in WebAssembly, and what JavaScript and TypeScript need beside it."""
+    if target not in (None, "wasm32"):
+        raise ValueError(f"{file.name} is for wasm32, got the target {target!r}")
     functions = _by_name(functions)
     _check_folder(file)
     compiled_for, machine = object_target("wasm32")
-    model = model_of(file.stem, functions, compiled_for, machine, argument_names)
+    model = model_of(file.stem, functions, compiled_for, machine)
     module = build.built(model)
     texts = {
         f"{model.name}.mjs": javascript.source(model, file.name, module).encode(),
@@ -96,8 +97,8 @@ def _objects(model: Model) -> dict[str, bytes]:
     for entry in model.entries:
         for number, data in entry.objects.items():
             made = ElfObject(data)
-            one = len(model.entries) == 1 and len(entry.objects) == 1
-            name = model.name if one else f"{model.name}.{entry.name}{number}"
+            name = model.name if len(model.entries) == 1 else f"{model.name}.{entry.name}"
+            name += "" if len(entry.objects) == 1 else f".{number}"
             found[f"{name}.o"] = made.renamed(QUERY, c_source.kernels_symbol(model, entry, number))
             for function in made.undefined():
                 more = prebuilt.defining(function)
