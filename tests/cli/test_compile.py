@@ -103,6 +103,27 @@ def test_a_compiled_module_is_inspected_run_and_measured(call: Call, folder: Pat
     assert ElementTree.parse("p.svg").getroot().get("viewBox") == "0 0 720 320"
 
 
+def test_programs_without_a_runtime(call: Call, folder: Path) -> None:
+    half = ("compile", "model:Held.half", "--args", "f32[8]")
+    done = call(*half, "--target", "aarch64-linux", "-o", "arm/")
+    assert done == (0, "arm/arm.c: <lambda> for aarch64-linux\n", "")
+    assert {"arm.c", "arm.h", "arm.o", "main.c", "arm.json"} <= {
+        p.name for p in Path("arm").iterdir()
+    }
+    assert call(*half, "-o", "web/half.wasm") == (0, "web/half.wasm: <lambda> for wasm32\n", "")
+    assert call(*half, "--target", "vulkan", "-o", "v/").status == 2
+    assert not Path("v").exists()
+    assert (
+        "unknown target 'vulkan' of a program without"
+        in call(*half, "--target", "vulkan", "-o", "v/").err
+    )
+    both = call(*half, "--target", "host", "--target", "aarch64", "-o", "v/")
+    assert (
+        both.err
+        == "xpr compile: a program without a runtime is for one target, got host, aarch64\n"
+    )
+
+
 @pytest.mark.skipif(baseline() != "x86_64-v3", reason="compiles for levels of x86-64")
 def test_a_module_that_needs_what_the_processor_lacks(
     call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch

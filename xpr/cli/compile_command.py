@@ -65,12 +65,15 @@ def _compile_program(options: argparse.Namespace, source: Path, stored: bool) ->
     if not output.parent.parent.is_dir():
         raise UsageError(f"there is no folder {output.parent.parent}")
     exported = _stored(source, options) if stored else _traced(options)
-    output.parent.mkdir(exist_ok=True)
     chosen = {} if output.suffix == ".wasm" else {"target": targets[0]}
+    is_new = not output.parent.exists()
+    output.parent.mkdir(exist_ok=True)
     with phase(f"compiling {exported.fun_name}"):
         try:
             exported.save(output, **chosen)
         except (ValueError, FileExistsError) as error:
+            if is_new:
+                output.parent.rmdir()
             raise UsageError(str(error)) from error
     print(f"{output}: {exported.fun_name} for {'wasm32' if not chosen else targets[0]}")
     return 0
