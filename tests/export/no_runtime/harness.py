@@ -92,7 +92,7 @@ def _passed(facts: Sequence[Mapping[str, Any]], arrays: Sequence[Host]) -> list[
 def module_results(function: Callable[..., Any], args: Sequence[Any], folder: Path) -> list[bytes]:
     """What the `.vmfb` for the same processor gives, by the native executor or IREE's runtime."""
     path = folder / "module.vmfb"
-    xpr.jit(function).save(path, *args, target=baseline())
+    xpr.jit(function).lower(*args).compile().save(path, target=baseline())
     leaves = [np.asarray(x) for x in xpr.tree.leaves(tuple(args))]
     return [np.asarray(r).tobytes() for r in ModuleProgram(path, "cpu")(leaves)]
 

@@ -34,7 +34,7 @@ def _follow(page: str, folder: Path) -> str:
             )
             assert done.returncode == 0, f"{body}\n{done.stdout}{done.stderr}"
             out += done.stdout + done.stderr
-        else:
+        elif head != "text":  # what is shown, and not a part of the walk
             name = _NAME.match(body)
             assert name is not None, f"{page} does not name the file of a block: {body[:80]}"
             (folder / name[1]).write_text(body, encoding="utf-8")
