@@ -55,6 +55,8 @@ def folded(op: str, operands: Sequence[Value]) -> int | None:
     if op.startswith("Select") and isinstance(operands[0], int):
         chosen = operands[1] if operands[0] else operands[2]
         return chosen if isinstance(chosen, int) else None
+    if op in ("CmpLtI32U", "CmpLtI64U") and operands[1] == 0:
+        return 0
     if not all(isinstance(x, int) for x in operands):
         return None
     known = [x for x in operands if isinstance(x, int)]

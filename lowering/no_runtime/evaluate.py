@@ -47,6 +47,7 @@ from xpr.lowering.no_runtime.values import (
     Bytes,
     Frame,
     Half,
+    MarkerOrNull,
     Null,
     Parameters,
     State,
@@ -418,8 +419,11 @@ class _BlockRun:
             require(isinstance(operands[0], int), "it chooses between objects by data")
             value = operands[1] if operands[0] else operands[2]
         elif op in ("CmpEqRef", "CmpNeRef"):
+            unknown = any(isinstance(x, MarkerOrNull | Buffer | View) for x in operands)
+            require(not unknown, "it compares objects that depend on data")
             value = int((operands[0] == operands[1]) == (op == "CmpEqRef"))
         elif op == "CmpNzRef":
+            require(not isinstance(operands[0], MarkerOrNull), "it asks whether there is a fence")
             value = int(not isinstance(operands[0], Null))
         else:
             value = self.compute(op, *operands)

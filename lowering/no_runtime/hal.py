@@ -76,7 +76,7 @@ HalFunction = Callable[[Evaluator, Arguments], list[Any]]
 def _at_most(e: Evaluator, smaller: Value, larger: Value) -> None:
     if isinstance(smaller, int) and isinstance(larger, int):
         require(smaller <= larger, "it reads outside of a buffer")
-    else:
+    elif smaller != 0:
         e.emit(Check(smaller, larger))
 
 

@@ -28,6 +28,11 @@ class Null:
 
 
 @dataclass(frozen=True)
+class MarkerOrNull:
+    """A fence on some ways to a block, and none on others: there is nothing to wait for."""
+
+
+@dataclass(frozen=True)
 class Bytes:
     """A constant of the module."""
 
@@ -106,7 +111,8 @@ class CommandList:
     is_final: bool = False
 
 
-Object = Marker | Null | Bytes | Buffer | View | Executable | File | Commands
+Object = Marker | Null | MarkerOrNull | Bytes | Buffer | View | Executable | File | Commands
+_FENCES = (Marker, Null, MarkerOrNull)
 Registers = dict[int, Value | Half | Object]
 
 
@@ -190,6 +196,8 @@ class Parameters:
             pairs = enumerate(zip(a.shape, b.shape, strict=True))
             shape = tuple(self._number((*path, i), x, y, "i64") for i, (x, y) in pairs)
             return View(self._buffer(path, a.buffer, b.buffer), a.bits, shape)
+        if a != b and isinstance(a, _FENCES) and isinstance(b, _FENCES):
+            return MarkerOrNull()
         return a if a == b else None
 
     def merge(self, a: State, b: State) -> State:
