@@ -377,6 +377,9 @@ class BodyWriter:
             self._resize(op, operands[0])
             return
         what, _, sign = op.replace("I64", "I32").partition("I32")
+        if what == "Div" and sign == "S":
+            self._divide(operands, wide)
+            return
         for n, x in enumerate(operands):
             self._value(x, wide and not (what.startswith("Sh") and n == 1))
             if wide and what.startswith("Sh") and n == 1:
@@ -401,6 +404,27 @@ class BodyWriter:
             c.put(_COMPARED[what + sign] + (0x0B if wide else 0))
         else:
             raise RefusedError(f"the instruction {op} is not known")
+
+    def _divide(self, operands: Sequence[Value], wide: bool) -> None:
+        """A signed quotient. For -1 it is the negative, since the instruction traps on overflow."""
+        c, (a, b) = self.code, operands
+        more = (0x12, 0x0B) if wide else (0, 0)
+
+        def is_minus_one() -> None:
+            self._value(b, wide)
+            self._value(-1, wide)
+            c.put(_COMPARED["CmpEq"] + more[1])
+
+        self._value(0, wide)
+        self._value(a, wide)
+        c.put(_ARITHMETIC["Sub"] + more[0])
+        self._value(a, wide)
+        self._value(1, wide)
+        self._value(b, wide)
+        is_minus_one()
+        c.put(0x1B, _ARITHMETIC["DivS"] + more[0])
+        is_minus_one()
+        c.put(0x1B)
 
     def _resize(self, op: str, value: Value) -> None:
         c = self.code

@@ -15,4 +15,4 @@ from .random_runs import compared
 @pytest.mark.skipif(GCC is None, reason="there is no gcc to build the programs with")
 def test_random_programs(tmp_path: Path) -> None:
     # They have loops on the host, one behind the other, and updates at places that depend on data.
-    assert compared([program(number) for number in (50, 52, 54, 56)], tmp_path) == []
+    assert compared([program(number) for number in (50, 52)], tmp_path) == []
