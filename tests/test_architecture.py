@@ -135,6 +135,7 @@ LAYERS_OF_LOWERING: dict[str, set[str]] = {
     "passes": {"ir", "targets", "numerics"},
     "loops": {"ir", "targets", "registry", "emitter", "context", "numerics"},
     "iree": {"cache", "prebuilt", "targets", "templates", "passes"},
+    "no_runtime": {"iree", "targets"},
     "rules": {"ir", "prebuilt", "registry", "context", "numerics", "loops", "iree"},
     "plain": {"ir", "registry", "context", "numerics", "rules"},
     "module": {

@@ -41,6 +41,7 @@ from xpr.sharding import get_mesh as get_mesh
 from xpr.sharding import set_mesh as set_mesh
 from xpr.sharding import use_abstract_mesh as use_abstract_mesh
 from xpr.sharding.spec import P as P
+from xpr.transforms import saving as _saving
 from xpr.transforms.jit import clear_caches as clear_caches
 from xpr.transforms.jit import jit as jit
 from xpr.transforms.tracing import ShapeDtypeStruct as ShapeDtypeStruct
@@ -50,6 +51,15 @@ from xpr.tree_util._registry import NodeType as _NodeType
 from xpr.tree_util._registry import register_without_optree as _register
 from xpr.version import __version__ as __version__
 
+
+def _writer_of_programs() -> _saving.Writer:
+    """What `save` calls for programs without a runtime, which are exported first."""
+    from xpr.export.no_runtime.jitted import save_jitted  # noqa: PLC0415  loads the compile path
+
+    return save_jitted
+
+
+_saving.writers.update({".c": _writer_of_programs, ".wasm": _writer_of_programs})
 _register(_Slice, _NodeType(_Slice.flatten, _Slice.unflatten, None, None))
 
 if TYPE_CHECKING:

@@ -17,6 +17,7 @@ def _callback_lower(
         raise NotImplementedError(
             f"{callback} is a Python function, which programs for target {ctx.target.name} cannot "
             "call: callbacks work in programs that run on the CPU of this process"
+            + (f"; it is called at {ctx.source}" if ctx.source is not None else "")
         )
     types = [(a.shape, a.dtype) for a in ctx.out_avals]
     return ctx.module.host_call(ctx, "callback", callback, operands, types)

@@ -18,6 +18,9 @@ from xpr.cli.errors import UsageError
 from xpr.cli.modules import describe
 from xpr.cli.specs import parse_type, parse_types
 from xpr.core.progress import phase
+from xpr.export.targets import baseline
+from xpr.runtimes import processor_features
+from xpr.runtimes.bundle.machine import host_architecture
 
 from .conftest import Call
 
@@ -69,7 +72,7 @@ def test_64_bits_can_be_kept() -> None:
 def test_a_compiled_module_is_inspected_run_and_measured(call: Call, folder: Path) -> None:
     status, out, err = call("compile", *PREDICT, "-o", "predict.vmfb")
     assert (status, err) == (0, "")
-    assert re.fullmatch(r"predict\.vmfb: predict for cpu, \d+\.\d kB\n", out)
+    assert re.fullmatch(rf"predict\.vmfb: predict for {baseline()}, \d+\.\d kB\n", out)
 
     status, out, err = call("inspect", "predict.vmfb")
     assert (status, err) == (0, "")
@@ -98,6 +101,60 @@ def test_a_compiled_module_is_inspected_run_and_measured(call: Call, folder: Pat
     assert (status, err) == (0, "")
     assert "wrote       p.svg" in out
     assert ElementTree.parse("p.svg").getroot().get("viewBox") == "0 0 720 320"
+
+
+def test_programs_without_a_runtime(call: Call, folder: Path) -> None:
+    half = ("compile", "model:Held.half", "--args", "f32[8]")
+    done = call(*half, "--target", "aarch64-linux", "-o", "arm/")
+    assert done == (0, "arm/arm.c: <lambda> for aarch64-linux\n", "")
+    assert {"arm.c", "arm.h", "arm.o", "main.c", "arm.json"} <= {
+        p.name for p in Path("arm").iterdir()
+    }
+    assert call(*half, "-o", "web/half.wasm") == (0, "web/half.wasm: <lambda> for wasm32\n", "")
+    assert call(*half, "--target", "vulkan", "-o", "v/").status == 2
+    assert not Path("v").exists()
+    assert (
+        "unknown target 'vulkan' of a program without"
+        in call(*half, "--target", "vulkan", "-o", "v/").err
+    )
+    both = call(*half, "--target", "host", "--target", "aarch64", "-o", "v/")
+    assert (
+        both.err
+        == "xpr compile: a program without a runtime is for one target, got host, aarch64\n"
+    )
+
+
+@pytest.mark.skipif(baseline() != "x86_64-v3", reason="compiles for levels of x86-64")
+def test_a_module_that_needs_what_the_processor_lacks(
+    call: Call, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = frozenset({"pni", "ssse3", "sse4_1", "sse4_2", "popcnt", "cx16", "lahf_lm"})
+    monkeypatch.setattr(processor_features, "host_features", lambda: here)
+    affine = ("compile", "model.py:affine", "--args", "f32[8]", "scale=f32[]", "-o", "a.vmfb")
+    inputs = ("--input", "w.npy", "scale.npy", "--output", "r.npy")
+    np.save("scale.npy", np.float32(3))
+    assert call(*affine).status == 0
+    done = call("run", "a.vmfb", *inputs)
+    assert done.status == 1
+    assert "a.vmfb needs CPU features that are missing here: avx, avx2, bmi, bmi2, f16c" in done.err
+    assert call(*affine, "--target", "x86_64-v2").status == 0
+    assert call("run", "a.vmfb", *inputs).status == 0
+
+
+def test_saved_modules_are_for_any_processor_of_the_architecture(folder: Path) -> None:
+    x = np.ones(8, np.float32)
+    program = xpr.jit(lambda x: x * 2 + 1)
+    program.save("a.vmfb", x)
+    cpu = dict(describe(Path("a.vmfb").read_bytes(), "a").details)["cpu"]
+    assert cpu == {"x86_64-v3": "x86-64-v3"}.get(baseline(), "generic")
+    program.save("b.vmfb", x, target="aarch64-linux")
+    assert describe(Path("b.vmfb").read_bytes(), "b").architectures == ("aarch64",)
+    program.save("c.vmfb", x, target="host")
+    assert describe(Path("c.vmfb").read_bytes(), "c").architectures == (host_architecture(),)
+    with pytest.raises(ValueError, match=r"unknown target 'vax'; expected cpu, host, baseline"):
+        program.save("d.vmfb", x, target="vax")
+    xpr.jit(lambda x, target: x * target).save("e.vmfb", x, target=x)
+    assert len(describe(Path("e.vmfb").read_bytes(), "e").functions[0].inputs or ()) == 2
 
 
 def test_arguments_by_name_and_jitted_functions(call: Call, folder: Path) -> None:
@@ -163,7 +220,7 @@ def test_inputs_that_do_not_fit_are_refused(call: Call, folder: Path) -> None:
         ((*PREDICT, "--constraint", "b <= 3", "-o", "f.vmfb"), 2, "names b, which is no size"),
         ((*PREDICT, "--constraint", "b ? 3", "-o", "f.vmfb"), 2, "a constraint must be of the"),
         (("broken.py:f", "-o", "f.vmfb"), 1, "SyntaxError"),
-        ((*PREDICT, "-o", "f.so"), 2, "must end in .vmfb or .xpr, got 'f.so'"),
+        ((*PREDICT, "-o", "f.so"), 2, "must end in .vmfb, .xpr, .c, .wasm or a slash, got 'f.so'"),
         ((*PREDICT, "-o", "no/f.vmfb"), 2, "there is no folder no"),
         ((*PREDICT, "-o", "f.vmfb", "--target", "abacus"), 2, "abacus"),
         ((*PREDICT, "-o", "f.vmfb", "--target", "cpu", "--target", "vmvx"), 2, "one target"),

@@ -121,13 +121,15 @@ def _add_compile(commands: _Commands) -> None:
         "--target",
         action="append",
         metavar="TARGET",
-        help="cpu (this machine's, the default), x86_64-v3, aarch64-linux, riscv64-linux, vulkan, "
-        "cuda:sm_90, rocm:gfx942, metal or vmvx; once for each, in a bundle",
+        help="host (this machine's processor, the default of bundles), baseline (any processor of "
+        "this architecture since about 2015, the default of modules), x86_64-v3, aarch64-linux, "
+        "riscv64-linux, vulkan, cuda:sm_90, rocm:gfx942, metal or vmvx; once for each, in a bundle",
     )
     parser.add_argument(
         "-o",
         "--output",
-        help="the file to write, .vmfb or .xpr; of a file's program, by default named after it",
+        help="the file to write, .vmfb, .xpr or .c, or a folder (with a slash behind it) for a "
+        "program in C; of a file's program, by default named after it",
     )
 
 

@@ -19,12 +19,17 @@ from xpr.transforms.jit import jit
 
 def run(options: argparse.Namespace) -> int:
     """Traces, lowers, compiles and writes; prints what was written."""
-    targets = _targets(options.target or ["cpu"])
     source = Path(options.function)
     stored = is_exported(source)
-    output = _output(options, source, stored, len(targets))
+    if _is_program(options.output):
+        return _compile_program(options, source, stored)
+    output = _output(options, source, stored, len(options.target or [""]))
+    # A bundle's loader compares it with the machine; nothing does so for a module.
+    targets = _targets(options.target or ["cpu" if output.suffix == ".xpr" else "baseline"])
     if output.suffix not in (".vmfb", ".xpr"):
-        raise UsageError(f"the output must end in .vmfb or .xpr, got {options.output!r}")
+        raise UsageError(
+            f"the output must end in .vmfb, .xpr, .c, .wasm or a slash, got {options.output!r}"
+        )
     names = ", ".join(target.name for target in targets)
     if output.suffix == ".vmfb" and len(targets) > 1:
         raise UsageError(f"a .vmfb is for one target, got {names}; write a bundle (.xpr)")
@@ -38,6 +43,39 @@ def run(options: argparse.Namespace) -> int:
             exported.save(output, targets=[target.name for target in targets])
     size = size_text(output.stat().st_size)
     print(f"{output}: {exported.fun_name} for {names}, {size}")
+    return 0
+
+
+def _is_program(output: str | None) -> bool:
+    """Whether a program without a runtime is asked for: by an ending, or as a folder."""
+    return output is not None and (output.endswith("/") or Path(output).suffix in _PROGRAMS)
+
+
+_PROGRAMS = (".c", ".wasm")
+
+
+def _compile_program(options: argparse.Namespace, source: Path, stored: bool) -> int:
+    """Writes a program without a runtime, into a folder that is made if need be."""
+    targets = options.target or ["baseline"]
+    if len(targets) > 1:
+        raise UsageError(f"a program without a runtime is for one target, got {', '.join(targets)}")
+    output = Path(options.output)
+    if output.suffix not in _PROGRAMS:
+        output = output / f"{output.name}.c"
+    if not output.parent.parent.is_dir():
+        raise UsageError(f"there is no folder {output.parent.parent}")
+    exported = _stored(source, options) if stored else _traced(options)
+    chosen = {} if output.suffix == ".wasm" else {"target": targets[0]}
+    is_new = not output.parent.exists()
+    output.parent.mkdir(exist_ok=True)
+    with phase(f"compiling {exported.fun_name}"):
+        try:
+            exported.save(output, **chosen)
+        except (ValueError, FileExistsError) as error:
+            if is_new:
+                output.parent.rmdir()
+            raise UsageError(str(error)) from error
+    print(f"{output}: {exported.fun_name} for {'wasm32' if not chosen else targets[0]}")
     return 0
 
 

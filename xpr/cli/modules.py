@@ -40,6 +40,7 @@ _DETAILS = {
     "cpu": re.compile(rb'\bcpu = "([^"]+)"'),
     "triple": re.compile(rb'\btarget_triple = "([^"]+)"'),
 }
+_FEATURES = re.compile(rb'\bcpu_features = "([^"]*)"')
 # What xpr calls any Vulkan device of certain capabilities.
 _GENERIC = b"xpr"
 # What zipfile raises for damaged archives.
@@ -87,6 +88,8 @@ class Module:
     formats: tuple[str, ...]
     details: tuple[tuple[str, str], ...]
     dispatches: tuple[str, ...]
+    features: tuple[str, ...] = ()
+    """The instruction sets, by LLVM's names, that its native code may use."""
 
     @property
     def runtimes(self) -> tuple[str, ...]:
@@ -127,7 +130,13 @@ def describe(data: bytes, label: str) -> Module:
         formats=tuple(form.decode() for _, form in executables),
         details=tuple(sorted(details)),
         dispatches=_dispatches(code),
+        features=tuple(sorted(_features(code))),
     )
+
+
+def _features(code: bytes) -> set[str]:
+    texts = (text.decode("utf-8", "replace") for text in _FEATURES.findall(code))
+    return {name[1:] for text in texts for name in text.split(",") if name.startswith("+")}
 
 
 def _function(declaration: re.Match[bytes]) -> Function:

@@ -19,6 +19,7 @@ from xpr.runtimes.bundle.archive import MANIFEST
 from xpr.runtimes.bundle.command import read_npy
 from xpr.runtimes.bundle.machine import gpu_abilities, host_architecture, why_gpu_unfit
 from xpr.runtimes.hal_device import HalDevice
+from xpr.runtimes.processor_features import missing_features
 
 _ENTRY = "main"
 _MODULE = b"module.fb"  # the first member of a module, or of most
@@ -67,6 +68,12 @@ class ModuleProgram(Program):
         if runtime == "cpu" and module.architectures and here not in module.architectures:
             made = ", ".join(module.architectures)
             raise CommandError(f"{path} is for the architecture {made}, and this machine is {here}")
+        missing = missing_features(module.features) if runtime == "cpu" else []
+        if missing:
+            raise CommandError(
+                f"{path} needs CPU features that are missing here: {', '.join(missing)}. Compile "
+                "it for another target, such as x86_64-v2"
+            )
         if any(DYNAMIC in shape for shape, _ in (*found.inputs, *found.outputs)):
             raise CommandError(f"{path} has symbolic dimensions: run it from a bundle")
         self.runtime = runtime

@@ -38,3 +38,5 @@ from xpr.export.trees import (
 from xpr.export.trees import (
     register_pytree_node_serialization as register_pytree_node_serialization,
 )
+from xpr.export.without_runtime import save_c as save_c
+from xpr.export.without_runtime import save_wasm as save_wasm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from xpr.sharding import Mesh, NamedSharding, set_mesh
 from xpr.transforms.custom_vjp import custom_vjp
 from xpr.transforms.derivatives import vjp
 from xpr.transforms.jit import JittedFunction, jit
+from xpr.transforms.signature import signature_of
 
 minimum_supported_calling_convention_version = 1
 maximum_supported_calling_convention_version = 1
@@ -118,6 +120,8 @@ class Exported:
         self.disabled_safety_checks = disabled_safety_checks
         self.calling_convention_version = maximum_supported_calling_convention_version
         self.layout = layout
+        self.argument_names: tuple[str, ...] = ()
+        """The names of the positional arguments, as far as they are known."""
         self.nr_devices = 1 if layout is None else layout.size
         self.ordered_effects: tuple[Any, ...] = ()
         self.unordered_effects: tuple[Any, ...] = ()
@@ -335,7 +339,11 @@ class Exported:
         return jax_bytes(self, vjp_order)
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
-        """Writes a bundle for machines without the compiler: see `xpr.export.save`."""
+        """Writes a bundle for machines without the compiler, compiled for `targets`.
+
+        A path that ends in `.c` or `.wasm` is that of a program without a runtime: see
+        `xpr.export.save_c` and `xpr.export.save_wasm`.
+        """
         from xpr.export.writing import save  # noqa: PLC0415  the compile path is loaded on use
 
         if self.layout is not None:
@@ -343,6 +351,11 @@ class Exported:
                 f"{self.fun_name} was exported for {self.nr_devices} devices, and a bundle holds "
                 "programs of one: export it without shardings, or use serialize()"
             )
+        if os.path.splitext(path)[1] in (".c", ".wasm"):
+            from xpr.export.no_runtime.writing import save as save_program  # noqa: PLC0415
+
+            save_program(path, self, **options)
+            return
         save(self, path, **options)
 
 
@@ -381,7 +394,7 @@ def export(
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
         program, traced = trace_program(fun_jit, args, kwargs)
-        return Exported(
+        made = Exported(
             traced.fun_name,
             traced.in_tree,
             traced.out_tree,
@@ -391,8 +404,22 @@ def export(
             derive,
             layout_of(traced),
         )
+        made.argument_names = names
+        return made
 
+    names = _argument_names(fun_jit)
     return do_export
+
+
+def _argument_names(function: JittedFunction) -> tuple[str, ...]:
+    """The names of a function's positional arguments that are not static."""
+    signature = signature_of(function.__wrapped__)
+    if signature is None:
+        return ()
+    static = function._options.roles.static_argnums
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    named = [p.name for p in signature.parameters.values() if p.kind in kinds]
+    return tuple(name for i, name in enumerate(named) if i not in static)
 
 
 def _is_wide(aval: Any) -> bool:

@@ -31,7 +31,7 @@ from xpr.dispatch.placement import committed
 from xpr.dispatch.sharded_array import ShardedArrayImpl
 from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
-from xpr.transforms import memory_calls, sharded_calls
+from xpr.transforms import memory_calls, saving, sharded_calls
 from xpr.transforms.inline import Inline, while_tracing
 from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
 from xpr.transforms.shardings import UNSPECIFIED, requested
@@ -460,8 +460,8 @@ class JittedFunction(ProgramBuilder):
         return self._with_asked_shardings(self.trace(*args, **kwargs).out_info)
 
     def save(self, path: Any, *args: Any, **kwargs: Any) -> None:
-        """Compiles for the types of `args` and writes the `.vmfb` that runs without Python."""
-        self.lower(*args, **kwargs).compile().save(path)
+        """Writes the `.vmfb` for the types of `args`; see `xpr.transforms.saving.save`."""
+        saving.save(self, path, args, kwargs)
 
     def clear_cache(self) -> None:
         """Forgets what was traced and compiled for this function."""

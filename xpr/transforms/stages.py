@@ -19,6 +19,7 @@ from xpr.dispatch.spmd import SpmdProgram
 from xpr.interpreters.references import check_once, value_of, written_back
 from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
+from xpr.lowering.targets import named
 from xpr.lowering.targets.stablehlo import stablehlo, stablehlo_anywhere
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
@@ -547,18 +548,28 @@ class Compiled(_Stage):
             generated_code_size_in_bytes=sum(len(m or b"") for m in modules),
         )
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str], *, target: str | None = None) -> None:
         """Writes a `.vmfb` for `iree-run-module --module=path --function=main`.
 
+        A program for the CPU is compiled for any processor of this architecture since about 2015
+        (x86-64-v3, say), since it may be sent to another machine. `target="host"` uses all that
+        this processor can do; other targets are those of `xpr compile`, such as "aarch64-linux".
+
         Closed-over arrays become part of the module, and host calls are replaced by portable code.
+        Raises ValueError for an unknown target.
         """
         if isinstance(self._program, SpmdProgram) and self._program.meets:
             raise NotImplementedError(
                 f"{self.fun_name} runs on {len(self._program.devices)} devices that meet in this "
                 "process: a saved module is the program of one device"
             )
-        target = replace(self._lowered._target, host_calls=False)
-        module = compiling.lower(self._traced.closed, target, self.fun_name, embed_consts=True)
-        data = compiling.compile_module(module, target)
+        compiled_for = self._lowered._target
+        if target is not None or compiled_for.name == "cpu":
+            compiled_for = named.export_target(target or "baseline").target
+        compiled_for = replace(compiled_for, host_calls=False)
+        module = compiling.lower(
+            self._traced.closed, compiled_for, self.fun_name, embed_consts=True
+        )
+        data = compiling.compile_module(module, compiled_for)
         with open(path, "wb") as file:
             file.write(data)

@@ -1,0 +1,1 @@
+"""WebAssembly: modules read, linked and written."""

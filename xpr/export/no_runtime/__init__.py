@@ -1,0 +1,1 @@
+"""Exported functions as programs that need no runtime: C with objects, and WebAssembly."""
