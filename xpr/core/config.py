@@ -418,6 +418,45 @@ _trace_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 _MAX_TRACE_KEYS = 4096
 
 
+class _Watching:
+    """What runs all calls of jitted functions at present, such as a recorder, or None."""
+
+    __slots__ = ("watcher",)
+
+    def __init__(self) -> None:
+        self.watcher: Callable[..., Any] | None = None
+
+
+watching = _Watching()
+
+
+def set_watcher(watcher: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Has `watcher(name, closed, parts, run)` run all calls of jitted functions; returns the old.
+
+    As long as there is one, calls are not found by the addresses of the keys of settings, so that
+    each comes to the slow path, and the fast one has nothing to ask.
+    """
+    old, watching.watcher = watching.watcher, watcher
+    _set_keys_apart(watcher is not None)
+    return old
+
+
+_other_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_keys_are_apart = False
+
+
+def _set_keys_apart(apart: bool) -> None:
+    """Makes the keys of settings other objects than before, equal to those; or the old ones again.
+
+    What finds calls by the addresses of keys finds none of them then, while everything else does.
+    A thread with settings of its own changes to the new keys when it changes a setting.
+    """
+    global _trace_keys, _other_keys, _keys_are_apart
+    if apart != _keys_are_apart:
+        _trace_keys, _other_keys, _keys_are_apart = _other_keys, _trace_keys, apart
+        _refresh_trace_key()
+
+
 def _trace_key_of(settings: Any) -> tuple[Any, ...]:
     key = tuple(getattr(settings, n) for n in trace_key_names())
     if len(_trace_keys) >= _MAX_TRACE_KEYS:
