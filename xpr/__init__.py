@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from xpr import ops as ops
     from xpr import profiler as profiler
     from xpr import random as random
+    from xpr import recording as recording
     from xpr import ref as ref
     from xpr import scipy as scipy
     from xpr import stages as stages
@@ -119,6 +120,8 @@ if TYPE_CHECKING:
     from xpr.dispatch.inspection import process_index as process_index
     from xpr.dispatch.inspection import process_indices as process_indices
     from xpr.environment import print_environment_info as print_environment_info
+    from xpr.recording import record as record
+    from xpr.recording import replay as replay
     from xpr.ref import Ref as Ref
     from xpr.ref import empty_ref as empty_ref
     from xpr.ref import free_ref as free_ref
@@ -175,6 +178,7 @@ else:  # type checkers would take any name for an attribute
                 "process_indices"
             ),
             "xpr.environment": "print_environment_info",
+            "xpr.recording": "record replay",
             "xpr.ref": "Ref empty_ref free_ref freeze new_ref",
             "xpr.runtimes.device_table": "print_devices",
             "xpr.sharding.device_meshes": "make_mesh",
@@ -211,6 +215,7 @@ else:  # type checkers would take any name for an attribute
             "ops",
             "profiler",
             "random",
+            "recording",
             "ref",
             "scipy",
             "stages",

@@ -50,6 +50,7 @@ MODULES = (
     "xpr.stages",
     "xpr.debug",
     "xpr.profiler",
+    "xpr.recording",
     "xpr.errors",
     "xpr.example_libraries.optimizers",
     "xpr.example_libraries.stax",

@@ -18,6 +18,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Literal
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.nonfinite import SHARDED, check_finite, error
 from xpr.interpreters.origins import first_origin
+from xpr.interpreters.walk import arrays_for
 from xpr.interpreters.walk_text import described, place_text
 
 
@@ -82,7 +83,7 @@ def error_of_step(closed: ClosedJaxpr, leaves: Sequence[Any]) -> FloatingPointEr
     if closed.effects:
         return None
     wanted = [w for w in ("nan", "inf") if getattr(state, f"debug_{w}s")]
-    args = [np.asarray(x) for x in leaves]
+    args = arrays_for(closed, leaves)
     try:
         with override("debug_nans", False), override("debug_infs", False):
             found = [(w, *first_origin(closed, args, w)) for w in wanted]

@@ -102,6 +102,11 @@ class Step:
         self.results: list[Any] | None = None
 
 
+def arrays_for(closed: ClosedJaxpr, args: Sequence[Any]) -> list[Array]:
+    """The arguments of a call as arrays of the types that the program takes."""
+    return [np.asarray(a, t.dtype) for a, t in zip(args, closed.in_avals, strict=True)]
+
+
 Watch = Callable[[Step], None]
 
 
