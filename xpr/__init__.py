@@ -52,6 +52,7 @@ from xpr.version import __version__ as __version__
 _register(_Slice, _NodeType(_Slice.flatten, _Slice.unflatten, None, None))
 
 if TYPE_CHECKING:
+    from xpr import accuracy as accuracy
     from xpr import ad as ad
     from xpr import ad_checkpoint as ad_checkpoint
     from xpr import custom_batching as custom_batching
@@ -76,6 +77,8 @@ if TYPE_CHECKING:
     from xpr import stages as stages
     from xpr import tree as tree
     from xpr import typing as typing
+    from xpr.accuracy import error_bars as error_bars
+    from xpr.accuracy import uncertain as uncertain
     from xpr.ad_checkpoint import remat as remat
     from xpr.callbacks import pure_callback as pure_callback
     from xpr.contexts import allow_f16_reductions as allow_f16_reductions
@@ -157,6 +160,7 @@ else:  # type checkers would take any name for an attribute
     __getattr__, __dir__, __all__ = _lazy_names(
         __name__,
         {
+            "xpr.accuracy": "error_bars uncertain",
             "xpr.ad_checkpoint": "remat",
             "xpr.callbacks": "pure_callback",
             "xpr.contexts": (
@@ -197,6 +201,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.transforms.vmap": "vmap",
         },
         (
+            "accuracy",
             "ad",
             "ad_checkpoint",
             "custom_batching",

@@ -18,6 +18,7 @@ MODULES = (
     "xpr.numpy.fft",
     "xpr.lax",
     "xpr.lax.linalg",
+    "xpr.accuracy",
     "xpr.random",
     "xpr.nn",
     "xpr.nn.initializers",

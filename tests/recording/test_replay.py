@@ -181,3 +181,15 @@ def test_the_command(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     file.write_bytes(b"xprrec\x01\nnothing")
     assert main(["replay", str(file)]) == 1
     assert "damaged" in capsys.readouterr().err
+
+
+def test_derivatives_do_not_take_the_names_of_variables() -> None:
+    def loss(x: Any) -> Any:
+        root = jnp.sqrt(x * x)
+        return root * 2.0
+
+    found = replay_program(xpr.make_jaxpr(xpr.grad(loss))(np.float32(0)), [np.float32(0)])
+    assert found.step is not None
+    assert found.step.eqn.primitive.name == "mul"
+    assert "in the gradient of this line" in str(found)
+    assert found.values.get("root", 0.0) == 0.0

@@ -28,6 +28,10 @@ class Domain:
         """The value of an array that is an argument, a constant or a literal."""
         return array
 
+    def literal(self, literal: Literal) -> Any:
+        """The value of a number that is written in an equation."""
+        return self.lift(np.asarray(literal.val, literal.aval.dtype))
+
     def concrete(self, value: Any) -> Array:
         """The array that was computed, which decides branches and trip counts."""
         return value
@@ -136,7 +140,7 @@ class Walker:
 
         def read(atom: Any) -> Any:
             if isinstance(atom, Literal):
-                return lift(np.asarray(atom.val, atom.aval.dtype))
+                return self.domain.literal(atom)
             return env[atom]
 
         for inner in jaxpr.eqns:

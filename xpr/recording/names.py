@@ -8,7 +8,7 @@ from typing import Any
 from xpr.core.jaxpr import JaxprEqn, Literal, Var
 from xpr.core.naming import VariableNames
 from xpr.interpreters.walk import Frame
-from xpr.interpreters.walk_text import source_text
+from xpr.interpreters.walk_text import derivative_text, source_text
 
 
 def letters_of(frame: Frame) -> dict[Var, str]:
@@ -48,7 +48,8 @@ def values_by_name(frame: Frame) -> dict[str, Any]:
         if name.isidentifier() and var in frame.env:
             found[name] = frame.env[var]
     for eqn in jaxpr.eqns:
-        if len(eqn.outvars) == 1 and eqn.outvars[0] in frame.env:
+        # An operation that a derivative made computes no variable of the user's.
+        if len(eqn.outvars) == 1 and eqn.outvars[0] in frame.env and not derivative_text(eqn):
             name = assigned_name(eqn)
             if name is not None:
                 found[name] = frame.env[eqn.outvars[0]]
