@@ -37,7 +37,14 @@ from xpr.random._sampling import draw
 Key = NewType("Key", Array)
 Key.__doc__ = """The type of keys, for annotations: `def sample(key: xpr.random.Key) -> xpr.Array`.
 
-It is no class: `xpr.numpy.issubdtype(x.dtype, xpr.dtypes.prng_key)` tells whether `x` holds keys.
+It is not a class: `xpr.numpy.issubdtype(x.dtype, xpr.dtypes.prng_key)` tells whether `x` holds
+keys. At run time `Key(x)` returns `x`.
+
+>>> import xpr
+>>> def sample(key: xpr.random.Key) -> xpr.Array:
+...     return xpr.random.normal(key, (3,))
+>>> sample(xpr.random.Key(xpr.random.key(0))).shape
+(3,)
 """
 
 _UINT32 = np.dtype(np.uint32)
