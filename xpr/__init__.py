@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from xpr.environment import print_environment_info as print_environment_info
     from xpr.recording import record as record
     from xpr.recording import replay as replay
+    from xpr.recording import sentinel as sentinel
     from xpr.ref import Ref as Ref
     from xpr.ref import empty_ref as empty_ref
     from xpr.ref import free_ref as free_ref
@@ -182,7 +183,7 @@ else:  # type checkers would take any name for an attribute
                 "process_indices"
             ),
             "xpr.environment": "print_environment_info",
-            "xpr.recording": "record replay",
+            "xpr.recording": "record replay sentinel",
             "xpr.ref": "Ref empty_ref free_ref freeze new_ref",
             "xpr.runtimes.device_table": "print_devices",
             "xpr.sharding.device_meshes": "make_mesh",

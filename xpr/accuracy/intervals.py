@@ -17,7 +17,8 @@ from xpr.core.jaxpr import JaxprEqn, Literal
 from xpr.interpreters.reference import interpret_equation
 from xpr.interpreters.walk import Array, Domain, Step
 
-_EPS = float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
+"""The unit by which bounds are rounded outwards where they are those of exact results."""
 _TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -35,7 +36,7 @@ class Bounds(NamedTuple):
     def radius(self) -> Array:
         """Half the width, rounded up."""
         m = self.middle
-        return np.maximum(self.high - m, m - self.low) * (1 + 2 * _EPS)
+        return np.maximum(self.high - m, m - self.low) * (1 + 2 * EPS)
 
     @property
     def magnitude(self) -> Array:
@@ -58,13 +59,20 @@ class Ranged:
         return Bounds(wide, wide)
 
 
-Rule = Callable[[JaxprEqn, Sequence[Ranged]], Bounds]
+Rule = Callable[[JaxprEqn, Sequence[Ranged], float], Bounds]
+"""Of an equation, its operands, and the unit roundoff by which the results are widened."""
 
 
 class Intervals(Domain):
     """Computed values with their bounds."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: float | None = None) -> None:
+        """`unit` is the unit roundoff of each operation; None: exact ones, in float64's bounds.
+
+        With that of a type, the bounds are those of every program that computes the same
+        operations in this type, in whatever order sums are.
+        """
+        self._unit = EPS if unit is None else unit
         self.undecided: dict[str, int] = {}
         """Lines of comparisons whose bounds overlap; the computed answer is followed there."""
 
@@ -126,14 +134,17 @@ class Intervals(Domain):
         if rule is None:
             raise _refused(eqn, "it has no rule that encloses its results")
         with np.errstate(all="ignore"):
-            bounds = _cleaned(rule(eqn, operands), values[0])
+            bounds = _cleaned(rule(eqn, operands, self._unit), values[0])
         return [Ranged(values[0], bounds)]
 
     def _note_undecided(self, step: Step) -> None:
-        if step.eqn.primitive.name not in ("lt", "le", "gt", "ge", "eq", "ne", "floor"):
-            return
-        a, b = (o.as_bounds() for o in step.operands[:2])
-        if np.any((a.low <= b.high) & (b.low <= a.high) & ((a.low < a.high) | (b.low < b.high))):
+        """Remembers where integers and truth values may be others for other numbers in bounds."""
+        bounds = [o.as_bounds() for o in step.operands if o.bounds is not None]
+        is_wide = any(np.any(b.low < b.high) for b in bounds)
+        if is_wide and step.eqn.primitive.name in ("lt", "le", "gt", "ge", "eq", "ne"):
+            x, y = (o.as_bounds() for o in step.operands)
+            is_wide = bool(np.any((x.low <= y.high) & (y.low <= x.high)))
+        if is_wide:
             place = str(step.eqn.source_info)
             self.undecided[place] = self.undecided.get(place, 0) + 1
 
@@ -161,10 +172,15 @@ def _cleaned(b: Bounds, value: Array) -> Bounds:
     return Bounds(np.where(unknown, np.nan, low), np.where(unknown, np.nan, high))
 
 
-def outward(low: Array, high: Array, ulps: int = 1) -> Bounds:
+def outward(low: Array, high: Array, unit: float, ulps: int = 1) -> Bounds:
     """Bounds moved outwards by as many units of the last place."""
-    slack = ulps * _EPS
-    return Bounds(low - (np.abs(low) * slack + _TINY), high + (np.abs(high) * slack + _TINY))
+    slack, least = ulps * unit, _least(unit)
+    return Bounds(low - (np.abs(low) * slack + least), high + (np.abs(high) * slack + least))
+
+
+def _least(unit: float) -> float:
+    """What results near zero may be off by: numbers below the least normal one may become 0."""
+    return _TINY if unit == EPS else float(np.finfo(np.float32).tiny)
 
 
 _EACH = frozenset(
@@ -184,46 +200,46 @@ def _ends(eqn: JaxprEqn, x: Bounds) -> tuple[Array, Array]:
     return wide_call(eqn, [x.low])[0], wide_call(eqn, [x.high])[0]
 
 
-def _increasing(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
-    return outward(*_ends(eqn, operands[0].as_bounds()), _LIBRARY_ULPS)
+def _increasing(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
+    return outward(*_ends(eqn, operands[0].as_bounds()), unit, _LIBRARY_ULPS)
 
 
-def _decreasing(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _decreasing(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     low, high = _ends(eqn, operands[0].as_bounds())
-    return outward(high, low, _LIBRARY_ULPS)
+    return outward(high, low, unit, _LIBRARY_ULPS)
 
 
-def _root(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _root(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     """Of functions of positive numbers: bounds below zero belong to no exact result."""
     x = operands[0].as_bounds()
     clipped = Bounds(np.maximum(x.low, 0.0), x.high)
     if eqn.primitive.name == "rsqrt":
         low, high = _ends(eqn, clipped)
-        return outward(high, low, _LIBRARY_ULPS)
-    return outward(*_ends(eqn, clipped), _LIBRARY_ULPS)
+        return outward(high, low, unit, _LIBRARY_ULPS)
+    return outward(*_ends(eqn, clipped), unit, _LIBRARY_ULPS)
 
 
-def _lipschitz(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _lipschitz(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     """Sine and cosine: their slope is at most 1."""
     x = operands[0].as_bounds()
     at, radius = wide_call(eqn, [x.middle])[0], x.radius
-    b = outward(at - radius, at + radius, _LIBRARY_ULPS)
+    b = outward(at - radius, at + radius, unit, _LIBRARY_ULPS)
     return Bounds(np.maximum(b.low, -1.0), np.minimum(b.high, 1.0))
 
 
-def _even(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _even(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     """Functions of the magnitude that increase with it."""
     x = operands[0].as_bounds()
     least = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(np.abs(x.low), np.abs(x.high)))
-    return outward(*_ends(eqn, Bounds(least, x.magnitude)), _LIBRARY_ULPS)
+    return outward(*_ends(eqn, Bounds(least, x.magnitude)), unit, _LIBRARY_ULPS)
 
 
-def _integer_pow(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _integer_pow(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     y, x = eqn.params["y"], operands[0].as_bounds()
     if y >= 0:
-        return (_even if y % 2 == 0 else _increasing)(eqn, operands)
+        return (_even if y % 2 == 0 else _increasing)(eqn, operands, unit)
     has_zero = (x.low <= 0) & (x.high >= 0)
-    b = outward(*_sorted_ends(eqn, x), _LIBRARY_ULPS)
+    b = outward(*_sorted_ends(eqn, x), unit, _LIBRARY_ULPS)
     return Bounds(np.where(has_zero, -np.inf, b.low), np.where(has_zero, np.inf, b.high))
 
 
@@ -232,48 +248,48 @@ def _sorted_ends(eqn: JaxprEqn, x: Bounds) -> tuple[Array, Array]:
     return np.minimum(a, b), np.maximum(a, b)
 
 
-def _pow(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _pow(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     """On positive bases the power is monotone in each operand: its ends are at corners."""
     x, y = (o.as_bounds() for o in operands)
     corners = [np.power(a, b) for a in x for b in y]
-    b = outward(np.minimum.reduce(corners), np.maximum.reduce(corners), _LIBRARY_ULPS)
+    b = outward(np.minimum.reduce(corners), np.maximum.reduce(corners), unit, _LIBRARY_ULPS)
     fine = x.low > 0
     return Bounds(np.where(fine, b.low, np.nan), np.where(fine, b.high, np.nan))
 
 
-def _neg(_: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _neg(_: JaxprEqn, operands: Sequence[Ranged], __: float) -> Bounds:
     x = operands[0].as_bounds()
     return Bounds(-x.high, -x.low)
 
 
-def _add(_: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _add(_: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     x, y = (o.as_bounds() for o in operands)
-    return outward(x.low + y.low, x.high + y.high)
+    return outward(x.low + y.low, x.high + y.high, unit)
 
 
-def _sub(_: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _sub(_: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     x, y = (o.as_bounds() for o in operands)
-    return outward(x.low - y.high, x.high - y.low)
+    return outward(x.low - y.high, x.high - y.low, unit)
 
 
-def _mul(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _mul(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     x, y = (o.as_bounds() for o in operands)
     if eqn.invars[0] is eqn.invars[1] and not isinstance(eqn.invars[0], Literal):
         least = np.where((x.low <= 0) & (x.high >= 0), 0.0, np.minimum(x.low**2, x.high**2))
-        return outward(least, x.magnitude**2)
+        return outward(least, x.magnitude**2, unit)
     corners = [np.where((a == 0) | (b == 0), 0.0, a * b) for a in x for b in y]
-    return outward(np.minimum.reduce(corners), np.maximum.reduce(corners))
+    return outward(np.minimum.reduce(corners), np.maximum.reduce(corners), unit)
 
 
-def _div(_: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _div(_: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     x, y = (o.as_bounds() for o in operands)
     corners = [a / b for a in x for b in y]
-    b = outward(np.minimum.reduce(corners), np.maximum.reduce(corners))
+    b = outward(np.minimum.reduce(corners), np.maximum.reduce(corners), unit)
     has_zero = (y.low <= 0) & (y.high >= 0)
     return Bounds(np.where(has_zero, -np.inf, b.low), np.where(has_zero, np.inf, b.high))
 
 
-def _sums(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _sums(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     """Sums of one operand, or of updates: middle and radius, and the error of n additions.
 
     Higham, "Accuracy and Stability of Numerical Algorithms", chapter 4: a sum of n numbers in any
@@ -290,11 +306,13 @@ def _sums(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
     radius = call([b.radius for b in bounds])
     size = call([b.magnitude for b in bounds])
     n = max(o.value.size for o in operands) + 2
-    radius = (radius + 2 * n * _EPS * size) * (1 + n * _EPS) + _TINY
+    if eqn.primitive.name == "reduce_sum":
+        n = n // max(1, middle.size) + 2
+    radius = (radius + 2 * n * unit * size) * (1 + n * EPS) + _least(unit)
     return Bounds(middle - radius, middle + radius)
 
 
-def _products(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
+def _products(eqn: JaxprEqn, operands: Sequence[Ranged], unit: float) -> Bounds:
     """Products of matrices and convolutions, by middle and radius (Rump's arithmetic)."""
     x, y = (o.as_bounds() for o in operands)
 
@@ -303,8 +321,12 @@ def _products(eqn: JaxprEqn, operands: Sequence[Ranged]) -> Bounds:
 
     middle = call(x.middle, y.middle)
     radius = call(np.abs(x.middle), y.radius) + call(x.radius, y.magnitude)
-    n = max(o.value.size for o in operands) + 2
-    radius = (radius + 2 * n * _EPS * call(x.magnitude, y.magnitude)) * (1 + n * _EPS) + _TINY
+    n = operands[1].value.size + 2
+    if eqn.primitive.name == "dot_general":
+        # M K times K N numbers give M N sums of K terms; a batch of B multiplies this by B.
+        sizes = [o.value.size for o in operands]
+        n = int(np.sqrt(sizes[0] * sizes[1] / max(1, middle.size))) + 2
+    radius = (radius + 2 * n * unit * call(x.magnitude, y.magnitude)) * (1 + n * EPS) + _least(unit)
     return Bounds(middle - radius, middle + radius)
 
 

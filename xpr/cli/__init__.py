@@ -74,7 +74,20 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_cache(commands)
     _add_launch(commands)
     _add_replay(commands)
+    _add_sentinel(commands)
     return parser
+
+
+def _add_sentinel(commands: _Commands) -> None:
+    parser = commands.add(
+        "sentinel",
+        "show what the sentinel found",
+        "XPR_SENTINEL=0.001 has this share of all\ncalls computed again by the reference rules. "
+        "The exit status is 1 where there are alarms.",
+        "xpr sentinel report",
+    )
+    parser.add_argument("action", choices=("report",), help="print alarms and daily summaries")
+    parser.add_argument("--folder", help="the folder that xpr.sentinel was given")
 
 
 def _add_replay(commands: _Commands) -> None:

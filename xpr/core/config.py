@@ -70,6 +70,7 @@ class _State(threading.local):
     record: str = ""
     record_on: str = "error"
     record_last: int = 100
+    sentinel: float = 0.0
     # The values of contexts that programs have made: no setting, but part of the trace key.
     user_contexts: tuple[Any, ...] = ()
     # The meshes in use, as `xpr.sharding.entered` keeps them: no setting, but part of the next.
@@ -214,6 +215,27 @@ def set_watcher(watcher: Callable[..., Any] | None) -> Callable[..., Any] | None
     old, watching.watcher = watching.watcher, watcher
     _set_keys_apart(watcher is not None)
     return old
+
+
+def _rate(value: Any) -> float:
+    rate = float(value)
+    if not 0 <= rate <= 1:
+        raise ValueError(f"expected a rate from 0 to 1, got {value!r}")
+    return rate
+
+
+def _watch_over(rate: float) -> None:
+    set_watcher(_begin_sentinel if rate else None)
+
+
+def _begin_sentinel(*call: Any) -> Any:
+    """Has the sentinel of the settings look at calls, this one first."""
+    import importlib  # noqa: PLC0415  few programs have one
+
+    # Not an import of this layer, as for the recorder.
+    sentinel = importlib.import_module("xpr.recording.sentinel").of_settings()
+    sentinel.start()
+    return sentinel(*call)
 
 
 def _record_to(folder: str) -> None:
@@ -366,6 +388,12 @@ _SETTINGS: dict[str, Setting] = {
             "record_on",
             _record_when,
             "which calls are recorded: error, nan, always, or sample:RATE",
+        ),
+        Setting(
+            "sentinel",
+            _rate,
+            "the share of calls that a background process computes again by the reference rules",
+            on_update=_watch_over,
         ),
         Setting("record_last", _positive, "number of recorded calls that the folder keeps"),
     )

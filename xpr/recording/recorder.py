@@ -28,7 +28,9 @@ _LIMIT = 64 << 20
 _numbers = itertools.count()
 
 
-class _Call(NamedTuple):
+class Call(NamedTuple):
+    """A call that has run."""
+
     name: str
     closed: ClosedJaxpr
     args: Sequence[Any]
@@ -43,7 +45,7 @@ class Recorder:
     """
 
     def __init__(self, on: str, last: int, limit: int, folder: Path | None) -> None:
-        self.calls: collections.deque[_Call] = collections.deque(maxlen=last)
+        self.calls: collections.deque[Call] = collections.deque(maxlen=last)
         self._on = on
         self._last = last
         self._limit = limit
@@ -62,13 +64,13 @@ class Recorder:
         try:
             results = run()
         except Exception as error:
-            self._keep(_Call(name, closed, kept, [], f"{type(error).__name__}: {error}"))
+            self._keep(Call(name, closed, kept, [], f"{type(error).__name__}: {error}"))
             raise
         if self._on not in ("error", "nan") or (self._on == "nan" and _any_nan(results)):
-            self._keep(_Call(name, closed, kept, results, "ok"))
+            self._keep(Call(name, closed, kept, results, "ok"))
         return results
 
-    def _keep(self, call: _Call) -> None:
+    def _keep(self, call: Call) -> None:
         self.calls.append(call)
         if self._folder is None:
             return
@@ -86,7 +88,7 @@ class Recorder:
             self._busy.now = False
 
 
-def write_call(path: Path, call: _Call, limit: int) -> None:
+def write_call(path: Path, call: Call, limit: int) -> None:
     """Writes the file of one call; its folder is made where there is none."""
     data = recorded_bytes(*call, limit)
     path.parent.mkdir(parents=True, exist_ok=True)
