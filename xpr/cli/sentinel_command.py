@@ -14,9 +14,8 @@ def run(options: argparse.Namespace) -> int:
     folder = default_folder() if options.folder is None else Path(options.folder)
     alarms = sorted((folder / "alarms").glob("*.txt"))
     for file in alarms:
-        print(
-            f"{file.read_text(encoding='utf-8')}replay: xpr replay {file.with_suffix('.xprrec')} --against cpu\n"
-        )
+        said, call = file.read_text(encoding="utf-8"), file.with_suffix(".xprrec")
+        print(f"{said}replay: xpr replay {call} --against cpu\n")
     for path in sorted(folder.glob("summary-*.json")):
         counts = json.loads(path.read_text(encoding="utf-8"))
         parts = [f"{counts.get(kind, 0)} {kind}" for kind in ("right", "wrong", "unknown")]
