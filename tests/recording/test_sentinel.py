@@ -53,6 +53,20 @@ def test_what_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
     assert "cholesky" in found.reason
 
 
+def test_overflow_and_narrow_types_are_no_alarms(tmp_path: Path) -> None:
+    x = np.array([1e38, 3e38, 2.0], np.float32)
+    for f in (
+        lambda x: x * 10.0,
+        lambda x: (x * 10.0) / (x * 10.0),
+        lambda x: jnp.exp(x),
+        lambda x: x**3 - x,
+        lambda x: x.astype(jnp.float16) + 1,
+        lambda x: (x / 3.0).astype(jnp.bfloat16).astype(jnp.float32) * 1.5,
+        lambda x: (x / 7e36).astype(jnp.float8_e5m2).astype(jnp.float32),
+    ):
+        assert judged(_recorded(tmp_path, f, x)).kind != WRONG
+
+
 def test_integers_are_compared_exactly(tmp_path: Path) -> None:
     recording = _recorded(tmp_path, lambda x: (x * 7) % 5, np.arange(6, dtype=np.int32))
     assert judged(recording).kind == RIGHT

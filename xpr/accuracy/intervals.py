@@ -112,6 +112,12 @@ class Intervals(Domain):
         )
 
     def evaluate(self, step: Step) -> list[Ranged]:
+        results = self._enclosed(step)
+        if self._unit == EPS:
+            return results
+        return [_within_type(r, step) for r in results]
+
+    def _enclosed(self, step: Step) -> list[Ranged]:
         eqn, operands = step.eqn, step.operands
         values = interpret_equation(eqn, [o.value for o in operands])
         if any(v.dtype.kind == "c" for v in values):
@@ -147,6 +153,21 @@ class Intervals(Domain):
         if is_wide:
             place = str(step.eqn.source_info)
             self.undecided[place] = self.undecided.get(place, 0) + 1
+
+
+def _within_type(x: Ranged, step: Step) -> Ranged:
+    """Bounds in a type: numbers that overflow in it, or that are converted to it, have none."""
+    if x.bounds is None or x.value.dtype == np.float64:
+        return x
+    is_small = x.value.dtype not in (np.dtype(np.float16), np.dtype(np.float32))
+    most = float(np.finfo(np.float32).max) if is_small else float(np.finfo(x.value.dtype).max)
+    lost = x.bounds.magnitude >= most
+    if step.eqn.primitive.name in ("convert_element_type", "reduce_precision"):
+        sources = [a.aval.dtype for a in step.eqn.invars]
+        if is_small or x.value.dtype == np.float16 or np.dtype(np.float64) in sources:
+            lost = np.ones_like(lost)
+    low, high = np.where(lost, -np.inf, x.bounds.low), np.where(lost, np.inf, x.bounds.high)
+    return Ranged(x.value, Bounds(low, high))
 
 
 def _refused(eqn: JaxprEqn, why: str) -> NotImplementedError:

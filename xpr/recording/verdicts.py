@@ -69,6 +69,9 @@ def _difference(want: Ranged, found: Array) -> str:
     wide = widened(found)
     with np.errstate(all="ignore"):
         out = (wide < low) | (wide > high) | (np.isnan(wide) & np.isfinite(low) & np.isfinite(high))
+        # The same number as the reference's, or the same NaN, is right where bounds are too narrow.
+        reference = widened(want.value)
+        out &= (wide != reference) & ~(np.isnan(wide) & np.isnan(reference))
     if not np.any(out):
         return ""
     place = tuple(int(i) for i in np.argwhere(out)[0])
