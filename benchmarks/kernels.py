@@ -102,6 +102,28 @@ def _conv(np: Any, lax: Any, x: Any, w: Any) -> Any:
     return lax.conv_general_dilated(x, w, (1, 1), "SAME")
 
 
+def _quotient(np: Any, lax: Any, z: Any, w: Any) -> Any:
+    return z / w
+
+
+def _absolute(np: Any, lax: Any, z: Any, w: Any) -> Any:
+    return np.abs(z)
+
+
+def _complex_inputs(rng: Any, quick: bool) -> list[numpy.ndarray]:
+    shape = (2, 10_000 if quick else 1_000_000, 2)
+    return list(rng.standard_normal(shape).astype(numpy.float32).view(numpy.complex64)[..., 0])
+
+
+def _cholesky(np: Any, lax: Any, x: Any) -> Any:
+    return np.linalg.cholesky(x)
+
+
+def _positive_inputs(rng: Any, quick: bool) -> list[numpy.ndarray]:
+    x = rng.standard_normal((10, 10)).astype(numpy.float32)
+    return [x @ x.T + 10 * numpy.eye(10, dtype=numpy.float32)]
+
+
 def _gather(np: Any, lax: Any, x: Any, index: Any) -> Any:
     return np.take(x, index)
 
@@ -234,6 +256,16 @@ KERNELS: tuple[Case, ...] = (
         program=_matmul,
         inputs=_normal((4096, 4096), (4096,), quick=((512, 512), (512,))),
     ),
+    _kernel(
+        name="vec-mat 3000",
+        program=_matmul,
+        inputs=_normal((3000,), (3000, 3000), quick=((512,), (512, 512))),
+    ),
+    _kernel(
+        name="4 rows 4096",
+        program=_matmul,
+        inputs=_normal((4, 4096), (4096, 4096), quick=((4, 512), (512, 512))),
+    ),
     _kernel(name="MLP forward 256x784", program=_mlp, inputs=_mlp_inputs),
     _kernel(
         name="MLP forward 32x784x128x10",
@@ -274,6 +306,18 @@ KERNELS: tuple[Case, ...] = (
         program=_conv,
         inputs=_normal((8, 32, 64, 64), (64, 32, 3, 3), quick=((2, 8, 16, 16), (8, 8, 3, 3))),
     ),
+    _kernel(
+        name="conv 1x1 8x256x28x28",
+        program=_conv,
+        inputs=_normal((8, 256, 28, 28), (512, 256, 1, 1), quick=((2, 8, 9, 9), (8, 8, 1, 1))),
+    ),
+    _kernel(
+        name="complex quotient 1M",
+        program=_quotient,
+        inputs=_complex_inputs,
+    ),
+    _kernel(name="complex absolute 1M", program=_absolute, inputs=_complex_inputs),
+    _kernel(name="Cholesky 10", program=_cholesky, inputs=_positive_inputs),
     _kernel(name="gather 1M", program=_gather, inputs=_gather_inputs),
     _kernel(
         name="scatter-add 1M",

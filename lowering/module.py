@@ -34,7 +34,7 @@ from xpr.lowering.loops.complex_passes import complex_passes
 from xpr.lowering.loops.passes_over_memory import in_few_passes, one_pass_p
 from xpr.lowering.loops.repeated_steps import in_rounds, rounds_p
 from xpr.lowering.loops.stacked_parts import with_parts_combined
-from xpr.lowering.passes import run_passes
+from xpr.lowering.passes import run_passes, small_integers
 from xpr.lowering.targets.base import Target
 from xpr.lowering.targets.flags import ProgramHints
 from xpr.lowering.templates import Template, template_of
@@ -451,6 +451,8 @@ def lower_jaxpr_to_module(
             compiler = versions.of_installed()
             known = compiler.number if compiler.is_known else None
             run_passes(builder.module, target, hints, known)
+        else:
+            small_integers.run_plain(builder.module)
         if state.enable_checks:
             verify(builder.module)
         text = module_text(builder.module, name)

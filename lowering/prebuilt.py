@@ -42,10 +42,34 @@ def digest(name: str) -> str:
     return "" if found is None else hashlib.sha256(found).hexdigest()[:16]
 
 
+FILES = ("products", "few_rows", "convolutions", "complex_numbers", "matrices")
+"""The sources of functions; each is an object for every kind of processor."""
+
+
+@functools.cache
 def defining(function: str) -> bytes | None:
     """The object that holds a function."""
     _, _, kind = function.rpartition("_")
-    return content(f"products_{kind}") if function.startswith(FUNCTIONS) else None
+    if not function.startswith(FUNCTIONS):
+        return None
+    found = (content(f"{file}_{kind}") for file in FILES)
+    name = b"\0" + function.encode() + b"\0"
+    return next((data for data in found if data is not None and name in data), None)
+
+
+def objects() -> list[Path]:
+    """The files of all objects."""
+    return sorted(Path(_FOLDER).glob(f"*{_SUFFIX}"))
+
+
+@functools.cache
+def has(file: str, function: str) -> bool:
+    """Whether xpr was installed with that object, and it holds the function.
+
+    The Python files of a source tree may be newer than its objects.
+    """
+    data = content(f"{file}_{function.rpartition('_')[2]}")
+    return data is not None and b"\0" + function.encode() + b"\0" in data
 
 
 def with_objects(text: str) -> str:

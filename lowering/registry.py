@@ -57,8 +57,9 @@ def find_rule(primitive: Primitive, target: Target) -> LoweringRule:
     if given is not None:
         rule = given.get(target.name) or given.get(None)
     else:
-        own = plain_rules if target.plain else target.overrides
-        rule = own.get(primitive.name) or rules.get(primitive.name)
+        own = plain_rules if target.plain else {}
+        name = primitive.name
+        rule = target.overrides.get(name) or own.get(name) or rules.get(name)
     if rule is None:
         raise NotImplementedError(
             f"MLIR translation rule for primitive '{primitive.name}' not found for platform "

@@ -81,6 +81,10 @@ class ExecutableSignature(NamedTuple):
     """True promises that each element of what a program computes depends on the same element of
     arrays of the same shape, and on numbers: a result may take the memory of what it is made of."""
 
+    may_run_long: bool = False
+    """Whether it has loops whose work `cost` does not count: other threads run meanwhile, and
+    Ctrl-C ends it."""
+
 
 class Device:
     """One device of a runtime; compared by identity.
@@ -241,7 +245,11 @@ class Buffer(ABC):
 
 def deleted_error(kind: ArrayType) -> RuntimeError:
     """The error for using a deleted buffer of this type."""
-    error = RuntimeError(f"Array has been deleted with shape={type_str(kind)}.")
+    error = RuntimeError(
+        f"Array has been deleted with shape={type_str(kind)}. It was donated to a jitted function "
+        "(donate_argnums, donate_argnames), or its delete() was called: use the function's result, "
+        "or donate a copy."
+    )
     error.add_note("Explained in docs/howto/errors/ArrayDeleted.md")
     return error
 

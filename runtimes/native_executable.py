@@ -65,23 +65,28 @@ class NativeExecutable(Executable):
             functions,
             list(signature.donations),
             signature.elementwise,
+            signature.may_run_long,
         )
         self._host = _caller(calls, BlockMemory(device)) if calls else None
         self._has_effects = bool(self._donated or calls)
         self._by_iree = by_iree
         self._inputs = list(signature.inputs)
         self._outputs = signature.outputs
-        self._keeps_lock = (
+        self._is_short = (
             self._program.is_fixed and signature.straight_line and signature.cost < SHORT_COST
         )
+        self._keeps_lock = self._is_short and not signature.may_run_long
 
     def describe(self) -> str:
         """What it does in a call, in a few words."""
         return self._program.describe()
 
     def direct_program(self) -> Any:
-        """The `Program` if a call of it is short enough to be made with Python's lock held."""
-        return self._program if self._keeps_lock else None
+        """The `Program` if the native part makes calls of it, which are short as far as is known.
+
+        It gives up Python's lock for programs that may run long.
+        """
+        return self._program if self._is_short else None
 
     def lone_program(self) -> Any:
         """The `Program` if the calling thread alone runs it, and may do so again if it fails."""
@@ -192,7 +197,10 @@ def native_group(
         return None
     if any(is_number and column not in kinds for column, is_number in leaves):
         return None
-    keeps_lock = all(p.executable.direct_program() is not None for p in parts)
+    keeps_lock = all(
+        p.executable.direct_program() is not None and not p.executable.signature.may_run_long
+        for p in parts
+    )
     found = zip(programs, parts, strict=True)
     return native().executor.DevicePrograms(
         devices,

@@ -16,6 +16,7 @@ import numpy as np
 
 from xpr.runtimes import fork, shutdown
 from xpr.runtimes.base import ArrayType, Buffer, Device, Executable, Shape, deleted_error, type_str
+from xpr.runtimes.extension import native
 
 LIMIT = 32
 """Programs that may wait for a device: a call that comes on top of them waits for one to finish."""
@@ -78,13 +79,20 @@ class Job:
         return self._results
 
     def wait(self) -> None:
-        """Waits for the end of the function; what it raised is with the results."""
+        """Waits for the end of the function; what it raised is with the results.
+
+        Ctrl-C ends the wait, and the program that the queue runs meanwhile.
+        """
         if self._queue.is_mine() and not self._done.is_set():
             raise RuntimeError(
                 "a function that a program calls waits for a program behind it in the queue of "
                 "the same device, which would never end"
             )
-        self._done.wait()
+        try:
+            self._done.wait()
+        except KeyboardInterrupt:
+            self._queue.interrupt()
+            raise
 
     def run(self) -> None:
         """Calls the function and keeps the promises."""
@@ -330,6 +338,13 @@ class DeviceQueue:
             with self._changed:
                 self._jobs.popleft()
                 self._changed.notify_all()
+
+    def interrupt(self) -> None:
+        """Ends the program that runs, if the native part runs it; the others have their turn."""
+        thread = self._thread if self._jobs else None
+        module = native().module
+        if module is not None and thread is not None and thread.ident is not None:
+            module.interrupt_thread(thread.ident)
 
     def drain(self) -> None:
         """Waits until all that has been queued so far is done; errors stay with the results.

@@ -87,6 +87,14 @@ ALLOWED = {
         "xpr.lowering",
         "xpr.tree_util",
     },
+    # A command, which reads programs as all commands do.
+    "xpr.lowering.__main__": {
+        "xpr.cli",
+        "xpr.core",
+        "xpr.export",
+        "xpr.interpreters",
+        "xpr.lowering",
+    },
     "xpr.lowering": {
         "xpr.core",
         "xpr.interpreters",
@@ -128,12 +136,14 @@ LAYERS_OF_LOWERING: dict[str, set[str]] = {
     "loops": {"ir", "targets", "registry", "emitter", "context", "numerics"},
     "iree": {"cache", "prebuilt", "targets", "templates", "passes"},
     "rules": {"ir", "prebuilt", "registry", "context", "numerics", "loops", "iree"},
-    "plain": {"ir", "registry", "context", "rules"},
+    "plain": {"ir", "registry", "context", "numerics", "rules"},
     "module": {
         *("boundary_bytes", "ir", "targets", "context", "facts", "templates", "loops"),
         *("passes", "iree"),
     },
     "host_fallback": {"targets", "iree", "module"},
+    "pipeline": {"registry", "targets", "passes", "iree", "rules", "plain", "module"},
+    "__main__": {"targets", "pipeline"},
 }
 
 

@@ -27,6 +27,8 @@ PAGES_WITH_EXAMPLES = [
             "control_flow",
             "deploy",
             "devices",
+            "stablehlo",
+            "quantized_arrays",
             "where_jax_differs",
         )
     ),

@@ -21,6 +21,7 @@ from xpr.core.dtypes import float0 as float0
 from xpr.core.lazy_names import lazy_names as _lazy_names
 from xpr.core.stretches import Slice as _Slice
 from xpr.core.stretches import ds as ds
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.dispatch.transfer import block_until_ready as block_until_ready
 from xpr.dispatch.transfer import copy_to_host_async as copy_to_host_async
 from xpr.dispatch.transfer import device_get as device_get
@@ -229,3 +230,6 @@ else:  # type checkers would take any name for an attribute
             "typing",
         ),
     )
+
+_export_functions(__name__)
+_export_functions("xpr.tree_util")  # which lies below the layer of tracebacks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.primitives._custom_linear import remat_opt_p as remat_opt_p
 from xpr.primitives.custom import custom_jvp_call_p as custom_jvp_call_p
 from xpr.primitives.custom import custom_vjp_call_p as custom_vjp_call_p
@@ -16,3 +17,5 @@ from xpr.transforms.custom_vjp import (
     custom_vjp_primal_tree_values as custom_vjp_primal_tree_values,
 )
 from xpr.transforms.custom_vjp import zero_from_primal as zero_from_primal
+
+_export_functions(__name__)

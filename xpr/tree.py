@@ -34,6 +34,7 @@ else:
             function.__closure__,
         )  # fmt: skip
         found.__kwdefaults__ = function.__kwdefaults__
+        found.__dict__.update(function.__dict__)  # the signature is that of what it wraps
         found.__annotations__ = function.__annotations__
         found.__doc__ = re.sub(r"\btree_(?!util)", "", function.__doc__ or "")
         found.__module__ = __name__

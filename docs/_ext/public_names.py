@@ -22,6 +22,7 @@ MODULES = (
     "xpr.random",
     "xpr.nn",
     "xpr.nn.initializers",
+    "xpr.nn.quantize",
     "xpr.scipy.cluster.vq",
     "xpr.scipy.fft",
     "xpr.scipy.integrate",

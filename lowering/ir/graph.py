@@ -214,7 +214,7 @@ class PrebuiltKernel:
     object_path: str
     object_digest: str
     element: str
-    """The type of all elements."""
+    """The type by which memory is handed over, of any elements."""
     operands: int
     results: int
     numbers: int
@@ -232,6 +232,8 @@ class Module:
     executables: list[Executable] = field(default_factory=list)
     prebuilt: dict[str, PrebuiltKernel] = field(default_factory=dict)
     """Kernels that are compiled already, by the symbols of their dispatches."""
+    blocks: dict[Value, Any] = field(default_factory=dict)
+    """What arrays were made of that products may read directly, while rules write the graph."""
 
 
 def walk(block: Block) -> Iterator[Op]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from xpr.lowering.ir.alignment import is_strided_part
 from xpr.lowering.ir.attributes import Padding
 from xpr.lowering.ir.graph import Op, Value
@@ -10,9 +12,12 @@ from xpr.lowering.ir.traits import SLICES
 from xpr.lowering.ir.types import bits_of
 
 
-def is_strided(x: Value) -> bool:
-    """Whether the elements come straight from a strided slice."""
-    while (op := x.op) is not None:
+def is_strided(x: Value, known: Collection[Value] = ()) -> bool:
+    """Whether the elements come straight from a strided slice, or from a value `known` to be one.
+
+    Such are arguments and results of functions, which the compiler may inline.
+    """
+    while (op := x.op) is not None and x not in known:
         if op.name in SLICES:
             if _has_steps(op) or is_permuted(op.operands[0]):
                 return True
@@ -23,7 +28,7 @@ def is_strided(x: Value) -> bool:
         ):
             return False
         x = op.operands[0]
-    return False
+    return x in known
 
 
 def is_permuted(x: Value) -> bool:

@@ -81,7 +81,8 @@ def divide(z: Parts, w: Parts) -> Parts:
     x = where(grows, np.inf * (ua * c + ub * d), x)
     y = where(grows, np.inf * (ub * c - ua * d), y)
     vanishes = failed & (is_infinite(c) | is_infinite(d)) & is_finite(a) & is_finite(b)
-    uc, ud = unit(c), unit(d)
+    # The sums of two halves are finite.
+    uc, ud = 0.5 * unit(c), 0.5 * unit(d)
     x = where(vanishes, 0.0 * (a * uc + b * ud), x)
     return x, where(vanishes, 0.0 * (b * uc - a * ud), y)
 

@@ -12,7 +12,7 @@ from collections.abc import Collection
 
 from xpr.core import dtypes
 from xpr.lowering.ir import rewrite
-from xpr.lowering.ir.graph import Block, Module, Op, Value
+from xpr.lowering.ir.graph import Block, Module, Op, PlainValue, Value
 from xpr.lowering.ir.traits import Kind
 from xpr.lowering.ir.writer import Writer
 from xpr.lowering.passes.guard import Guard, Hazard, needs
@@ -45,6 +45,46 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
         if function.visibility == "public":
             _enter(block)
             _leave(block)
+
+
+def run_plain(module: Module) -> None:
+    """As `run`, for plain StableHLO: arguments and results have types of their own width."""
+    own = {function.name for function in module.functions}
+    for function in module.functions:
+        block = function.body
+        _run_block(block, own)
+        if function.visibility == "public":
+            _enter_exactly(block)
+            _leave_exactly(block)
+            function.result_types = [v.type for v in block.ops[-1].operands]
+
+
+def _exact(v: Value) -> PlainValue:
+    sizes = "".join(f"{n}x" for n in v.shape)
+    kind = "ui" if dtypes.kind(v.dtype) == "u" else "i"
+    return PlainValue(f"tensor<{sizes}{kind}{dtypes.iinfo(v.dtype).bits}>")
+
+
+def _enter_exactly(block: Block) -> None:
+    arguments, ops = list(block.arguments), block.ops
+    block.ops = []
+    for i, v in enumerate(arguments):
+        if v.dtype in _SMALL:
+            arguments[i] = outer = _exact(v)
+            outer.owner = block
+            block.append(Op("stablehlo.convert", [outer], [v]))
+    block.arguments, block.ops = arguments, block.ops + ops
+
+
+def _leave_exactly(block: Block) -> None:
+    end = block.ops.pop()
+    results = list(end.operands)
+    for i, v in enumerate(results):
+        if v.dtype in _SMALL:
+            results[i] = _exact(v)
+            block.append(Op("stablehlo.convert", [v], [results[i]]))
+    end.replace_operands(results)
+    block.append(end)
 
 
 def _enter(block: Block) -> None:

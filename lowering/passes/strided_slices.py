@@ -2,11 +2,14 @@
 
 IREE does not compile a gather from such a slice, nor its reversal or a running sum of it, when it
 fuses the two: neither with strides nor where the last axis was cut to one element. Such an operand
-gets a barrier. On GPUs a scatter copies its operand inside of the dispatch, where it is a slice;
+gets a barrier, also where the slice stands in a function and the gather in another one, which the
+compiler inlines. On GPUs a scatter copies its operand inside of the dispatch, where it is a slice;
 strided ones, and complex numbers, end the process there: these are copied before.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from xpr.lowering.ir import rewrite
 from xpr.lowering.ir.graph import Module, Op, Value, dispatched
@@ -25,12 +28,13 @@ def run(module: Module, target: Target, hints: ProgramHints) -> None:
     del hints
     barred: dict[Op, tuple[int, ...]] = {}
     copied: dict[Op, tuple[int, ...]] = {}
+    known = _through_functions(module)
     for function in module.functions:
         for op in dispatched(function.body):
             if op.name == "stablehlo.scatter":
-                if not target.host_memory and _is_copied_inside(op.operands[0]):
+                if not target.host_memory and _is_copied_inside(op.operands[0], known):
                     copied[op] = (0,)
-            elif _reads_single_elements(op) and _is_strided(op.operands[0]):
+            elif _reads_single_elements(op) and _is_strided(op.operands[0], known):
                 barred[op] = (0,)
     copy_operands(copied)
     rewrite.bar_operands(barred)
@@ -42,17 +46,36 @@ def _reads_single_elements(op: Op) -> bool:
     return op.name in ("stablehlo.gather", "stablehlo.reverse")
 
 
-def _is_copied_inside(x: Value) -> bool:
+def _through_functions(module: Module) -> set[Value]:
+    """The arguments and results of functions that are strided slices on the other side."""
+    known: set[Value] = set()
+    functions = {function.name: function for function in module.functions}
+    calls = [
+        (op, functions[op.attributes["callee"]].body)
+        for function in module.functions  # each stands before those that call it
+        for op in dispatched(function.body)
+        if op.name == "func.call" and op.attributes["callee"] in functions
+    ]
+    for op, body in calls:
+        pairs = zip(op.results, body.ops[-1].operands, strict=True)
+        known.update(v for v, result in pairs if _is_strided(result, known))
+    for op, body in reversed(calls):
+        pairs = zip(op.operands, body.arguments, strict=True)
+        known.update(v for operand, v in pairs if _is_strided(operand, known))
+    return known
+
+
+def _is_copied_inside(x: Value, known: Collection[Value]) -> bool:
     """Whether a scatter into `x` copies a slice; what a scatter gives is no slice."""
     if x.op is not None and x.op.name == "stablehlo.scatter":
         return False
-    return x.dtype.kind == "c" or _is_strided(x)
+    return x.dtype.kind == "c" or _is_strided(x, known)
 
 
-def _is_strided(x: Value) -> bool:
+def _is_strided(x: Value, known: Collection[Value]) -> bool:
     while x.op is not None and x.op.name in _SAME_PLACES:
         x = x.op.operands[0]
-    return is_strided(x)
+    return is_strided(x, known)
 
 
 GUARD = Guard(

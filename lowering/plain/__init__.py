@@ -16,6 +16,7 @@ _FILES = (
     "fourier",
     "host",
     "indexing",
+    "lapack",
     "matrices",
     "ordering",
     "reductions",

@@ -1,7 +1,6 @@
-"""What StableHLO has no operation for: custom calls, by xpr's names.
+"""Calls of Python: custom calls by a name of xpr's, `xpr_python_callback`.
 
-Programs with these can be read, and other tools run them once they know a function of that name:
-`xpr_python_callback` calls Python, the others are factorizations that LAPACK computes.
+Programs with these can be read, and other tools run them once they know a function of that name.
 """
 
 from __future__ import annotations
@@ -9,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.primitive import Primitive
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import LoweringRule, register_plain
-from xpr.primitives import callback, linalg, linalg_general, linalg_householder
+from xpr.primitives import callback
 
 
 def _custom_call(name: str, *, has_side_effect: bool = False) -> LoweringRule:
@@ -23,18 +21,6 @@ def _custom_call(name: str, *, has_side_effect: bool = False) -> LoweringRule:
 
     return lower
 
-
-_FACTORIZATIONS: tuple[Primitive, ...] = (
-    linalg.qr_pivoted_p,
-    linalg_general.eig_p,
-    linalg_general.schur_p,
-    linalg_householder.geqp3_p,
-    linalg_householder.hessenberg_p,
-    linalg_householder.tridiagonal_p,
-)
-
-for _primitive in _FACTORIZATIONS:
-    register_plain(_primitive, _custom_call(f"xpr_{_primitive.name}"))
 
 _CALLBACK = "xpr_python_callback"
 register_plain(callback.pure_callback_p, _custom_call(_CALLBACK))

@@ -1,4 +1,4 @@
-"""Factors of matrices: operations of StableHLO, and LAPACK by the names that XLA has for it."""
+"""Factors of matrices for which StableHLO has operations."""
 
 from __future__ import annotations
 

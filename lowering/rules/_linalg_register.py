@@ -29,6 +29,7 @@ def register_linalg(
     *,
     prefers_host: bool = False,
     many_loops: bool = False,
+    small: Callable[..., list[Value] | None] | None = None,
 ) -> None:
     """`on_host` where the target has the host's libraries, else `loop`, a function of tracers.
 
@@ -36,6 +37,7 @@ def register_linalg(
     `prefers_host`: for loops that take longer to compile than most matrices to be computed there.
     A `loop` with `many_loops` is a dozen dispatches or more: a few small matrices then become one
     dispatch, which compiles in half of the time or less and takes as long.
+    `small` gives the results by kernels that come with xpr, or None.
     `work` is about the number of multiplications and additions per element of the greatest result
     and column of the first operand.
     """
@@ -46,6 +48,9 @@ def register_linalg(
         if any(v.aval.size == 0 for v in operands):
             return _of_empty(ctx, functools.partial(on_host, **params), operands)
         ctx.module.flops += work * operands[0].shape[-1] * max(a.size for a in outs)
+        results = small(ctx, *operands, **params) if small is not None else None
+        if results is not None:
+            return results
         call = ctx.target.host_calls if loop is None or prefers_host else ctx.target.host_libraries
         if call:
             function = functools.partial(on_host, **params)

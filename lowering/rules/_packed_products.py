@@ -9,18 +9,13 @@ index by fused multiplications and additions, as in IREE's products.
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from xpr.lowering import prebuilt
 from xpr.lowering.context import LoweringContext, Value
-from xpr.lowering.ir.graph import PrebuiltKernel
-from xpr.lowering.ir.types import element_type
+from xpr.lowering.rules._kernel_calls import LARGEST, MOST_GROUPS, Operand, call, kind, operand
 from xpr.primitives.dot_general import DotDims
 
 # Multiplications, in all and for each element of a batch, from which on a product is packed. IREE's
@@ -40,10 +35,6 @@ _BLOCK_ROWS, _BLOCK_COLUMNS = 9, 8
 _FEW_BLOCKS = 16
 _SMALL_BLOCK = 1 << 20
 
-# What the interface of dispatches has place for: elements, and workgroups along the third axis.
-_LARGEST = 1 << 31
-_MOST_GROUPS = (1 << 16) - 1
-
 # How many panels a workgroup packs: `kPanels` in the kernels' source.
 _PACKED_TOGETHER = 4
 
@@ -59,103 +50,106 @@ class _Tile:
         return self.row_bytes // dtype.itemsize
 
 
-_TILES = {"products_avx512": _Tile(14, 128), "products_avx2": _Tile(6, 64)}
-
-
-@dataclass(frozen=True)
-class _Operand:
-    """An operand as a kernel reads it: strides, in elements, along each of its three axes."""
-
-    value: Value
-    free: int
-    depth: int
-    batch: int
+_TILES = {"avx512": _Tile(14, 128), "avx2": _Tile(6, 64)}
 
 
 def packed_product(
     ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, dtype: np.dtype[Any]
 ) -> Value | None:
     """The contraction in `dtype` by such kernels; None where there are none, or they do not pay."""
-    kernels = ctx.target.product_kernels
-    if kernels is None or dtype.name not in _WORK:
+    if ctx.target.product_kernels is None or dtype.name not in _WORK:
         return None
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
-    if not _pays(batch, m, n, k, dtype) or (name := kernels()) is None:
+    if not _pays(batch, m, n, k, dtype) or (name := kind(ctx)) is None:
         return None
-    tile = _TILES[name]
     lhs, rhs = ctx.convert(lhs, dtype), ctx.convert(rhs, dtype)
-    first = _operand(ctx, lhs, dims.lhs_batch, dims.lhs_contract)
-    second = _operand(ctx, rhs, dims.rhs_batch, dims.rhs_contract)
+    if not _fits(_TILES[name], batch, m, n, k, dtype):
+        return None
+    first = operand(ctx, lhs, dims.lhs_batch, dims.lhs_contract)
+    second = operand(ctx, rhs, dims.rhs_batch, dims.rhs_contract)
+    result = Value(dims.out_shape(lhs.shape, rhs.shape), dtype)
+    _emit(ctx, _TILES[name], first, second, (batch, m, n, k), result)
+    return result
+
+
+def packed_matrices(
+    ctx: LoweringContext,
+    first: Operand,
+    second: Operand,
+    sizes: tuple[int, int, int, int],
+    shape: tuple[int, ...],
+) -> Value | None:
+    """The product of operands as they lie, as an array of this shape: (batch, m, n).
+
+    `sizes` are those of the batch, m, n and the contracted index. None where `packed_product` is.
+    """
+    dtype = first.value.dtype
+    if ctx.target.product_kernels is None or dtype.name not in _WORK:
+        return None
+    if not _pays(*sizes, dtype) or (name := kind(ctx)) is None:
+        return None
+    if not _fits(_TILES[name], *sizes, dtype):
+        return None
+    result = Value(shape, dtype)
+    _emit(ctx, _TILES[name], first, second, sizes, result)
+    return result
+
+
+def _fits(tile: _Tile, batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
+    """Whether indices of all elements are numbers that dispatches take."""
+    return max(*_packed_sizes(tile, batch, m, n, k, dtype), batch * m * n) < LARGEST
+
+
+def _packed_sizes(
+    tile: _Tile, batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]
+) -> tuple[int, int]:
     columns = tile.columns(dtype)
     panels = -(-m // tile.rows), -(-n // columns)
-    sizes = batch * panels[0] * tile.rows * k, batch * panels[1] * columns * k
-    if max(*sizes, batch * m * n) >= _LARGEST:
-        return None
-    packed = [Value((size,), dtype) for size in sizes]
+    return batch * panels[0] * tile.rows * k, batch * panels[1] * columns * k
+
+
+def _emit(
+    ctx: LoweringContext,
+    tile: _Tile,
+    first: Operand,
+    second: Operand,
+    sizes: tuple[int, int, int, int],
+    result: Value,
+) -> None:
+    dtype = result.dtype
+    batch, m, n, k = sizes
+    columns = tile.columns(dtype)
+    panels = -(-m // tile.rows), -(-n // columns)
+    packed = [Value((size,), dtype) for size in _packed_sizes(tile, batch, m, n, k, dtype)]
     strides = [getattr(x, axis) for x in (first, second) for axis in ("free", "depth", "batch")]
-    _call(
+    call(
         ctx,
-        name,
+        "products",
         "pack",
         [first.value, second.value],
         packed,
         (m, n, k, *strides),
         (sum(-(-count // _PACKED_TOGETHER) for count in panels), 1, batch),
     )
-    result = Value(dims.out_shape(lhs.shape, rhs.shape), dtype)
     rows, across = _blocks(*panels, batch, tile.rows * columns * k)
-    _call(
+    call(
         ctx,
-        name,
+        "products",
         "product",
         packed,
         [result],
         (m, n, k, rows * tile.rows, across * columns),
         (-(-panels[1] // across), -(-panels[0] // rows), batch),
     )
-    return result
 
 
 def _pays(batch: int, m: int, n: int, k: int, dtype: np.dtype[Any]) -> bool:
-    if min(m, n, k) < _LEAST or batch > _MOST_GROUPS:
+    if min(m, n, k) < _LEAST or batch > MOST_GROUPS:
         return False
     uneven = dtype.name == "float32" and n % _EVEN != 0 and min(n, k) >= _EVEN
     least, least_each = _UNEVEN_WORK if uneven else _WORK[dtype.name]
     each = m * n * k
     return each >= least_each and batch * each >= least
-
-
-def _operand(
-    ctx: LoweringContext, x: Value, batch: Sequence[int], contract: Sequence[int]
-) -> _Operand:
-    """Where the axes of a kind lie behind each other, they are one; else `x` is transposed."""
-    shape = x.shape
-    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    op = x.op
-    if op is not None and op.name == "stablehlo.transpose":
-        # The kernel reads what was transposed.
-        (x,) = op.operands
-        inner = [math.prod(x.shape[i + 1 :]) for i in range(len(shape))]
-        strides = [inner[i] for i in op.attributes["dims"]]
-    free = [i for i in range(len(shape)) if i not in batch and i not in contract]
-    found = [_stride(shape, strides, axes) for axes in (free, contract, batch)]
-    if None in found:
-        order = [*batch, *free, *contract]
-        if op is not None and op.name == "stablehlo.transpose":
-            x = op.result
-        x = ctx.transpose(x, order)
-        depth = math.prod(shape[i] for i in contract)
-        return _Operand(x, depth, 1, depth * math.prod(shape[i] for i in free))
-    return _Operand(x, *(s for s in found if s is not None))
-
-
-def _stride(shape: Sequence[int], strides: Sequence[int], axes: Sequence[int]) -> int | None:
-    """The stride of several axes as one; None where they are not."""
-    long = [i for i in axes if shape[i] != 1]
-    for i, j in itertools.pairwise(long):
-        if strides[i] != strides[j] * shape[j]:
-            return None
-    return strides[long[-1]] if long else 0
 
 
 def _blocks(rows: int, columns: int, batch: int, tile_work: int) -> tuple[int, int]:
@@ -172,27 +166,3 @@ def _blocks(rows: int, columns: int, batch: int, tile_work: int) -> tuple[int, i
             across = -(-across // 2)
     down = -(-rows // -(-rows // down))
     return down, -(-columns // -(-columns // across))
-
-
-def _call(
-    ctx: LoweringContext,
-    name: str,
-    kernel: str,
-    operands: Sequence[Value],
-    results: Sequence[Value],
-    numbers: Sequence[int],
-    workgroups: tuple[int, int, int],
-) -> None:
-    element = element_type(results[0].dtype)
-    symbol = f"xpr_{kernel}_{element}"
-    ctx.module.module.prebuilt[symbol] = PrebuiltKernel(
-        function=f"{symbol}_{name.removeprefix('products_')}",
-        object_path=prebuilt.path(name),
-        object_digest=prebuilt.digest(name),
-        element=element,
-        operands=len(operands),
-        results=len(results),
-        numbers=len(numbers),
-    )
-    attributes = {"symbol": symbol, "numbers": numbers, "workgroups": workgroups}
-    ctx.append("flow.dispatch", operands, results, attributes)

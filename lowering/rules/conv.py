@@ -24,6 +24,11 @@ from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Shape, Value
 from xpr.lowering.ir.rewrite import BARRIER
 from xpr.lowering.registry import register
+from xpr.lowering.rules._direct_convolutions import (
+    Places,
+    direct_convolution,
+    product_of_pixels,
+)
 from xpr.lowering.rules._window_reduce import interleave, padded
 from xpr.lowering.rules.dot_general import are_narrow, contract
 from xpr.primitives._conv_dims import ConvDimensionNumbers
@@ -89,6 +94,9 @@ def _conv_general_dilated_lower(
     if is_depthwise or not are_narrow(ctx, lhs, rhs, summed):
         lhs, rhs = ctx.convert(lhs, summed), ctx.convert(rhs, summed)
     ordered = ctx.target.forms.ordered_convolutions
+    found = _of_pixels(ctx, lhs, rhs, windows, dims, padding, lhs_dilation)
+    if found is not None:
+        return ctx.inline(convert_element_type, found, new_dtype=out.dtype)
     if ordered and windows.groups == 1 and _has_few_results(rhs, out.shape, dims):
         ready = _padded(ctx, lhs, dims.lhs_spec[2:], padding, lhs_dilation)
         found = _by_results(ctx, ready, rhs, windows, dims, out.shape)
@@ -174,6 +182,27 @@ def _convolve(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) 
 
 
 # ---- contractions
+
+
+def _of_pixels(
+    ctx: LoweringContext,
+    x: Value,
+    kernel: Value,
+    windows: _Windows,
+    dims: ConvDimensionNumbers,
+    padding: Any,
+    dilation: Shape,
+) -> Value | None:
+    """A convolution of single pixels whose features come before the spatial axes, as a product."""
+    order = tuple(range(len(x.shape)))
+    if not (dims.lhs_spec == dims.rhs_spec == dims.out_spec == order) or windows.groups != 1:
+        return None
+    plain = all(p == (0, 0) for p in map(tuple, padding)) and set(dilation) <= {1}
+    if set(kernel.shape[2:]) != {1} or not plain or x.dtype != kernel.dtype:
+        return None
+    if set(windows.strides) != {1}:
+        x = ctx.slice(x, [0] * len(order), x.shape, (1, 1, *windows.strides))
+    return product_of_pixels(ctx, x, kernel)
 
 
 def _product(ctx: LoweringContext, x: Value, kernel: Value, groups: int) -> Value:
@@ -301,6 +330,12 @@ def _by_phases(
 
 
 def _two_dimensional(ctx: LoweringContext, x: Value, kernel: Value, windows: _Windows) -> Value:
+    strides, dilation = windows.strides, windows.dilation
+    places = Places((strides[0], strides[1]), (dilation[0], dilation[1]), windows.groups)
+    shape = (x.shape[0], *windows.count(x, kernel), kernel.shape[-1])
+    found = direct_convolution(ctx, x, kernel, places, shape)
+    if found is not None:
+        return found
     if windows.groups == 1 and x.shape[-1] == 1 and kernel.shape[-1] > 1:
         # With a single input feature IREE does not use vectors; a second one, of zeros, is cheap.
         zero = ctx.constant(0, x.dtype)

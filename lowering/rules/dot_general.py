@@ -11,6 +11,8 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.lowering.context import LoweringContext, Value
 from xpr.lowering.registry import register
+from xpr.lowering.rules._block_products import block_product
+from xpr.lowering.rules._few_rows import few_rows_product
 from xpr.lowering.rules._matrix_units import float_product, integer_product
 from xpr.lowering.rules._packed_products import packed_product
 from xpr.lowering.rules.reduce import reduce_in_blocks
@@ -59,7 +61,11 @@ def _dot_general_lower(
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)
     # One flop per result is counted for every equation.
     ctx.module.flops += (2.0 * k - 1) * batch * m * n
-    found = packed_product(ctx, lhs, rhs, dims, wide)
+    found = block_product(ctx, lhs, rhs, dims, precision)
+    if found is None:
+        found = few_rows_product(ctx, lhs, rhs, dims, wide)
+    if found is None:
+        found = packed_product(ctx, lhs, rhs, dims, wide)
     if found is not None:
         return ctx.inline(convert_element_type, found, new_dtype=out.dtype)
     if ctx.target.host_libraries and wide.name in _BY_HOST and min(m, n, k) >= 64:

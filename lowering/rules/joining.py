@@ -8,6 +8,7 @@ from xpr.lowering.loops.choice import one_pass_in_parts
 from xpr.lowering.loops.passes_over_memory import one_pass_p
 from xpr.lowering.loops.refusal import NotInMemory
 from xpr.lowering.registry import register
+from xpr.lowering.rules._complex_kernels import complex_kernels
 from xpr.primitives import joining as p
 
 
@@ -49,6 +50,10 @@ def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Shape) -> Value:
 
 
 def _one_pass_lower(ctx: LoweringContext, *operands: Value, jaxpr: ClosedJaxpr) -> list[Value]:
+    results = complex_kernels(ctx, jaxpr.jaxpr, operands)
+    if results is not None:
+        ctx.module.note_pass(jaxpr.jaxpr)
+        return results
     try:
         found = one_pass_in_parts(ctx, jaxpr, operands)
     except NotInMemory:

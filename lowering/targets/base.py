@@ -37,6 +37,9 @@ class Target:
     """Whether programs are written as plain StableHLO, for other compilers than IREE: with the
     rules of `plain/`, and without guards."""
 
+    lapack_calls: bool = False
+    """Whether plain programs call LAPACK's routines by the names that JAX has for them."""
+
     forms: Forms = PROCESSOR
     """The forms that operations take on such devices."""
 
@@ -121,6 +124,9 @@ class Target:
     product_kernels: Callable[[], str | None] | None = field(default=None, compare=False)
     """Names the object with kernels for products of matrices (`rules/_packed_products.py`), for
     targets that have one."""
+
+    block_kernels: Callable[[], str | None] | None = field(default=None, compare=False)
+    """Names the kind of kernels for numbers in low precision (`rules/_block_products.py`)."""
 
     machine: Callable[[], str] | None = field(default=None, compare=False)
     """Names the machine a module is bound to, for targets that compile for the host only."""

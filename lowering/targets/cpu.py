@@ -51,6 +51,27 @@ def product_kernels(features: Collection[str]) -> str | None:
     return None
 
 
+# The same for numbers in low precision: products of int8 by AVX-512's instructions for them, or by
+# those of AVX2.
+_BLOCK_KERNELS = {
+    "vnni": _KERNELS["products_avx512"] | {"avx512_vnni"},
+    "int8": _V3,
+}
+
+
+def block_kernels(features: Collection[str]) -> str | None:
+    """The kind of kernels for blocks in low precision, as in `product_kernels`."""
+    for kind, needed in _BLOCK_KERNELS.items():
+        if needed.issubset(features) and prebuilt.content(f"products_{kind}") is not None:
+            return kind
+    return None
+
+
+@functools.cache
+def _host_block_kernels() -> str | None:
+    return block_kernels(processor.description().split())
+
+
 @functools.cache
 def _host_kernels() -> str | None:
     return product_kernels(processor.description().split())
@@ -65,6 +86,7 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
     flags = (*_BASE_FLAGS, f"--iree-llvmcpu-target-cpu={target_cpu}")
     if target_triple is not None:
         flags += (f"--iree-llvmcpu-target-triple={target_triple}",)
+    here = target_cpu == "host" and target_triple is None
     return Target(
         name="cpu",
         single_dispatch_loops=True,
@@ -74,9 +96,10 @@ def cpu_target(target_cpu: str = "host", target_triple: str | None = None) -> Ta
         host_calls=True,
         host_memory=True,
         # A module for other machines is to be the same whatever was compiled before.
-        keeps_dispatches=target_cpu == "host" and target_triple is None,
+        keeps_dispatches=here,
         fuses_products=target_cpu == "host" and _has_fused_products(),
-        product_kernels=_host_kernels if target_cpu == "host" and target_triple is None else None,
+        product_kernels=_host_kernels if here else None,
+        block_kernels=_host_block_kernels if here else None,
         machine=processor.description if target_cpu == "host" else None,
     )
 

@@ -10,6 +10,7 @@
 
 #include "arrays.h"
 #include "bind_devices.h"
+#include "bind_interruption.h"
 #include "block_object.h"
 #include "call_key.h"
 #include "call_state.h"
@@ -359,7 +360,7 @@ Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
   Donations donations;
   std::vector<PyRef> held;
   try {
-    if (!entry.donated.empty()) key.hold(held);
+    if (!entry.donated.empty() || program.may_run_long()) key.hold(held);
     if (read_ready(entry, program, key, operands) != Ran::kWell) {
       // Numbers that do not fit, or arrays that no program has used so far.
       key.hold(held);
@@ -371,7 +372,14 @@ Ran run_directly(const Entry& entry, const CallKey& key, PyObject*& answer) {
       Ran ran = take_donated(entry, key, operands, donations);
       if (ran != Ran::kWell) return ran;
     }
-    program.run(operands, results, false);
+    if (program.may_run_long()) {
+      run_without_lock(program, operands, results, false, nullptr);
+    } else {
+      program.run(operands, results, false);
+    }
+  } catch (nb::python_error& error) {
+    error.restore();  // KeyboardInterrupt, say
+    return Ran::kFailed;
   } catch (const std::exception& error) {
     if (entry.donated.empty()) return Ran::kNot;  // the Python path comes to the same
     PyErr_SetString(PyExc_RuntimeError, error.what());

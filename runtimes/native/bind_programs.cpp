@@ -5,8 +5,9 @@
 
 #include <optional>
 
+#include "bind_interruption.h"
 #include "block_object.h"
-#include "ended_threads.h"
+#include "interruption.h"
 #include "kernel.h"
 #include "refusal.h"
 #include "thread_pool.h"
@@ -37,7 +38,7 @@ std::vector<ArrayType> array_types(nb::handle sources) {
 
 void load(Program* place, nb::bytes file, const std::string& entry, nb::sequence inputs,
           nb::sequence outputs, std::vector<bool> donated, nb::sequence host,
-          std::vector<std::pair<uint32_t, uint32_t>> pairs, bool elementwise) {
+          std::vector<std::pair<uint32_t, uint32_t>> pairs, bool elementwise, bool may_run_long) {
   Reuse reuse{std::move(donated), {}, elementwise};
   reuse.results.resize(reuse.donated.size(), Reuse::kNone);
   for (auto [argument, result] : pairs) {
@@ -52,6 +53,7 @@ void load(Program* place, nb::bytes file, const std::string& entry, nb::sequence
   new (place)
       Program({static_cast<const uint8_t*>(file.data()), file.size()}, entry, array_types(inputs),
               array_types(outputs), std::move(reuse), std::move(functions));
+  place->set_may_run_long(may_run_long);
 }
 
 // Functions of this process, called by a function of Python's: (number, blocks) -> blocks.
@@ -111,8 +113,7 @@ nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_
   if (keeps_lock) {
     program.run(arguments, results, parallel, calls_if_any);
   } else {
-    LockReleased others_may_run;
-    program.run(arguments, results, parallel, calls_if_any);
+    run_without_lock(program, arguments, results, parallel, calls_if_any);
   }
   if (timed) {
     for (const KernelTime& time : timed->times) {
@@ -129,6 +130,8 @@ nb::list call(const Program& program, nb::list given, bool parallel, bool keeps_
 }  // namespace
 
 void bind_programs(nb::module_& module) {
+  module.def("interrupt_thread", &interrupt_thread, nb::arg("thread"),
+             "Ends the program that the thread with this number runs, if it can be ended.");
   module.def(
       "use_threads",
       [](int count) {
@@ -144,7 +147,7 @@ void bind_programs(nb::module_& module) {
       .def("__init__", &load, nb::arg("file"), nb::arg("entry"), nb::arg("inputs"),
            nb::arg("outputs"), nb::arg("donated"), nb::arg("host") = nb::tuple(),
            nb::arg("pairs") = std::vector<std::pair<uint32_t, uint32_t>>(),
-           nb::arg("elementwise") = false)
+           nb::arg("elementwise") = false, nb::arg("may_run_long") = false)
       .def("__call__", &call, nb::arg("arguments"), nb::arg("parallel"), nb::arg("keeps_lock"),
            nb::arg("host") = nb::none(), nb::arg("times") = nb::none(),
            "A list as `times` gets when each kernel ran: its name, start and duration, in "

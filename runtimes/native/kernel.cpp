@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "interruption.h"
 #include "thread_pool.h"
 
 #if defined(__x86_64__)
@@ -30,7 +31,10 @@ int run_piece(void* context, uint64_t i) {
 }
 
 int run_groups(Work* work, uint64_t groups, ThreadPool* pool) {
+  Interruptible* interruptible = Interruptible::here();
+  if (interruptible) interruptible->check();
   if (pool && groups > 1) return pool->run(&run_piece, work, groups);
+  if (interruptible && groups == 1) return interruptible->run(&run_piece, work);
   for (uint64_t i = 0; i < groups; ++i) {
     if (int failed = run_piece(work, i)) return failed;
   }

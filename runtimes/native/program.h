@@ -29,6 +29,13 @@ class Program {
   // Whether the order of its steps is the same in each call.
   bool is_fixed() const { return schedule_ != nullptr; }
 
+  // Whether it has loops whose end nobody knows: other threads have to run meanwhile.
+  bool may_run_long() const { return may_run_long_; }
+  void set_may_run_long(bool may) { may_run_long_ = may; }
+  // Whether its last call was short, and so the next one probably is.
+  bool was_short() const { return was_short_.load(std::memory_order_relaxed); }
+  void set_was_short(bool was) const { was_short_.store(was, std::memory_order_relaxed); }
+
   // What it does, in a few words.
   std::string describe() const;
 
@@ -52,6 +59,8 @@ class Program {
   Reuse reuse_;
   std::vector<size_t> input_bytes_;
   bool opens_code_;
+  bool may_run_long_ = false;
+  mutable std::atomic<bool> was_short_{false};
   mutable Globals globals_;  // set when it is loaded, never changed by calls
   std::unique_ptr<Schedule> schedule_;
 };

@@ -43,6 +43,56 @@ CALLS: dict[str, Callable[[], Any]] = {
 }
 
 
+EAGER: dict[str, Callable[[], Any]] = {
+    "a + b": lambda: jnp.ones((3, 4)) + jnp.ones(3),
+    "5 + b": lambda: (5,) @ jnp.ones(3),
+    "w @ x": lambda: jnp.ones((3, 4)) @ jnp.ones((5, 3)),
+    "x[5]": lambda: jnp.ones(3)["a"],
+    "method": lambda: jnp.ones(3).sum(axis=2),
+    "at": lambda: jnp.ones(3).at[0].set(jnp.ones(7)),
+    "bool": lambda: bool(jnp.ones(3)),
+    "float": lambda: float(jnp.ones(3)),
+    "len": lambda: len(jnp.float32(3)),
+    "function": lambda: jnp.sum([1.0, 2.0]),  # pyright: ignore[reportArgumentType]
+    "ufunc": lambda: jnp.add(jnp.ones(3), jnp.ones(4)),
+    "ufunc's method": lambda: jnp.add.reduce(jnp.ones(3), axis=4),
+    "einsum": lambda: jnp.einsum("ij,jk->ik", jnp.ones((3, 4)), jnp.ones((5, 6))),
+    "lax": lambda: xpr.lax.dot(jnp.ones(3), jnp.ones(4)),
+    "linalg": lambda: jnp.linalg.solve(jnp.ones((3, 4)), jnp.ones(3)),
+    "nn": lambda: xpr.nn.one_hot(jnp.ones(3), 4, axis=7),
+    "random": lambda: xpr.random.normal(3.0, (2,)),
+    "scipy": lambda: xpr.scipy.special.gammaln("text"),  # pyright: ignore[reportArgumentType]
+    "device_put": lambda: xpr.device_put("text"),
+    "tree": lambda: xpr.tree.map(lambda x, y: x, [1], [1, 2]),
+}
+
+
+@pytest.mark.parametrize("name", EAGER)
+def test_errors_outside_of_programs_end_at_the_users_line(name: str) -> None:
+    with (
+        override("traceback_filtering", "auto"),
+        pytest.raises((TypeError, ValueError)) as caught,
+    ):
+        EAGER[name]()
+    assert set(files_of(caught.value)) == {HERE}
+    assert caught.value.__notes__.count(NOTE) == 1
+
+
+def test_causes_are_filtered_too() -> None:
+    with override("traceback_filtering", "auto"), pytest.raises(TypeError, match="text") as caught:
+        jnp.asarray("text")
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert [f for f in files_of(error) if f != HERE and "/xpr/" in f] == []
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+def test_warnings_name_the_users_line() -> None:
+    with pytest.warns(UserWarning, match="not available") as caught:
+        jnp.asarray([1.0]).astype("float64")
+    assert {w.filename for w in caught} == {HERE}
+
+
 def files_of(error: BaseException) -> list[str]:
     return [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
 

@@ -97,7 +97,7 @@ def test_functions_of_other_objects_are_linked_in() -> None:
 
     library = link_elf.link(data, defining)
     assert library[:4] == b"\x7fELF"
-    assert len(asked) == 4
+    assert len(asked) >= 4
     with pytest.raises(link_elf.UnlinkableError, match="outside of it"):
         link_elf.link(data)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,63 +11,21 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.lowering.iree_util import Call, Store, needs_product_kernels, run
+from tests.lowering.kernels_util import CPU, KINDS, lowered, results
 from xpr import export, lax
-from xpr.core.config import override
 from xpr.export import load
 from xpr.export.targets import export_target
 from xpr.export.writing import bundle_bytes
-from xpr.lowering import module as lowering
-from xpr.lowering import prebuilt, rules
+from xpr.lowering import prebuilt
 from xpr.lowering.iree import driver, objects
 from xpr.lowering.iree.stopwatch import Stopwatch
 from xpr.lowering.rules import _packed_products
-from xpr.lowering.targets import get_target
-from xpr.runtimes import processor
 
-rules.load_all()
-CPU = get_target("cpu")
 RNG = np.random.default_rng(7)
-
-NEEDS = {
-    "products_avx512": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
-    "products_avx2": {"avx2", "fma", "bmi2"},
-}
-KINDS = [
-    pytest.param(
-        name,
-        marks=pytest.mark.skipif(
-            prebuilt.content(name) is None or not needed.issubset(processor.description().split()),
-            reason="needs the native part, for x86-64, and a processor of this kind",
-        ),
-    )
-    for name, needed in NEEDS.items()
-]
-
-Shapes = tuple[tuple[int, ...], ...]
 
 
 def array(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype)
-
-
-def lowered(function: Callable[..., Any], args: Any, kind: str | None) -> Any:
-    target = dataclasses.replace(CPU, product_kernels=None if kind is None else lambda: kind)
-    with override("enable_x64", True):
-        closed = xpr.make_jaxpr(function)(*args)
-        return lowering.lower_jaxpr_to_module(closed, target, name="program")
-
-
-def results(function: Callable[..., Any], args: Any, kind: str | None) -> list[np.ndarray]:
-    """What IREE's own runtime gives."""
-    program = lowered(function, args, kind)
-    assert ("xpr_product" in program.text) == (kind is not None)
-    module, said = driver.compile_module(
-        program.text, CPU.flag_sets(program.hints)[0], name="program", verify=True
-    )
-    assert module is not None, said
-    status, (answer,) = run(module, [Call("main", list(args))])
-    assert (status, answer.error) == (0, "")
-    return answer.results
 
 
 @pytest.fixture

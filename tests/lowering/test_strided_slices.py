@@ -119,6 +119,16 @@ def _at_found_place(x: Any) -> Any:
     return x[:, :, place][::-1], x[:, :, place][PLACES]
 
 
+@xpr.jit
+def _taken(x: Any) -> Any:
+    return x[:, PLACES[:3], :][::-1]
+
+
+@xpr.jit
+def _column(x: Any) -> Any:
+    return x[:, :, 1:2]
+
+
 # Others, which the reference runtime's numbers are compared with.
 OWN: dict[str, Callable[[Any], Any]] = {
     "found place": _at_found_place,
@@ -128,6 +138,8 @@ OWN: dict[str, Callable[[Any], Any]] = {
     "mapped": xpr.vmap(lambda v: v[:, 1][PLACES]),
     "mapped gradient": xpr.vmap(xpr.grad(lambda v: (v[:, 1][PLACES] ** 2).sum())),
     "reversed sum": lambda x: lax.cumsum(x[..., 1], 1, reverse=True),
+    "argument of a function": lambda x: _taken(x[:, :, 1:2]) + 1,
+    "result of a function": lambda x: _column(x)[PLACES] + _taken(_column(x))[:1, :1],
     "scanned": lambda x: lax.scan(lambda c, v: (c, v[:, 1][::-1]), 0, x)[1],
     "looped": lambda x: lax.fori_loop(0, 3, lambda k, y: y.at[:, :, 1].add(y[:, :, k][::-1]), x),
     "solved": lambda x: jnp.linalg.solve(x[:5, :5, 1] + 500 * jnp.eye(5), x[:5, 1, 1]),

@@ -76,6 +76,7 @@ def test_products_stay_inside_of_their_memory(level: str) -> None:
     if needed not in processor.description().split():
         pytest.skip("the kernels are for another kind of processor")
     assert run(built("asan", f"product_bounds_{level}")) == "1000 products right\n"
+    assert run(built("asan", f"kernel_bounds_{level}")) == "500 rounds right\n"
 
 
 # Python itself is not instrumented: only accesses of the native part are watched, and memory that

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xpr.core.tracebacks import api_boundary, export_methods
+
 if TYPE_CHECKING:
     from xpr.core.aval import ShapedArray
     from xpr.core.index_updates import IndexUpdates
@@ -65,6 +67,7 @@ class _MethodOfSubclass:
         raise AttributeError(f"{type(instance).__name__!r} object has no attribute {self._name!r}")
 
 
+@export_methods
 class Array:
     """An immutable n-dimensional array: `isinstance(x, xpr.Array)` holds for tracers too.
 
@@ -194,21 +197,25 @@ class Array:
         return _device_put(self, device)
 
     @property
+    @api_boundary
     def T(self) -> Array:
         """The array with its axes reversed."""
         return _np.transpose(self)
 
     @property
+    @api_boundary
     def mT(self) -> Array:
         """The array with its last two axes swapped."""
         return _np.matrix_transpose(self)
 
     @property
+    @api_boundary
     def real(self) -> Array:
         """The real part."""
         return _np.real(self)
 
     @property
+    @api_boundary
     def imag(self) -> Array:
         """The imaginary part."""
         return _np.imag(self)

@@ -71,6 +71,7 @@ class _State(threading.local):
     record_on: str = "error"
     record_last: int = 100
     sentinel: float = 0.0
+    mutable_arrays: bool = False
     # The values of contexts that programs have made: no setting, but part of the trace key.
     user_contexts: tuple[Any, ...] = ()
     # The meshes in use, as `xpr.sharding.entered` keeps them: no setting, but part of the next.
@@ -396,6 +397,7 @@ _SETTINGS: dict[str, Setting] = {
             on_update=_watch_over,
         ),
         Setting("record_last", _positive, "number of recorded calls that the folder keeps"),
+        Setting("mutable_arrays", _bool, "concrete arrays take x[i] = v, as NumPy's do"),
     )
 }
 
@@ -649,6 +651,9 @@ def with_settings(settings: dict[str, Any]) -> Iterator[None]:
 
 config = Config()
 
+# SciPy's own switch: its functions assign to the arrays that they make.
+if os.environ.get("SCIPY_ARRAY_API", "").strip().lower() in ("1", "true"):
+    config.update("mutable_arrays", True)
 for _name in _SETTINGS:
     _text = os.environ.get(f"XPR_{_name.upper()}")
     if _text is not None:

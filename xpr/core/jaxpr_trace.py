@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,11 @@ class JaxprTracer(Tracer):
 
     def _origin(self) -> str:
         return self._trace.describe_value(self)
+
+    def _static_advice(self) -> str:
+        if self._trace.debug_info.traced_for != "jit":
+            return ""
+        return ", or mark the argument static with static_argnums"
 
     def _leaked_from(self) -> str:
         return self._trace.describe_leak(self)
@@ -124,6 +130,9 @@ class JaxprTrace(Trace):
             # later by its owner, so the trace keeps its present values.
             if isinstance(x, np.ndarray):
                 self.consts.append(np.array(x, dtype=aval.dtype, order="C"))
+                self._kept_alive.append(x)
+            elif state.mutable_arrays and not isinstance(x, (Ref, Tracer)):
+                self.consts.append(copy.copy(x))
                 self._kept_alive.append(x)
             else:
                 self.consts.append(x)

@@ -9,16 +9,23 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from xpr.core.tracebacks import exported
 
 
 def lazy_names(
-    package: str, names: Mapping[str, str], submodules: Iterable[str] = ()
+    package: str,
+    names: Mapping[str, str],
+    submodules: Iterable[str] = (),
+    export: Callable[[Any, str], Any] = exported,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package with such names.
 
     ``names`` maps a module to the names that the package has from it, with spaces between them,
     and ``own=theirs`` where the module has another name for it;
-    ``submodules`` are modules and packages below it. For type checkers the package imports the
+    ``submodules`` are modules and packages below it. ``export`` makes of a module's value the
+    package's: functions become API boundaries. For type checkers the package imports the
     same, which a test compares. A file that has the name of one of its functions cannot be lazy:
     loading it would put the module in the function's place.
     """
@@ -37,7 +44,8 @@ def lazy_names(
         loaded = importlib.import_module(module)
         for each in names[module].split():
             own, _, theirs = each.partition("=")
-            here.setdefault(own, getattr(loaded, theirs or own))  # the user may have put one there
+            if own not in here:  # the user may have put one there
+                here[own] = export(getattr(loaded, theirs or own), package)
         return here[name]
 
     def names_and_lazy_ones() -> list[str]:

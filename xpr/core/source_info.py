@@ -130,3 +130,11 @@ def current(stack: NameStack = ()) -> SourceInfo:
             return SourceInfo(code, frame.f_lasti, stack)
         frame = frame.f_back
     return UNKNOWN
+
+
+def user_stacklevel() -> int:
+    """The `stacklevel` with which `warnings.warn` in the caller names the user's line."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and is_internal(frame.f_code.co_filename):
+        frame, level = frame.f_back, level + 1
+    return level

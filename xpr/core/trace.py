@@ -256,6 +256,10 @@ class Tracer(Array):
         """Where the tracer comes from, for messages."""
         return ""
 
+    def _static_advice(self) -> str:
+        """That the value may come from a static argument, where there are such arguments."""
+        return ""
+
     def _concrete(self) -> Any:
         """A value whose Python value may stand for this tracer's; None if there is none."""
         return None
@@ -272,7 +276,8 @@ class Tracer(Array):
         raise TracerBoolConversionError(
             "Attempted boolean conversion of traced array with shape "
             f"{_shape(self)}.{self._origin()}\n"
-            "Use xpr.numpy.where or xpr.lax.cond, or mark the argument static with static_argnums."
+            "Use xpr.numpy.where or xpr.lax.cond, or xpr.lax.while_loop in place of `while`"
+            f"{self._static_advice()}."
         )
 
     def __index__(self) -> int:

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from xpr.core.array import Array
+from xpr.core.array import Array, surface
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.guards import check_transfer
-from xpr.core.trace import register_aval
+from xpr.core.trace import Tracer, register_aval
+from xpr.core.tracebacks import export_methods, register_mutable
 from xpr.dispatch.default_device import default_device
 from xpr.dispatch.printing import array_repr
 from xpr.runtimes.base import Buffer, Device, deleted_error
@@ -31,6 +32,7 @@ _native: Any = native().module
 _Operators: Any = _NoOperators if _native is None else _native.NativeOperators
 
 
+@export_methods
 class ArrayImpl(_Operators, Array):
     """A concrete array. `_buffers` has one buffer for each device that holds a part of it."""
 
@@ -310,7 +312,25 @@ class ArrayImpl(_Operators, Array):
     def __deepcopy__(self, memo: Any) -> ArrayImpl:
         return self._copied()
 
+    # ---- assignment, where the setting `mutable_arrays` allows it
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Gives the array new buffers; whatever shares the old ones keeps its values."""
+        if not state.mutable_arrays:
+            super().__setitem__(index, value)
+        if not isinstance(value, Tracer):
+            value = surface().asarray(value).astype(self.dtype)
+        updated = self.at[index].set(value)
+        if not isinstance(updated, ArrayImpl):
+            raise TypeError(
+                f"x[{index!r}] = ... cannot be traced, and its index or value is traced: write "
+                f"x = x.at[{index!r}].set(...)"
+            )
+        self._buffers = updated._buffers
+        self._sharding = updated._sharding
+
+
+register_mutable(ArrayImpl)
 register_aval(ArrayImpl, lambda x: x.aval)
 if _native is not None:
     _native.learn_arrays(ArrayImpl, HostBuffer)

@@ -17,7 +17,7 @@ from xpr.core.config import state
 from xpr.core.effects import INSPECT
 from xpr.core.events import before_compile
 from xpr.core.guards import check_transfer
-from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Var, dce_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Var, dce_jaxpr, sub_jaxprs
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
@@ -443,7 +443,24 @@ def _signature(closed: ClosedJaxpr, **facts: Any) -> ExecutableSignature:
     jaxpr = closed.jaxpr
     inputs = tuple((v.aval.shape, v.aval.dtype) for v in (*jaxpr.constvars, *jaxpr.invars))
     outputs = tuple((v.aval.shape, v.aval.dtype) for v in jaxpr.outvars)
-    return ExecutableSignature(ENTRY, inputs, outputs, **facts)
+    return ExecutableSignature(ENTRY, inputs, outputs, **facts, may_run_long=_may_run_long(jaxpr))
+
+
+_FEW_STEPS = 1e4
+"""Equations that a loop of known length runs in some 10 us, so that nobody waits for it."""
+
+
+def _may_run_long(jaxpr: Jaxpr, times: float = 1.0) -> bool:
+    """Whether there is a `while` loop, or a `scan` of many steps."""
+    for eqn in jaxpr.eqns:
+        name = eqn.primitive.name
+        if name == "while":
+            return True
+        inner = times * eqn.params["length"] if name == "scan" else times
+        for body in sub_jaxprs(eqn.params):
+            if inner * len(body.eqns) > _FEW_STEPS or _may_run_long(body, inner):
+                return True
+    return False
 
 
 def _interpreter(closed: ClosedJaxpr) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 AUTOMATIC = ("ompi", "pmi", "slurm")
 METHODS = (*AUTOMATIC, "mpi4py", "deactivate")
@@ -31,6 +32,23 @@ _STEP = ("SLURM_STEP_ID", "SLURM_STEPID")
 
 _STEP_SIZE = "SLURM_STEP_NUM_TASKS"
 """The number of processes of one srun, where SLURM_NTASKS may be that of the whole job."""
+
+
+def with_variables(environment: Mapping[str, str], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """`arguments` of `initialize`, with what JAX's variables say in place of None."""
+    found = dict(arguments)
+    for name in arguments:
+        variable = f"JAX_{name.upper()}"
+        text = environment.get(variable)
+        if found[name] is not None or not text:
+            continue
+        if name in ("num_processes", "process_id"):
+            if not text.isdecimal():
+                raise ValueError(f"{variable} must be a whole number, got {text!r}")
+            found[name] = int(text)
+        else:
+            found[name] = text
+    return found
 
 
 def detect(environment: Mapping[str, str], method: str | None = None) -> Launcher | None:

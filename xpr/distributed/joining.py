@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.config import on_update, state
-from xpr.distributed import environment, library, starting
+from xpr.distributed import environment, library, seats, starting
 from xpr.distributed.environment import Launcher
 from xpr.distributed.leaving import Leaving
 from xpr.distributed.mpi_processes import MpiProcesses, library_version
@@ -40,12 +40,15 @@ def initialize(
 
     From then on `xpr.devices()` are the devices of all processes, and every process must run the
     same program. It must come before any computation. A process that was started alone, without a
-    launcher, goes on alone.
+    launcher, goes on alone, unless it is told of others: processes of one machine that nothing has
+    launched find each other at `coordinator_address` (this needs Open MPI).
 
     Args:
-      coordinator_address: MPI has found the other processes already, so there is no coordinator.
-        An address in JAX's form, host:port, is accepted and not used.
-      num_processes, process_id: they must be those of MPI, where they are given.
+      coordinator_address: host:port, where process 0 listens for the others. Not used by processes
+        that a launcher started: MPI has found them already.
+      num_processes, process_id: how many processes there are, and which one this is. With a
+        launcher they must be those of MPI, where they are given. Without one, what is None is
+        taken from JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID.
       local_device_ids: the devices of the default backend that this process uses, by their numbers
         within the machine. None: all CPU devices; of GPUs those that are this process's when the
         processes of one machine share them out.
@@ -56,7 +59,8 @@ def initialize(
       heartbeat_timeout_seconds: seconds after which a process that does not answer is given up,
         where the setting `collective_timeout` does not tell; None means 60.
       shutdown_timeout_seconds: seconds that a process waits at its end for the others to end.
-      coordinator_bind_address: accepted and not used, as coordinator_address.
+      coordinator_bind_address: host:port where process 0 listens, if it is not
+        coordinator_address.
       partition_index: a number that the devices of this process have as `slice_index`; either all
         processes give one or none. `slice_index` is an older name for it.
 
@@ -87,13 +91,19 @@ def initialize(
             "includes any computation, but also calls to xpr.devices, xpr.device_put, and others: "
             f"here {', '.join(registry.live())} has started"
         )
-    for name, address in (
-        ("coordinator_address", coordinator_address),
-        ("coordinator_bind_address", coordinator_bind_address),
-    ):
-        _check_address(name, address)
-    count = _whole("num_processes", num_processes, 1)
-    index = _whole("process_id", process_id, 0)
+    launcher = environment.detect(os.environ, cluster_detection_method)
+    given = {
+        "coordinator_address": coordinator_address,
+        "coordinator_bind_address": coordinator_bind_address,
+        "num_processes": num_processes,
+        "process_id": process_id,
+    }
+    if launcher is None:
+        given = environment.with_variables(os.environ, given)
+    address = _checked_address("coordinator_address", given["coordinator_address"])
+    bound = _checked_address("coordinator_bind_address", given["coordinator_bind_address"])
+    count = _whole("num_processes", given["num_processes"], 1)
+    index = _whole("process_id", given["process_id"], 0)
     if count is not None and index is not None and index >= count:
         raise ValueError(
             "process_id and num_processes must be nonnegative, with process_id < num_processes. "
@@ -111,15 +121,10 @@ def initialize(
             "cluster_detection_method='deactivate' needs num_processes and process_id, got "
             f"{count} and {index}"
         )
-    launcher = environment.detect(os.environ, cluster_detection_method)
     if launcher is not None:
         _compare(count, index, launcher.count, launcher.index, launcher.name)
-    elif (count or 1) > 1 and cluster_detection_method != "deactivate":
-        raise RuntimeError(
-            f"{_WHAT} was told that there are {count} processes, but this one was started alone. "
-            f"Processes find each other by MPI: start the program with `mpirun -n {count} python "
-            f"...`, or with `xpr launch -n {count} ...`"
-        )
+    elif count is not None and count > 1:
+        launcher = _take_seat(address, bound, count, index, patience)
 
     MPI, started_here = starting.start(library.load(), patience)
     _check_library(MPI, launcher)
@@ -166,17 +171,38 @@ def shutdown() -> None:
         found.leave()
 
 
+def _take_seat(
+    address: str | None, bound: str | None, count: int, index: int | None, patience: float
+) -> Launcher | None:
+    """Joins MPI's job of processes that nothing has launched."""
+    if address is None or index is None:
+        raise RuntimeError(
+            f"{_WHAT} was told that there are {count} processes, but this one was started alone. "
+            f"Processes find each other by MPI: start the program with `mpirun -n {count} python "
+            f"...`, or with `xpr launch -n {count} ...`; or give coordinator_address, "
+            "num_processes and process_id, on one machine"
+        )
+    if library.is_started():
+        raise RuntimeError(
+            f"MPI has been started in this process before {_WHAT}, for this process alone: call "
+            "initialize first"
+        )
+    seats.take(address, bound, count, index, patience)
+    return environment.detect(os.environ)
+
+
 # ---- arguments
 
 
-def _check_address(name: str, address: str | None) -> None:
+def _checked_address(name: str, address: Any) -> str | None:
     if address is None:
-        return
+        return None
     if not isinstance(address, str):
         raise TypeError(f"{name} must be a string host:port, got {type(address).__name__}")
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdecimal()):
         raise ValueError(f"{name} must be of the form host:port, got {address!r}")
+    return address
 
 
 def _whole(name: str, value: int | None, least: int) -> int | None:

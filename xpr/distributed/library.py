@@ -55,6 +55,12 @@ def load() -> Any:
             os.environ.pop("MPI4PY_LIBMPI", None)
 
 
+def is_started() -> bool:
+    """Whether somebody has started MPI in this process."""
+    MPI = sys.modules.get("mpi4py.MPI")
+    return MPI is not None and MPI.Is_initialized()
+
+
 def places(environment: Mapping[str, str]) -> list[str]:
     """Folders of MPI libraries, the best first; "" stands for those that the system knows."""
     found = [*_of_launcher(environment), *_of_programs(environment), "", *_of_wheels()]

@@ -173,11 +173,10 @@ class Exported:
     def mlir_module(self) -> str:
         """The program as StableHLO text, with the arrays it closes over written into it.
 
-        It holds nothing but the standard's operations and CHLO's, for any tool that reads them;
-        with symbolic sizes, also IREE's. For several devices it is the program on whole arrays,
-        which is partitioned when it is called.
-
-        Some factorizations, which StableHLO has no operation for, are custom calls by xpr's names.
+        It holds nothing but the standard's operations and CHLO's, for any tool that reads them.
+        For several devices it is the program on whole arrays, which is partitioned when it is
+        called. Factorizations, which StableHLO has no operation for, are JAX's custom calls of
+        LAPACK's routines where the only platform is the CPU.
         """
         from xpr.export.modules import stablehlo_text  # noqa: PLC0415  lowering is loaded on use
 
@@ -185,8 +184,14 @@ class Exported:
 
     @property
     def mlir_module_serialized(self) -> bytes:
-        """The text of `mlir_module` as bytes."""
-        return self.mlir_module().encode()
+        """The module as a portable artifact of StableHLO 1.15.0: VHLO, in MLIR's bytecode.
+
+        Operations of CHLO are composites, whose decompositions are in the module, too. Raises
+        ValueError where MLIR's bindings, which come with `iree-base-compiler`, are missing.
+        """
+        from xpr.export.modules import artifact  # noqa: PLC0415  lowering is loaded on use
+
+        return artifact(self)
 
     # ---- calls
 
@@ -304,16 +309,30 @@ class Exported:
 
     # ---- storing
 
-    def serialize(self, vjp_order: int = 0) -> bytearray:
+    def serialize(self, vjp_order: int = 0, *, format: str = "xpr") -> bytearray:
         """The function as bytes that `deserialize` reads; `vjp_order` derivatives come with it.
 
         They hold no code but the program's own operations, so that reading them runs nothing, and
-        their SHA-256, so that a change to them is noticed.
+        their SHA-256, so that a change to them is noticed. With the format "jax" they are those
+        that JAX's `jax.export.deserialize` reads, and `from_stablehlo` here: the module as a
+        portable artifact, for the platforms that JAX has.
 
         Raises NotImplementedError for programs that call back into this process, ValueError for
-        pytree nodes that were not registered for serialization.
+        pytree nodes that were not registered for serialization and for an unknown format.
+
+        >>> import xpr, xpr.numpy as jnp
+        >>> exported = export(xpr.jit(lambda x: x * 2), platforms=("cpu",))(jnp.ones(3))
+        >>> blob = exported.serialize(vjp_order=1, format="jax")
+        >>> xpr.export.from_stablehlo(bytes(blob)).call(jnp.arange(3.0))
+        Array([0., 2., 4.], dtype=float32)
         """
-        return serialized(self, vjp_order)
+        if format not in ("xpr", "jax"):
+            raise ValueError(f"serialize: format must be 'xpr' or 'jax', got {format!r}")
+        if format == "xpr":
+            return serialized(self, vjp_order)
+        from xpr.export.jax_format import jax_bytes  # noqa: PLC0415  lowering is loaded on use
+
+        return jax_bytes(self, vjp_order)
 
     def save(self, path: str | os.PathLike[str], **options: Any) -> None:
         """Writes a bundle for machines without the compiler: see `xpr.export.save`."""

@@ -14,13 +14,14 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.dispatch import compiling
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
 from xpr.export.programs import Program, SymbolicProgram, on_arrays
+from xpr.export.stablehlo.artifact import portable_artifact
 from xpr.export.symbolic_graph import general_graph
 from xpr.export.symbolic_rules import symbolic_target
 from xpr.export.targets import portable_target
 from xpr.lowering.ir.verifier import verify
 from xpr.lowering.module import LoweredModule
 from xpr.lowering.targets.base import Target
-from xpr.lowering.targets.stablehlo import stablehlo
+from xpr.lowering.targets.stablehlo import stablehlo, stablehlo_anywhere
 
 if TYPE_CHECKING:
     from xpr.export.exported import Exported
@@ -100,32 +101,44 @@ def _symbolic_module(
     closeds = [module_program(program.on_arrays_at(p), weights_above) for p in fitter.points]
     target = symbolic_target(target, [c.closed for c in closeds])
     modules = [lowered_module(c.closed, target, name) for c in closeds]
-    graph = general_graph([m.graph for m in modules], fitter, joins=target.joins_symbolic_arrays)
+    graph = general_graph(
+        [m.graph for m in modules],
+        fitter,
+        joins=target.joins_symbolic_arrays,
+        plain=target.plain,
+    )
     if state.enable_checks:
         verify(graph)
     largest = max(modules, key=lambda m: m.flops)
     return largest.for_all_sizes(graph), closeds[0].weights
 
 
-def _symbol(exported: Exported) -> str:
+def symbol_of(exported: Exported) -> str:
     """The function's name where a name of a module is wanted: `_lambda_` for `<lambda>`."""
     return re.sub(r"[^A-Za-z0-9_.]", "_", exported.fun_name) or "f"
 
 
 def iree_text(exported: Exported, weights_above: int | None = None) -> str:
     """What a compiler of IREE's gets for an exported function, on a device of any kind."""
-    return module_of(exported.program, portable_target(), _symbol(exported), weights_above)[0].text
+    return module_of(exported.program, portable_target(), symbol_of(exported), weights_above)[
+        0
+    ].text
 
 
 def stablehlo_text(exported: Exported, weights_above: int | None = None) -> str:
-    """The plain StableHLO of an exported function, for any compiler.
+    """The plain StableHLO of an exported function, for any compiler."""
+    target, name = plain_target(exported), symbol_of(exported)
+    return module_of(exported.program, target, name, weights_above)[0].text
 
-    A program with symbolic sizes is written for IREE: the general form of plain operations is not
-    known.
-    """
-    if isinstance(exported.program, SymbolicProgram):
-        return iree_text(exported, weights_above)
-    return module_of(exported.program, stablehlo, _symbol(exported), weights_above)[0].text
+
+def plain_target(exported: Exported) -> Target:
+    """How an exported function is written plainly: LAPACK's routines are there on processors."""
+    return stablehlo if exported.platforms == ("cpu",) else stablehlo_anywhere
+
+
+def artifact(exported: Exported) -> bytes:
+    """The plain StableHLO of an exported function as a portable artifact."""
+    return portable_artifact(stablehlo_text(exported))
 
 
 class CompiledModule(NamedTuple):
@@ -151,7 +164,7 @@ def _refused_by_iree(error: CompileError) -> SizeDependenceError:
 
 def compile_for(exported: Exported, target: Target, weights_above: int | None) -> CompiledModule:
     """An exported function compiled for a target."""
-    lowered, weights = module_of(exported.program, target, _symbol(exported), weights_above)
+    lowered, weights = module_of(exported.program, target, symbol_of(exported), weights_above)
     try:
         vmfb = compiling.compile_module(lowered, target)
     except CompileError as error:

@@ -17,6 +17,7 @@ import numpy as np
 
 from xpr.export.generalize import ADVICE, Fitter, SizeDependenceError
 from xpr.export.symbolic_forms import FORMS
+from xpr.export.symbolic_plain import PLAIN_FORMS, PlainSizes
 from xpr.export.symbolic_values import (
     Dim,
     SizeValues,
@@ -40,15 +41,18 @@ Blocks = tuple[Block, ...]
 _ROW = 32
 
 
-def general_graph(modules: Sequence[Module], fitter: Fitter, *, joins: bool = True) -> Module:
+def general_graph(
+    modules: Sequence[Module], fitter: Fitter, *, joins: bool = True, plain: bool = False
+) -> Module:
     """The module for all sizes from those at the fitter's points.
 
-    Without `joins`, arrays are joined along fixed axes by choices between padded ones.
+    Without `joins`, arrays are joined along fixed axes by choices between padded ones. Modules of
+    `plain` StableHLO stay that.
 
     Raises SizeDependenceError, naming the operation and the user's line, when an operation has no
     form for symbolic dimensions.
     """
-    general = _General(modules, fitter, joins)
+    general = _General(modules, fitter, joins, plain)
     general.function(tuple(m.functions[-1].name for m in modules))
     return general.module
 
@@ -56,11 +60,13 @@ def general_graph(modules: Sequence[Module], fitter: Fitter, *, joins: bool = Tr
 class _General:
     """The module under construction."""
 
-    def __init__(self, modules: Sequence[Module], fitter: Fitter, joins: bool) -> None:
+    def __init__(self, modules: Sequence[Module], fitter: Fitter, joins: bool, plain: bool) -> None:
         first = modules[0]
         self.module = Module(first.attributes, dict(first.declarations))
         self.fitter = fitter
         self.joins = joins
+        self.forms = PLAIN_FORMS if plain else FORMS
+        self.sizes = PlainSizes if plain else SizeValues
         self._by_name = [{f.name: f for f in m.functions} for m in modules]
         self._names: dict[tuple[str, ...], str] = {}
 
@@ -100,7 +106,7 @@ class _FunctionBody:
         self._find()
         block = self._with_arguments(self._bodies)
         arguments = [v for v in block.arguments if isinstance(v, SymbolicValue)]
-        self._sizes = SizeValues(arguments)
+        self._sizes = self._general.sizes(arguments)
         self._write(self._bodies, block)
         for op in self._sizes.ops:
             op.block = block
@@ -179,7 +185,7 @@ class _FunctionBody:
             self._attributes(ops),
             regions,
         )
-        form = FORMS.get(first.name)
+        form = self._general.forms.get(first.name)
         is_symbolic = any(
             isinstance(v, SymbolicValue) and v.is_symbolic for v in (*op.operands, *op.results)
         )

@@ -165,7 +165,7 @@ class SizeValues:
     def _size(self, name: str) -> Value:
         """The value of a symbolic dimension."""
         for argument, axis, dim in self._single(name):
-            value = self.define("tensor.dim", (argument, self.index(axis)), PlainValue(INDEX))
+            value = self._extent(argument, axis)
             if dim.get((), 0):
                 value = self._combined("subi", value, self.index(dim[()]))
             if dim[(name,)] != 1:
@@ -176,6 +176,10 @@ class SizeValues:
             f"arguments has "
             "it as a size of its own"
         )
+
+    def _extent(self, argument: SymbolicValue, axis: int) -> Value:
+        """A size of an argument."""
+        return self.define("tensor.dim", (argument, self.index(axis)), PlainValue(INDEX))
 
     def _single(self, name: str) -> Iterator[tuple[SymbolicValue, int, Terms]]:
         """The extents of arguments that this size alone decides, and nothing but it."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import importlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -33,6 +34,9 @@ class _Serialization(NamedTuple):
 
 _by_type: dict[type, _Serialization] = {}
 _by_name: dict[str, _Serialization] = {}
+# Nodes of xpr's own, which need no registration: the name that they are written under, and where
+# their class is. It has `write_format` and `read_format` for its metadata.
+_OWN = {"xpr.QuantizedArray": ("xpr.nn.quantize", "QuantizedArray")}
 
 
 def register_pytree_node_serialization(
@@ -132,6 +136,15 @@ def _keys(keys: Sequence[Any]) -> list[Any]:
     return list(keys)
 
 
+def _own(name: str) -> _Serialization | None:
+    """How a node of xpr's own is written and read."""
+    if name not in _OWN:
+        return None
+    module, attribute = _OWN[name]
+    kind: Any = getattr(importlib.import_module(module), attribute)
+    return _Serialization(kind, name, kind.write_format, kind.read_format, kind.tree_unflatten)
+
+
 def tree_data(tree: Any, *, named: bool = False) -> Json:
     """The structure `tree`, a PyTreeDef, as JSON.
 
@@ -150,7 +163,7 @@ def tree_data(tree: Any, *, named: bool = False) -> Json:
         return {"type": kind.__name__, **out}
     if kind is dict:
         return {"type": "dict", "keys": _keys(data), **out}
-    entry = _by_type.get(kind)
+    entry = _by_type.get(kind) or _own(getattr(kind, "serialized_name", ""))
     if entry is not None:
         aux = base64.b64encode(entry.write(data)).decode()
         return {"type": "custom", "name": entry.name, "aux": aux, **out}
@@ -176,7 +189,7 @@ def _node(data: Json, children: Sequence[Any]) -> Any:
         case "dict":
             return dict(zip(data["keys"], children, strict=True))
         case "custom":
-            entry = _by_name.get(data["name"])
+            entry = _by_name.get(data["name"]) or _own(data["name"])
             if entry is None:
                 raise ValueError(
                     f"the exported function takes or returns nodes written as {data['name']!r}; "
@@ -219,7 +232,7 @@ def unflatten(data: Json, leaves: Sequence[Any]) -> Any:
 
 def custom_children(name: str, node: Any) -> Sequence[Any] | None:
     """The children of a node of the user's type that is written as `name`; None for another."""
-    entry = _by_name.get(name)
+    entry = _by_name.get(name) or _own(name)
     if entry is None or type(node) is not entry.nodetype:
         return None
     if is_namedtuple(entry.nodetype) and registered(entry.nodetype) is None:

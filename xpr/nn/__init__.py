@@ -1,4 +1,6 @@
-"""Functions that neural networks are made of, under JAX's names; see `initializers` for weights.
+"""Functions that neural networks are made of, under JAX's names.
+
+`initializers` makes weights, and `quantize` arrays in low precision.
 
 >>> import xpr, xpr.numpy as jnp
 >>> xpr.nn.softmax(xpr.nn.relu(jnp.array([-1.0, 0.0, 0.0])))
@@ -10,6 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.nn.activations import celu as celu
 from xpr.nn.activations import elu as elu
 from xpr.nn.activations import gelu as gelu
@@ -48,13 +51,17 @@ from xpr.numpy import tanh as tanh
 
 if TYPE_CHECKING:
     from xpr.nn import initializers as initializers
+    from xpr.nn import quantize as quantize
 else:  # type checkers would take any name for an attribute
 
     def __getattr__(name: str) -> object:
         # Initializers need xpr.random, which takes longer to load than all of this package.
-        if name == "initializers":
-            return importlib.import_module("xpr.nn.initializers")
+        if name in ("initializers", "quantize"):
+            return importlib.import_module(f"xpr.nn.{name}")
         raise AttributeError(f"module 'xpr.nn' has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), "initializers"})
+        return sorted({*globals(), "initializers", "quantize"})
+
+
+_export_functions(__name__)

@@ -18,6 +18,7 @@ import numpy as np
 
 import xpr.numpy as jnp
 from xpr.core import dtypes
+from xpr.core.source_info import user_stacklevel
 from xpr.nn._operands import array_of
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.dtype_api import requested_dtype
@@ -158,7 +159,7 @@ def scaled_dot_general(
         warnings.warn(
             "scaled_dot_general ignores its argument implementation: the backend is chosen by xpr.",
             DeprecationWarning,
-            stacklevel=2,
+            stacklevel=user_stacklevel(),
         )
     a, b = array_of("scaled_dot_general", lhs), array_of("scaled_dot_general", rhs, 1)
     wanted = (

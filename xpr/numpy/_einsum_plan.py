@@ -126,7 +126,7 @@ def _check_sizes(subscripts: str, labels: Sequence[str], shapes: Sequence[Shape]
                 raise _fail(
                     subscripts,
                     f"Size of label {c!r} for operand {i} ({size}) does not match previous terms "
-                    f"({known}).",
+                    f"({known}). The operands have the shapes {', '.join(map(str, shapes))}.",
                 )
             sizes[c] = size if known == 1 else known
 

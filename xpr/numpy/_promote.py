@@ -19,6 +19,7 @@ from xpr.core.config import state
 from xpr.core.extended import is_extended
 from xpr.core.jaxpr_trace import JaxprTracer
 from xpr.core.physical import is_extended_aval
+from xpr.core.source_info import user_stacklevel
 from xpr.core.trace import check_python_int, get_aval, is_eager, is_valid_value, register_aval
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.host_values import wrap
@@ -116,7 +117,7 @@ def check_ranks(name: str, shapes: Sequence[Shape]) -> None:
         f"Following NumPy automatic rank promotion for {name} on shapes {shown}. Set "
         "numpy_rank_promotion to 'allow' to silence this warning.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=user_stacklevel(),
     )
 
 
@@ -131,7 +132,9 @@ def _shape_fixes(name: str, avals: Sequence[ShapedArray]) -> list[tuple[Shape | 
         try:
             np.broadcast_shapes(*shapes)
         except ValueError:
-            raise ValueError(f"Incompatible shapes for broadcasting: shapes={shapes}") from None
+            raise ValueError(
+                f"Incompatible shapes for broadcasting: shapes={shapes} in {name}"
+            ) from None
     fixes: list[tuple[Shape | None, Shape]] = []
     for s in shapes:
         if not s or len(s) == rank:
@@ -155,7 +158,7 @@ def _warn_of_lost_range(name: str) -> None:
         "jax_enable_x64 is off, as in JAX: numbers from 2**31 on become negative. Convert one "
         "operand explicitly, as in x.astype('int32'), or enable 64 bits. This is said once.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=user_stacklevel(),
     )
 
 

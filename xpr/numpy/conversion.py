@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.source_info import user_stacklevel
 from xpr.core.trace import get_aval
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand
@@ -42,7 +43,7 @@ def astype(
         warnings.warn(
             "Casting complex values to real discards the imaginary part; use xpr.numpy.real",
             np.exceptions.ComplexWarning,
-            stacklevel=2,
+            stacklevel=user_stacklevel(),
         )
     if aval.dtype == wanted and not aval.weak_type:
         found = copy_p.bind(x) if copy else as_array(x)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from xpr.core import dtypes
 from xpr.core.array import Array, surface
 from xpr.core.config import state
+from xpr.core.source_info import user_stacklevel
 from xpr.core.trace import get_aval, is_valid_value
 
 _PYTHON_TYPES: dict[type, str] = {bool: "b", int: "i", float: "f", complex: "c"}
@@ -311,17 +311,9 @@ def _checked_dtype(dtype: Any, name: str) -> np.dtype[Any]:
             f"will be truncated to dtype {found.name}. To enable more dtypes, set "
             "xpr.config.update('enable_x64', True) or the environment variable XPR_ENABLE_X64.",
             UserWarning,
-            stacklevel=_user_level(),
+            stacklevel=user_stacklevel(),
         )
     return found
-
-
-def _user_level() -> int:
-    """The stack level, for `warnings.warn` in the caller, of the first frame outside xpr."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("xpr."):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def x64_enabled() -> Any:

@@ -344,6 +344,12 @@ def take(
     Array([30, 10], dtype=int32)
     """
     refuse_out("take", out)
+    rows = getattr(type(a), "__xpr_take__", None)
+    if rows is not None:
+        # An array in low precision, of which only the rows are made that are taken.
+        found = rows(a, indices, axis, mode, fill_value)
+        if found is not None:
+            return found
     if mode is None or mode == "clip" or mode == "wrap":
         found = host_take(a, indices, axis, mode)
         if found is not None:

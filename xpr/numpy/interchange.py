@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.source_info import user_stacklevel
 from xpr.numpy._static import concrete
 from xpr.numpy._typing import Array, ArrayLike, DTypeLike
 from xpr.numpy.creation import array, asarray, placed
@@ -220,7 +221,7 @@ def _shape_or_none(name: str, a: Any) -> tuple[int, ...]:
             f"{name} requires ndarray or scalar arguments, got {type(a)} at position 0. "
             "None counts as a scalar, which will be an error",
             DeprecationWarning,
-            stacklevel=3,
+            stacklevel=user_stacklevel(),
         )
         return ()
     return _shape_of(a)

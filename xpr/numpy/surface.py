@@ -57,4 +57,5 @@ if not typing.TYPE_CHECKING:
             ),
             "xpr.numpy.updates": "at",
         },
+        export=lambda function, _: function,  # the methods are the boundary
     )

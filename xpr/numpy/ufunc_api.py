@@ -11,6 +11,7 @@ import numpy as np
 from xpr.core.aval import without_dim
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import Tracer, get_aval
+from xpr.core.tracebacks import export_methods
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, broadcast_all, convert, refuse_out
 from xpr.numpy._select import select_where
@@ -32,6 +33,7 @@ from xpr.primitives.slicing import index_in_dim, slice_in_dim
 Function = Callable[..., Any]
 
 
+@export_methods
 class ufunc:
     """An elementwise function of `nin` arrays with `nout` results.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from xpr.core import dtypes
 from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.placing import resharded
+from xpr.core.source_info import user_stacklevel
 from xpr.core.trace import get_aval
+from xpr.core.tracebacks import export_methods
 from xpr.numpy._host_index import host_update
 from xpr.numpy._index_plan import IndexPlan, NewAxis, Picked, Window, lift_scalar_masks, parse
 from xpr.numpy._promote import (
@@ -34,6 +36,7 @@ from xpr.primitives.convert import convert_type
 Combine = Callable[[Any, Any], Any]
 
 
+@export_methods
 class IndexUpdateHelper:
     """`x.at`: index it to get an object with the update methods.
 
@@ -50,10 +53,17 @@ class IndexUpdateHelper:
     def __getitem__(self, index: Any) -> IndexUpdateRef:
         return IndexUpdateRef(self.array, index)
 
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise TypeError(
+            f"x.at[{index!r}] = ... changes nothing, since arrays are immutable: write "
+            f"x = x.at[{index!r}].set(...)"
+        )
+
     def __repr__(self) -> str:
         return f"IndexUpdateHelper({self.array!r})"
 
 
+@export_methods
 class IndexUpdateRef:
     """`x.at[index]`: its methods return copies of `x` with the indexed elements changed.
 
@@ -68,6 +78,12 @@ class IndexUpdateRef:
     def __init__(self, array: Any, index: Any) -> None:
         self.array = array
         self.index = index
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError(
+            f"x.at[{self.index!r}](...) is not an update: write x.at[{self.index!r}].set(...), or "
+            "another method of x.at[...], such as add or get"
+        )
 
     def __repr__(self) -> str:
         return f"IndexUpdateRef({self.array!r}, {self.index!r})"
@@ -231,7 +247,7 @@ def _common_types(x: Any, values: Any, kind: str) -> tuple[Any, Any]:
             "scatter inputs have incompatible types: cannot safely cast value from "
             f"dtype={given.dtype} to dtype={own.dtype}. Convert it with astype first.",
             FutureWarning,
-            stacklevel=5,
+            stacklevel=user_stacklevel(),
         )
         if kind != "set":
             return convert(x, joint), convert(values, joint)

@@ -49,6 +49,7 @@ PRIMITIVES = {
         "reduce_window reduce_window_max reduce_window_min reduce_window_sum "
         "select_and_gather_add select_and_scatter_add"
     ),
+    "blocks": "dequantize",
     "dot_general": "dot_general",
     "conv": "conv_general_dilated",
     "sort": "approx_top_k sort top_k",

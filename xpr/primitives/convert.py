@@ -15,6 +15,7 @@ from xpr.core.array import Array
 from xpr.core.aval import ShapedArray
 from xpr.core.memory_spaces import moved_array
 from xpr.core.primitive import NotLinear, define
+from xpr.core.source_info import user_stacklevel
 from xpr.core.trace import get_aval
 from xpr.primitives import _ops as ops
 from xpr.primitives.families import require_kind
@@ -151,7 +152,7 @@ def convert_element_type(operand: Any, new_dtype: Any) -> Array:
             f"available, and will be truncated to dtype {dtype}. To enable more dtypes, set "
             "xpr.config.update('enable_x64', True) or the environment variable XPR_ENABLE_X64.",
             UserWarning,
-            stacklevel=2,
+            stacklevel=user_stacklevel(),
         )
     return convert_type(operand, dtype)
 
@@ -183,7 +184,7 @@ def convert_type(
         warnings.warn(
             "Casting complex values to real discards the imaginary part",
             np.exceptions.ComplexWarning,
-            stacklevel=3,
+            stacklevel=user_stacklevel(),
         )
     return convert_element_type_p.bind(operand, new_dtype=dtype, weak_type=bool(weak_type))
 

@@ -467,6 +467,10 @@ def dot_general(
             out_sharding,
             lambda: dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
         )
+    if hasattr(type(lhs), "__jax_array__"):
+        lhs = lhs.__jax_array__()
+    if hasattr(type(rhs), "__jax_array__"):
+        rhs = rhs.__jax_array__()
     (lhs_contract, rhs_contract), (lhs_batch, rhs_batch) = dimension_numbers
     numbers = (_axes(lhs_contract), _axes(rhs_contract)), (_axes(lhs_batch), _axes(rhs_batch))
     preferred = (

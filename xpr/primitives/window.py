@@ -366,7 +366,10 @@ select_and_gather_add_p = define(
 
 
 def _is_value(x: Any, value: Any) -> bool:
-    return not isinstance(x, Tracer) and bool(np.asarray(x) == np.asarray(value))
+    if isinstance(x, Tracer):
+        return False
+    with np.errstate(invalid="ignore"):  # NaN and an integer are compared as integers
+        return bool(np.asarray(x) == np.asarray(value))
 
 
 def _named(jaxpr: ClosedJaxpr, dtype: np.dtype[Any], init: Any) -> Primitive | None:

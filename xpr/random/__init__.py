@@ -13,6 +13,7 @@ the same bits, integers, uniform numbers and permutations, and other samples to 
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.random.counts import binomial as binomial
 from xpr.random.counts import multinomial as multinomial
 from xpr.random.counts import poisson as poisson
@@ -61,3 +62,5 @@ from xpr.random.uniform import bits as bits
 from xpr.random.uniform import rademacher as rademacher
 from xpr.random.uniform import randint as randint
 from xpr.random.uniform import uniform as uniform
+
+_export_functions(__name__)

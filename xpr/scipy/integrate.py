@@ -7,7 +7,11 @@ Array(2., dtype=float32)
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
+
 # SciPy and NumPy have one meaning for it.
 from xpr.numpy.calculus import trapezoid as trapezoid
 
 __all__ = ["trapezoid"]
+
+_export_functions(__name__)

@@ -7,6 +7,7 @@ from xpr.core.aval import ShapedArray as _ShapedArray
 from xpr.core.jaxpr_trace import install_typed_results as _install_typed_results
 from xpr.core.lazy_names import lazy_names as _lazy_names
 from xpr.core.placing import install_given_sharding as _install_given_sharding
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.sharding.base import IndivisibleError as IndivisibleError
 from xpr.sharding.base import Shard as Shard
 from xpr.sharding.base import Sharding as Sharding
@@ -50,3 +51,5 @@ else:  # type checkers would take any name for an attribute
     __getattr__, __dir__, __all__ = _lazy_names(
         __name__, {"xpr.sharding.explicit": "auto_axes explicit_axes reshard"}
     )
+
+_export_functions(__name__)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from xpr.core.aval import ManualAxisType as ManualAxisType
+from xpr.core.source_info import user_stacklevel
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import entered
@@ -298,7 +299,7 @@ class Mesh(BaseMesh, ContextDecorator):
             "`with mesh:` context manager has been deprecated. Please use `with "
             "xpr.set_mesh(mesh):` instead.",
             category=DeprecationWarning,
-            stacklevel=2,
+            stacklevel=user_stacklevel(),
         )
         entered.push(self)
         return self

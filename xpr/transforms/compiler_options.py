@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from xpr.core.errors import JaxRuntimeError
+from xpr.core.source_info import user_stacklevel
 
 # Options of XLA's build, whose names do not begin as those of its debug options do.
 _WITHOUT_PREFIX = frozenset(
@@ -39,5 +40,5 @@ def check_compiler_options(options: Any) -> None:
             warnings.warn(
                 f"the compiler option {name} is for XLA and has no effect: programs are compiled "
                 "by IREE",
-                stacklevel=4,
+                stacklevel=user_stacklevel(),
             )

@@ -19,7 +19,7 @@ from xpr.dispatch.spmd import SpmdProgram
 from xpr.interpreters.references import check_once, value_of, written_back
 from xpr.lowering.iree.parsed import parsed
 from xpr.lowering.module import LoweredModule
-from xpr.lowering.targets.stablehlo import stablehlo
+from xpr.lowering.targets.stablehlo import stablehlo, stablehlo_anywhere
 from xpr.runtimes import registry
 from xpr.runtimes.base import Device
 from xpr.sharding import SingleDeviceSharding
@@ -267,7 +267,8 @@ class Lowered(_Stage):
         """The program as StableHLO; `debug_info` adds the user's lines.
 
         The dialect "stablehlo", which is the default one, is the standard's, for any tool that
-        reads it, and the same for all devices; a program for several is that of whole arrays.
+        reads it, and the same for all devices but for factorizations, which are custom calls of
+        LAPACK's on the CPU; a program for several devices is that of whole arrays.
         Arrays that the program closes over are written into it. "iree" is what IREE's compiler
         gets for the device of this program: StableHLO in the forms that IREE compiles well, with
         operations of IREE's own, and such arrays as its first arguments.
@@ -276,7 +277,8 @@ class Lowered(_Stage):
         Raises ValueError for another dialect.
         """
         if dialect in (None, "stablehlo"):
-            module = compiling.lower(self._whole, stablehlo, self.fun_name, embed_consts=True)
+            plain = stablehlo if self._target.name == "cpu" else stablehlo_anywhere
+            module = compiling.lower(self._whole, plain, self.fun_name, embed_consts=True)
         elif dialect == "iree":
             module = self._module
         else:

@@ -86,7 +86,10 @@ def vmap(
         if _containers:
             tree = _elements_tree(tree, leaves, dims)
         avals = [_mapped_aval(x, d) for x, d in zip(leaves, dims, strict=True)]
-        dims = [_checked_axis(d, a) for a, d in zip(avals, dims, strict=True)]
+        dims = [
+            _checked_axis(d, a, lambda i=i: _leaf_names(fun, args, kwargs)[i])
+            for i, (a, d) in enumerate(zip(avals, dims, strict=True))
+        ]
         size = _common_size(fun, args, kwargs, avals, dims, axis_size)
         sharding = _axis_sharding(avals, dims)
         names = spmd_names if sharding is None else _spmd_names(spmd_names, sharding)
@@ -246,8 +249,8 @@ def _input_axes(in_axes: Any, args: Any, kwargs: Any, tree: Any) -> list[int | N
     return [in_axes] * count + [0] * (tree.num_leaves - count)
 
 
-def _checked_axis(axis: Any, aval: ShapedArray | None) -> Any:
-    """`axis` counted from the front; ValueError if the array does not have it.
+def _checked_axis(axis: Any, aval: ShapedArray | None, name: Callable[[], str]) -> Any:
+    """`axis` counted from the front; ValueError if the array, which is `name()`, does not have it.
 
     Values of high types have something else in its place, which their type understands.
     """
@@ -259,7 +262,8 @@ def _checked_axis(axis: Any, aval: ShapedArray | None) -> Any:
         least = axis + 1 if axis >= 0 else -axis
         raise ValueError(
             f"vmap was requested to map its argument along axis {axis}, which implies that its "
-            f"rank should be at least {least}, but is only {rank} (its shape is {shape})"
+            f"rank should be at least {least}, but is only {rank} (its shape is {shape}). It is "
+            f"{name()}: pass None in its place in in_axes to use it as a whole for every element."
         )
     return axis + rank if axis < 0 else axis
 
@@ -301,6 +305,17 @@ def _common_size(
     raise ValueError(_size_message(fun, args, kwargs, avals, dims, axis_size))
 
 
+def _leaf_names(fun: Callable[..., Any], args: Any, kwargs: Any) -> list[str]:
+    """What messages call each leaf of the arguments: `argument x`, `kwargs['scale']`."""
+    paths = [p for p, _ in tree_util.tree_flatten_with_path((args, kwargs))[0]]
+    return [
+        f"argument {name}" if path[0].idx == 0 else f"kwargs{tree_util.keystr(path[1:])}"
+        for name, path in zip(
+            argument_names(fun, paths, tree_util.keystr, range(len(args))), paths, strict=True
+        )
+    ]
+
+
 def _size_message(
     fun: Callable[..., Any],
     args: Any,
@@ -309,13 +324,7 @@ def _size_message(
     dims: Sequence[int | None],
     axis_size: int | None,
 ) -> str:
-    paths = [p for p, _ in tree_util.tree_flatten_with_path((args, kwargs))[0]]
-    names = [
-        f"argument {name}" if path[0].idx == 0 else f"kwargs{tree_util.keystr(path[1:])}"
-        for name, path in zip(
-            argument_names(fun, paths, tree_util.keystr, range(len(args))), paths, strict=True
-        )
-    ]
+    names = _leaf_names(fun, args, kwargs)
     groups: dict[int, list[str]] = {}
     for name, aval, d in zip(names, avals, dims, strict=True):
         if d is not None and aval is not None and not aval.is_high:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
+from xpr.lowering import prebuilt
 from xpr.lowering.iree import compiler_library, installed, plugins, shortcuts
 
 # A path of a socket has room for 107 bytes on Linux.
@@ -42,7 +43,7 @@ def digest() -> str:
     ):
         found.update(part.encode() + b"\0")
     compiler = Path(__file__).parent.parent
-    files = [compiler.parent / "prebuilt.py"]
+    files = [compiler.parent / "prebuilt.py", *prebuilt.objects()]
     for folder in (compiler, compiler / "versions", Path(__file__).parent):
         files += sorted((*folder.glob("*.py"), *folder.glob("*.def")))
     for file in files:

@@ -1,7 +1,9 @@
-// The functions of products.cpp as a library of IREE's, with which programs whose other dispatches
+// The kernels as a library of IREE's, with which programs whose other dispatches
 // are kept, or have none, are put together without LLVM.
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 
 #include "../executable_library.h"
 #include "products.h"
@@ -16,61 +18,64 @@ using xpr::Library;
 using xpr::LibraryHeader;
 using xpr::WorkgroupState;
 
-// The state of a dispatch as the functions take it.
-struct Given {
-  const DispatchState* state;
+// Calls a function with what the state of a dispatch holds: addresses, then numbers, then the
+// workgroup's place along three axes.
+template <typename F>
+struct Signature;
 
-  template <typename T>
-  T* binding(int i) const {
-    return static_cast<T*>(state->bindings[i]);
+template <typename... A>
+struct Signature<void(A...)> {
+  static constexpr size_t kBindings = (size_t{std::is_pointer_v<A>} + ...);
+  static constexpr size_t kNumbers = sizeof...(A) - kBindings - 3;
+
+  template <typename T, size_t kAt>
+  static T argument(const DispatchState* state, const int64_t* place) {
+    if constexpr (std::is_pointer_v<T>) {
+      return static_cast<T>(state->bindings[kAt]);
+    } else if constexpr (kAt < kBindings + kNumbers) {
+      return static_cast<T>(state->constants[kAt - kBindings]);
+    } else {
+      return place[kAt - kBindings - kNumbers];
+    }
   }
-  int32_t number(int i) const { return static_cast<int32_t>(state->constants[i]); }
+
+  template <auto kFunction, size_t... kAt>
+  static void call(const DispatchState* state, const int64_t* place,
+                   std::index_sequence<kAt...>) {
+    kFunction(argument<A, kAt>(state, place)...);
+  }
+
+  template <auto kFunction>
+  static int run(const KernelEnvironment*, const DispatchState* state,
+                 const WorkgroupState* group) {
+    const int64_t place[] = {group->x, group->y, group->z};
+    call<kFunction>(state, place, std::make_index_sequence<sizeof...(A)>());
+    return 0;
+  }
+
+  static constexpr KernelAttributes attributes() {
+    KernelAttributes made{};
+    made.constant_count = kNumbers;
+    made.binding_count = kBindings;
+    made.size_x = made.size_y = made.size_z = 1;
+    return made;
+  }
 };
 
-constexpr uint8_t kPackNumbers = 9, kPackBindings = 4;
+#define XPR_KERNELS(DO)                                                                     \
+  DO(pack_f32) DO(product_f32) DO(pack_f64) DO(product_f64) DO(sums_f32) DO(sums_f64)       \
+  DO(total_f32) DO(total_f64) DO(dots_f32) DO(dots_f64) DO(pack_taps_f32)            \
+  DO(pack_taps_f64) DO(convolve_f32) DO(convolve_f64) DO(complex_absolute_f32)           \
+  DO(complex_absolute_f64) DO(complex_divide_f32) DO(complex_divide_f64)             \
+  DO(cholesky_f32) DO(cholesky_f64)
+#define XPR_RUN(kernel) Signature<decltype(XPR_NAME(kernel))>::run<XPR_NAME(kernel)>,
+#define XPR_ATTRIBUTES(kernel) Signature<decltype(XPR_NAME(kernel))>::attributes(),
+#define XPR_STRING(kernel) "xpr_" #kernel,
 
-template <typename T, auto kFunction>
-int pack(const KernelEnvironment*, const DispatchState* state, const WorkgroupState* group) {
-  Given g{state};
-  kFunction(g.binding<const T>(0), g.binding<const T>(1), g.binding<T>(2), g.binding<T>(3),
-            g.number(0), g.number(1), g.number(2), g.number(3), g.number(4), g.number(5),
-            g.number(6), g.number(7), g.number(8), group->x, group->y, group->z);
-  return 0;
-}
-
-constexpr uint8_t kProductNumbers = 5, kProductBindings = 3;
-
-template <typename T, auto kFunction>
-int product(const KernelEnvironment*, const DispatchState* state, const WorkgroupState* group) {
-  Given g{state};
-  kFunction(g.binding<const T>(0), g.binding<const T>(1), g.binding<T>(2), g.number(0), g.number(1),
-            g.number(2), g.number(3), g.number(4), group->x, group->y, group->z);
-  return 0;
-}
-
-constexpr KernelAttributes attributes(uint8_t numbers, uint8_t bindings) {
-  KernelAttributes made{};
-  made.constant_count = numbers;
-  made.binding_count = bindings;
-  made.size_x = made.size_y = made.size_z = 1;
-  return made;
-}
-
-constexpr uint32_t kCount = 4;
-const Kernel kKernels[kCount] = {
-    pack<float, XPR_NAME(pack_f32)>,
-    product<float, XPR_NAME(product_f32)>,
-    pack<double, XPR_NAME(pack_f64)>,
-    product<double, XPR_NAME(product_f64)>,
-};
-constexpr KernelAttributes kAttributes[kCount] = {
-    attributes(kPackNumbers, kPackBindings),
-    attributes(kProductNumbers, kProductBindings),
-    attributes(kPackNumbers, kPackBindings),
-    attributes(kProductNumbers, kProductBindings),
-};
-const char* const kNames[kCount] = {"xpr_pack_f32", "xpr_product_f32", "xpr_pack_f64",
-                                    "xpr_product_f64"};
+const Kernel kKernels[] = {XPR_KERNELS(XPR_RUN)};
+constexpr KernelAttributes kAttributes[] = {XPR_KERNELS(XPR_ATTRIBUTES)};
+const char* const kNames[] = {XPR_KERNELS(XPR_STRING)};
+constexpr uint32_t kCount = sizeof(kKernels) / sizeof(kKernels[0]);
 const LibraryHeader kHeader = {xpr::kLibraryVersion, "xpr_products", 0, 0};
 
 constexpr Library kLibrary = {

@@ -14,11 +14,11 @@
 #include <cstdint>
 #include <utility>
 
+#include "vectors.h"
+
 #if defined(__AVX512F__)
-#define XPR_VECTOR_BYTES 64
 #define XPR_ROWS 14
 #else
-#define XPR_VECTOR_BYTES 32
 #define XPR_ROWS 6
 #endif
 
@@ -26,20 +26,19 @@ namespace {
 
 template <typename T>
 struct Tiles {
-  static constexpr int64_t kWidth = XPR_VECTOR_BYTES / sizeof(T);
+  static constexpr int64_t kWidth = xpr::kWidth<T>;
   static constexpr int64_t kRows = XPR_ROWS;
   static constexpr int64_t kVectors = 2;
   static constexpr int64_t kColumns = kVectors * kWidth;
   // Of the contracted index so much at a time, so that a panel of the right operand stays in the
   // first level of cache beside those of the left one that pass.
   static constexpr int64_t kDepth = sizeof(T) == 4 ? 256 : 192;
-  using Vector [[gnu::vector_size(XPR_VECTOR_BYTES)]] = T;
-  // The same at any address.
-  using Loose [[gnu::vector_size(XPR_VECTOR_BYTES), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
+  using Vector = xpr::Vector<T>;
+  using Loose = xpr::Loose<T>;
 };
 
-int64_t at_most(int64_t a, int64_t b) { return a < b ? a : b; }
-int64_t groups_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+using xpr::at_most;
+using xpr::groups_of;
 
 // ---- packing
 

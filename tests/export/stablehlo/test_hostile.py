@@ -1,6 +1,6 @@
 """Damaged and unknown input ends in one error, and never in the end of the process.
 
-`XPR_FUZZ=10000 pytest tests/export/stablehlo/test_hostile.py` is the long form.
+`XPR_LONG_TESTS=1` tries 10 000 of them, `XPR_FUZZ` any number.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from tests.export.stablehlo.programs import jax_names, jax_program
 from xpr.export import StableHLOError, from_stablehlo
 from xpr.export.stablehlo.container import read_container
 
-COUNT = int(os.environ.get("XPR_FUZZ", "300"))
+COUNT = int(
+    os.environ.get("XPR_FUZZ", "10000" if os.environ.get("XPR_LONG_TESTS") == "1" else "300")
+)
 
 
 def _damaged(data: bytes, rng: random.Random) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +13,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.conftest import skip_unless_usable
 from tests.export.stablehlo.programs import jax_names, jax_program
-from xpr.core.jaxpr import eval_closed
+from xpr.core.jaxpr import all_eqns, eval_closed
 from xpr.export import from_stablehlo
 from xpr.export.stablehlo.bytecode import read_bytecode
 from xpr.export.stablehlo.container import read_container
@@ -21,7 +24,17 @@ from xpr.export.stablehlo.form import walk
 SHARDED = {
     n: d for n, d in (("shard_map_psum", 4), ("shard_map_exchange", 8), ("sharded_product", 8))
 }
-COMPILED = ("vjp_mlp", "transformer", "scan_rnn", "sorting", "while_newton", "linear_svd")
+COMPILED: Sequence[str] = (
+    "vjp_mlp",
+    "transformer",
+    "scan_rnn",
+    "sorting",
+    "while_newton",
+    "linear_svd",
+)
+ON_VULKAN: Sequence[str] = ("mlp_step", "scan_rnn")
+if os.environ.get("XPR_LONG_TESTS") == "1":
+    COMPILED = ON_VULKAN = tuple(n for n in jax_names() if n not in SHARDED)
 
 
 def _agree(found: Any, expected: Any) -> None:
@@ -51,7 +64,17 @@ def test_reference_results_are_those_of_jax(name: str) -> None:
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_results_are_those_of_jax(name: str) -> None:
     blob, ins, outs = jax_program(name)
-    _agree(from_stablehlo(blob).call_flat(*ins), outs)
+    with _x64(name):
+        _agree(from_stablehlo(blob).call_flat(*ins), outs)
+
+
+@pytest.mark.parametrize("name", ON_VULKAN)
+def test_results_on_vulkan_are_those_of_jax(name: str) -> None:
+    skip_unless_usable("vulkan")
+    blob, ins, outs = jax_program(name)
+    with _x64(name):
+        device = xpr.devices("vulkan")[0]
+        _agree(from_stablehlo(blob).call_flat(*xpr.device_put(ins, device)), outs)
 
 
 @pytest.mark.parametrize("name", SHARDED)
@@ -153,6 +176,14 @@ def test_a_loaded_program_is_stored_again(tmp_path: Path) -> None:
     _agree(again.call_flat(*ins), outs)
     exported.save(tmp_path / "model.xpr")
     _agree(xpr.export.load(tmp_path / "model.xpr").call_flat(ins), outs)
+
+
+def test_running_sums_are_recognised() -> None:
+    """They have primitives, which are faster than windows, and derivatives."""
+    closed = from_stablehlo(jax_program("cumulative")[0]).program.at(())
+    names = {eqn.primitive.name for eqn in all_eqns(closed.jaxpr)}
+    assert names >= {"cumsum", "cumprod", "cummax", "cumlogsumexp"}
+    assert not any(name.startswith("reduce_window") for name in names)
 
 
 def test_reading_is_fast() -> None:

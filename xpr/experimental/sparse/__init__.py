@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.experimental.sparse import _surface
 from xpr.experimental.sparse import linalg as linalg
 from xpr.experimental.sparse._array import BCOO, JAXSparse, install
@@ -235,3 +236,6 @@ def _entries_eye(
     n_dense: int = 0,
 ) -> BCOO:
     return bcoo_eye(N, M, k, dtype, index_dtype, n_batch, n_dense)
+
+
+_export_functions(__name__)

@@ -6,6 +6,7 @@ import operator
 import warnings
 
 import xpr.numpy as jnp
+from xpr.core.source_info import user_stacklevel
 from xpr.experimental.sparse._array import BCOO
 from xpr.experimental.sparse._parts import (
     SparseEfficiencyError,
@@ -63,7 +64,7 @@ def bcoo_update_layout(
                     f"{text} To disable this error, set the on_inefficient argument of "
                     "bcoo_update_layout to 'warn' or None."
                 )
-            warnings.warn(text, SparseEfficiencyWarning, stacklevel=2)
+            warnings.warn(text, SparseEfficiencyWarning, stacklevel=user_stacklevel())
     while mat.n_dense > n_dense:
         mat = _dense_to_sparse(mat)
     while mat.n_batch > n_batch:

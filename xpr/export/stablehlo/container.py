@@ -19,14 +19,14 @@ from xpr.export.stablehlo.flatbuffer import Table, root
 
 _NEWEST = 11
 _CONVENTIONS = (9, 10)
-_DTYPES: dict[int, np.dtype[Any]] = {
+DTYPES: dict[int, np.dtype[Any]] = {
     i: np.dtype(name)
     for i, name in enumerate(
         "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 "
         "complex128".split()
     )
 }
-_DTYPES |= {
+DTYPES |= {
     number: np.dtype(getattr(ml_dtypes, name))
     for number, name in {
         14: "bfloat16",
@@ -43,12 +43,13 @@ _DTYPES |= {
         26: "float4_e2m1fn",
     }.items()
 }
-_DTYPES[22] = float0
+DTYPES[22] = float0
+"""The dtypes by their numbers in JAX's bytes."""
 KEYS = {27: "threefry2x32", 28: "rbg", 29: "unsafe_rbg"}
 """The implementations of random keys, by the numbers of their dtypes."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Aval:
     """A flat input or result: sizes as texts, and the dtype, or the kind of key."""
 
@@ -57,13 +58,19 @@ class Aval:
     key: str | None = None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Spec:
     """A sharding: a mesh, and for each dimension the axes that it is cut over."""
 
     sizes: tuple[int, ...]
     names: tuple[str, ...]
     axes: tuple[tuple[str, ...], ...]
+    types: tuple[int, ...] = ()
+
+    @property
+    def mesh(self) -> tuple[Any, ...]:
+        """The mesh alone."""
+        return self.sizes, self.names, self.types
 
 
 @dataclass
@@ -83,6 +90,7 @@ class Container:
     kept: tuple[int, ...]
     disabled: list[str] = field(default_factory=list)
     vjp: Container | None = None
+    has_symbols: bool = False
 
 
 def _tree(table: Table | None) -> dict[str, Any]:
@@ -116,9 +124,9 @@ def _structure(table: Table | None) -> Any:
 
 def _aval(table: Table) -> Aval:
     number = table.number(2, "<b")
-    if number not in _DTYPES and number not in KEYS:
+    if number not in DTYPES and number not in KEYS:
         raise StableHLOError(f"the exported function has a dtype of unknown number {number}")
-    return Aval(tuple(table.strings(1)), _DTYPES.get(number), KEYS.get(number))
+    return Aval(tuple(table.strings(1)), DTYPES.get(number), KEYS.get(number))
 
 
 def _avals(table: Table, own: int, numbers: int) -> list[Aval]:

@@ -15,7 +15,10 @@ import numpy as np
 
 from xpr.export.stablehlo.errors import StableHLOError
 from xpr.export.stablehlo.form import (
+    Elements,
+    Float,
     Function,
+    Integer,
     Other,
     Quantized,
     Tensor,
@@ -26,7 +29,9 @@ from xpr.export.stablehlo.form import (
 )
 from xpr.export.stablehlo.varints import Cursor
 
-_DYNAMIC = -(1 << 63)
+_INT64 = np.dtype(np.int64)
+DYNAMIC = -(1 << 63)
+"""A size that a type leaves open."""
 
 
 class Tables(Protocol):
@@ -65,11 +70,11 @@ class Reader:
     def types(self) -> tuple[Any, ...]:
         return tuple(self.type() for _ in range(self.cursor.count()))
 
-    def signed_list(self) -> tuple[int, ...]:
-        return tuple(self.cursor.signed() for _ in range(self.cursor.count()))
+    def signed_list(self) -> Elements:
+        return Elements((self.cursor.signed() for _ in range(self.cursor.count())), _INT64)
 
     def shape(self) -> tuple[int | None, ...]:
-        return tuple(None if n == _DYNAMIC else n for n in self.signed_list())
+        return tuple(None if n == DYNAMIC else n for n in self.signed_list())
 
     def integer(self, width: int) -> int:
         """An integer of a known width, with its sign."""
@@ -145,17 +150,34 @@ def _integer_type(r: Reader) -> Any:
     return dtype_named(("ui" if sign == 2 else "i") + str(width))
 
 
-def _integer_attribute(r: Reader) -> int:
+def width_of(dtype: np.dtype[Any]) -> int:
+    """The number of bits of an integer type."""
+    if dtype.kind == "b":
+        return 1
+    narrow = dtype in (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
+    return 4 if narrow else 8 * dtype.itemsize
+
+
+def _integer_attribute(r: Reader) -> Integer:
+    """An integer with its type: MLIR writes its bits as if it had no sign."""
     dtype = _dtype(r.type())
-    return r.integer(1 if dtype == np.bool_ else 8 * dtype.itemsize)
+    width = width_of(dtype)
+    bits = r.integer(width) & ((1 << width) - 1)
+    is_unsigned = dtype.kind in "ub" or dtype.name.startswith("uint")
+    return Integer(bits if is_unsigned or not bits >> (width - 1) else bits - (1 << width), dtype)
 
 
-def _dense_array(r: Reader) -> Any:
+def _float_attribute(r: Reader) -> Float:
+    dtype = _dtype(r.type())
+    return Float(r.float(dtype), dtype)
+
+
+def _dense_array(r: Reader) -> Elements:
     dtype, size = _dtype(r.type()), r.cursor.varint()
     data = r.blob()
     if len(data) != size * dtype.itemsize:
         raise StableHLOError("the bytecode has an array of the wrong number of bytes")
-    return tuple(np.frombuffer(data, dtype).tolist())
+    return Elements(np.frombuffer(data, dtype).tolist(), dtype)
 
 
 def _dictionary(r: Reader) -> dict[str, Any]:
@@ -228,7 +250,7 @@ BUILTIN_ATTRIBUTES: dict[int, Rule] = {
     6: Reader.type,
     7: lambda r: True,
     8: _integer_attribute,
-    9: lambda r: r.float(_dtype(r.type())),
+    9: _float_attribute,
     10: _call_site,
     11: _file_line,
     12: _fused,
@@ -301,33 +323,33 @@ def alias(r: Reader) -> dict[str, Any]:
     }
 
 
-def _vhlo_integer(r: Reader) -> int:
-    dtype = _dtype(r.type())
-    narrow = dtype in (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4))
-    value = r.integer(4 if narrow else 8 * dtype.itemsize)
-    return value & ((1 << (8 * dtype.itemsize)) - 1) if dtype.kind == "u" else value
-
+ENUMERATORS: dict[int, tuple[str, ...]] = {
+    code: tuple(names.split())
+    for code, names in {
+        3: "EQ NE GE GT LE LT",
+        4: "NOTYPE FLOAT TOTALORDER SIGNED UNSIGNED",
+        5: "UNSPECIFIED ORIGINAL STATUS_RETURNING UNIFIED TYPED_FFI",
+        7: "FFT IFFT RFFT IRFFT",
+        11: "DEFAULT HIGH HIGHEST",
+        12: "DEFAULT THREE_FRY PHILOX",
+        13: "INVALID UNIFORM NORMAL",
+        16: "TRANSPOSE_INVALID NO_TRANSPOSE TRANSPOSE ADJOINT",
+        19: "DEFAULT HIGHEST TOLERANCE",
+    }.items()
+}
+"""The enumerators of VHLO's attributes, by the codes of the attributes."""
 
 VHLO_ATTRIBUTES: dict[int, Rule] = {
     1: Reader.attributes,
     2: _boolean,
-    3: enumerator("EQ", "NE", "GE", "GT", "LE", "LT"),
-    4: enumerator("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
-    5: enumerator("UNSPECIFIED", "ORIGINAL", "STATUS_RETURNING", "UNIFIED", "TYPED_FFI"),
     6: _dictionary,
-    7: enumerator("FFT", "IFFT", "RFFT", "IRFFT"),
-    8: lambda r: r.float(_dtype(r.type())),
-    9: _vhlo_integer,
+    8: _float_attribute,
+    9: _integer_attribute,
     10: alias,
-    11: enumerator("DEFAULT", "HIGH", "HIGHEST"),
-    12: enumerator("DEFAULT", "THREE_FRY", "PHILOX"),
-    13: enumerator("INVALID", "UNIFORM", "NORMAL"),
     14: Reader.string,
     15: lambda r: dense(r.type(), r.blob()),
-    16: enumerator("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
     17: Reader.type,
     18: lambda r: {"bounds": r.signed_list()},
-    19: enumerator("DEFAULT", "HIGHEST", "TOLERANCE"),
     20: accuracy,
     21: lambda r: {"pre_size": r.cursor.signed(), "size": r.cursor.signed()},
     22: lambda r: {"name": r.attribute(), "sub_axis": r.attribute() if r.cursor.varint() else None},
@@ -335,6 +357,7 @@ VHLO_ATTRIBUTES: dict[int, Rule] = {
     24: lambda r: {"name": r.attribute(), "size": r.cursor.signed()},
     25: lambda r: {"axes": r.attribute(), "device_ids": r.optional_attribute()},
 }
+VHLO_ATTRIBUTES |= {code: enumerator(*names) for code, names in ENUMERATORS.items()}
 
 
 def quantized(r: Reader) -> Quantized:
@@ -359,7 +382,7 @@ def _stored(dtype: np.dtype[Any], flags: int) -> np.dtype[Any]:
     return dtype_named(f"{'i' if flags & 1 else 'ui'}{name}")
 
 
-_SCALARS = {
+SCALARS = {
     0: "i1",
     2: "bf16",
     3: "f16",
@@ -390,13 +413,14 @@ _SCALARS = {
     39: "f6E3M2FN",
     40: "f8E8M0FNU",
 }
+"""The scalar types of VHLO by code."""
 
 
 def _scalar(name: str) -> Rule:
     return lambda r: dtype_named(name)
 
 
-VHLO_TYPES: dict[int, Rule] = {code: _scalar(name) for code, name in _SCALARS.items()}
+VHLO_TYPES: dict[int, Rule] = {code: _scalar(name) for code, name in SCALARS.items()}
 VHLO_TYPES |= {
     1: _complex,
     8: lambda r: Function(r.types(), r.types()),

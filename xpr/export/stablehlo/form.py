@@ -7,7 +7,7 @@ NumPy arrays, and the types below. Operations have StableHLO's names, without VH
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -136,6 +136,42 @@ class Other:
     """A type or attribute that is kept as text."""
 
     text: str
+
+
+class Integer(int):
+    """An integer attribute: the number, and its type."""
+
+    dtype: np.dtype[Any]
+
+    def __new__(cls, value: int, dtype: np.dtype[Any]) -> Integer:
+        """The number with its type."""
+        self = super().__new__(cls, value)
+        self.dtype = dtype
+        return self
+
+
+class Float(float):
+    """A float attribute: the number, and its type."""
+
+    dtype: np.dtype[Any]
+
+    def __new__(cls, value: float, dtype: np.dtype[Any]) -> Float:
+        """The number with its type."""
+        self = super().__new__(cls, value)
+        self.dtype = dtype
+        return self
+
+
+class Elements(tuple[Any, ...]):
+    """An array attribute of one dimension: its numbers, and their type."""
+
+    dtype: np.dtype[Any]
+
+    def __new__(cls, values: Iterable[Any], dtype: np.dtype[Any]) -> Elements:
+        """The numbers with their type."""
+        self = super().__new__(cls, values)
+        self.dtype = dtype
+        return self
 
 
 Type = Tensor | Token | Tuple | Function | Other

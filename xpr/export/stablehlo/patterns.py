@@ -116,6 +116,26 @@ def index_reducer(block: Block) -> str | None:
     return _REDUCERS.get(signature(block)) if len(block.arguments) == 4 else None
 
 
+_LOG_SUM = (
+    ("maximum", "", (0, 1)),
+    ("subtract", "", (0, 1)),
+    ("compare", "NE", (3, 3)),
+    ("add", "", (0, 1)),
+    ("abs", "", (3,)),
+    ("negate", "", (6,)),
+    ("exponential", "", (7,)),
+    ("log_plus_one", "", (8,)),
+    ("add", "", (2, 9)),
+    ("select", "", (4, 5, 10)),
+    ("return", "", (11,)),
+)
+
+
+def is_log_sum(block: Block) -> bool:
+    """Whether a region is log(exp(x) + exp(y)), as JAX writes it."""
+    return len(block.arguments) == 2 and signature(block) == _LOG_SUM
+
+
 def is_iota(value: Value, axis: int) -> bool:
     """Whether a value counts along an axis."""
     op = value.owner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections.abc import Callable
 from typing import Any
 
 from xpr.export.stablehlo.bytecode import read_bytecode
@@ -32,20 +33,26 @@ def read_text(text: str, name: str = "<text>") -> Module:
     The bytecode that MLIR makes of it is kept in the cache of compiled programs, so that another
     process reads the same text without MLIR.
     """
+    return read_bytecode(remembered("text 1", text, lambda: _bytecode(text, name)))
+
+
+def remembered(kind: str, text: str, compute: Callable[[], bytes]) -> bytes:
+    """What is computed from a text, from the cache of compiled programs where it is there."""
     from xpr.lowering.cache import default_cache  # noqa: PLC0415  only text needs it
 
     cache = default_cache()
-    key = hashlib.sha256(b"StableHLO text 1\0" + text.encode("utf-8", "surrogateescape")).digest()
+    head = f"StableHLO {kind}\0".encode()
+    key = hashlib.sha256(head + text.encode("utf-8", "surrogateescape")).digest()
     found = None if cache is None else cache.dispatches.get(key)
     if found is None:
-        found = _bytecode(text, name)
+        found = compute()
         if cache is not None:
             cache.dispatches.put(key, found)
-    return read_bytecode(found)
+    return found
 
 
-def _bytecode(text: str, name: str) -> bytes:
-    """MLIR's bytecode of a text."""
+def parse(text: str, name: str = "<text>") -> Any:
+    """A text as a module of MLIR's bindings; StableHLOError if it is none."""
     ir = _ir()
     if not _CONTEXTS:
         context = ir.Context()
@@ -57,6 +64,16 @@ def _bytecode(text: str, name: str) -> bytes:
             raise StableHLOError(f"{name} is not a sound module")
     except ir.MLIRError as error:
         raise StableHLOError(f"{name} is not StableHLO: {_one_message(error)}") from error
+    return parsed
+
+
+def _bytecode(text: str, name: str) -> bytes:
+    """MLIR's bytecode of a text."""
+    return bytecode_of(parse(text, name))
+
+
+def bytecode_of(parsed: Any) -> bytes:
+    """MLIR's bytecode of a module of its bindings."""
     written = io.BytesIO()
     parsed.operation.write_bytecode(written)
     return written.getvalue()

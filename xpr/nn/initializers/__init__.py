@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.nn.initializers._types import Initializer as Initializer
 from xpr.nn.initializers.matrices import delta_orthogonal as delta_orthogonal
 from xpr.nn.initializers.matrices import orthogonal as orthogonal
@@ -28,3 +29,5 @@ from xpr.nn.initializers.variance import lecun_uniform as lecun_uniform
 from xpr.nn.initializers.variance import variance_scaling as variance_scaling
 from xpr.nn.initializers.variance import xavier_normal as xavier_normal
 from xpr.nn.initializers.variance import xavier_uniform as xavier_uniform
+
+_export_functions(__name__)

@@ -10,6 +10,7 @@ Array(5., dtype=float32)
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.numpy.linalg.determinants import SlogdetResult as SlogdetResult
 from xpr.numpy.linalg.determinants import det as det
 from xpr.numpy.linalg.determinants import slogdet as slogdet
@@ -46,3 +47,5 @@ from xpr.numpy.manipulation import matrix_transpose as matrix_transpose
 from xpr.numpy.products import matmul as matmul
 from xpr.numpy.products import tensordot as tensordot
 from xpr.numpy.products import vecdot as vecdot
+
+_export_functions(__name__)

@@ -11,6 +11,7 @@ Array([0.5  , 0.125], dtype=float32)
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.scipy.linalg.decompositions import cho_factor as cho_factor
 from xpr.scipy.linalg.decompositions import cholesky as cholesky
 from xpr.scipy.linalg.decompositions import lu as lu
@@ -51,3 +52,5 @@ from xpr.scipy.linalg.special_matrices import invpascal as invpascal
 from xpr.scipy.linalg.special_matrices import leslie as leslie
 from xpr.scipy.linalg.special_matrices import pascal as pascal
 from xpr.scipy.linalg.special_matrices import toeplitz as toeplitz
+
+_export_functions(__name__)

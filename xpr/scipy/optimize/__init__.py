@@ -8,7 +8,10 @@
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.scipy.optimize._minimize import OptimizeResults as OptimizeResults
 from xpr.scipy.optimize._minimize import minimize as minimize
 
 __all__ = ["OptimizeResults", "minimize"]
+
+_export_functions(__name__)

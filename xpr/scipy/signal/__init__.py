@@ -8,6 +8,7 @@ Array([1., 3., 5., 3.], dtype=float32)
 
 from __future__ import annotations
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.scipy.signal.convolution import convolve as convolve
 from xpr.scipy.signal.convolution import convolve2d as convolve2d
 from xpr.scipy.signal.convolution import correlate as correlate
@@ -18,3 +19,5 @@ from xpr.scipy.signal.spectra import csd as csd
 from xpr.scipy.signal.spectra import stft as stft
 from xpr.scipy.signal.spectra import welch as welch
 from xpr.scipy.signal.trends import detrend as detrend
+
+_export_functions(__name__)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr.core import dtypes
+from xpr.core.source_info import user_stacklevel
 from xpr.numpy._concrete import as_array
 from xpr.numpy._promote import as_operand, promote_dtypes_inexact
 from xpr.numpy._typing import Array, ArrayLike, DType
@@ -69,7 +70,7 @@ def _cut(window: Any, nperseg: Any, noverlap: Any, nfft: Any, signal: int, dtype
         if size > signal:
             warnings.warn(
                 f"nperseg={size} is greater than input_length={signal}, using nperseg={signal}",
-                stacklevel=4,
+                stacklevel=user_stacklevel(),
             )
             size = signal
         values = named_window(window, size, dtype)
@@ -126,7 +127,10 @@ def _scale(scaling: str, window: Array, fs: Any) -> Any:
 
 def _is_one_sided(wanted: bool, *signals: Array) -> bool:
     if wanted and any(dtypes.is_complex(x.dtype) for x in signals):
-        warnings.warn("Input data is complex, switching to return_onesided=False", stacklevel=4)
+        warnings.warn(
+            "Input data is complex, switching to return_onesided=False",
+            stacklevel=user_stacklevel(),
+        )
         return False
     return wanted
 

@@ -4,6 +4,7 @@ Operands are arrays or numbers and are broadcast against each other; integers be
 functions of real or complex numbers work elementwise, under `jit`, `grad` and `vmap`.
 """
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.nn.normalization import logsumexp as logsumexp
 from xpr.scipy.special.bessel import bessel_jn as bessel_jn
 from xpr.scipy.special.bessel import i0 as i0
@@ -58,3 +59,5 @@ from xpr.scipy.special.statistical import ndtr as ndtr
 from xpr.scipy.special.statistical import ndtri as ndtri
 from xpr.scipy.special.statistical import owens_t as owens_t
 from xpr.scipy.special.statistical import softmax as softmax
+
+_export_functions(__name__)

@@ -13,6 +13,7 @@ that the arguments promote to, float32 for integers; what is no array raises Typ
 Array(-1.7370857, dtype=float32, weak_type=True)
 """
 
+from xpr.core.tracebacks import export_functions as _export_functions
 from xpr.scipy.stats import bernoulli as bernoulli
 from xpr.scipy.stats import beta as beta
 from xpr.scipy.stats import betabinom as betabinom
@@ -44,3 +45,5 @@ from xpr.scipy.stats.summary import ModeResult as ModeResult
 from xpr.scipy.stats.summary import mode as mode
 from xpr.scipy.stats.summary import rankdata as rankdata
 from xpr.scipy.stats.summary import sem as sem
+
+_export_functions(__name__)

@@ -17,7 +17,8 @@ def _constant(site: Site) -> Any:
     kind = site.tensor()
     if not isinstance(found, np.ndarray):
         raise site.error(f"the value must be an array, got {found!r}")
-    if found.size > 1 and found.strides and not any(found.strides):
+    may_be_shape = site.importer.open and found.ndim == 1 and found.dtype.kind in "iu"
+    if found.size > 1 and found.strides and not any(found.strides) and not may_be_shape:
         return lax.full(found.shape, found.flat[0], found.dtype)
     if found.dtype != kind.dtype:
         raise site.error(f"the value is of {found.dtype}, the result of {kind.dtype}")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpr import lax
-from xpr.export.stablehlo.importer import Rule, Site, shape_of
+from xpr.export.stablehlo.importer import Rule, Site, is_known, shape_of
 from xpr.export.stablehlo.rules.arrays import iota
 from xpr.export.stablehlo.rules.indexing import gather
 from xpr.export.stablehlo.rules.products import convolution
@@ -53,8 +53,24 @@ def _pad(site: Site) -> Any:
 
 
 def _slice(site: Site) -> Any:
+    if not is_known(site.operand(1)):
+        return _slice_anywhere(site)
     starts, limits, strides = (site.known(site.operand(i)) for i in (1, 2, 3))
     return lax.slice(site.operand(0), starts, limits, strides)
+
+
+def _slice_anywhere(site: Site) -> Any:
+    """A part whose start is a value, where the limit is the start and known sizes."""
+    start, limit = site.op.operands[1:3]
+    added = limit.owner
+    if added is not None and added.name == "stablehlo.add" and start in added.operands:
+        other = added.operands[1 - added.operands.index(start)]
+        sizes = site.known(site.scope.get(other))
+        if all(step == 1 for step in site.known(site.operand(3))):
+            places = site.operand(1)
+            starts = [lax.index_in_dim(places, i, keepdims=False) for i in range(len(sizes))]
+            return lax.dynamic_slice(site.operand(0), starts, sizes)
+    raise site.error("the limits of a part must be its starts and known sizes")
 
 
 def _convolution(site: Site) -> Any:

@@ -157,6 +157,7 @@ _CUMULATIVE = {
     "multiply": lax.cumprod,
     "maximum": lax.cummax,
     "minimum": lax.cummin,
+    "log_sum": lax.cumlogsumexp,
 }
 
 
@@ -204,6 +205,11 @@ def reduce_windows(
             if found is None:
                 found = lax.reduce_window(arrays[0], inits[0], _COMBINE[name], **window)
             return [found]
+        is_float = dtypes.is_float(promoted[0])
+        if is_float and patterns.is_log_sum(block) and is_identity("maximum", inits[0]):
+            found = _cumulative("log_sum", arrays[0], window)
+            if found is not None:
+                return [found]
     arrays = [_promoted(x, d) for x, d in zip(arrays, promoted, strict=True)]
     inits = [_promoted(x, d) for x, d in zip(inits, promoted, strict=True)]
     found = lax.reduce_window(

@@ -1,0 +1,1 @@
+"""The language model of the examples beside llama.cpp, with the same random weights."""
