@@ -21,6 +21,7 @@ PAGES_WITH_EXAMPLES = [
     *(
         ROOT / "docs" / f"{p}.md"
         for p in (
+            "black_box",
             "callbacks",
             "checkpoints",
             "control_flow",

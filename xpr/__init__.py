@@ -63,6 +63,7 @@ _saving.writers.update({".c": _writer_of_programs, ".wasm": _writer_of_programs}
 _register(_Slice, _NodeType(_Slice.flatten, _Slice.unflatten, None, None))
 
 if TYPE_CHECKING:
+    from xpr import accuracy as accuracy
     from xpr import ad as ad
     from xpr import ad_checkpoint as ad_checkpoint
     from xpr import custom_batching as custom_batching
@@ -81,11 +82,14 @@ if TYPE_CHECKING:
     from xpr import ops as ops
     from xpr import profiler as profiler
     from xpr import random as random
+    from xpr import recording as recording
     from xpr import ref as ref
     from xpr import scipy as scipy
     from xpr import stages as stages
     from xpr import tree as tree
     from xpr import typing as typing
+    from xpr.accuracy import error_bars as error_bars
+    from xpr.accuracy import uncertain as uncertain
     from xpr.ad_checkpoint import remat as remat
     from xpr.callbacks import pure_callback as pure_callback
     from xpr.contexts import allow_f16_reductions as allow_f16_reductions
@@ -130,6 +134,9 @@ if TYPE_CHECKING:
     from xpr.dispatch.inspection import process_index as process_index
     from xpr.dispatch.inspection import process_indices as process_indices
     from xpr.environment import print_environment_info as print_environment_info
+    from xpr.recording import record as record
+    from xpr.recording import replay as replay
+    from xpr.recording import sentinel as sentinel
     from xpr.ref import Ref as Ref
     from xpr.ref import empty_ref as empty_ref
     from xpr.ref import free_ref as free_ref
@@ -165,6 +172,7 @@ else:  # type checkers would take any name for an attribute
     __getattr__, __dir__, __all__ = _lazy_names(
         __name__,
         {
+            "xpr.accuracy": "error_bars uncertain",
             "xpr.ad_checkpoint": "remat",
             "xpr.callbacks": "pure_callback",
             "xpr.contexts": (
@@ -186,6 +194,7 @@ else:  # type checkers would take any name for an attribute
                 "process_indices"
             ),
             "xpr.environment": "print_environment_info",
+            "xpr.recording": "record replay sentinel",
             "xpr.ref": "Ref empty_ref free_ref freeze new_ref",
             "xpr.runtimes.device_table": "print_devices",
             "xpr.sharding.device_meshes": "make_mesh",
@@ -204,6 +213,7 @@ else:  # type checkers would take any name for an attribute
             "xpr.transforms.vmap": "vmap",
         },
         (
+            "accuracy",
             "ad",
             "ad_checkpoint",
             "custom_batching",
@@ -222,6 +232,7 @@ else:  # type checkers would take any name for an attribute
             "ops",
             "profiler",
             "random",
+            "recording",
             "ref",
             "scipy",
             "stages",

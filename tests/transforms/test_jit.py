@@ -467,7 +467,7 @@ def test_arrays_of_inner_functions_are_hidden_arguments_of_the_program() -> None
         ("sqrt", lambda x: xpr.jit(lambda y: jnp.sqrt(y) + 1)(x - 3), 1.0),
         ("div", lambda x: xpr.vmap(lambda y: y / y)(x * jnp.ones(2)), 0.0),
         ("log", lambda x: xpr.grad(lambda y: jnp.log(y) * y)(x), -1.0),
-        ("scan", lambda x: lax.scan(lambda c, _: (jnp.log(c), None), x, length=3)[0], 0.5),
+        ("log", lambda x: lax.scan(lambda c, _: (jnp.log(c), None), x, length=3)[0], 0.5),
     ],
 )
 def test_debug_nans_names_the_operation_and_the_line(name: str, of: Any, argument: float) -> None:

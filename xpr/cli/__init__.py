@@ -73,7 +73,60 @@ def _build_parser() -> argparse.ArgumentParser:
     _add_bench(commands)
     _add_cache(commands)
     _add_launch(commands)
+    _add_replay(commands)
+    _add_sentinel(commands)
     return parser
+
+
+def _add_sentinel(commands: _Commands) -> None:
+    parser = commands.add(
+        "sentinel",
+        "show what the sentinel found",
+        "XPR_SENTINEL=0.001 has this share of all\ncalls computed again by the reference rules. "
+        "The exit status is 1 where there are alarms.",
+        "xpr sentinel report",
+    )
+    parser.add_argument("action", choices=("report",), help="print alarms and daily summaries")
+    parser.add_argument("--folder", help="the folder that xpr.sentinel was given")
+
+
+def _add_replay(commands: _Commands) -> None:
+    parser = commands.add(
+        "replay",
+        "run recorded calls again, equation by equation",
+        "A call is a file that xpr.record\nor XPR_RECORD wrote; of a folder all are run. Without "
+        "an option, it stops at the operation that\nmade the first NaN or infinity in the results. "
+        "On a terminal a session follows, with\nthe commands of pdb.",
+        "xpr replay run.xprrec --at model.py:42 --iteration 317",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="files, or folders of them")
+    parser.add_argument("--info", action="store_true", help="only say what was recorded")
+    parser.add_argument("--at", metavar="FILE:LINE", help="stop at this line")
+    parser.add_argument("--iteration", type=int, metavar="N", help="stop in this iteration")
+    parser.add_argument(
+        "--condition", metavar="EXPRESSION", help='stop where it holds, such as "isnan(loss)"'
+    )
+    parser.add_argument(
+        "--against",
+        metavar="DEVICE",
+        help="stop at the first operation whose results on this device, such as cpu, differ from "
+        "the reference",
+    )
+    parser.add_argument(
+        "--input",
+        nargs="+",
+        default=[],
+        metavar="FILE",
+        help="a .npy file for each argument of which the recording has the digest alone",
+    )
+    parser.add_argument(
+        "--shrink", metavar="OUTPUT.py", help="write a small program that shows the same"
+    )
+    parser.add_argument("--debug", action="store_true", help="begin a session in any case")
+    parser.add_argument("--no-session", action="store_true", help="begin none on a terminal")
+    parser.add_argument(
+        "--most-bytes", type=int, default=4 << 30, metavar="N", help="the largest content to read"
+    )
 
 
 def _add_devices(commands: _Commands) -> None:

@@ -67,6 +67,10 @@ class _State(threading.local):
     enable_custom_prng: bool = False
     no_execution: bool = False
     allow_f16_reductions: bool = True
+    record: str = ""
+    record_on: str = "error"
+    record_last: int = 100
+    sentinel: float = 0.0
     mutable_arrays: bool = False
     # The values of contexts that programs have made: no setting, but part of the trace key.
     user_contexts: tuple[Any, ...] = ()
@@ -191,6 +195,74 @@ def _device(value: Any) -> Any:
     )
 
 
+class _Watching:
+    """What runs all calls of jitted functions at present, such as a recorder, or None."""
+
+    __slots__ = ("watcher",)
+
+    def __init__(self) -> None:
+        self.watcher: Callable[..., Any] | None = None
+
+
+watching = _Watching()
+
+
+def set_watcher(watcher: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Has `watcher(name, closed, parts, run)` run all calls of jitted functions; returns the old.
+
+    As long as there is one, calls are not found by the addresses of the keys of settings, so that
+    each comes to the slow path, and the fast one has nothing to ask.
+    """
+    old, watching.watcher = watching.watcher, watcher
+    _set_keys_apart(watcher is not None)
+    return old
+
+
+def _rate(value: Any) -> float:
+    rate = float(value)
+    if not 0 <= rate <= 1:
+        raise ValueError(f"expected a rate from 0 to 1, got {value!r}")
+    return rate
+
+
+def _watch_over(rate: float) -> None:
+    set_watcher(_begin_sentinel if rate else None)
+
+
+def _begin_sentinel(*call: Any) -> Any:
+    """Has the sentinel of the settings look at calls, this one first."""
+    import importlib  # noqa: PLC0415  few programs have one
+
+    # Not an import of this layer, as for the recorder.
+    sentinel = importlib.import_module("xpr.recording.sentinel").of_settings()
+    sentinel.start()
+    return sentinel(*call)
+
+
+def _record_to(folder: str) -> None:
+    set_watcher(_record_first_call if folder else None)
+
+
+def _record_first_call(*call: Any) -> Any:
+    """Has the recorder of the settings run all calls, this one first."""
+    import importlib  # noqa: PLC0415  few programs record
+
+    # Not an import of this layer: what records is above all that computes.
+    recorder = importlib.import_module("xpr.recording.recorder").of_settings()
+    set_watcher(recorder)
+    return recorder(*call)
+
+
+def _record_when(value: Any) -> str:
+    text = str(value)
+    rate = text.removeprefix("sample:")
+    if text not in ("error", "nan", "always") and rate == text:
+        raise ValueError(f"expected error, nan, always or sample:RATE, got {value!r}")
+    if rate != text and not 0 < float(rate) <= 1:
+        raise ValueError(f"expected a rate above 0 and up to 1, got {value!r}")
+    return text
+
+
 _SETTINGS: dict[str, Setting] = {
     s.name: s
     for s in (
@@ -307,6 +379,24 @@ _SETTINGS: dict[str, Setting] = {
             "sums of float16 and bfloat16 are computed in these types; otherwise they raise",
             True,
         ),
+        Setting(
+            "record",
+            os.fspath,
+            "folder to which calls of jitted functions are recorded",
+            on_update=_record_to,
+        ),
+        Setting(
+            "record_on",
+            _record_when,
+            "which calls are recorded: error, nan, always, or sample:RATE",
+        ),
+        Setting(
+            "sentinel",
+            _rate,
+            "the share of calls that a background process computes again by the reference rules",
+            on_update=_watch_over,
+        ),
+        Setting("record_last", _positive, "number of recorded calls that the folder keeps"),
         Setting("mutable_arrays", _bool, "concrete arrays take x[i] = v, as NumPy's do"),
     )
 }
@@ -399,6 +489,11 @@ def _parse(setting: Setting, value: Any) -> Any:
         raise ValueError(f"setting {setting.name}: {error}") from None
 
 
+def parse_setting(name: str, value: Any) -> Any:
+    """A value as the setting `name` keeps it; ValueError for one that is not allowed."""
+    return _parse(_SETTINGS[name], value)
+
+
 def on_update(name: str, hook: Callable[[Any], None]) -> None:
     """Calls `hook(value)` before `name` changes; the hook may refuse by raising."""
     s = _SETTINGS[name]
@@ -418,6 +513,22 @@ def trace_key_names() -> tuple[str, ...]:
 # Equal keys are one object, so that the native part can tell them apart by their addresses.
 _trace_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 _MAX_TRACE_KEYS = 4096
+
+
+_other_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_keys_are_apart = False
+
+
+def _set_keys_apart(apart: bool) -> None:
+    """Makes the keys of settings other objects than before, equal to those; or the old ones again.
+
+    What finds calls by the addresses of keys finds none of them then, while everything else does.
+    A thread with settings of its own changes to the new keys when it changes a setting.
+    """
+    global _trace_keys, _other_keys, _keys_are_apart
+    if apart != _keys_are_apart:
+        _trace_keys, _other_keys, _keys_are_apart = _other_keys, _trace_keys, apart
+        _refresh_trace_key()
 
 
 def _trace_key_of(settings: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from xpr.core.source_info import NameStack, SourceInfo
+from xpr.core.source_info import NameStack, SourceInfo, is_internal
 from xpr.core.wrapping import wraps
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -36,6 +36,35 @@ context = Context()
 def current_stack() -> NameStack:
     """The names that new equations get."""
     return context.name_stack if context.source is None else context.source.stack
+
+
+class inside_function:
+    """In this block equations belong to the lines of `function`, if a user wrote it.
+
+    A rule is called for an operation, to whose line equations would belong otherwise; those of a
+    rule of the library still do.
+    """
+
+    __slots__ = ("_function", "_old")
+
+    def __init__(self, function: Any) -> None:
+        self._function = function
+
+    def __enter__(self) -> None:
+        self._old = context.source, context.name_stack
+        if context.source is not None and _is_of_the_user(self._function):
+            context.name_stack = context.source.stack
+            context.source = None
+
+    def __exit__(self, *_: object) -> None:
+        context.source, context.name_stack = self._old
+
+
+def _is_of_the_user(function: Any) -> bool:
+    while hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    code = getattr(function, "__code__", None)
+    return code is not None and not is_internal(code.co_filename)
 
 
 class named:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from xpr.accuracy.explaining import ErrorExplanation as ErrorExplanation
+from xpr.accuracy.explaining import explain_error as explain_error
 from xpr.debug.breakpoints import breakpoint as breakpoint
 from xpr.debug.callbacks import debug_callback as callback
 from xpr.debug.callbacks import debug_log as log
@@ -18,6 +20,7 @@ from xpr.debug.shardings import visualize_sharding as visualize_sharding
 
 __all__ = [
     "Drawing",
+    "ErrorExplanation",
     "Explanation",
     "breakpoint",
     "callback",
@@ -25,6 +28,7 @@ __all__ = [
     "draw_array_sharding",
     "draw_sharding",
     "explain",
+    "explain_error",
     "inspect_array_sharding",
     "log",
     "print",

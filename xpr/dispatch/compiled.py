@@ -300,11 +300,19 @@ class CompiledProgram:
         else:
             out = self._route(args, buffers, results, committed)
         if state.debug_nans or state.debug_infs:
-            check = check_operation if self.is_operation else check_finite
             for a in out:
-                if type(a) is ArrayImpl:
-                    check(a._value, self.name)
+                if type(a) is not ArrayImpl:
+                    continue
+                if self.is_operation:
+                    check_operation(a._value, self.name, lambda: self._error_of_step(args))
+                else:
+                    check_finite(a._value, self.name)
         return out
+
+    def _error_of_step(self, args: Sequence[Any]) -> FloatingPointError | None:
+        from xpr.dispatch.nonfinite_steps import error_of_step  # noqa: PLC0415  only for an error
+
+        return error_of_step(self.closed, args)
 
     def run(self, buffers: Sequence[Buffer]) -> list[Buffer]:
         """One run on the device's own buffers; results that are no arrays (float0) are left out.

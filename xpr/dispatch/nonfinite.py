@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -22,6 +23,8 @@ from xpr.core.errors import explained
 from xpr.core.extended_array import ExtendedArray
 from xpr.core.source_info import current, is_internal
 from xpr.core.trace import Tracer
+
+SHARDED = "sharded computation of"
 
 
 def found_in(values: np.ndarray[Any, Any]) -> str | None:
@@ -70,10 +73,15 @@ class each_operation:
         _local.at_once = self._old
 
 
-def check_operation(values: np.ndarray[Any, Any], computed_by: str) -> None:
+def check_operation(
+    values: np.ndarray[Any, Any],
+    computed_by: str,
+    better: Callable[[], FloatingPointError | None] | None = None,
+) -> None:
     """As `check_finite`, of an operation: raises where the function returns that the user called.
 
-    Not if that returns only values that nobody looks for.
+    Not if that returns only values that nobody looks for. `better` gives the error for an operation
+    that holds programs.
     """
     what = found_in(values)
     if what is None:
@@ -82,8 +90,10 @@ def check_operation(values: np.ndarray[Any, Any], computed_by: str) -> None:
         raise error(what, computed_by)
     frame = _called_by_the_user()
     if _local.watched is not frame:
-        failure = error(what, computed_by)
-        failure.add_note(f"in {computed_by}, called from {current()}")
+        failure = None if better is None else better()
+        if failure is None:
+            failure = error(what, computed_by)
+            failure.add_note(f"in {computed_by}, called from {current()}")
         _watch(frame, failure)
 
 

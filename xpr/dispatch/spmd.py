@@ -20,7 +20,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.jaxpr_trace import hoist_consts
 from xpr.dispatch.array import ArrayImpl
 from xpr.dispatch.meshes import LONE
-from xpr.dispatch.nonfinite import check_finite
+from xpr.dispatch.nonfinite import SHARDED, check_finite
 from xpr.dispatch.sharded_array import ShardedArrayImpl, from_buffers
 from xpr.dispatch.spmd_run import Column, Runner
 from xpr.dispatch.transfer import placed
@@ -286,9 +286,7 @@ class SpmdProgram:
             for a in out:
                 if isinstance(a, ArrayImpl):
                     for b in a._buffers:
-                        check_finite(
-                            b.host_view(), f"sharded computation of {self.name}", sharded=True
-                        )
+                        check_finite(b.host_view(), f"{SHARDED} {self.name}", sharded=True)
         return out
 
     def _placed(self, leaf: Any, sharding: Sharding) -> tuple[Buffer, ...]:

@@ -93,7 +93,9 @@ _DTYPES: dict[str, Any] = {dtype_text(d): d for d in dtypes.SHORT_NAMES}
 _DTYPES |= {t.name: t for t in map(KeyType, GENERATORS.values())}
 
 
-class _Writer:
+class ProgramWriter:
+    """Collects programs as data, and their arrays."""
+
     def __init__(self) -> None:
         self.programs: list[Json] = []
         self.arrays: Arrays = {}
@@ -230,13 +232,15 @@ def program_data(closed: ClosedJaxpr) -> tuple[list[Json], Arrays]:
     callbacks, printing, Python functions among the parameters. Raises ValueError for a program of
     too many operations.
     """
-    writer = _Writer()
+    writer = ProgramWriter()
     writer.closed(closed)
     check_budget(writer.programs)
     return writer.programs, writer.arrays
 
 
-class _Reader:
+class ProgramReader:
+    """Makes programs of their data."""
+
     def __init__(self, programs: Sequence[Json], arrays: Arrays) -> None:
         self.arrays = arrays
         self.programs: list[ClosedJaxpr] = []
@@ -291,7 +295,7 @@ class _Reader:
         return _PARAMS[kind](self, content)
 
 
-_PARAMS: dict[str, Callable[[_Reader, Any], Any]] = {
+_PARAMS: dict[str, Callable[[ProgramReader, Any], Any]] = {
     "enum": lambda _, c: _ENUMS[c[0]][c[1]],
     "float": lambda _, c: float.fromhex(c),
     "complex": lambda _, c: complex(float.fromhex(c[0]), float.fromhex(c[1])),
@@ -351,7 +355,7 @@ def program_from_data(programs: Sequence[Json], arrays: Arrays) -> ClosedJaxpr:
     """What `program_data` wrote; ValueError for data that is no program."""
     try:
         check_budget(programs)
-        return _Reader(programs, arrays).programs[-1]
+        return ProgramReader(programs, arrays).programs[-1]
     except ValueError:
         raise
     except UNSOUND as error:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree_util
-from xpr.core.context import context
+from xpr.core.context import context, inside_function
 from xpr.core.primitive import uninterpreted
 from xpr.core.trace import get_aval, is_valid_value
 from xpr.core.wrapping import like
@@ -116,7 +116,9 @@ class custom_jvp:
                 tuple(tree_util.tree_unflatten(tree, primals)),
                 tuple(tree_util.tree_unflatten(tree, moves)),
             )
-            return _checked_jvp(rule(*fixed, *given), rule, name, out_tree)
+            with inside_function(rule):
+                found = rule(*fixed, *given)
+            return _checked_jvp(found, rule, name, out_tree)
 
         flat_jvp.__name__ = name_of(rule)
         out = context.trace.process_custom_jvp_call(

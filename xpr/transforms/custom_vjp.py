@@ -9,7 +9,7 @@ from typing import Any
 from xpr import tree_util
 from xpr.core import dtypes
 from xpr.core.aval import ShapedArray, unreduced_axes
-from xpr.core.context import context
+from xpr.core.context import context, inside_function
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.jaxpr_trace import hoist_consts, trace_to_jaxpr
 from xpr.core.trace import get_aval, is_valid_value
@@ -243,7 +243,8 @@ class _FlatRules:
         if self.function.symbolic_zeros:
             primals = [CustomVJPPrimal(x, p) for x, p in zip(primals, perturbed, strict=True)]
         args = self.rebuild(tree_util.tree_unflatten(self.tree, primals))
-        pair = fwd(*args)
+        with inside_function(fwd):
+            pair = fwd(*args)
         who = f"Custom VJP fwd rule {name_of(fwd)} for function {self.name}"
         if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
             raise TypeError(
@@ -301,11 +302,9 @@ class _FlatRules:
         given = iter(residuals)
         count = len(residuals) + len(self.numbers)
         kept = [self.numbers[i] if i in self.numbers else next(given) for i in range(count)]
-        found = bwd(
-            *self.fixed,
-            tree_util.tree_unflatten(self.residual_tree, kept),
-            self.out_tree.unflatten(cts),
-        )
+        kept_tree = tree_util.tree_unflatten(self.residual_tree, kept)
+        with inside_function(bwd):
+            found = bwd(*self.fixed, kept_tree, self.out_tree.unflatten(cts))
         return self._checked(found)
 
     def _checked(self, found: Any) -> list[Any]:

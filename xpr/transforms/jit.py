@@ -17,7 +17,7 @@ import numpy as np
 
 from xpr import tree_util
 from xpr.core.aval import ShapedArray
-from xpr.core.config import state
+from xpr.core.config import state, watching
 from xpr.core.extended_array import ExtendedArray, base_of, with_type
 from xpr.core.jaxpr import eval_jaxpr
 from xpr.core.references import Ref
@@ -33,7 +33,14 @@ from xpr.runtimes.base import Device
 from xpr.runtimes.extension import native
 from xpr.transforms import memory_calls, saving, sharded_calls
 from xpr.transforms.inline import Inline, while_tracing
-from xpr.transforms.jit_programs import CallParts, JitOptions, ProgramBuilder, all_caches
+from xpr.transforms.jit_programs import (
+    CallParts,
+    ElementEntry,
+    JitOptions,
+    ProgramBuilder,
+    SpmdEntry,
+    all_caches,
+)
 from xpr.transforms.shardings import UNSPECIFIED, requested
 from xpr.transforms.signature import argument_roles, name_of, signature_of, takes_keyword
 from xpr.transforms.tracing import TracedProgram, check_function
@@ -69,31 +76,11 @@ class _Entry:
         self.single = tree_util.treedef_is_leaf(out_tree) and len(self.out_avals) == 1
 
 
-class _SpmdEntry:
-    """A program that runs on all devices of a mesh."""
+def _checked(program: Any, traced: TracedProgram, parts: CallParts) -> Any:
+    """The results of a program under `debug_nans` or `debug_infs`."""
+    from xpr.dispatch.nonfinite_steps import checked_call  # noqa: PLC0415  rarely asked for
 
-    __slots__ = ("out_tree", "program", "single")
-
-    def __init__(self, program: Any, out_tree: Any) -> None:
-        self.program = program
-        self.out_tree = out_tree
-        self.single = tree_util.treedef_is_leaf(out_tree) and len(program.out_avals) == 1
-
-
-class _ElementEntry:
-    """A program with arguments or results of extended dtypes, which is one of their numbers."""
-
-    __slots__ = ("_numbers", "_types", "out_tree", "single")
-
-    def __init__(self, entry: _Entry, types: Sequence[ShapedArray]) -> None:
-        self._numbers = entry.program
-        self._types = types
-        self.out_tree = entry.out_tree
-        self.single = entry.single
-
-    def program(self, leaves: Sequence[Any]) -> list[Any]:
-        out = self._numbers([base_of(x) for x in leaves])
-        return [with_type(aval, x) for aval, x in zip(self._types, out, strict=True)]
+    return checked_call(program, traced.closed, parts.leaves, parts.donated)
 
 
 def _is_whole(call_key: tuple[Any, ...], parts: CallParts) -> bool:
@@ -137,7 +124,7 @@ class JittedFunction(ProgramBuilder):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
-            if context.trace is not eager_trace:
+            if context.trace is not eager_trace or watching.watcher is not None:
                 return self._slow_call(args, kwargs, None)
             if kwargs:
                 return self._general_call(args, kwargs)
@@ -296,6 +283,20 @@ class JittedFunction(ProgramBuilder):
         kwargs: dict[str, Any],
         call_key: tuple[Any, ...] | None,
     ) -> Sequence[Any]:
+        watcher = watching.watcher
+        if watcher is not None and not traced.takes_high:
+            call = functools.partial(self._run_unwatched, traced, parts, args, kwargs, call_key)
+            return watcher(name_of(self._fun), traced.physical.closed, parts, call)
+        return self._run_unwatched(traced, parts, args, kwargs, call_key)
+
+    def _run_unwatched(
+        self,
+        traced: TracedProgram,
+        parts: CallParts,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        call_key: tuple[Any, ...] | None,
+    ) -> Sequence[Any]:
         if traced.takes_high:
             return self._run_on_high_values(traced, parts)
         if traced.takes_elements:
@@ -329,7 +330,7 @@ class JittedFunction(ProgramBuilder):
             out, entry = self._run_on_devices(traced.physical, numbers, None)
             whole = call_key if call_key is not None and _is_whole(call_key, parts) else None
             if whole is not None and isinstance(entry, _Entry):
-                self._calls[whole] = _ElementEntry(entry, types)
+                self._calls[whole] = ElementEntry(entry, types)
         self._remember(args, kwargs, parts, None)
         return [with_type(aval, x) for aval, x in zip(types, out, strict=True)]
 
@@ -364,14 +365,17 @@ class JittedFunction(ProgramBuilder):
 
     def _run_on_devices(
         self, traced: TracedProgram, parts: CallParts, call_key: tuple[Any, ...] | None
-    ) -> tuple[Sequence[Any], _Entry | _SpmdEntry | None]:
+    ) -> tuple[Sequence[Any], _Entry | SpmdEntry | None]:
         """The results, and how later calls find their program."""
         if self._options.device is not None:
             parts = sharded_calls.on_device(self._options.device, traced, parts)
+        checked = state.debug_nans or state.debug_infs
         if sharded_calls.is_sharded(self, traced, parts.leaves):
             spmd = sharded_calls.program_of(self, traced, parts)
             if spmd is not None:
-                found = _SpmdEntry(spmd, traced.out_tree)
+                found = SpmdEntry(spmd, traced.out_tree)
+                if checked:
+                    return _checked(spmd, traced, parts), None
                 if call_key is not None and _is_whole(call_key, parts):
                     self._calls[call_key] = found
                 return spmd(parts.leaves), found
@@ -381,20 +385,13 @@ class JittedFunction(ProgramBuilder):
         program = self.program_for(traced, device, parts.donated, wait=not racing)
         if racing:
             program.race()
-        out: list[Any] | FloatingPointError
-        try:
+        if checked:
+            out = _checked(program, traced, parts)
+        else:
             out = program(parts.leaves)
-        except FloatingPointError as error:
-            out = error
-        if isinstance(out, FloatingPointError):
-            # Raises a better one, mostly; here, or its traceback would begin with this one's.
-            from xpr.transforms.nonfinite import find_first_nonfinite  # noqa: PLC0415
-
-            find_first_nonfinite(traced.closed, parts.leaves)
-            raise out
         if fixed:
             out = [committed(a) for a in out]
-        if program.pending is not None or state.debug_nans or state.debug_infs:
+        if program.pending is not None or checked:
             return out, None  # the next call looks again
         entry = _Entry(program, traced.out_tree, fixed)
         if call_key is not None and _is_whole(call_key, parts):
@@ -406,7 +403,7 @@ class JittedFunction(ProgramBuilder):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         parts: CallParts,
-        entry: _Entry | _SpmdEntry | None,
+        entry: _Entry | SpmdEntry | None,
     ) -> None:
         """Tells whoever looks calls up before this code how one was answered."""
 
@@ -542,9 +539,11 @@ if native().module is not None:
             args: tuple[Any, ...],
             kwargs: dict[str, Any],
             parts: CallParts,
-            entry: _Entry | _SpmdEntry | None,
+            entry: _Entry | SpmdEntry | None,
         ) -> None:
-            if isinstance(entry, _SpmdEntry):
+            if watching.watcher is not None:
+                return
+            if isinstance(entry, SpmdEntry):
                 from xpr.dispatch.spmd_alone import alone_program  # noqa: PLC0415  as `spmd`
 
                 alone = alone_program(entry.program, parts.leaves)

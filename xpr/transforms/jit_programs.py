@@ -15,6 +15,7 @@ from xpr import tree_util
 from xpr.core.aval import ShapedArray
 from xpr.core.config import state
 from xpr.core.errors import shown
+from xpr.core.extended_array import base_of, with_type
 from xpr.core.references import belongs_to_trace
 from xpr.core.trace import Trace, context
 from xpr.dispatch.array import ArrayImpl
@@ -139,6 +140,33 @@ class CallParts:
     def with_leaves(self, leaves: list[Any]) -> CallParts:
         """The same call with other values."""
         return CallParts(leaves, self.tree, self.static_args, self.static_kwargs, self.donated)
+
+
+class SpmdEntry:
+    """A program that runs on all devices of a mesh."""
+
+    __slots__ = ("out_tree", "program", "single")
+
+    def __init__(self, program: Any, out_tree: Any) -> None:
+        self.program = program
+        self.out_tree = out_tree
+        self.single = tree_util.treedef_is_leaf(out_tree) and len(program.out_avals) == 1
+
+
+class ElementEntry:
+    """A program with arguments or results of extended dtypes, which is one of their numbers."""
+
+    __slots__ = ("_numbers", "_types", "out_tree", "single")
+
+    def __init__(self, entry: Any, types: Sequence[ShapedArray]) -> None:
+        self._numbers = entry.program
+        self._types = types
+        self.out_tree = entry.out_tree
+        self.single = entry.single
+
+    def program(self, leaves: Sequence[Any]) -> list[Any]:
+        out = self._numbers([base_of(x) for x in leaves])
+        return [with_type(aval, x) for aval, x in zip(self._types, out, strict=True)]
 
 
 class ProgramBuilder:
