@@ -19,7 +19,7 @@ from xpr.cli.errors import CommandError, one_line
 from .conftest import Call
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("devices", "compile", "run", "inspect", "bench", "cache", "launch", "replay", "sentinel")
+COMMANDS = tuple("devices compile run inspect bench cache launch replay sentinel".split())
 
 
 def test_help_lists_every_command(call: Call) -> None:
