@@ -21,6 +21,7 @@ from xpr.core.jaxpr import ClosedJaxpr, DebugInfo, Jaxpr, Var, dce_jaxpr, sub_ja
 from xpr.core.jaxpr_trace import trace_to_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.trace import get_aval
+from xpr.dispatch import ending as ending  # registers what it does
 from xpr.dispatch import known_programs
 from xpr.dispatch.array import ArrayImpl, array_from_host
 from xpr.dispatch.deferred import DeferredExecutable, deferred

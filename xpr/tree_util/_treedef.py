@@ -66,6 +66,23 @@ def _load_and_flatten(*args: Any) -> tuple[list[Any], optree.PyTreeSpec]:
 _c_flatten: Callable[..., tuple[list[Any], optree.PyTreeSpec]] = _load_and_flatten
 
 
+def stop_before_flattening(stop: Callable[[], None]) -> None:
+    """Has `stop` called before optree is entered from now on; it need not return.
+
+    optree gives up Python's lock, in C++ code that does not bear that its thread is ended there.
+    """
+    global _c_flatten
+    enter = _c_flatten
+    if enter is _load_and_flatten:  # no thread has needed it
+        return
+
+    def stop_and_flatten(*args: Any) -> tuple[list[Any], optree.PyTreeSpec]:
+        stop()
+        return enter(*args)
+
+    _c_flatten = stop_and_flatten
+
+
 class PyTreeDef:
     """The structure of a pytree: all but its leaves. Hashable, comparable, picklable.
 
