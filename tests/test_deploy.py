@@ -27,7 +27,7 @@ def test_the_digits_classifier_is_deployed(tmp_path: Path) -> None:
 
     size = re.search(r"^deployed/digits\.xpr: .* (\d+\.\d) kB without weights$", done.stdout, re.M)
     assert size is not None, done.stdout
-    assert float(size[1]) < 200
+    assert float(size[1]) < 256
     line = r"^([\w-]+) on (\w+): greatest difference (\S+), 0 classes differ \(ok\)$"
     found = [(way, platform) for way, platform, _ in re.findall(line, done.stdout, re.M)]
     usable = ["cpu"] if "vulkan is left out: " in done.stdout else ["cpu", "vulkan"]

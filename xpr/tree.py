@@ -3,11 +3,14 @@
 As in JAX they are functions of their own, which say their short names.
 """
 
+import inspect
 import re
+from collections.abc import Callable
 from types import FunctionType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from xpr import tree_util as _util
+from xpr.core.tracebacks import api_boundary
 from xpr.tree_util._dataclass import static
 
 if TYPE_CHECKING:
@@ -26,20 +29,19 @@ if TYPE_CHECKING:
     from xpr.tree_util import tree_unflatten as unflatten
 else:
 
-    def _named(name: str) -> FunctionType:
-        """A function of `tree_util` as one of another name, which costs a call nothing."""
-        function = getattr(_util, f"tree_{name}")
+    def _named(name: str) -> Callable[..., Any]:
+        """A function of `tree_util` as one of another name."""
+        function = inspect.unwrap(getattr(_util, f"tree_{name}"))
         found = FunctionType(
             function.__code__, function.__globals__, name, function.__defaults__,
             function.__closure__,
         )  # fmt: skip
         found.__kwdefaults__ = function.__kwdefaults__
-        found.__dict__.update(function.__dict__)  # the signature is that of what it wraps
         found.__annotations__ = function.__annotations__
         found.__doc__ = re.sub(r"\btree_(?!util)", "", function.__doc__ or "")
         found.__module__ = __name__
         found.__qualname__ = name
-        return found
+        return api_boundary(found)
 
     all = _named("all")
     broadcast = _named("broadcast")

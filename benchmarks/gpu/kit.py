@@ -31,8 +31,9 @@ _WHEELS = (
 )
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux2014_x86_64", "any")
 _LOADER = "libvulkan1"
+_ORACLES = ("tests/primitives/index_oracle.py", "tests/nn/block_layouts.py")
 # xpr's own links to the two folders become folders.
-_SOURCES = ("xpr", "benchmarks", "tests/op_rows", "tests/primitives/index_oracle.py")
+_SOURCES = ("xpr", "benchmarks", "tests/op_rows", *_ORACLES)
 _TESTS = ("__init__", "op_table", "op_row", "op_gaps")
 _LEFT_OUT = ("__pycache__", ".so", ".o", ".pyc", "native", "absent.egg-info")
 

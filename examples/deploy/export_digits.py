@@ -37,7 +37,7 @@ from xpr.runtimes.bundle.tensors import read_tensors
 HERE = Path(__file__).resolve().parent
 PLATFORMS = ("cpu", "vulkan")
 DRIVERS = {"cpu": "local-task", "vulkan": "vulkan"}
-LARGEST_CODE = 200_000
+LARGEST_CODE = 256_000
 IMAGES = 64
 
 

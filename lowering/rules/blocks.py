@@ -19,6 +19,11 @@ def _dequantize_lower(ctx: LoweringContext, x: Value, *, layout: str, activation
     shape = (*x.shape[:-1], x.shape[-1] // form.size * form.numbers)
     if 0 in shape:
         return ctx.constant(0, _F32, shape)
+    if "float16" in ctx.target.missing_types:
+        raise NotImplementedError(
+            f"dequantize is not available for target {ctx.target.name}, which converts no float16: "
+            f"the scales of {layout} are float16"
+        )
     blocks = _Bytes(ctx, ctx.reshape(x, (*shape[:-1], x.shape[-1] // form.size, form.size)))
     decoded = {"q8_0": _q8_0, "q4_0": _q4_0, "q4_k": _q4_k, "q6_k": _q6_k}[layout](blocks)
     found = ctx.reshape(decoded, shape)

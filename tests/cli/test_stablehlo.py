@@ -43,7 +43,7 @@ def test_run_and_bench(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_compile_and_run_the_module(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", str(model)]) == 0
     module = model.with_suffix(".vmfb")
-    assert f"{module}: main for cpu" in capsys.readouterr().out
+    assert f"{module}: main for x86_64-v3" in capsys.readouterr().out
     assert main(["run", str(module), "--input", str(model.with_name("x.npy"))]) == 0
     assert capsys.readouterr().out.endswith("[2. 4.]\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_modules_have_the_functions_of_the_package(name: str) -> None:
     for each in names:
         found = getattr(module, each)
         if each not in NOT_IN_THE_PACKAGE:
-            assert found is getattr(sparse, each)
+            assert inspect.unwrap(found) is inspect.unwrap(getattr(sparse, each))
     with pytest.raises(AttributeError, match=r"docs/sparse\.md lists what is missing"):
         _ = module.nothing
 

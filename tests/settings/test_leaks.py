@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,12 +22,10 @@ from xpr.experimental.ode import odeint
 
 
 @pytest.fixture(autouse=True, scope="module")
-def few_objects() -> Iterator[None]:
+def few_objects() -> None:
     """Has checks look at what a test makes alone, not at all objects of the tests before."""
     gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+    gc.freeze()  # for good: the tests have more frozen before
 
 
 def squared(x: Any, scale: float) -> Any:

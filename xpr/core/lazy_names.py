@@ -18,7 +18,7 @@ def lazy_names(
     package: str,
     names: Mapping[str, str],
     submodules: Iterable[str] = (),
-    export: Callable[[Any, str], Any] = exported,
+    export: Callable[[Any], Any] = exported,
 ) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
     """The ``__getattr__``, ``__dir__`` and ``__all__`` of a package with such names.
 
@@ -45,7 +45,8 @@ def lazy_names(
         for each in names[module].split():
             own, _, theirs = each.partition("=")
             if own not in here:  # the user may have put one there
-                here[own] = export(getattr(loaded, theirs or own), package)
+                here[own] = export(getattr(loaded, theirs or own))
+                setattr(loaded, theirs or own, here[own])
         return here[name]
 
     def names_and_lazy_ones() -> list[str]:

@@ -89,11 +89,11 @@ _exported: dict[FunctionType, FunctionType] = {}
 _BOUNDARY = api_boundary(filter_traceback).__code__
 
 
-def exported(value: Any, package: str) -> Any:
-    """What `package` has for `value` of one of its files: for a function, its API boundary.
+def exported(value: Any) -> Any:
+    """What a package has for `value` of one of its files: for a function, its API boundary.
 
-    The boundary is a function of the first package that exports it, so that it can be pickled by
-    name. Everything else, and a function that is a boundary by itself, is exported as it is.
+    The boundary takes the function's place in its file too, so that it can be pickled. Everything
+    else, and a function that is a boundary by itself, is exported as it is.
     """
     if not isinstance(value, FunctionType) or value.__code__ is _BOUNDARY:
         return value
@@ -102,22 +102,18 @@ def exported(value: Any, package: str) -> Any:
     boundary = _exported.get(value)
     if boundary is None:
         boundary = _exported[value] = api_boundary(value)
-        boundary.__module__ = package
+        file = vars(sys.modules[value.__module__])
+        file.update({name: boundary for name, other in list(file.items()) if other is value})
     return boundary
 
 
 def export_functions(package: str) -> None:
     """Makes the functions that `package` has imported from its files API boundaries."""
     names = vars(sys.modules[package])
-    functions = {
-        name: value
-        for name, value in names.items()
-        if isinstance(value, FunctionType) and not name.startswith("_")
-    }
-    for name, value in functions.items():
-        if value.__name__ == name and value.__module__ != package:
-            exported(value, package)
-    names.update({name: _exported.get(value, value) for name, value in functions.items()})
+    for name, value in list(names.items()):
+        if isinstance(value, FunctionType) and not name.startswith("_"):
+            if value.__module__ != package:
+                names[name] = exported(value)
 
 
 def export_methods(cls: _C) -> _C:

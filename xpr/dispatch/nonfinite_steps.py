@@ -52,9 +52,11 @@ def find_first_nonfinite(
 
     `raised` is the error of the program's results; that of a program of several devices keeps its
     message and gets the notes of the step. Returns where no step did, because the compiler had
-    ordered a sum in another way, say, and where the operands were donated and are gone.
+    ordered a sum in another way, say, and where the operands were donated and are gone, or lie in
+    other processes too.
     """
-    if any(isinstance(x, ArrayImpl) and x.is_deleted() for x in leaves):
+    arrays = [x for x in leaves if isinstance(x, ArrayImpl)]
+    if any(x.is_deleted() or not x.is_fully_addressable for x in arrays):
         return
     for x in leaves:
         _check(x, "an argument: the de-optimized function did not make it, it is in an input")

@@ -38,6 +38,10 @@ def default_folder() -> Path:
     return Path(platformdirs.user_state_dir("xpr")) / "sentinel"
 
 
+_ending: list[subprocess.Popen[bytes]] = []
+"""Processes that check what is left after their sentinels have stopped."""
+
+
 class Sentinel:
     """Looks at a share of the calls, writes them down, and keeps a process that checks them."""
 
@@ -75,6 +79,7 @@ class Sentinel:
             self._checker.stdin.close()  # it checks what is left, and ends
             if wait is not None:
                 self._checker.wait(wait)
+            _ending[:] = [p for p in (*_ending, self._checker) if p.poll() is None]
 
     def __call__(
         self, name: str, closed: Any, parts: Any, run: Callable[[], Sequence[Any]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,7 +130,12 @@ def test_kills(tmp_path: Path) -> None:
     while kills < KILLS:
         training = _start(folder, cache, 1)
         complete = _killed(training, rng)
-        assert training.returncode == -signal.SIGKILL, "the run ended before it was killed"
+        if training.returncode == 0:  # it was quicker: begin again
+            assert checkpoint.latest_step(folder) == STEPS
+            shutil.rmtree(folder)
+            known = 0
+            continue
+        assert training.returncode == -signal.SIGKILL
         kills += 1
         found = checkpoint.latest_step(folder) or 0
         assert found >= complete, f"step {complete} was complete, but only {found} is there"

@@ -118,14 +118,18 @@ class Affine:
     def _packed(self, q: Array) -> Array:
         together = 8 // self.bits
         q = q.astype(np.uint8).reshape(*q.shape[:-2], -1, together)
+        return jnp.sum(q << self._shifts(q), axis=-1, dtype=np.uint8)
+
+    def _shifts(self, q: Array) -> Array:
+        """Where the numbers of a byte begin, along the last axis of as many as `q` has."""
         shifts = jnp.arange(0, 8, self.bits, dtype=np.uint8)
-        return jnp.sum(q << shifts, axis=-1, dtype=np.uint8)
+        return shifts.reshape((1,) * (q.ndim - 1) + shifts.shape)
 
     def dequantize(self, parts: Sequence[Array]) -> Array:
         """The float32 array that parts stand for."""
         packed, scale = parts[:2]
-        shifts = jnp.arange(0, 8, self.bits, dtype=np.uint8)
-        q = (packed[..., None] >> shifts) & np.uint8((1 << self.bits) - 1)
+        packed = packed[..., None]
+        q = (packed >> self._shifts(packed)) & np.uint8((1 << self.bits) - 1)
         q = q.astype(_F32).reshape(*scale.shape, self.block)
         zero = parts[2][..., None] if self.zero else _F32(1 << (self.bits - 1))
         out = (q - zero) * scale[..., None]
