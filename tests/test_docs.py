@@ -27,6 +27,9 @@ PAGES_WITH_EXAMPLES = [
             "control_flow",
             "deploy",
             "devices",
+            "faq",
+            "glossary",
+            "sharp_bits",
             "stablehlo",
             "quantized_arrays",
             "where_jax_differs",
@@ -89,3 +92,21 @@ def test_every_transformation_is_on_a_page() -> None:
     assert {"grad", "vmap", "jit", "hessian"} <= set(names)
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in names if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("page", ["random_numbers", "vmap"])
+def test_solutions_of_exercises_are_right(page: str) -> None:
+    text = (ROOT / "docs" / "tutorials" / f"{page}.md").read_text(encoding="utf-8")
+    cells = re.findall(r"^```\{code-cell\}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    names: dict[str, object] = {}
+    solutions = 0
+    for cell in cells:
+        # Drawings and cells that raise on purpose are left to the build of the site.
+        if "matplotlib" in cell or "raises-exception" in cell:
+            continue
+        code = re.sub(r"^:tags:.*\n", "", cell)
+        if ":tags: [solution]" in cell:
+            assert "assert " in code
+            solutions += 1
+        exec(compile(code, page, "exec"), names)
+    assert solutions == 2
