@@ -54,6 +54,19 @@ def test_without_a_terminal_the_place_and_values_are_printed(
     ]
 
 
+def test_a_list_that_holds_itself_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+
+    def stops(x: Any) -> Any:
+        endless: list[Any] = [1]
+        endless.append(endless)
+        debug.breakpoint()
+        return x + endless[0]
+
+    assert xpr.jit(stops)(1.5) == 2.5
+    assert "   x = Array(1.5, dtype=float32)" in capsys.readouterr().out.splitlines()
+
+
 def test_a_session_looks_at_values(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     typed(
         monkeypatch, "p x + 1", "both['y'] * 2", "pp both", "u", "p word", "p nothing", "", "d",

@@ -64,10 +64,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     np.save(tmp_path / "w.npy", np.linspace(-0.1, 0.1, 8, dtype=np.float32))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
+    other = sys.modules.pop("model", None)  # that of an example, say
     yield tmp_path
-    for name in {"model"} - before:
-        sys.modules.pop(name, None)
+    sys.modules.pop("model", None)
+    if other is not None:
+        sys.modules["model"] = other
 
 
 @pytest.fixture

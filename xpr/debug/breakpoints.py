@@ -58,7 +58,7 @@ def _shielded(value: Any) -> Any:
     """The value itself if it holds traced values, else one leaf."""
     try:
         leaves = tree_util.tree_leaves(value)
-    except (TypeError, ValueError):  # a dict whose keys have no order, and the like
+    except (TypeError, ValueError, RecursionError):  # no order of keys, or a list that holds itself
         return _Untraced(value)
     return value if any(map(_is_traced, leaves)) else _Untraced(value)
 

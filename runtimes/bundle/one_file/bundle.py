@@ -199,8 +199,9 @@ _never = threading.Event()
 def enters_iree(function: F) -> F:
     """Marks a function that the end of the process waits for.
 
-    It calls what gives up the interpreter's lock inside of IREE, or what runs Python code there,
-    and begins with ``if shutdown.is_near: shutdown.stop_other_threads()``.
+    It calls what gives up the interpreter's lock inside of IREE or another C++ library, or what
+    runs Python code there, and begins with
+    ``if shutdown.is_near: shutdown.stop_other_threads()``, or lets `when_near` see to that.
     """
     _entering.add(function.__code__)
     return function
