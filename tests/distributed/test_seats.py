@@ -95,7 +95,7 @@ def test_processes_that_do_not_come_are_named() -> None:
 
 def test_numbers_must_agree() -> None:
     port = free_port()
-    rests = ("2, 0, initialization_timeout=6", "3, 1, initialization_timeout=6")
+    rests = ("2, 0, initialization_timeout=12", "3, 1, initialization_timeout=12")
     (_, first), (_, second) = run([START.format(port=port, rest=rest) for rest in rests])
     assert "process 0 has num_processes=2, this one 3" in second
     assert "process 1 did not come" in first

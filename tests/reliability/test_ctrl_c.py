@@ -94,8 +94,8 @@ def test_ctrl_c_ends_a_program(name: str) -> None:
     )
     assert out.startswith("interrupted ")
     assert "goes on" in out
-    assert first < 1.5  # a second, and what a busy machine adds
-    assert last < 4
+    assert first < 3  # a second, and what a busy machine adds
+    assert last < 10
 
 
 def test_a_handler_of_the_users_does_not_end_a_program() -> None:
