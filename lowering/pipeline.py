@@ -41,7 +41,7 @@ def _file(rule: LoweringRule) -> str:
 
 
 def _form(name: str, target: Target) -> LoweringRule | None:
-    """The rule by which an operation is written for a target."""
+    """The rule that lowers an operation for a target."""
     return target.overrides.get(name) or common_rules.get(name)
 
 

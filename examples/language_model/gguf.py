@@ -85,7 +85,7 @@ class _Reader:
 
 
 def read(path: str | Path) -> Gguf:
-    """The file at `path`. Raises GgufError for one that is no whole GGUF file."""
+    """The file at `path`. Raises GgufError if it is not a whole GGUF file."""
     with open(path, "rb") as file:
         try:
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

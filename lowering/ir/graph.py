@@ -214,7 +214,7 @@ class PrebuiltKernel:
     object_path: str
     object_digest: str
     element: str
-    """The type by which memory is handed over, of any elements."""
+    """The type of a memory reference with elements of any type."""
     operands: int
     results: int
     numbers: int

@@ -43,7 +43,7 @@ _MOST_PARTS = 16
 def few_rows_product(
     ctx: LoweringContext, lhs: Value, rhs: Value, dims: DotDims, dtype: np.dtype
 ) -> Value | None:
-    """The contraction in `dtype`; None where it is no such product, or there are no kernels."""
+    """The contraction in `dtype`; None for any other product, and without kernels."""
     if dtype.name not in ("float32", "float64") or not lhs.dtype == rhs.dtype == dtype:
         return None
     batch, m, n, k = dims.sizes(lhs.shape, rhs.shape)

@@ -79,7 +79,7 @@ def _of_cpu(name: str, architecture: str, cpu: str, features: tuple[str, ...]) -
 def _host_cpu(name: str) -> ExportTarget:
     architecture, known = host_architecture(), host_features()
     if known is None:
-        # Without knowing what this machine has, nobody could tell where the module runs.
+        # Unless the features of this machine are known, the module might not run on it.
         return _of_cpu(name, architecture, "generic", ())
     if architecture == "x86_64":
         known = frozenset(f for f in known if _X86_CODE.match(f))

@@ -18,7 +18,7 @@ namespace nb = nanobind;
 namespace xpr {
 namespace {
 
-// A call of which nobody notices that it cannot be interrupted.
+// Calls this short end before a user could interrupt them.
 constexpr std::chrono::microseconds kShort{100};
 
 // Whether SIGINT would raise KeyboardInterrupt in this thread.

@@ -24,7 +24,7 @@ namespace {
 // What handled SIGINT before; SIGINT goes to one thread, and one alone asks for it: Python's main.
 struct sigaction before;
 
-// Ignored unless somebody asks for it, and sent by the kernel for urgent data on sockets alone.
+// Its default action is to do nothing, and the kernel sends it only for urgent data on sockets.
 constexpr int kToThread = SIGURG;
 
 void on_ctrl_c(int number) {

@@ -50,6 +50,11 @@ def take(address: str, bound: str | None, count: int, index: int, patience: floa
     _kept.append(connection)
 
 
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
 def _failed(address: str, index: int, why: str) -> str:
     return f"process {index} could not join the others at {address}: {why}"
 
@@ -61,10 +66,10 @@ def _start_coordinator(address: str, count: int, patience: float) -> None:
             f"{launcher.path} is {launcher.version}, whose processes cannot take the place of "
             f"others: start the program with `mpirun -n {count} python ...`, or install Open MPI"
         )
-    host, _, port = address.rpartition(":")
+    host, port = _host_and_port(address)
     task = {
-        "address": host.strip("[]"),
-        "port": int(port),
+        "address": host,
+        "port": port,
         "count": count,
         "patience": 1e9 if math.isnan(patience) else patience,
         "launcher": launcher.command(count, [], {}),
@@ -86,10 +91,9 @@ def _start_coordinator(address: str, count: int, patience: float) -> None:
 
 
 def _connected(address: str, deadline: float) -> socket.socket:
-    host, _, port = address.rpartition(":")
     while True:
         try:
-            return socket.create_connection((host.strip("[]"), int(port)), timeout=10)
+            return socket.create_connection(_host_and_port(address), timeout=10)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise RuntimeError(

@@ -60,23 +60,22 @@ class Reader:
         self.at += 1
         return self.data[self.at - 1]
 
-    def number(self) -> int:
+    def _leb128(self) -> tuple[int, int]:
+        """A number without its sign, and how many bits it was written with."""
         value = shift = 0
         while True:
             byte = self.byte()
             value |= (byte & 0x7F) << shift
             shift += 7
             if not byte & 0x80:
-                return value
+                return value, shift
+
+    def number(self) -> int:
+        return self._leb128()[0]
 
     def signed(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self.byte()
-            value |= (byte & 0x7F) << shift
-            shift += 7
-            if not byte & 0x80:
-                return value - (1 << shift) if byte & 0x40 else value
+        value, bits = self._leb128()
+        return value - (1 << bits) if value >> (bits - 1) else value
 
     def bytes(self) -> bytes:
         size = self.number()
